@@ -46,10 +46,19 @@ struct UncheckedSubtree<'p> {
     is_root: bool,
 }
 
+/// A layer still to be checked.
+struct UncheckedLayer<'p> {
+    root: NodePtr<'p>,
+    /// How many layers there are from the first to this one.
+    depth: usize,
+    /// Whether the layer above is not the first, and has only the entry that leads to this one.
+    is_above_thin: bool,
+}
+
 struct Check<'p> {
     shape: Shape,
-    /// Roots of layers still to be checked, with their depth.
-    layers: Vec<(NodePtr<'p>, usize)>,
+    /// Roots of layers still to be checked.
+    layers: Vec<UncheckedLayer<'p>>,
 }
 
 /// Fails with a message unless the condition holds.
@@ -67,11 +76,12 @@ impl Masstree {
     /// # Errors
     /// The first invariant found broken, in words.
     pub fn check(&self, pinned: Pinned<'_>) -> Result<Shape, String> {
-        let mut check = Check { shape: Shape::default(), layers: vec![(self.root(pinned), 1)] };
-        while let Some((root, depth)) = check.layers.pop() {
+        let mut check = Check { shape: Shape::default(), layers: Vec::new() };
+        check.layers.push(UncheckedLayer { root: self.root(pinned), depth: 1, is_above_thin: false });
+        while let Some(layer) = check.layers.pop() {
             check.shape.layers += 1;
-            check.shape.depth = check.shape.depth.max(depth);
-            check.layer(root, depth)?;
+            check.shape.depth = check.shape.depth.max(layer.depth);
+            check.layer(&layer)?;
         }
         Ok(check.shape)
     }
@@ -79,8 +89,9 @@ impl Masstree {
 
 impl<'p> Check<'p> {
     /// One layer, left to right, so that its leaves come in the order of the chain.
-    fn layer(&mut self, root: NodePtr<'p>, depth: usize) -> Result<(), String> {
-        let mut pending = vec![UncheckedSubtree { node: root, low: 0, high: 0, level: 1, is_root: true }];
+    fn layer(&mut self, layer: &UncheckedLayer<'p>) -> Result<(), String> {
+        let mut pending =
+            vec![UncheckedSubtree { node: layer.root, low: 0, high: 0, level: 1, is_root: true }];
         let mut previous: Option<Ptr<'p, Leaf>> = None;
         let mut leaf_level = None;
         while let Some(next) = pending.pop() {
@@ -117,7 +128,7 @@ impl<'p> Check<'p> {
                 next.low,
                 next.high
             );
-            self.leaf(leaf, depth, next.is_root)?;
+            self.leaf(leaf, layer, next.is_root)?;
             previous = Some(leaf);
         }
         ensure!(
@@ -160,7 +171,12 @@ impl<'p> Check<'p> {
         Ok(())
     }
 
-    fn leaf(&mut self, leaf: Ptr<'p, Leaf>, depth: usize, is_root: bool) -> Result<(), String> {
+    fn leaf(
+        &mut self,
+        leaf: Ptr<'p, Leaf>,
+        &UncheckedLayer { depth, is_above_thin, .. }: &UncheckedLayer<'p>,
+        is_root: bool,
+    ) -> Result<(), String> {
         self.shape.leaves += 1;
         self.shape.bytes += size_of::<Leaf>();
         if let Some(suffixes) = leaf.suffixes() {
@@ -171,10 +187,8 @@ impl<'p> Check<'p> {
         ensure!(permutation.is_whole(), "the permutation {permutation:?} does not name each slot once");
         let may_be_empty = is_root && depth == 1;
         ensure!(permutation.count() > 0 || may_be_empty, "an empty leaf was left behind at depth {depth}");
-        ensure!(
-            permutation.count() > 1 || !is_root || depth == 1,
-            "FOLD: a layer of one entry at depth {depth}"
-        );
+        let is_thin = permutation.count() == 1 && is_root && depth > 1;
+        ensure!(!is_thin || !is_above_thin, "FOLD: layers of one entry at depths {} and {depth}", depth - 1);
         let mut used = 0u32;
         let mut last = None;
         for slot in permutation.slots() {
@@ -191,7 +205,7 @@ impl<'p> Check<'p> {
                 LAYER | SKIP => {
                     // SAFETY: the tree is at rest.
                     let (root, skip) = unsafe { layer_below(leaf, slot) }.expect("a slot that leads on");
-                    self.layers.push((root, depth + 1));
+                    self.layers.push(UncheckedLayer { root, depth: depth + 1, is_above_thin: is_thin });
                     if let Some(skip) = skip {
                         self.shape.skip_blocks += 1;
                         self.shape.bytes += skip.block_bytes();

@@ -1,12 +1,13 @@
 //! Unlinking what removals have emptied: leaves, the internal nodes above them, whole layers; and roots that have only
-//! one child left (Masstree §4.6.5). A layer with one entry left is folded (`fold`).
+//! one child left (Masstree §4.6.5). A layer whose one entry leads on is folded (`fold`), and so is one above it that
+//! has no other entry.
 //!
 //! An empty leaf's range goes to a neighbour in the chain, such that the way down stays exact (CHILD): if the subtree
 //! that dies with the leaf has a left sibling, the leaf on the left takes over by raising its `high`; otherwise the
 //! leaf on the right by lowering its `low`. Nothing is merged, nothing moves.
 //!
 //! As in `split`, all locks are had before anything changes, and no lock is waited for while one is held. Pruning aims
-//! at a state ("no empty leaf and no layer of one entry at this place"). It is tried until that state is seen, since
+//! at a state ("no empty leaf at this place, and no layer that only leads on"). It is tried until that state is seen, since
 //! another thread may have refilled the leaf, or unlinked it first. A thread that takes an entry out of a leaf, or
 //! makes a leaf a root, prunes afterwards. So the state is everywhere once all of them are done.
 //!
@@ -48,7 +49,7 @@ enum Pruned {
 
 impl Masstree {
     /// Unlinks the leaf that the removal of `key` left empty, if it still is, and what dies with it. Folds the layer
-    /// that the removal left with one entry, and those above that have only this layer.
+    /// that the removal left with nothing but the way to another, and the layer above if it has nothing else either.
     pub fn prune(&self, key: &[u8], removed: KeyRemoval, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) {
         let Some(mut prefix) = removed.thinned else { return };
         let mut backoff = Backoff::new();
@@ -146,9 +147,14 @@ impl Masstree {
             self.unlink_layer(leaf, held, above.leaf, memory)
         } else {
             let seen = held.seen();
+            let leads_on = leaf.permutation().slots().all(|slot| leaf.leads_on(slot));
             // A fold asks for memory first (E1).
             drop(held);
-            fold_layer((leaf, seen), (above.leaf, KeyPart::of(&key[above.prefix..])), memory)
+            match leads_on {
+                true => fold_layer((leaf, seen), (above.leaf, KeyPart::of(&key[above.prefix..])), memory),
+                // Its key stays where it is. The layer above may have only this layer.
+                false => Some(above.leaf.permutation().count()),
+            }
         };
         match left {
             Some(0 | 1) => Pruned::LayerAbove,

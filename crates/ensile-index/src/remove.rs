@@ -10,10 +10,10 @@ use crate::memory::NodeMemory;
 use crate::node::{FREE, Leaf, Ptr};
 use crate::tree::Masstree;
 
-/// What a removal has left to do: perhaps a leaf is empty, or a layer has one entry left. [`Masstree::prune`] sees to
-/// it.
+/// What a removal has left to do: perhaps a leaf is empty, or a layer has only the way to another left.
+/// [`Masstree::prune`] sees to it.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "an empty leaf is to be pruned"]
+#[must_use = "an empty leaf, or a layer that only leads on, is to be pruned"]
 pub struct KeyRemoval {
     /// The layer in which that is so: how many bytes of the key stand above it.
     pub(crate) thinned: Option<usize>,
@@ -21,7 +21,7 @@ pub struct KeyRemoval {
 
 impl Masstree {
     /// Removes a key if its value is `expected`. Leaves that this empties are unlinked and retired, and so are layers
-    /// that it leaves without a second entry.
+    /// that it leaves with nothing but the way to another.
     #[must_use]
     pub fn remove(&self, key: &[u8], expected: u64, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) -> bool {
         let Some(removed) = self.take_out(key, expected, pinned) else { return false };
@@ -44,9 +44,14 @@ impl Masstree {
 
     fn try_remove(&self, key: &[u8], expected: u64, pinned: Pinned<'_>) -> Try {
         let (mut root, mut rest) = (self.root(pinned), key);
+        // Whether the layer above has only the entry that leads here. If it comes to that later, by another removal,
+        // that removal prunes it.
+        let mut is_above_thin = false;
         loop {
             let Ok(place) = find(root, rest, pinned) else { return Try::Again };
+            let is_first = key.len() == rest.len();
             if let Some(deeper) = place.found.deeper(rest) {
+                is_above_thin = !is_first && place.seen.is_root() && place.leaf.permutation().count() == 1;
                 (root, rest) = deeper;
                 continue;
             }
@@ -58,9 +63,15 @@ impl Masstree {
             }
             held.begin_change();
             clear_slot(place.leaf, slot);
-            let (above, entries) = (key.len() - rest.len(), place.leaf.permutation().count());
-            // An empty root of layer 0 is how an empty tree looks. A root of a deeper layer goes with one entry left.
-            let is_thin = entries <= 1 && if place.seen.is_root() { above > 0 } else { entries == 0 };
+            // An empty root of layer 0 is how an empty tree looks.
+            let is_thin = match place.leaf.permutation().count() {
+                0 => !(is_first && place.seen.is_root()),
+                1 if place.seen.is_root() && !is_first => {
+                    is_above_thin || place.leaf.permutation().slots().all(|slot| place.leaf.leads_on(slot))
+                }
+                _ => false,
+            };
+            let above = key.len() - rest.len();
             return Try::Removed(KeyRemoval { thinned: is_thin.then_some(above) });
         }
     }

@@ -3,8 +3,7 @@
 //! **APPEND**: a suffix block's bytes are written once, into space that no place word names yet, and never again. So a
 //! reader that got a place under a validated version may compare or copy the bytes afterwards, whatever happens to the
 //! leaf: the suffix block itself lives as long as its pin. A suffix block that is full is replaced by a larger copy and
-//! retired; space of removed keys is left behind in that copy. Until
-//! then a slot's place stands, and `fold` uses it again if its bytes are those of the key that comes back.
+//! retired; space of removed keys is left behind in that copy.
 //!
 //! Neighbours: up, `node` and the operations; down, `memory`, `guarded`.
 

@@ -147,22 +147,38 @@ fn a_layer_that_goes_takes_its_witnesses_along_and_a_new_one_fails_the_gap() {
     });
 }
 
-/// A removal that leaves one entry of a layer takes the layer's witnesses along. The leaf above has another version.
+/// A removal that leaves a layer with nothing but the way to another takes the layer's witnesses along. The leaf above
+/// has another version, the layer below the one it had.
 #[test]
 fn a_layer_that_is_folded_takes_its_witnesses_along_and_fails_those_of_the_leaf_above() {
     for prefix in [&b"prefix--"[..], b"prefix--prefix--and on--"] {
-        let key = |end: &[u8]| [prefix, end].concat();
+        let key = |end: &str| [prefix, end.as_bytes()].concat();
         let mut bench = Bench::new();
-        bench.insert(&key(b"one"), 1);
-        bench.insert(&key(b"two"), 1);
-        let above = bench.miss(b"another");
-        fails(&mut bench, &key(b"key"), |bench| assert!(bench.remove(&key(b"two"), 1)));
-        assert_eq!(bench.check().layers, 1);
+        for end in ["further-one", "further-two", "x"] {
+            bench.insert(&key(end), 1);
+        }
+        let (above, below) = (bench.miss(b"another"), bench.miss(&key("further-six")));
+        assert_eq!(bench.check().layers, 3);
+        fails(&mut bench, &key("key"), |bench| assert!(bench.remove(&key("x"), 1)));
+        assert_eq!(bench.check().layers, 2);
         assert!(!above.holds(pinned()), "the slot above has changed");
-        fails(&mut bench, &key(b"key"), |bench| {
-            bench.insert(&key(b"key"), 1);
+        assert!(below.holds(pinned()), "the layer below was not touched");
+        fails(&mut bench, &key("key"), |bench| {
+            bench.insert(&key("key"), 1);
         });
     }
+}
+
+/// A layer with one key left stays, and so do the versions above it.
+#[test]
+fn a_layer_that_keeps_one_key_keeps_the_witnesses_above_it() {
+    let mut bench = Bench::new();
+    bench.insert(b"prefix--one", 1);
+    bench.insert(b"prefix--two", 1);
+    let above = bench.miss(b"another");
+    fails(&mut bench, b"prefix--key", |bench| assert!(bench.remove(b"prefix--two", 1)));
+    assert_eq!(bench.check().layers, 2);
+    assert!(above.holds(pinned()), "nothing above has changed");
 }
 
 #[test]

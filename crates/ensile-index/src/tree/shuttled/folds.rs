@@ -6,25 +6,29 @@ use super::mixed::{
     batch_then_get, behind_a_skip, both_ways, grow_and_shrink, parting, put, scan_twice, take, value_of,
     watch,
 };
-use super::schedules;
 use crate::testing::{BookedMemory, pinned};
-use crate::{Insert, Lookup, Masstree, NodeChanges};
+use crate::{Lookup, Masstree};
 
-const ONE: &[u8] = b"prefix--prefix--one";
-const TWO: &[u8] = b"prefix--prefix--two";
-const SIX: &[u8] = b"prefix--prefix--six";
+const ONE: &[u8] = b"prefix--further-one";
+const TWO: &[u8] = b"prefix--further-two";
+const SIX: &[u8] = b"prefix--further-six";
+/// Keys of the layer above the one of ONE and TWO.
+const BESIDE: &[u8] = b"prefix--x";
+const LATER: &[u8] = b"prefix--y";
 
-fn pair(tree: &Masstree, memory: &mut BookedMemory) {
-    put(tree, memory, ONE);
-    put(tree, memory, TWO);
+/// Two keys in one layer, and the one that stands beside the way to it.
+fn three(tree: &Masstree, memory: &mut BookedMemory) {
+    [ONE, TWO, BESIDE].iter().for_each(|key| put(tree, memory, key));
 }
 
 #[test]
-fn a_key_is_found_while_its_layer_is_folded() {
+fn a_key_is_found_while_the_layer_above_it_is_folded() {
     both_ways(
         4_000,
-        pair,
-        vec![|tree, memory| take(tree, memory, TWO), |tree, _| watch(tree, ONE), |tree, _| scan_twice(tree)],
+        three,
+        vec![|tree, memory| take(tree, memory, BESIDE), |tree, _| watch(tree, ONE), |tree, _| {
+            scan_twice(tree)
+        }],
     );
 }
 
@@ -33,14 +37,14 @@ fn a_key_is_found_while_its_layer_is_folded() {
 fn a_key_that_comes_into_a_layer_that_is_folded_is_not_lost() {
     both_ways(
         4_000,
-        pair,
+        three,
         vec![
-            |tree, memory| take(tree, memory, TWO),
+            |tree, memory| take(tree, memory, BESIDE),
             |tree, memory| {
-                put(tree, memory, SIX);
-                assert_eq!(tree.get(SIX, pinned()), Lookup::Found(value_of(SIX)), "the key is lost");
+                put(tree, memory, LATER);
+                assert_eq!(tree.get(LATER, pinned()), Lookup::Found(value_of(LATER)), "the key is lost");
             },
-            |tree, _| batch_then_get(tree, &[SIX]),
+            |tree, _| batch_then_get(tree, &[LATER]),
             |tree, _| scan_twice(tree),
         ],
     );
@@ -50,32 +54,66 @@ fn a_key_that_comes_into_a_layer_that_is_folded_is_not_lost() {
 fn what_comes_behind_a_fold_fails_the_misses_of_before() {
     both_ways(
         4_000,
-        pair,
+        three,
         vec![
             |tree, memory| {
-                take(tree, memory, TWO);
+                take(tree, memory, BESIDE);
+                put(tree, memory, LATER);
                 put(tree, memory, SIX);
                 take(tree, memory, ONE);
             },
-            |tree, _| batch_then_get(tree, &[SIX, TWO]),
+            |tree, _| batch_then_get(tree, &[LATER, BESIDE, SIX]),
             |tree, _| scan_twice(tree),
         ],
     );
 }
 
-/// Both keys of a layer go at once: it is folded or unlinked, and nothing is left of it.
+/// All keys of two layers go at once: they are folded or unlinked, and nothing is left of them.
 #[test]
 fn a_layer_is_folded_by_one_thread_and_emptied_by_another() {
     both_ways(
         4_000,
-        |tree, memory| {
-            pair(tree, memory);
-            put(tree, memory, b"prefix--x");
-        },
+        three,
         vec![
             |tree, memory| take(tree, memory, ONE),
             |tree, memory| take(tree, memory, TWO),
-            |tree, memory| take(tree, memory, b"prefix--x"),
+            |tree, memory| take(tree, memory, BESIDE),
+        ],
+    );
+}
+
+/// Both removals leave one entry, in one layer a key and in the one above the way to it. Whoever is second folds the
+/// layer above.
+#[test]
+fn of_two_layers_that_are_thinned_at_once_one_is_folded() {
+    both_ways(
+        4_000,
+        three,
+        vec![|tree, memory| take(tree, memory, TWO), |tree, memory| take(tree, memory, BESIDE), |tree, _| {
+            watch(tree, ONE)
+        }],
+    );
+}
+
+/// The layer above has one key, and then only the way to a layer that comes and goes.
+#[test]
+fn a_layer_of_one_key_that_comes_to_lead_on_is_folded_when_the_layer_below_is_thinned() {
+    both_ways(
+        4_000,
+        |tree, memory| {
+            [ONE, BESIDE].iter().for_each(|key| put(tree, memory, key));
+            take(tree, memory, BESIDE);
+        },
+        vec![
+            |tree, memory| {
+                put(tree, memory, TWO);
+                take(tree, memory, TWO);
+            },
+            |tree, memory| {
+                put(tree, memory, SIX);
+                take(tree, memory, SIX);
+            },
+            |tree, _| watch(tree, ONE),
         ],
     );
 }
@@ -120,30 +158,12 @@ fn a_layer_is_folded_while_the_leaf_above_splits() {
         2_000,
         |tree, memory| {
             (0..13).for_each(|n: u64| put(tree, memory, &(n << 56).to_be_bytes()));
-            pair(tree, memory);
+            three(tree, memory);
         },
         vec![
-            |tree, memory| take(tree, memory, TWO),
+            |tree, memory| take(tree, memory, BESIDE),
             |tree, memory| grow_and_shrink(tree, memory, [b"prefiw", b"prefiy", b"prefiz"].into_iter()),
             |tree, _| watch(tree, ONE),
         ],
-    );
-}
-
-/// A replace moves no version, so the fold reads the value under the lock.
-#[test]
-fn a_value_that_changes_while_its_layer_is_folded_is_kept() {
-    schedules(
-        6_000,
-        pair,
-        vec![|tree, memory| take(tree, memory, TWO), |tree, memory| {
-            let mut value = value_of(ONE);
-            for _ in 0..4 {
-                assert!(tree.replace(ONE, value, value + 1, pinned()), "a replace is lost");
-                value += 1;
-            }
-            let found = tree.insert_if_absent(ONE, 1, memory, &mut NodeChanges::new(), pinned());
-            assert_eq!(found, Insert::Exists(value), "a replace is lost");
-        }],
     );
 }

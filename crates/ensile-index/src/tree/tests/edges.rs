@@ -114,7 +114,7 @@ fn the_longest_keys_share_one_block_and_go_again() {
     }
     assert!(bench.remove(&longest, 1));
     assert!(bench.remove(&sibling, 2));
-    assert_eq!((bench.check().depth, bench.check().skip_blocks), (1, 0));
+    assert_eq!((bench.check().depth, bench.check().skip_blocks), (2, 1));
     assert_eq!(bench.get(shorter), Some(3));
     assert!(bench.remove(shorter, 3));
     let shape = bench.check();

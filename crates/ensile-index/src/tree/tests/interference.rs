@@ -299,25 +299,3 @@ fn a_root_is_split_while_the_layer_above_it_is_folded() {
     let keys: Vec<Vec<u8>> = (0..15).map(deep).chain([deep(99)]).collect();
     holds_after(split_below, fold_above, 2, &keys);
 }
-
-/// An exchange of values moves no version of the leaf that is folded: so the value is read under that leaf's lock.
-#[test]
-fn a_key_is_folded_while_its_value_changes() {
-    // The suffix block above has the bytes of the first key, and no room for those of the second.
-    let (first, second) = ([b'k'; 41], [b'k'; 100]);
-    let mut book = BookedMemory::default();
-    let mut tree = Masstree::new(&mut book);
-    for key in [&first[..], &second] {
-        let _ = tree.insert_if_absent(key, 1, &mut book, &mut NodeChanges::new(), pinned());
-    }
-    let replace = |_: &mut BookedMemory| assert!(tree.replace(&second, 1, 2, pinned()));
-    let mut memory = Meanwhile { book, other: Some(replace) };
-    assert!(tree.remove(&first, 1, &mut memory, pinned()));
-    let Meanwhile { mut book, other } = memory;
-    assert!(other.is_none(), "memory was asked for");
-    assert_eq!(tree.check(pinned()).expect("a whole tree").layers, 1);
-    assert_eq!(tree.get(&second, pinned()), Lookup::Found(2));
-    // SAFETY: the test is over, nobody else has the tree.
-    unsafe { tree.dismantle(&mut book) };
-    assert_eq!(book.live_bytes(), 0);
-}
