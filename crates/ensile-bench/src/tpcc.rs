@@ -253,7 +253,7 @@ pub(crate) fn title(run: &RunArguments, business: &BusinessArguments) -> String 
     format!(
         "TPC-C: {} warehouses, {} items, {} customers a district, mix {} (new-order/payment/order-status/delivery/\
          stock-level), remote {} % of lines and {} % of payments, order-status {:?}, stock-level {:?}, {} rounds of \
-         {} s, epochs of {} ms, snapshots every {} ms, garbage collected{}{}",
+         {} s, epochs of {} ms, snapshots every {} ms, garbage collected{}{}{}",
         business.warehouses,
         business.items,
         business.customers,
@@ -267,6 +267,7 @@ pub(crate) fn title(run: &RunArguments, business: &BusinessArguments) -> String 
         run.epoch_ms,
         run.snapshot_ms,
         if business.no_announce { ", nothing announced" } else { "" },
+        if business.no_stock_info { ", without S_DIST and brands" } else { "" },
         if cfg!(feature = "peer-keys") { ", keys of four bytes an integer" } else { "" },
     )
 }

@@ -46,6 +46,7 @@ fn programs_get_one_json_document() {
         "ycsb --records 1000 --threads 2 --batch 4",
         "ycsb --records 1000 --threads 2 --systems memsilo,memsilo-processes",
         "tpcc --items 200 --customers 30 --check",
+        "tpcc --items 200 --customers 30 --check --no-announce --no-stock-info --threads 2 --systems memsilo-processes",
         "snapshots --records 10000 --snapshot-ms 20",
         "limits contended --records 100 --seconds 0.05 --json",
     ] {

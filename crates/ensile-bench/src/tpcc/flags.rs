@@ -30,6 +30,8 @@ pub(crate) struct Flags {
     /// Whether a transaction announces the rows that it knows it will need, so that they are fetched from memory
     /// together.
     pub(crate) announce: bool,
+    /// Whether a new-order reads S_DIST_xx and the brands of item and stock.
+    pub(crate) stock_info: bool,
     /// Whether each order comes into any warehouse, rather than into the worker's own.
     pub(crate) any_home: bool,
     /// Whether order numbers come from a counter beside the database instead of the district's row (Silo §5.4,
@@ -48,6 +50,7 @@ impl Default for Flags {
             stock_level: ReadMode::Snapshot,
             entry_errors: true,
             announce: true,
+            stock_info: true,
             any_home: false,
             fast_ids: false,
         }

@@ -34,6 +34,8 @@ pub(crate) struct Input {
     pub(crate) order: Option<u32>,
     pub(crate) line_count: u8,
     pub(crate) all_local: bool,
+    /// Whether S_DIST_xx and the brands are read.
+    pub(crate) stock_info: bool,
     pub(crate) lines: [Line; LINES_MAX],
 }
 
@@ -71,6 +73,7 @@ impl Input {
             date,
             line_count: random.between(5, LINES_MAX as u64) as u8,
             all_local: true,
+            stock_info: flags.stock_info,
             lines: [Line::default(); LINES_MAX],
         };
         for line in &mut input.lines[..usize::from(input.line_count)] {
@@ -235,7 +238,8 @@ fn place_line(
     line: &Line,
 ) -> Result<(i32, bool), Refused> {
     let (home, supply) = (tables.of(input.warehouse), tables.of(line.supply_warehouse));
-    let item = tx.read(&home.item, &line.item, |row| (row.price.get(), is_original(&row.data)))?;
+    let item =
+        tx.read(&home.item, &line.item, |row| (row.price.get(), input.stock_info && is_original(&row.data)))?;
     let Some((price, mut brand)) = item else {
         return Err(Refused::UnknownItem);
     };
@@ -251,11 +255,13 @@ fn place_line(
     if !there {
         return Err(missing("stock").into());
     }
-    tx.read(&supply.stock_info, &keys::stock(line.supply_warehouse, line.item), |row| {
-        district_info = row.district_info[usize::from(input.district) - 1];
-        brand = brand && is_original(&row.data);
-    })?
-    .ok_or_else(|| missing("stock_info"))?;
+    if input.stock_info {
+        tx.read(&supply.stock_info, &keys::stock(line.supply_warehouse, line.item), |row| {
+            district_info = row.district_info[usize::from(input.district) - 1];
+            brand = brand && is_original(&row.data);
+        })?
+        .ok_or_else(|| missing("stock_info"))?;
+    }
     let amount = i32::from(line.quantity) * price;
     // Blind, as the order number is ours.
     tx.put(

@@ -296,7 +296,9 @@ fn announce(prefetch: &mut ensile::Prefetch<'_>, tables: &Tables, request: &Requ
                 let supply = tables.of(line.supply_warehouse);
                 prefetch.key(&home.item, &line.item);
                 prefetch.key(&supply.stock, &keys::stock(line.supply_warehouse, line.item));
-                prefetch.key(&supply.stock_info, &keys::stock(line.supply_warehouse, line.item));
+                if input.stock_info {
+                    prefetch.key(&supply.stock_info, &keys::stock(line.supply_warehouse, line.item));
+                }
             }
         }
         Request::Payment(input) => {

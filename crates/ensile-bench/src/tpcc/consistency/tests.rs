@@ -97,6 +97,27 @@ fn snapshots_answer_order_status_and_stock_level() {
     assert!(check(&tables).expect("it is checked").is_clean());
 }
 
+/// The loaded lines have a district's letters, and so have those of orders that read them.
+#[test]
+fn lines_of_orders_that_read_no_stock_info_have_none() {
+    for (announce, stock_info) in [(false, false), (true, false), (true, true)] {
+        let tables = business();
+        let loaded = |tables: &Tables| {
+            let mut snapshot = tables.db.snapshot_latest().expect("a snapshot");
+            let lines = snapshot.range(&tables.order_line, ..).map(|row| row.expect("a line").1);
+            lines.map(|line| line.district_info == [0; 24]).collect::<Vec<_>>()
+        };
+        let before = loaded(&tables);
+        assert!(!before.contains(&true));
+        run(&tables, &Flags { announce, stock_info, ..flags([1, 0, 0, 0, 0]) }, 32);
+        let after = loaded(&tables);
+        let empty = after.iter().filter(|empty| **empty).count();
+        assert!(after.len() > before.len());
+        assert_eq!(empty, if stock_info { 0 } else { after.len() - before.len() });
+        assert!(check(&tables).expect("it is checked").is_clean());
+    }
+}
+
 /// Plants something and tells which conditions are violated.
 fn violated(plant: impl Fn(&mut Transaction<'_>, &Tables) -> ensile::Result<()>) -> Vec<usize> {
     let tables = business();
