@@ -7,9 +7,9 @@
 //! leaf on the right by lowering its `low`. Nothing is merged, nothing moves.
 //!
 //! As in `split`, all locks are had before anything changes, and no lock is waited for while one is held. Pruning aims
-//! at a state ("no empty leaf at this place, and no layer that only leads on"). It is tried until that state is seen, since
-//! another thread may have refilled the leaf, or unlinked it first. A thread that takes an entry out of a leaf, or
-//! makes a leaf a root, prunes afterwards. So the state is everywhere once all of them are done.
+//! at a state ("no empty leaf at this place, and no layer that only leads on"). It is tried until that state is seen,
+//! since another thread may have refilled the leaf, or unlinked it first. A thread that takes an entry out of a leaf,
+//! or makes a leaf a root, prunes afterwards. So the state is everywhere once all of them are done.
 //!
 //! Neighbours: up, `remove`; down, `fold`, `descend::Path`, `node`.
 

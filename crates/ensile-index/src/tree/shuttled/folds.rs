@@ -82,8 +82,8 @@ fn a_layer_is_folded_by_one_thread_and_emptied_by_another() {
     );
 }
 
-/// Both removals leave one entry, in one layer a key and in the one above the way to it. Whoever is second folds the
-/// layer above.
+/// Both removals leave one entry, in one layer a key and in the one above the way to it. The second removal folds
+/// the layer above.
 #[test]
 fn of_two_layers_that_are_thinned_at_once_one_is_folded() {
     both_ways(

@@ -59,7 +59,7 @@ fn of_two_keys_that_part_anywhere_the_one_left_is_what_it_was() {
 }
 
 /// Of each prefix there is one key, and its successor comes before it goes, as in a short queue. That changes nothing
-/// above the prefix's layer, so whoever reads below other prefixes is in no conflict, and obtains nothing.
+/// above the prefix's layer, so reads below other prefixes are in no conflict, and it obtains nothing.
 #[test]
 fn successions_below_one_prefix_touch_no_other() {
     let key =
