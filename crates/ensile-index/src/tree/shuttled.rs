@@ -10,6 +10,7 @@ use crate::testing::{BookedMemory, collect, pinned};
 use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Range, Witness};
 
 mod folds;
+mod late_prunes;
 mod mixed;
 
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };

@@ -4,6 +4,7 @@ mod concurrent;
 mod edges;
 mod folds;
 mod interference;
+mod late_prunes;
 mod many;
 mod model;
 mod reclaim;
