@@ -3,7 +3,8 @@
 //! | garbage | waits until |
 //! |---|---|
 //! | index nodes, replaced records | every pin is newer than their unlink (E3) |
-//! | versions: copies, pages of them, replaced records | no snapshot at or below the superseding epoch is read or served (S1); then pins |
+//! | versions: copies, replaced records | no snapshot at or below the superseding epoch is read or served (S1); then pins |
+//! | pages of copies | as those, but then for commits, not for pins (V1) |
 //! | versions that were unlinked | their mark is found (V1); then pins |
 //! | absent records | U2: snapshots have passed, `E >= e_d + 2`, `e_d <= D`; then they are unhooked (U1) |
 //!
@@ -55,6 +56,9 @@ pub(crate) struct Garbage {
     records: GarbageList<RetiredRecord>,
     versions: RevisitedList<RetiredRecord>,
     pages: GarbageList<PageBlock>,
+    /// Pages that no snapshot shows any more, by the epoch of that moment: a commit of that epoch or the one before may
+    /// stand on a version in them (V1).
+    passed_pages: GarbageList<PageBlock>,
     unhooks: RevisitedList<Unhook>,
     /// Whether a snapshot holds versions or absent records: some of them may be unlinked.
     is_revisiting: bool,
@@ -272,7 +276,7 @@ impl Garbage {
 
     /// How many things wait.
     pub(crate) fn len(&self) -> usize {
-        let versions = self.pages.len() + self.versions.len();
+        let versions = self.pages.len() + self.passed_pages.len() + self.versions.len();
         self.nodes.len() + self.records.len() + versions + self.unhooks.len()
     }
 
@@ -289,7 +293,7 @@ impl Garbage {
         let mut drained = self.pass_snapshots(horizon, most);
         self.revisit(horizon, most);
         let pins = horizon.limits.pins();
-        let Self { records, nodes, for_pins, .. } = self;
+        let Self { records, nodes, passed_pages, for_pins, for_snapshots, .. } = self;
         let fetch = RetiredRecord::prefetch;
         // SAFETY: every pin is newer than the record's unlink (E3).
         let free_record = |record| for_pins.take(unsafe { blocks.destroy(record) });
@@ -297,35 +301,37 @@ impl Garbage {
         // SAFETY: every pin is newer than the node's unlink (E3).
         let free_node = |node| for_pins.take(unsafe { blocks.destroy_node(node) });
         drained &= drain(nodes, pins, most, |_| (), free_node);
+        // SAFETY: no snapshot shows a version in the page (S1). Its tag is at most E - 2, so all commits that could stand
+        // on one have ended (E2, V1).
+        let free_page = |page| for_snapshots.take(unsafe { blocks.destroy_page(page) });
+        drained &= drain(passed_pages, horizon.epochs.now().previous(), most, |_| (), free_page);
         drained & self.collect_unhooks(blocks, worker, horizon, pinned, most)
     }
 
-    /// A version that no snapshot shows any more still waits for pins: a transaction may hold a replaced record in its
-    /// read-set, and a commit that unlinks versions may stand on it (V1). True if no version is left below the limit.
+    /// What no snapshot shows any more waits a little longer. A commit that unlinks versions may stand on it (V1): pages
+    /// wait until the commits of now have ended. The rest waits for pins, since a transaction may hold a replaced record
+    /// in its read-set. True if no version is left below the limit.
     fn pass_snapshots(&mut self, horizon: &Horizon<'_>, most: usize) -> bool {
         let limit = horizon.limits.snapshots();
         let is_below = |tag: Option<Epoch>| tag.is_some_and(|tag| tag < limit);
         if !is_below(self.pages.first_tag()) && !is_below(self.versions.first_tag()) {
             return true;
         }
-        // SeqCst: the limit was read before the tag is. A pin that the tag does not wait for sees limits as new, and
-        // follows no link to what passes here (V1, E3); partner: the heavy fence of the scan.
+        // SeqCst: the limit was read before the tag is. A pin or a commit that the tag does not wait for sees limits as
+        // new, and follows no link to what passes here (V1, E3); partners: the heavy fence of the scan, and a commit's
+        // fence behind its epoch (C1).
         fence(Ordering::SeqCst);
         let tag = horizon.epochs.now();
-        let Self { pages, versions, records, nodes, for_pins, for_snapshots, .. } = self;
-        let mut pass = |bytes| {
-            for_snapshots.take(bytes);
-            for_pins.add(bytes);
-        };
+        let Self { pages, passed_pages, versions, records, for_pins, for_snapshots, .. } = self;
         for _ in 0..most {
             let Some(page) = pages.pop_below(limit) else { break };
-            pass(PageBlock::BYTES);
-            nodes.push(tag, page.passed());
+            passed_pages.push(tag, page);
         }
         for _ in 0..most {
             let Some(version) = versions.pop_below(limit) else { break };
             versions.upcoming(FETCHED_AHEAD).inspect(|later| later.prefetch());
-            pass(version.bytes());
+            for_snapshots.take(version.bytes());
+            for_pins.add(version.bytes());
             records.push(tag, version);
         }
         !is_below(pages.first_tag()) && !is_below(versions.first_tag())

@@ -395,7 +395,7 @@ impl Epochs {
     }
 
     /// The boundaries that can be shown, as of the last scan; `None` while they are being published. A caller that
-    /// follows versions by them has a pin (V1).
+    /// follows versions by them is bound (V1).
     #[must_use]
     pub fn shown_boundaries(&self) -> Option<ShownBoundaries> {
         self.shown.read()

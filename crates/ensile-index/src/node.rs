@@ -388,11 +388,6 @@ impl Leaf {
         self.kinds().of(slot)
     }
 
-    /// Whether a slot leads to a layer.
-    pub(crate) fn leads_on(&self, slot: usize) -> bool {
-        matches!(self.kind(slot), LAYER | SKIP)
-    }
-
     /// Sets the kind of a slot.
     pub(crate) fn set_kind(&self, slot: usize, kind: u8) {
         let shift = 4 * slot;

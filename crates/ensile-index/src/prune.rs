@@ -20,7 +20,7 @@ use crate::descend::{HEIGHT_MAX, LockedPath, Path, find, leaf_for};
 use crate::fold::fold_layer;
 use crate::key::KeyPart;
 use crate::memory::NodeMemory;
-use crate::node::{Internal, Leaf, NodePtr, Ptr};
+use crate::node::{Internal, Leaf, NodePtr, Ptr, is_link};
 use crate::remove::{KeyRemoval, clear_slot};
 use crate::skip_block::layer_below;
 use crate::tree::Masstree;
@@ -147,7 +147,7 @@ impl Masstree {
             self.unlink_layer(leaf, held, above.leaf, memory)
         } else {
             let seen = held.seen();
-            let leads_on = leaf.permutation().slots().all(|slot| leaf.leads_on(slot));
+            let leads_on = leaf.permutation().slots().all(|slot| is_link(leaf.kind(slot)));
             // A fold asks for memory first (E1).
             drop(held);
             match leads_on {

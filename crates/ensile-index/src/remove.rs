@@ -7,7 +7,7 @@ use ensile_epoch::Pinned;
 
 use crate::descend::{InLeaf, find};
 use crate::memory::NodeMemory;
-use crate::node::{FREE, Leaf, Ptr};
+use crate::node::{FREE, Leaf, Ptr, is_link};
 use crate::tree::Masstree;
 
 /// What a removal has left to do: perhaps a leaf is empty, or a layer has only the way to another left.
@@ -67,7 +67,8 @@ impl Masstree {
             let is_thin = match place.leaf.permutation().count() {
                 0 => !(is_first && place.seen.is_root()),
                 1 if place.seen.is_root() && !is_first => {
-                    is_above_thin || place.leaf.permutation().slots().all(|slot| place.leaf.leads_on(slot))
+                    is_above_thin
+                        || place.leaf.permutation().slots().all(|slot| is_link(place.leaf.kind(slot)))
                 }
                 _ => false,
             };

@@ -1,16 +1,19 @@
-//! Clean-up beside a commit that holds the record's lock.
+//! Clean-up beside commits: one that holds the record's lock, and one that may stand on a version.
 
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, Ordering, sleep};
+use ensile_disk::Process;
 use ensile_epoch::{Advance, EpochConfig, Epochs, Pinned};
 use ensile_index::NodeChanges;
-use ensile_memory::{Memory, MemoryConfig};
+use ensile_memory::{Memory, MemoryConfig, SizeClass};
 
-use super::{Garbage, RetiredNodes, TakenOut, Unhook, take_out};
+use super::{Garbage, Horizon, RetiredNodes, TakenOut, Unhook, take_out};
+use crate::gate::Gate;
 use crate::record::blocks::Blocks;
 use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun, RecordTree};
+use crate::tables::Directory;
 
 const KEY: &[u8] = b"key";
 
@@ -78,4 +81,53 @@ fn clean_up_is_bound_while_it_waits_for_a_record_and_holds_it() {
     });
     assert!(matches!(advance(), Advance::Advanced(_)), "the binding ended with the lock");
     assert!(matches!(tree.get(KEY, pinned), RecordLookup::Missing(_)));
+}
+
+/// However old a pin is, it holds back no page. A commit does that was bound when snapshots let the page go (V1).
+#[test]
+fn a_page_of_versions_waits_for_commits_and_for_no_pin() {
+    let epochs = Epochs::new(&EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::ZERO });
+    let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
+    let (mut garbage, tables, gate) = (Garbage::default(), Directory::new(), Gate::new(Process::this()));
+    let (collector, committer) = (epochs.register_worker(), epochs.register_worker());
+    let mut idle = epochs.register_pin();
+    let idle = idle.begin(epochs.now());
+    let mut nanos = 0;
+    let mut advance = || {
+        nanos += 1_000_000_000;
+        let advanced = epochs.try_advance(nanos);
+        epochs.scan();
+        advanced
+    };
+    let mut room = Vec::new();
+    let page = loop {
+        if let Some(page) = blocks.full_page() {
+            break page;
+        }
+        room.push(blocks.version(SizeClass::of_bytes(1_000), false));
+    };
+    let superseded = epochs.now();
+    garbage.page(superseded, page);
+    let mut collect = |garbage: &mut Garbage| {
+        let (limits, unhooks) = (epochs.limits(), Epoch::ZERO);
+        let horizon = Horizon { limits, unhooks, epochs: &epochs, tables: &tables, gate: &gate };
+        garbage.collect(&mut blocks, collector.slot(), &horizon, idle.pinned(), 100);
+        garbage.len()
+    };
+    while epochs.limits().snapshots() <= superseded {
+        assert_eq!(collect(&mut garbage), 1, "a snapshot may show a version in it");
+        assert!(matches!(advance(), Advance::Advanced(_)));
+    }
+    // Bound before the page is let go: its walk may lead there.
+    committer.slot().bind(epochs.now());
+    assert_eq!(collect(&mut garbage), 1, "it waits as of now");
+    assert!(matches!(advance(), Advance::Advanced(_)), "the commit is of the epoch before");
+    assert!(matches!(advance(), Advance::Held(_)));
+    assert_eq!(collect(&mut garbage), 1, "a commit may stand on a version in it");
+    committer.slot().unbind();
+    assert!(matches!(advance(), Advance::Advanced(_)));
+    assert!(epochs.limits().pins() <= superseded, "the pin stands since then");
+    assert_eq!(collect(&mut garbage), 0, "all commits of then have ended");
+    assert_eq!(garbage.waiting().1.bytes, 0);
+    drop(room);
 }

@@ -161,7 +161,7 @@ impl Blocks {
     /// Frees a page of versions. Returns its bytes.
     ///
     /// # Safety
-    /// Nothing reaches a version in the page any more (S1).
+    /// Nothing reaches a version in the page any more: no snapshot (S1), and no commit (V1).
     pub(crate) unsafe fn destroy_page(&mut self, page: PageBlock) -> usize {
         let class = VersionPage::class();
         debug_assert_eq!(class.bytes(), PageBlock::BYTES);
@@ -260,14 +260,9 @@ pub(crate) struct PageBlock {
 impl PageBlock {
     /// Bytes of a page.
     pub(crate) const BYTES: usize = VersionPage::class().bytes();
-
-    /// The page as a block that no snapshot reaches any more: a commit may still stand on a version in it (V1).
-    pub(crate) fn passed(self) -> NodeBlock {
-        NodeBlock { address: self.address, class: VersionPage::class() }
-    }
 }
 
-/// An index node, or another block without a record's header, on its way out. Not to be copied: it is freed once.
+/// An index node on its way out. Not to be copied: it is freed once.
 #[derive(Debug)]
 pub(crate) struct NodeBlock {
     address: u64,

@@ -16,7 +16,7 @@ use super::{PAGED, Record, UNLINKED};
 
 impl Record<'_> {
     /// Unlinks each version behind this one that no boundary of `shown` shows. This one is of `epoch`. The caller holds
-    /// the lock of the key's latest record, and has read `shown` under its pin.
+    /// the lock of the key's latest record, and has read `shown` while it is bound.
     pub(crate) fn prune(self, epoch: Epoch, shown: &ShownBoundaries) {
         let (mut newer, mut superseded) = (self, epoch);
         while superseded >= shown.lowest() {

@@ -343,7 +343,8 @@ impl RecordTree {
         (unlinked(old, Becomes::Garbage), removed)
     }
 
-    /// Unlinks the leaf that a key's removal left empty, and folds the layer that it left with one entry.
+    /// Unlinks the leaf that a key's removal left empty, and folds the layer that it left with nothing but
+    /// the way to another.
     pub(crate) fn prune(
         &self,
         key: &[u8],
