@@ -301,16 +301,16 @@ impl Garbage {
         // SAFETY: every pin is newer than the node's unlink (E3).
         let free_node = |node| for_pins.take(unsafe { blocks.destroy_node(node) });
         drained &= drain(nodes, pins, most, |_| (), free_node);
-        // SAFETY: no snapshot shows a version in the page (S1). Its tag is at most E - 2, so all commits that could stand
-        // on one have ended (E2, V1).
+        // SAFETY: no snapshot shows a version in the page (S1). Its tag is at most E - 2, so all commits that could
+        // stand on one have ended (E2, V1).
         let free_page = |page| for_snapshots.take(unsafe { blocks.destroy_page(page) });
         drained &= drain(passed_pages, horizon.epochs.now().previous(), most, |_| (), free_page);
         drained & self.collect_unhooks(blocks, worker, horizon, pinned, most)
     }
 
-    /// What no snapshot shows any more waits a little longer. A commit that unlinks versions may stand on it (V1): pages
-    /// wait until the commits of now have ended. The rest waits for pins, since a transaction may hold a replaced record
-    /// in its read-set. True if no version is left below the limit.
+    /// What no snapshot shows any more waits a little longer. A commit that unlinks versions may stand on it (V1):
+    /// pages wait until the commits of now have ended. The rest waits for pins, since a transaction may hold a replaced
+    /// record in its read-set. True if no version is left below the limit.
     fn pass_snapshots(&mut self, horizon: &Horizon<'_>, most: usize) -> bool {
         let limit = horizon.limits.snapshots();
         let is_below = |tag: Option<Epoch>| tag.is_some_and(|tag| tag < limit);
