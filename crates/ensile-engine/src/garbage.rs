@@ -117,11 +117,20 @@ impl RetiredNodes {
     }
 }
 
-/// What a collection may rely on.
-pub(crate) struct Horizon<'c> {
-    pub(crate) limits: ReclaimLimits,
+/// Up to where garbage may go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GarbageLimits {
+    /// What no reader holds back.
+    pub(crate) readers: ReclaimLimits,
     /// Absent records whose delete is of an epoch below this may be unhooked (U2).
     pub(crate) unhooks: Epoch,
+    /// All commits of epochs below this have ended (E2).
+    pub(crate) commits: Epoch,
+}
+
+/// What a collection may rely on.
+pub(crate) struct Horizon<'c> {
+    pub(crate) limits: GarbageLimits,
     pub(crate) epochs: &'c Epochs,
     pub(crate) tables: &'c Directory,
     /// Whose turn it is: nobody unhooks beside a turn (P1).
@@ -262,6 +271,11 @@ impl Garbage {
         !self.unhooks.is_empty()
     }
 
+    /// Whether pages wait for commits: for E, which moves without the readers' limits.
+    pub(crate) fn has_passed_pages(&self) -> bool {
+        !self.passed_pages.is_empty()
+    }
+
     /// Whether there may be something to free though the limits stand: marks come at any time (V1).
     pub(crate) fn is_revisiting(&self) -> bool {
         self.is_revisiting
@@ -292,7 +306,7 @@ impl Garbage {
     ) -> bool {
         let mut drained = self.pass_snapshots(horizon, most);
         self.revisit(horizon, most);
-        let pins = horizon.limits.pins();
+        let pins = horizon.limits.readers.pins();
         let Self { records, nodes, passed_pages, for_pins, for_snapshots, .. } = self;
         let fetch = RetiredRecord::prefetch;
         // SAFETY: every pin is newer than the record's unlink (E3).
@@ -301,10 +315,10 @@ impl Garbage {
         // SAFETY: every pin is newer than the node's unlink (E3).
         let free_node = |node| for_pins.take(unsafe { blocks.destroy_node(node) });
         drained &= drain(nodes, pins, most, |_| (), free_node);
-        // SAFETY: no snapshot shows a version in the page (S1). Its tag is at most E - 2, so all commits that could
-        // stand on one have ended (E2, V1).
+        // SAFETY: no snapshot shows a version in the page (S1), and all commits up to its tag have ended: those that
+        // could stand on one (V1).
         let free_page = |page| for_snapshots.take(unsafe { blocks.destroy_page(page) });
-        drained &= drain(passed_pages, horizon.epochs.now().previous(), most, |_| (), free_page);
+        drained &= drain(passed_pages, horizon.limits.commits, most, |_| (), free_page);
         drained & self.collect_unhooks(blocks, worker, horizon, pinned, most)
     }
 
@@ -312,7 +326,7 @@ impl Garbage {
     /// pages wait until the commits of now have ended. The rest waits for pins, since a transaction may hold a replaced
     /// record in its read-set. True if no version is left below the limit.
     fn pass_snapshots(&mut self, horizon: &Horizon<'_>, most: usize) -> bool {
-        let limit = horizon.limits.snapshots();
+        let limit = horizon.limits.readers.snapshots();
         let is_below = |tag: Option<Epoch>| tag.is_some_and(|tag| tag < limit);
         if !is_below(self.pages.first_tag()) && !is_below(self.versions.first_tag()) {
             return true;
@@ -340,7 +354,7 @@ impl Garbage {
     /// Visits some of what a snapshot holds, in turn: what was unlinked waits for pins only (V1).
     fn revisit(&mut self, horizon: &Horizon<'_>, most: usize) {
         self.is_revisiting = !(self.versions.is_empty() && self.unhooks.is_empty())
-            && horizon.limits.snapshots() < horizon.epochs.served_snapshot();
+            && horizon.limits.readers.snapshots() < horizon.epochs.served_snapshot();
         if !self.is_revisiting {
             return;
         }
@@ -371,7 +385,7 @@ impl Garbage {
         pinned: Pinned<'_>,
         most: usize,
     ) -> bool {
-        let limit = horizon.unhooks;
+        let limit = horizon.limits.unhooks;
         if self.unhooks.first_tag().is_none_or(|tag| tag >= limit) {
             return true;
         }

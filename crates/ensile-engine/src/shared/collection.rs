@@ -11,7 +11,7 @@ use ensile_epoch::{Pinned, ReclaimLimits};
 
 use super::SharedState;
 use super::limit::{GarbageBytes, GarbageLimit};
-use crate::garbage::Horizon;
+use crate::garbage::{GarbageLimits, Horizon};
 use crate::worker::{Worker, WorkerCounters, WorkerShared};
 
 /// Things of each kind that a worker frees after one commit, beyond what a commit of that size leaves behind: so
@@ -28,10 +28,10 @@ const VISITS_PER_STEP: usize = 4;
 /// What frees where workers do not, and ends readers where too much waits.
 pub(crate) struct Collector {
     worker: Option<Box<Worker>>,
-    /// How far records may be freed and absent ones unhooked since the last tick.
-    last: (ReclaimLimits, Epoch),
+    /// How far garbage may go since the last tick.
+    last: GarbageLimits,
     /// And since the tick before that. What still waits below these limits its worker leaves lying.
-    before_last: (ReclaimLimits, Epoch),
+    before_last: GarbageLimits,
     /// Workers that are still to be visited.
     due: Vec<Arc<WorkerShared>>,
     limit: GarbageLimit,
@@ -39,7 +39,7 @@ pub(crate) struct Collector {
 
 impl Collector {
     pub(crate) fn new(garbage_bytes_max: u64) -> Self {
-        let (limit, none) = (GarbageLimit::new(garbage_bytes_max), (ReclaimLimits::default(), Epoch::ZERO));
+        let (limit, none) = (GarbageLimit::new(garbage_bytes_max), GarbageLimits::default());
         Self { worker: None, last: none, before_last: none, due: Vec::new(), limit }
     }
 }
@@ -68,9 +68,9 @@ impl SharedState {
         }
         worker.hand_over_nodes(&self.epochs);
         let limits = self.epochs.limits();
-        if !worker.has_collected(limits, || self.unhook_limit(limits)) {
+        if !worker.has_collected(limits, || self.unhook_limit(limits), || self.commit_limit()) {
             let most = FREED_PER_COMMIT + LEFT_PER_WRITE * writes;
-            worker.collect(&self.horizon(limits), pinned, most);
+            worker.collect(&self.horizon(self.garbage_limits(limits)), pinned, most);
         }
     }
 
@@ -95,9 +95,8 @@ impl SharedState {
                 collector.due.push(Arc::clone(worker));
             }
         }
-        let limits = self.epochs.limits();
-        let unhook_limit = self.unhook_limit(limits);
-        collector.before_last = std::mem::replace(&mut collector.last, (limits, unhook_limit));
+        let limits = self.garbage_limits(self.epochs.limits());
+        collector.before_last = std::mem::replace(&mut collector.last, limits);
         // Deletes above D wait for D: to end a reader would free none of them.
         let undurable = collector.limit.made_above(self.durable_epoch(), made);
         waiting.snapshots = waiting.snapshots.saturating_sub(unhooks.min(undurable));
@@ -110,7 +109,7 @@ impl SharedState {
     /// Frees a bounded amount of what workers leave lying: because their threads wait, read, or have ended, or fall
     /// behind (E6). False if nothing of it is left.
     pub(crate) fn collection_step(&self, collector: &mut Collector) -> bool {
-        let Collector { worker, before_last: (limits, unhooks), due, .. } = collector;
+        let Collector { worker, before_last: limits, due, .. } = collector;
         if due.is_empty() {
             return false;
         }
@@ -121,7 +120,7 @@ impl SharedState {
         });
         let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
-        let horizon = Horizon { unhooks: *unhooks, ..self.horizon(*limits) };
+        let horizon = self.horizon(*limits);
         let first = due.len().saturating_sub(VISITS_PER_STEP);
         let mut visited = due.split_off(first);
         visited.retain(|other| {
@@ -150,21 +149,23 @@ impl SharedState {
         }
     }
 
-    fn horizon(&self, limits: ReclaimLimits) -> Horizon<'_> {
-        Horizon {
-            limits,
-            unhooks: self.unhook_limit(limits),
-            epochs: &self.epochs,
-            tables: &self.tables,
-            gate: &self.gate,
-        }
+    fn horizon(&self, limits: GarbageLimits) -> Horizon<'_> {
+        Horizon { limits, epochs: &self.epochs, tables: &self.tables, gate: &self.gate }
+    }
+
+    fn garbage_limits(&self, readers: ReclaimLimits) -> GarbageLimits {
+        GarbageLimits { readers, unhooks: self.unhook_limit(readers), commits: self.commit_limit() }
+    }
+
+    /// E2: all commits of epochs below this, at most E - 2, have ended.
+    fn commit_limit(&self) -> Epoch {
+        self.epochs.now().previous()
     }
 
     /// U2: an absent record is unhooked if its delete's epoch is below the snapshots' limit, at most E - 2, and at most
     /// D.
     fn unhook_limit(&self, limits: ReclaimLimits) -> Epoch {
-        let two_before = self.epochs.now().previous();
-        limits.snapshots().min(two_before).min(self.durable_epoch().next())
+        limits.snapshots().min(self.commit_limit()).min(self.durable_epoch().next())
     }
 
     /// Sums one counter over all workers there ever were; 0 in a forked child, where the list may be locked for ever

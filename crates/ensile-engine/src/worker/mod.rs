@@ -120,6 +120,8 @@ pub(crate) struct CollectedAt {
     limits: ReclaimLimits,
     /// Where absent records waited, how far they might be unhooked (U2).
     unhooks: Option<Epoch>,
+    /// Where pages waited for commits, how far these had ended (V1).
+    commits: Option<Epoch>,
 }
 
 /// One worker.
@@ -188,12 +190,19 @@ impl Worker {
     }
 
     /// Begins a collection: whether all that these limits let go was freed before. `unhooks` says how far absent
-    /// records may be unhooked.
+    /// records may be unhooked, `commits` how far commits have ended.
     #[inline]
-    pub(crate) fn has_collected(&mut self, limits: ReclaimLimits, unhooks: impl FnOnce() -> Epoch) -> bool {
+    pub(crate) fn has_collected(
+        &mut self,
+        limits: ReclaimLimits,
+        unhooks: impl FnOnce() -> Epoch,
+        commits: impl FnOnce() -> Epoch,
+    ) -> bool {
         self.reads_since = 0;
         let Some(collected) = self.collected else { return false };
-        collected.limits == limits && collected.unhooks.is_none_or(|before| before == unhooks())
+        collected.limits == limits
+            && collected.unhooks.is_none_or(|before| before == unhooks())
+            && collected.commits.is_none_or(|before| before == commits())
     }
 
     /// Adds the nodes that inserts have retired to the garbage.
@@ -208,9 +217,14 @@ impl Worker {
     pub(crate) fn collect(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) {
         let mut garbage = self.shared.lock_garbage();
         let drained = garbage.collect(&mut self.blocks, &self.commit, horizon, pinned, most);
-        let unhooks = garbage.has_unhooks().then_some(horizon.unhooks);
-        self.collected =
-            (drained && !garbage.is_revisiting()).then_some(CollectedAt { limits: horizon.limits, unhooks });
+        let limits = horizon.limits;
+        let unhooks = garbage.has_unhooks().then_some(limits.unhooks);
+        let commits = garbage.has_passed_pages().then_some(limits.commits);
+        self.collected = (drained && !garbage.is_revisiting()).then_some(CollectedAt {
+            limits: limits.readers,
+            unhooks,
+            commits,
+        });
     }
 
     /// As [`Worker::collect`], of another worker's garbage. True if nothing is left that the horizon lets go.
