@@ -159,7 +159,7 @@ impl Appender {
 impl Drop for Appender {
     fn drop(&mut self) {
         // I4: another thread of the parent may have held a lock at the fork. No thread gives it back here.
-        if !self.log.process().is_this() {
+        if self.log.store.is_forked() {
             std::mem::forget(self.owned.take());
             return;
         }
