@@ -35,6 +35,8 @@ mod error;
 
 mod block;
 
+mod buffers;
+
 mod store;
 
 mod log;

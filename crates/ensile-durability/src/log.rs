@@ -8,14 +8,13 @@
 //! No thread is spawned here: `Database` gives every logger a thread that runs
 //! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
 //!
-//! Invariants: E1 in `appender`, L1 and L2 in `claim` and `worker_slot`, L3 in `marks` and `segments`, the end of the
+//! Invariants: E1 in `appender`, L1 and L2 in `claim` and `buffers`, L3 in `marks` and `segments`, the end of the
 //! log in `waiters`.
 //!
-//! Neighbours: below, `recovery` hands over the first files of a generation, and the store of an open database has
-//! what it shares with the checkpoints; above, the engine's commit and receipts.
+//! Neighbours: below, `buffers` has what workers append, `recovery` hands over the first files of a generation, and the
+//! store of an open database has what it shares with the checkpoints; above, the engine's commit and receipts.
 
 mod appender;
-pub(crate) mod buffer;
 mod claim;
 mod config;
 mod durable;
@@ -27,7 +26,6 @@ mod lone;
 mod loom_tests;
 mod marks;
 pub(crate) mod next;
-mod queue;
 mod refusing;
 mod removal;
 mod reserving;
@@ -37,7 +35,6 @@ mod start;
 mod stats;
 mod waiters;
 mod wake_up;
-mod worker_slot;
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;

@@ -11,7 +11,7 @@
 //! - A failed write or sync poisons the log for good. A write for which there is no space does not: it is held, encoded
 //!   as it is, and nothing else is taken from workers until it is written.
 //!
-//! Neighbours: `worker_slot` and `queue` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
+//! Neighbours: `buffers` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
 
 mod rolling;
 mod steps;
@@ -23,15 +23,13 @@ use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGua
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
-use super::buffer::Buffer;
 use super::claim::scan_slots;
 use super::marks::Frontier;
-use super::queue::BufferQueue;
 use super::segments::Segments;
 use super::waiters::{LogEnd, wake_all};
 use super::wake_up::WakeUp;
-use super::worker_slot::WorkerSlot;
 use super::{Log, LoggerStep};
+use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
 use crate::on_panic::OnPanic;
 use crate::store::closed_files::ClosedFiles;
 use rolling::NextFilePlan;

@@ -21,10 +21,10 @@ use ensile_base::limits::LOG_ZEROED_BYTES_MAX;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::LogConfig;
-use super::buffer::Buffer;
 use super::next::{NextFile, write_zeros};
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header};
+use crate::buffers::Buffer;
 use crate::error::unless_full;
 use crate::store::closed_files::ClosedFile;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
