@@ -30,6 +30,7 @@ mod identity;
 mod number;
 mod on_panic;
 mod recoverable;
+mod wake_up;
 
 mod error;
 

@@ -34,7 +34,6 @@ pub(crate) mod segments;
 mod start;
 mod stats;
 mod waiters;
-mod wake_up;
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -51,7 +50,6 @@ use refusing::Refusal;
 pub use removal::Removed;
 pub use start::LogStart;
 pub use stats::LogStats;
-pub(crate) use wake_up::WakeUp;
 
 use crate::store::handle::OpenStore;
 use logger::Logger;

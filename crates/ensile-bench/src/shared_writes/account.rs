@@ -34,7 +34,7 @@ pub(super) const NAMES: [(&str, &str); 25] = [
     ("ensile-durability/src/buffers/buffer.rs", LOG_BUFFER),
     ("ensile-durability/src/buffers/queue.rs", LOGGER),
     ("ensile-durability/src/log/waiters.rs", WAITERS),
-    ("ensile-durability/src/log/wake_up.rs", WAKE_UP),
+    ("ensile-durability/src/wake_up.rs", WAKE_UP),
     ("ensile-durability/src/log/", LOGGER),
     ("ensile-durability/src/counter.rs", LOGGER),
     ("ensile-memory/src/cache.rs", "free block"),

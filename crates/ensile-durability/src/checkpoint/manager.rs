@@ -29,7 +29,7 @@ use super::walk::Walk;
 use crate::DurabilityError;
 use crate::control::pace::WritePace;
 use crate::identity::Identity;
-use crate::log::{Log, WakeUp};
+use crate::log::Log;
 use crate::number;
 use crate::on_panic::OnPanic;
 use crate::recoverable::EntryKind;
@@ -37,6 +37,7 @@ use crate::store::claim::{Wanted, claim};
 use crate::store::handle::OpenStore;
 use crate::store::manifest::InstalledCheckpoint;
 use crate::store::names::{MANIFEST, PartName};
+use crate::wake_up::WakeUp;
 
 /// Why an attempt is given up when a step panics.
 const PANICKED: &str = "a checkpointer panicked, and none is made before the database is opened again";

@@ -27,11 +27,11 @@ use super::claim::scan_slots;
 use super::marks::Frontier;
 use super::segments::Segments;
 use super::waiters::{LogEnd, wake_all};
-use super::wake_up::WakeUp;
 use super::{Log, LoggerStep};
 use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
 use crate::on_panic::OnPanic;
 use crate::store::closed_files::ClosedFiles;
+use crate::wake_up::WakeUp;
 use rolling::NextFilePlan;
 use steps::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
 
