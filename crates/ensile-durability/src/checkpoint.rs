@@ -9,7 +9,7 @@
 //! Invariants: K1 (`docs/protocols/checkpoints.md` argues it): an installed checkpoint `[e_l, e_h]` and the log from
 //! e_l on give the state at any D >= e_h.
 //!
-//! Neighbours: below, `control` decides when, the log has E, D and the manifest; `recovery` reads what is written
+//! Neighbours: below, `control` decides when, the log has D, the store the manifest; `recovery` reads what is written
 //! here; the engine walks.
 
 // In the order of the data: settings, what is written and read, decisions, actions.

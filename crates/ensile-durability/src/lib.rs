@@ -30,10 +30,13 @@ mod identity;
 mod number;
 mod on_panic;
 mod recoverable;
+mod wake_up;
 
 mod error;
 
 mod block;
+
+mod buffers;
 
 mod store;
 

@@ -8,13 +8,13 @@
 //! No thread is spawned here: `Database` gives every logger a thread that runs
 //! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
 //!
-//! Invariants: E1 in `appender`, L1 and L2 in `claim` and `worker_slot`, L3 in `marks` and `segments`, the end of the
+//! Invariants: E1 in `appender`, L1 and L2 in `claim` and `buffers`, L3 in `marks` and `segments`, the end of the
 //! log in `waiters`.
 //!
-//! Neighbours: below, `recovery` hands over the first files of a generation; above, the engine's commit and receipts.
+//! Neighbours: below, `buffers` has what workers append, `recovery` hands over the first files of a generation, and the
+//! store of an open database has what it shares with the checkpoints; above, the engine's commit and receipts.
 
 mod appender;
-pub(crate) mod buffer;
 mod claim;
 mod config;
 mod durable;
@@ -26,7 +26,6 @@ mod lone;
 mod loom_tests;
 mod marks;
 pub(crate) mod next;
-mod queue;
 mod refusing;
 mod removal;
 mod reserving;
@@ -35,16 +34,12 @@ pub(crate) mod segments;
 mod start;
 mod stats;
 mod waiters;
-mod wake_up;
-mod worker_slot;
 
-use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
-use ensile_disk::{Disk, Process};
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
@@ -55,18 +50,10 @@ use refusing::Refusal;
 pub use removal::Removed;
 pub use start::LogStart;
 pub use stats::LogStats;
-pub(crate) use wake_up::WakeUp;
 
-use crate::DurabilityError;
-use crate::store::Locks;
-use crate::store::hint::HintWriter;
-use crate::store::leases::Leases;
-use crate::store::manifest::ManifestKeeper;
-use crate::store::reserve::Reserve;
-use crate::store::reserved_epochs::ReservedEpochs;
+use crate::store::handle::OpenStore;
 use logger::Logger;
 use marks::{Frontier, MarkTable};
-use segments::ClosedFile;
 use stats::LogCounters;
 use waiters::Waiters;
 
@@ -103,26 +90,10 @@ pub struct Log {
     refuses: AtomicBool,
     /// Nothing under this lock leaves it half changed.
     refusal: Mutex<Refusal>,
-    disk: StdArc<dyn Disk>,
-    /// The process that opened the log: no other one uses it (I4).
-    process: Process,
-    /// Files of closed generations, which the next checkpoint covers. Only whole elements are removed under this lock.
-    older: Mutex<VecDeque<ClosedFile>>,
-    /// Held by the thread that removes files.
-    removing: Mutex<()>,
-    /// The leases that a removal waits for.
-    leases: Leases,
-    /// One that a panic cut short says nothing.
-    hint: Mutex<HintWriter>,
-    /// Nothing under this lock leaves it half changed.
-    reserved_epochs: Mutex<ReservedEpochs>,
-    /// The manifest, for the installation of a checkpoint.
-    pub(crate) manifest: Mutex<ManifestKeeper>,
+    /// Its folders and their manifest, which the checkpoints share.
+    pub(crate) store: StdArc<OpenStore>,
     /// Bytes of log that recovery replayed, and would again.
     pub(crate) replayed_bytes: u64,
-    pub(crate) reserve: Reserve,
-    /// Keeps other processes out until this log is closed.
-    locks: Mutex<Option<Locks>>,
 }
 
 impl Log {
@@ -145,7 +116,7 @@ impl Log {
     /// One iteration of a logger: close the epoch early if strict results wait, take what its workers appended, write
     /// it, and where a closed epoch is complete write a mark, sync once, and announce D (L1 to L3).
     pub fn logger_step(&self, logger: usize) -> LoggerStep {
-        if !self.process.is_this() {
+        if self.store.is_forked() {
             return LoggerStep::Stopped;
         }
         self.loggers[logger].step(self)
@@ -154,52 +125,42 @@ impl Log {
     /// Prepares what later commits need, if it is time: the logger's thread calls it after a step. It takes as long as
     /// the disk takes for a few megabytes; commits do not wait for it.
     pub fn logger_prepare(&self, logger: usize) {
-        if self.process.is_this() {
+        if !self.store.is_forked() {
             self.loggers[logger].prepare(self);
         }
     }
 
     /// Waits until this logger has a reason to step, or `timeout`.
     pub fn logger_wait(&self, logger: usize, timeout: Duration) {
-        if self.process.is_this() {
+        if !self.store.is_forked() {
             self.loggers[logger].wait(timeout);
         }
     }
 
     /// Wakes every logger: for the heartbeat, after an epoch has closed.
     pub fn wake_loggers(&self) {
-        if self.process.is_this() {
+        if !self.store.is_forked() {
             self.loggers.iter().for_each(Logger::wake);
         }
-    }
-
-    /// Fails in a process that was forked from the one that opened the log (I4).
-    pub(crate) fn check_process(&self) -> Result<(), DurabilityError> {
-        if self.process.is_this() { Ok(()) } else { Err(DurabilityError::Forked) }
-    }
-
-    /// The process that opened the log.
-    pub(crate) fn process(&self) -> &Process {
-        &self.process
     }
 
     /// Writes the hint of D if the last one is a second old, and refuses commits if E is near the end of what is
     /// reserved. For the heartbeat: it waits for no sync.
     pub fn hint_step(&self) {
-        if !self.process.is_this() {
+        if self.store.is_forked() {
             return;
         }
         self.look_at_end();
         // A closed log has written its last one.
         if !self.refuses() {
-            self.hint.lock().step(self.clock.nanos(), self.marks.of_all(Frontier::Synced));
+            self.store.write_hint(self.clock.nanos(), self.marks.of_all(Frontier::Synced));
         }
     }
 
     /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose
     /// file is empty does not.
     pub fn request_roll(&self) {
-        if self.process.is_this() {
+        if !self.store.is_forked() {
             self.loggers.iter().for_each(Logger::ask_roll);
         }
     }

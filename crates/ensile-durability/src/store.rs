@@ -11,7 +11,8 @@
 //! - L6: epochs never come twice: the manifest reserves them ahead.
 //! - L7: a generation is of one format, which the manifest says before any block is judged.
 //!
-//! Neighbours: `recovery` opens it and hands it to the log; `ensile-disk` has the folders and locks.
+//! Neighbours: `recovery` opens it and hands it over as `handle::OpenStore`, which log and checkpoints share;
+//! `ensile-disk` has the folders and locks.
 
 pub(crate) mod names;
 mod text;
@@ -31,6 +32,10 @@ mod watched;
 
 pub(crate) mod claim;
 pub(crate) mod open;
+
+pub(crate) mod closed_files;
+pub(crate) mod handle;
+mod renewal;
 
 mod adopt;
 

@@ -33,7 +33,7 @@ const ROOMS: &[Room] = &[
         least: 50,
     },
     Room { name: "record", places: &["ensile-engine/src/record"], least: 50 },
-    Room { name: "log", places: &["ensile-durability/src/log"], least: 50 },
+    Room { name: "log", places: &["ensile-durability/src/log", "ensile-durability/src/buffers"], least: 50 },
     Room { name: "checkpoint", places: &["ensile-durability/src/checkpoint"], least: 50 },
     Room { name: "recovery", places: &["ensile-durability/src/recovery"], least: 50 },
 ];

@@ -16,7 +16,7 @@ use super::alternation::{Does, Kind, Observed, Use};
 use super::counting::{Keys, Setup, Workload};
 
 /// Places in the source and what is written there; of two that fit, the first counts.
-pub(super) const NAMES: [(&str, &str); 24] = [
+pub(super) const NAMES: [(&str, &str); 25] = [
     ("ensile-epoch/src/pin_slot.rs", PIN),
     ("ensile-epoch/src/commit_slot.rs", BINDING),
     ("ensile-epoch/src/epochs.rs", GLOBAL_EPOCH),
@@ -29,11 +29,12 @@ pub(super) const NAMES: [(&str, &str); 24] = [
     ("ensile-index/src/version.rs", "node's version"),
     ("ensile-index/src/tree.rs", "tree's root"),
     ("ensile-index/src/", "node"),
-    ("ensile-durability/src/log/worker_slot.rs", LOG_SLOT),
+    ("ensile-durability/src/buffers/worker_slot.rs", LOG_SLOT),
     ("ensile-memory/src/exchange.rs", LOG_SLOT),
-    ("ensile-durability/src/log/buffer.rs", LOG_BUFFER),
+    ("ensile-durability/src/buffers/buffer.rs", LOG_BUFFER),
+    ("ensile-durability/src/buffers/queue.rs", LOGGER),
     ("ensile-durability/src/log/waiters.rs", WAITERS),
-    ("ensile-durability/src/log/wake_up.rs", WAKE_UP),
+    ("ensile-durability/src/wake_up.rs", WAKE_UP),
     ("ensile-durability/src/log/", LOGGER),
     ("ensile-durability/src/counter.rs", LOGGER),
     ("ensile-memory/src/cache.rs", "free block"),

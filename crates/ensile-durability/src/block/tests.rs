@@ -3,8 +3,8 @@
 use super::entries::FramedEntries;
 use super::origin::{OPENING_BYTES, Opened, Origin, PartPlace};
 use super::{BlockKind, HEADER_BYTES, Header, NotABlock, Salt};
+use crate::buffers::Buffer;
 use crate::identity::Identity;
-use crate::log::buffer::Buffer;
 use crate::recoverable::EntryKind;
 use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};

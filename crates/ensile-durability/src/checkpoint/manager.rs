@@ -7,15 +7,16 @@
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `life` decides, `actions` carries out, `part` walks and writes; the log has E, D and the manifest.
+//! Neighbours: `life` decides, `actions` carries out, `part` walks and writes; the log has D, the store the manifest.
 
 mod actions;
 
-use std::sync::Arc;
+use std::sync::Arc as StdArc;
 use std::time::Duration;
 
-use ensile_base::sync::Mutex;
-use ensile_disk::Disk;
+use ensile_base::clock::Clock;
+use ensile_base::sync::{Arc, Mutex};
+use ensile_epoch::Epochs;
 
 use super::block::LargePermit;
 use super::config::CheckpointConfig;
@@ -28,13 +29,15 @@ use super::walk::Walk;
 use crate::DurabilityError;
 use crate::control::pace::WritePace;
 use crate::identity::Identity;
-use crate::log::{Log, WakeUp};
+use crate::log::Log;
 use crate::number;
 use crate::on_panic::OnPanic;
 use crate::recoverable::EntryKind;
 use crate::store::claim::{Wanted, claim};
+use crate::store::handle::OpenStore;
 use crate::store::manifest::InstalledCheckpoint;
 use crate::store::names::{MANIFEST, PartName};
+use crate::wake_up::WakeUp;
 
 /// Why an attempt is given up when a step panics.
 const PANICKED: &str = "a checkpointer panicked, and none is made before the database is opened again";
@@ -64,8 +67,10 @@ struct CheckpointerState {
 /// The checkpoints of an open database, behind std's `Arc` like its log.
 #[derive(Debug)]
 pub struct Checkpoints {
-    log: Arc<Log>,
-    disk: Arc<dyn Disk>,
+    log: StdArc<Log>,
+    store: StdArc<OpenStore>,
+    epochs: Arc<Epochs>,
+    clock: Clock,
     config: CheckpointConfig,
     /// Whose they are, and the generation that is open.
     database: Identity,
@@ -84,19 +89,19 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, or the disk's.
-    pub fn start(log: &Arc<Log>, config: CheckpointConfig) -> Result<Arc<Self>, DurabilityError> {
+    pub fn start(log: &StdArc<Log>, config: CheckpointConfig) -> Result<StdArc<Self>, DurabilityError> {
         config.check()?;
-        let mut keeper = log.manifest.lock();
-        let disk = Arc::clone(keeper.disk());
+        let store = StdArc::clone(&log.store);
+        let mut keeper = store.manifest();
         let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: PartName::folder };
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
-        log.keep_locks(locks);
+        store.keep_locks(locks);
         if is_new {
             // Listed before anything is in it: when its device is missing, the mount point is not taken for it.
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }
-        let there = parts::list(&*disk, keeper.manifest())?;
+        let there = parts::list(&**store.disk(), keeper.manifest())?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let open = keeper.manifest().generations.last();
         let open = open.expect("a log that runs has an open generation");
@@ -117,9 +122,11 @@ impl Checkpoints {
         };
         let life = Life::new(terms, installed, number, log.clock.nanos(), log.replayed_bytes);
         let checkpointer = |_| CheckpointerState { wake_up: WakeUp::new(), part: Mutex::new(None) };
-        Ok(Arc::new(Self {
-            log: Arc::clone(log),
-            disk,
+        Ok(StdArc::new(Self {
+            log: StdArc::clone(log),
+            store,
+            epochs: Arc::clone(&log.epochs),
+            clock: log.clock.clone(),
             database,
             generation,
             entries,
@@ -141,14 +148,15 @@ impl Checkpoints {
     /// Asks for a checkpoint that begins from now on; one that is under way ends first.
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
-        if self.log.check_process().is_err() {
+        let process = self.store.process().clone();
+        if self.store.is_forked() {
             // A ticket without an answer: its handle says that the process was forked.
-            return CheckpointHandle::new(Arc::default(), self.log.process().clone());
+            return CheckpointHandle::new(StdArc::default(), process);
         }
         let (ticket, answers) = self.life.lock().demand();
         self.send(answers);
         self.wake_all();
-        CheckpointHandle::new(ticket, self.log.process().clone())
+        CheckpointHandle::new(ticket, process)
     }
 
     fn wake_all(&self) {
@@ -163,7 +171,7 @@ impl Checkpoints {
 
     /// Waits until this checkpointer has a reason to step, or `timeout`.
     pub fn wait(&self, checkpointer: usize, timeout: Duration) {
-        if self.log.process().is_this() {
+        if !self.store.is_forked() {
             self.checkpointers[checkpointer].wake_up.wait(timeout);
         }
     }
@@ -177,7 +185,7 @@ impl Checkpoints {
     /// Why the next one is put off, if it does not fit.
     #[must_use]
     pub fn misfit(&self) -> Option<String> {
-        if !self.log.process().is_this() {
+        if self.store.is_forked() {
             return None;
         }
         self.life.lock().misfit().map(str::to_owned)
@@ -186,7 +194,7 @@ impl Checkpoints {
     /// What checkpoints have come to; in a forked child what was counted only.
     #[must_use]
     pub fn stats(&self) -> CheckpointStats {
-        if !self.log.process().is_this() {
+        if self.store.is_forked() {
             return self.counters.read();
         }
         self.life.lock().stats(self.counters.read())
@@ -194,7 +202,7 @@ impl Checkpoints {
 
     /// One iteration of a checkpointer: a block of its part, or the next action.
     pub fn step(&self, checkpointer: usize, walk: &dyn Walk) -> CheckpointStep {
-        if !self.log.process().is_this() {
+        if self.store.is_forked() {
             return CheckpointStep::Stopped;
         }
         // A checkpointer that panics leaves its attempt unfinished for good: no caller must wait for it. The log goes
@@ -225,11 +233,11 @@ impl Checkpoints {
     fn see(&self, life: &Life) -> Circumstances {
         let has_marks = life.awaited_marks().is_some_and(|epoch| self.log.has_marks_of(epoch));
         Circumstances {
-            now_nanos: self.log.clock.nanos(),
-            epoch: self.log.epochs.now(),
+            now_nanos: self.clock.nanos(),
+            epoch: self.epochs.now(),
             health: self.log.health(),
             log_bytes: self.log.stats().bytes,
-            has_reserve: self.log.reserve.is_kept(),
+            has_reserve: self.store.reserve().is_kept(),
             has_marks,
             full_tries: self.log.full_tries(),
         }
@@ -238,7 +246,7 @@ impl Checkpoints {
     /// Ends the attempt under way, if there is one, and removes its files. Steps find [`CheckpointStep::Stopped`]
     /// afterwards. To be called before the log is closed, which unlocks the folder.
     pub fn close(&self) {
-        if !self.log.process().is_this() {
+        if self.store.is_forked() {
             return;
         }
         let (was_open, answers) = {

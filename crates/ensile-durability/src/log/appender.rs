@@ -6,7 +6,7 @@
 //! first, unbind last is the better one: unbinding stays the commit's last step (E1), and a worker that is seen idle
 //! does not hold its buffer.
 //!
-//! Neighbours: owned by an engine worker; the buffer goes through `worker_slot` or `queue` to the logger.
+//! Neighbours: owned by an engine worker; the buffer goes through its slot or the queue of `buffers` to the logger.
 
 use std::sync::Arc as StdArc;
 
@@ -16,10 +16,9 @@ use ensile_base::sync::{Arc, note};
 use ensile_epoch::CommitSlot;
 
 use super::Log;
-use super::buffer::Buffer;
 use super::logger::Logger;
-use super::worker_slot::WorkerSlot;
 use crate::DurabilityError;
+use crate::buffers::{Buffer, WorkerSlot};
 
 /// Appends one worker's entries.
 #[derive(Debug)]
@@ -159,7 +158,7 @@ impl Appender {
 impl Drop for Appender {
     fn drop(&mut self) {
         // I4: another thread of the parent may have held a lock at the fork. No thread gives it back here.
-        if !self.log.process().is_this() {
+        if self.log.store.is_forked() {
             std::mem::forget(self.owned.take());
             return;
         }

@@ -4,14 +4,13 @@
 //! fence is the scanner's half of the Dekker pair with bind .. fence .. epoch load of a commit: either the commit reads
 //! an epoch at least as large as the scan's E, above any claim made here, or the scan sees it bound.
 //!
-//! Neighbours: called by the logger, which drains its queue after it, and by loom (`loom_tests`); reads `worker_slot`.
+//! Neighbours: called by the logger, which drains its queue after it, and by loom (`loom_tests`); reads workers' slots.
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, Ordering, fence};
 use ensile_epoch::Epochs;
 
-use super::buffer::Buffer;
-use super::worker_slot::{SlotScan, WorkerSlot};
+use crate::buffers::{Buffer, SlotScan, WorkerSlot};
 
 /// Scans `slots` and takes buffers into `taken`. Returns L1's d, for entries that did not come through the queue.
 /// `fresh` gives buffers to put in their place; `patience` is how often it tries again to take a buffer that its worker

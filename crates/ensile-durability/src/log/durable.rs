@@ -39,7 +39,7 @@ impl Log {
     /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`]
     /// when the disk was full for `LogConfig::full_wait` meanwhile.
     pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
-        self.check_process()?;
+        self.store.check_process()?;
         let begin = |alone: bool| {
             if !alone || !self.step_as_waiter(epoch) {
                 self.wake_loggers();
@@ -82,7 +82,7 @@ impl Future for Durable {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { log, epoch, slot } = &mut *self;
-        if let Err(forked) = log.check_process() {
+        if let Err(forked) = log.store.check_process() {
             return Poll::Ready(Err(forked));
         }
         let (answer, tell) = log.waiters.poll(*epoch, slot, context.waker(), log.clock.nanos());
@@ -98,7 +98,7 @@ impl Drop for Durable {
     fn drop(&mut self) {
         // I4: in a forked child the list may be locked for ever.
         if let Some(slot) = self.slot
-            && self.log.process.is_this()
+            && !self.log.store.is_forked()
         {
             self.log.waiters.give_back(self.epoch, slot);
         }

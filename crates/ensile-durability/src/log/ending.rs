@@ -18,7 +18,6 @@ use super::logger::Logger;
 use super::marks::Frontier;
 use super::waiters::{LogEnd, wake_all};
 use crate::DurabilityError;
-use crate::store::Locks;
 
 impl Log {
     /// Refuses further entries, makes everything appended durable, and gives unused space back. The caller has ended
@@ -28,24 +27,14 @@ impl Log {
     /// # Errors
     /// [`DurabilityError::OutcomeUnknown`] when the log was, or is now, poisoned.
     pub fn close(&self) -> Result<(), DurabilityError> {
-        self.check_process()?;
+        self.store.check_process()?;
         let closed = self.make_durable_and_stop();
         // A logger that was writing when another one poisoned the log still is.
         self.loggers.iter().for_each(Logger::wait_for_step);
-        // So is a step that reserves epochs.
-        drop(self.manifest.lock());
-        // A thread that still has an appender keeps this log, but nothing writes any more: the folder is free.
-        self.locks.lock().take();
+        // A thread that still has an appender keeps this log, but nothing writes any more once a step that reserves
+        // epochs has ended: the folder is free.
+        self.store.release();
         closed
-    }
-
-    /// Keeps these locks until the log is closed.
-    pub(crate) fn keep_locks(&self, more: Locks) {
-        // Locks are only added and taken as a whole.
-        let mut locks = self.locks.lock();
-        if let Some(locks) = &mut *locks {
-            locks.extend(more);
-        }
     }
 
     fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {
@@ -95,11 +84,11 @@ impl Log {
                     let blocks: Vec<u64> = self.loggers.iter().map(Logger::blocks).collect();
                     assert!(blocks.iter().all(|blocks| *blocks > 0), "a log has its opening block");
                     let ended = self.epochs.stop();
-                    self.hint.lock().close(self.marks.of_all(Frontier::Synced), blocks, ended);
+                    self.store.close_hint(self.marks.of_all(Frontier::Synced), blocks, ended);
                 }
                 self.end(LogEnd::Closed);
                 // The next open may need it; without it that one begins as well as it can.
-                let _ = self.reserve.make();
+                let _ = self.store.reserve().make();
                 Ok(())
             }
         }
@@ -116,7 +105,7 @@ impl Log {
 
     /// Stops the log for good as a failed write does, for a thread without which nothing becomes durable.
     pub fn stop(&self, reason: &str) {
-        if !self.process.is_this() {
+        if self.store.is_forked() {
             return;
         }
         self.poison(reason);

@@ -11,12 +11,11 @@
 //! - A failed write or sync poisons the log for good. A write for which there is no space does not: it is held, encoded
 //!   as it is, and nothing else is taken from workers until it is written.
 //!
-//! Neighbours: `worker_slot` and `queue` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
+//! Neighbours: `buffers` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
 
 mod rolling;
 mod steps;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -24,16 +23,15 @@ use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGua
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
-use super::buffer::Buffer;
 use super::claim::scan_slots;
 use super::marks::Frontier;
-use super::queue::BufferQueue;
-use super::segments::{ClosedFile, Segments};
+use super::segments::Segments;
 use super::waiters::{LogEnd, wake_all};
-use super::wake_up::WakeUp;
-use super::worker_slot::WorkerSlot;
 use super::{Log, LoggerStep};
+use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
 use crate::on_panic::OnPanic;
+use crate::store::closed_files::ClosedFiles;
+use crate::wake_up::WakeUp;
 use rolling::NextFilePlan;
 use steps::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
 
@@ -60,7 +58,7 @@ pub(crate) struct Logger {
     /// Threads that wait for the writer. A lone waiter leaves it to them: it would take it again and again.
     queued: AtomicUsize,
     /// This log's closed files, oldest first.
-    closed: Mutex<VecDeque<ClosedFile>>,
+    pub(super) closed: ClosedFiles,
     /// Bytes of the current file and of the next one, for statistics.
     open_bytes: AtomicU64,
     next_bytes: AtomicU64,
@@ -112,7 +110,7 @@ impl Logger {
             roll_asked: AtomicBool::new(false),
             writer: Mutex::new(writer),
             queued: AtomicUsize::new(0),
-            closed: Mutex::new(VecDeque::new()),
+            closed: ClosedFiles::default(),
             open_bytes,
             next_bytes: AtomicU64::new(0),
             next,
@@ -120,11 +118,6 @@ impl Logger {
             next_ready: AtomicBool::new(false),
             away: AtomicBool::new(false),
         }
-    }
-
-    /// The closed files, oldest first. Only whole elements are added and removed under this lock.
-    pub(super) fn closed_files(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
-        self.closed.lock()
     }
 
     /// Bytes of the current file and of the next one, allocated space included.

@@ -10,10 +10,9 @@ use ensile_base::sync::{Arc, Mutex, Ordering, fence};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{EpochConfig, Epochs};
 
-use super::buffer::Buffer;
 use super::claim::scan_slots;
 use super::marks::{Frontier, MarkTable};
-use super::worker_slot::WorkerSlot;
+use crate::buffers::{Buffer, WorkerSlot};
 
 fn epochs() -> Arc<Epochs> {
     Arc::new(Epochs::new(&EpochConfig { first: Epoch::new(1), snapshot_interval: Duration::from_secs(3600) }))

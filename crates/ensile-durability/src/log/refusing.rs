@@ -69,7 +69,7 @@ impl Log {
     /// Does the log work?
     #[must_use]
     pub fn health(&self) -> Health {
-        if !self.process.is_this() {
+        if self.store.is_forked() {
             return Health::Forked;
         }
         match self.waiters.how_ended() {
@@ -144,7 +144,7 @@ impl Log {
     /// Gives the reserve up, for a caller that frees more than it takes. Returns whether that made any space.
     pub(crate) fn give_up_reserve(&self) -> bool {
         // What cannot be removed gives no space.
-        let has_freed = self.reserve.give_up().unwrap_or(false);
+        let has_freed = self.store.reserve().give_up().unwrap_or(false);
         if has_freed {
             self.wake_loggers();
         }

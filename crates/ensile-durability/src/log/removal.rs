@@ -4,18 +4,14 @@
 //! - K1: oldest first, and only files whose entries all have epochs below what is covered.
 //! - I3: not while a reader holds a lease, up to a stated limit.
 //!
-//! Neighbours: asked for by the checkpoints; `store::leases` says when it may be.
-
-use std::collections::BTreeSet;
+//! Neighbours: asked for by the checkpoints; the store says when it may be, and has the files of closed generations.
 
 use ensile_base::Epoch;
-use ensile_disk::DiskError;
 
 use super::Log;
-use super::logger::Logger;
 use super::marks::Frontier;
-use super::segments::ClosedFile;
 use crate::DurabilityError;
+use crate::store::closed_files::ClosedFile;
 use crate::store::leases::Clearance;
 use crate::store::names::log_folder;
 
@@ -37,31 +33,24 @@ impl Log {
     /// # Errors
     /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
     pub fn remove_files_below(&self, covered: Epoch) -> Result<Removed, DurabilityError> {
-        self.check_process()?;
-        match self.ask_leases()? {
+        self.store.check_process()?;
+        match self.store.ask_leases(self.clock.nanos())? {
             Some(clearance) => self.remove_cleared_below(covered, &clearance),
             None => Ok(Removed::default()),
         }
-    }
-
-    /// May covered files be removed now (I3)? `None`: not before a lease has ended.
-    pub(crate) fn ask_leases(&self) -> Result<Option<Clearance>, DiskError> {
-        self.leases.ask(&*self.disk, self.clock.nanos())
     }
 
     /// As [`Log::remove_files_below`], for a caller that has asked already.
     pub(crate) fn remove_cleared_below(
         &self,
         covered: Epoch,
-        _clearance: &Clearance,
+        clearance: &Clearance,
     ) -> Result<Removed, DurabilityError> {
-        self.check_process()?;
-        // Guards no data that a panic could leave half changed.
-        let _one = self.removing.lock();
+        self.store.check_process()?;
         let synced = self.marks.of_all(Frontier::Synced);
         assert!(covered <= synced.next(), "files of epochs below {covered} go, and {synced} is durable (K1)");
         let mut removed = Removed::default();
-        let result = self.remove_files(covered, &mut removed);
+        let result = self.remove_files(covered, clearance, &mut removed);
         assert!(removed.files > 0 || removed.bytes == 0, "bytes of no file");
         if removed.files > 0 {
             // There is space now.
@@ -70,40 +59,24 @@ impl Log {
         result.map(|()| removed)
     }
 
-    fn remove_files(&self, covered: Epoch, removed: &mut Removed) -> Result<(), DurabilityError> {
-        self.remove_older_files(covered, removed)?;
+    fn remove_files(
+        &self,
+        covered: Epoch,
+        clearance: &Clearance,
+        removed: &mut Removed,
+    ) -> Result<(), DurabilityError> {
+        self.store.remove_older_below(covered, clearance, |file| self.note_removed(file, removed))?;
+        let disk = self.store.disk();
         for (index, logger) in self.loggers.iter().enumerate() {
             let before = removed.files;
-            let result = self.remove_files_of(logger, covered, removed);
+            let result =
+                logger.closed.remove_below(&**disk, covered, |file| self.note_removed(file, removed));
             if removed.files > before {
-                self.disk.sync_folder(&log_folder(index as u32))?;
+                disk.sync_folder(&log_folder(index as u32))?;
             }
             result?;
         }
         Ok(())
-    }
-
-    /// Files of closed generations have no order to keep: their logs are off the manifest's list.
-    fn remove_older_files(&self, covered: Epoch, removed: &mut Removed) -> Result<(), DurabilityError> {
-        let mut folders = BTreeSet::new();
-        loop {
-            let oldest = self.older.lock().front().filter(|file| file.largest < covered).cloned();
-            let Some(oldest) = oldest else { break };
-            self.remove_file(&oldest)?;
-            let popped = self.older.lock().pop_front();
-            assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
-            folders.insert(oldest.file.name.logger);
-            self.note_removed(&oldest, removed);
-        }
-        folders.into_iter().try_for_each(|logger| Ok(self.disk.sync_folder(&log_folder(logger))?))
-    }
-
-    /// Removes a file. One that is gone already was removed by a call that reported a failure.
-    fn remove_file(&self, file: &ClosedFile) -> Result<(), DiskError> {
-        match self.disk.remove(&file.file.to_string()) {
-            Err(error) if error.is_not_found() => Ok(()),
-            removed => removed,
-        }
     }
 
     fn note_removed(&self, file: &ClosedFile, removed: &mut Removed) {
@@ -112,22 +85,5 @@ impl Log {
         removed.bytes += file.bytes;
         self.counters.files_removed.add(1);
         self.counters.bytes_removed.add(file.bytes);
-    }
-
-    fn remove_files_of(
-        &self,
-        logger: &Logger,
-        covered: Epoch,
-        removed: &mut Removed,
-    ) -> Result<(), DurabilityError> {
-        loop {
-            // The lock is let go of while the disk works: a logger that begins a new file takes it too.
-            let oldest = logger.closed_files().front().filter(|file| file.largest < covered).cloned();
-            let Some(oldest) = oldest else { return Ok(()) };
-            self.remove_file(&oldest)?;
-            let popped = logger.closed_files().pop_front();
-            assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
-            self.note_removed(&oldest, removed);
-        }
     }
 }

@@ -21,11 +21,12 @@ use ensile_base::limits::LOG_ZEROED_BYTES_MAX;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::LogConfig;
-use super::buffer::Buffer;
 use super::next::{NextFile, write_zeros};
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header};
+use crate::buffers::Buffer;
 use crate::error::unless_full;
+use crate::store::closed_files::ClosedFile;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
 /// Space allocated at first, and at most at once; small databases stay small.
@@ -58,15 +59,6 @@ impl Unwritten {
             Self::Block(buffer) => buffer.block(),
         }
     }
-}
-
-/// A file that gets no more blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ClosedFile {
-    pub(crate) file: SegmentFile,
-    /// The largest epoch of entries in it and in all files of its log before it.
-    pub(crate) largest: Epoch,
-    pub(crate) bytes: u64,
 }
 
 /// When a file is closed.

@@ -9,7 +9,6 @@ use std::sync::Arc as StdArc;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex};
-use ensile_disk::Disk;
 use ensile_epoch::Epochs;
 
 use super::Log;
@@ -17,32 +16,22 @@ use super::config::LogConfig;
 use super::logger::Logger;
 use super::marks::{Frontier, MarkTable};
 use super::refusing::Refusal;
-use super::segments::{ClosedFile, Segments};
+use super::segments::Segments;
 use super::stats::LogCounters;
 use super::waiters::Waiters;
 use crate::DurabilityError;
-use crate::store::Locks;
-use crate::store::hint::HintWriter;
-use crate::store::leases::Leases;
-use crate::store::manifest::ManifestKeeper;
-use crate::store::reserve::Reserve;
-use crate::store::reserved_epochs::ReservedEpochs;
+use crate::store::handle::{OpenStore, StoreStart};
 
-/// What a log starts from: the files of the generation that a recovery has begun, and all that guards them.
+/// What a log starts from: the files of the generation that a recovery has begun, and the store with all that guards
+/// them.
 #[derive(Debug)]
 pub struct LogStart {
     /// E begins here.
     pub(crate) first_epoch: Epoch,
     pub(crate) config: LogConfig,
-    pub(crate) disk: StdArc<dyn Disk>,
     /// One for each logger.
     pub(crate) segments: Vec<Segments>,
-    pub(crate) keeper: ManifestKeeper,
-    pub(crate) hint: HintWriter,
-    /// Files that closed generations keep.
-    pub(crate) older: Vec<ClosedFile>,
-    pub(crate) locks: Locks,
-    pub(crate) reserve: Reserve,
+    pub(crate) store: StoreStart,
     /// Bytes of log that the recovery replayed, and that the next one would replay again.
     pub(crate) replayed_bytes: u64,
 }
@@ -69,11 +58,8 @@ impl Log {
             .map(|(index, segments)| Logger::new(index, segments.started(clock.nanos())))
             .collect();
         assert_eq!(loggers.len(), recovered.config.loggers, "a file for each logger");
-        let reserved = recovered.keeper.manifest().reserved;
-        assert!(durable < reserved, "E begins within what is reserved (L6)");
         let interval = recovered.config.epoch_interval;
-        let reserved_epochs = ReservedEpochs::new(reserved, interval, clock.nanos(), epochs.now());
-        epochs.set_limit(reserved_epochs.limit());
+        let store = OpenStore::start(recovered.store, interval, &epochs, clock.nanos());
         Ok(StdArc::new(Self {
             epochs,
             clock,
@@ -86,17 +72,8 @@ impl Log {
             next_logger: AtomicUsize::new(0),
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
-            process: recovered.disk.process(),
-            disk: recovered.disk,
-            older: Mutex::new(recovered.older.into()),
-            removing: Mutex::new(()),
-            leases: Leases::default(),
-            hint: Mutex::new(recovered.hint),
-            reserved_epochs: Mutex::new(reserved_epochs),
-            manifest: Mutex::new(recovered.keeper),
+            store,
             replayed_bytes: recovered.replayed_bytes,
-            locks: Mutex::new(Some(recovered.locks)),
-            reserve: recovered.reserve,
         }))
     }
 }

@@ -51,20 +51,18 @@ impl Log {
     /// What the log has done since it started, and its files on disk now; in a forked child the former only.
     #[must_use]
     pub fn stats(&self) -> LogStats {
-        if !self.process.is_this() {
+        if self.store.is_forked() {
             return self.counters.read();
         }
-        let (mut files, mut file_bytes) = {
-            let older = self.older.lock();
-            (older.len() as u64, older.iter().map(|file| file.bytes).sum::<u64>())
-        };
+        let (mut files, mut file_bytes) = self.store.older_figures();
         for logger in &self.loggers {
-            let closed = logger.closed_files();
-            files += closed.len() as u64 + 1;
-            file_bytes += closed.iter().map(|file| file.bytes).sum::<u64>() + logger.open_bytes();
+            let (closed, closed_bytes) = logger.closed.figures();
+            files += closed + 1;
+            file_bytes += closed_bytes + logger.open_bytes();
         }
         let buffer_bytes = self.loggers.iter().map(|logger| logger.queue.bytes() as u64).sum();
-        let (removals_put_off, leases_overrun) = (self.leases.put_off.read(), self.leases.overrun.read());
+        let leases = self.store.leases();
+        let (removals_put_off, leases_overrun) = (leases.put_off.read(), leases.overrun.read());
         let counted = self.counters.read();
         LogStats { files, file_bytes, buffer_bytes, removals_put_off, leases_overrun, ..counted }
     }

@@ -21,7 +21,7 @@ use super::listing::missing_file;
 use crate::DurabilityError;
 use crate::block::NotABlock;
 use crate::block::origin::{OPENING_BYTES, Origin};
-use crate::log::segments::ClosedFile;
+use crate::store::closed_files::ClosedFile;
 use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
 

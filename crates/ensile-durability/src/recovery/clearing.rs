@@ -19,7 +19,7 @@ use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::checkpoint::parts;
 use crate::error::{unless_full, unless_missing};
-use crate::log::segments::ClosedFile;
+use crate::store::closed_files::ClosedFile;
 use crate::store::names::{PartName, SegmentFile, SegmentName, log_folder};
 
 impl Recovery {

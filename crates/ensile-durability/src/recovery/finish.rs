@@ -28,7 +28,9 @@ use super::unproven::{self, AtOnce};
 use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::log::LogStart;
-use crate::log::segments::{ClosedFile, Segments};
+use crate::log::segments::Segments;
+use crate::store::closed_files::ClosedFile;
+use crate::store::handle::StoreStart;
 use crate::store::hint::HintWriter;
 use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::names::{SegmentName, log_folder};
@@ -296,18 +298,9 @@ impl Recovery {
         let Self { disk, keeper, config, locks, .. } = self;
         assert_eq!(keeper.manifest().generations.last().map(|open| open.first), Some(first), "L4");
         assert_eq!(segments.len(), config.loggers, "a log for each logger");
-        let log = LogStart {
-            first_epoch: first,
-            config,
-            disk,
-            segments,
-            keeper,
-            hint: hint.expect("it is made before anything is cleared"),
-            older,
-            locks,
-            reserve,
-            replayed_bytes: report.bytes,
-        };
+        let hint = hint.expect("it is made before anything is cleared");
+        let store = StoreStart { disk, keeper, locks, hint, reserve, older };
+        let log = LogStart { first_epoch: first, config, segments, store, replayed_bytes: report.bytes };
         Recovered { report, log }
     }
 

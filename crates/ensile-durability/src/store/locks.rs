@@ -8,7 +8,7 @@
 //! Where the file system cannot lock folders, a linked folder gets a `LOCK` of its own, and `watched` compares the main
 //! `LOCK`'s inode before each file is made.
 //!
-//! Neighbours: taken by the store before its first look; held by the log until its close.
+//! Neighbours: taken by the store before its first look; held by the open store until the log's close.
 
 use ensile_disk::{Disk, DiskError, DiskLock};
 

@@ -9,8 +9,7 @@
 //! - At the end new commits are refused first. E goes on for the commits that are under way, and what stands behind
 //!   that is for a close, which needs two epochs more.
 //!
-//! Neighbours: recovery reserves at open; `Log::reserved_epochs_step` renews by what is decided here; `Epochs` keeps
-//! the limit.
+//! Neighbours: recovery reserves at open; `renewal` renews by what is decided here; `Epochs` keeps the limit.
 
 use std::sync::Arc;
 use std::time::Duration;

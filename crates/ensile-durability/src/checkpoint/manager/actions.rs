@@ -5,7 +5,7 @@
 //!   are synced in every log and the manifest names it; log files are removed after that.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
-//! Neighbours: `life` decides; `part` writes; the log replaces the manifest and removes its files.
+//! Neighbours: `life` decides; `part` writes; the store has the manifest, the log removes its files.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl Checkpoints {
             Action::Clear(installed) => {
                 let again = self.remove_covered(&installed);
                 self.make_reserve();
-                let answers = self.life.lock().cleared(again, self.log.clock.nanos());
+                let answers = self.life.lock().cleared(again, self.clock.nanos());
                 self.send(answers);
                 CheckpointStep::Worked
             }
@@ -81,7 +81,7 @@ impl Checkpoints {
 
     /// Closes the epoch, if its least length has passed.
     fn close_epoch_early(&self) -> CheckpointStep {
-        if matches!(self.log.epochs.try_advance_early(self.log.clock.nanos()), Advance::Advanced(_)) {
+        if matches!(self.epochs.try_advance_early(self.clock.nanos()), Advance::Advanced(_)) {
             self.log.wake_loggers();
         }
         CheckpointStep::Waiting
@@ -89,17 +89,17 @@ impl Checkpoints {
 
     /// Makes the reserve again, if it was given up and there is space.
     fn make_reserve(&self) {
-        if self.log.reserve.is_kept() {
+        if self.store.reserve().is_kept() {
             return;
         }
-        if let Err(error) = self.log.reserve.make() {
+        if let Err(error) = self.store.reserve().make() {
             self.life.lock().note_error(&error.to_string());
         }
     }
 
     /// A checkpoint is due: begins it if it fits.
     fn look_for_room(&self, bytes: u64) -> CheckpointStep {
-        match Room::look(&*self.disk, self.checkpointers.len(), bytes) {
+        match Room::look(&**self.store.disk(), self.checkpointers.len(), bytes) {
             Ok(room) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
                 {
@@ -117,7 +117,7 @@ impl Checkpoints {
                 CheckpointStep::Worked
             }
             Err(why) => {
-                let answers = self.life.lock().put_off(why, self.log.clock.nanos());
+                let answers = self.life.lock().put_off(why, self.clock.nanos());
                 self.send(answers);
                 CheckpointStep::Idle
             }
@@ -138,10 +138,10 @@ impl Checkpoints {
     fn begin_part(&self, checkpointer: usize, task: PartTask, part: &mut Option<PartWork>) -> CheckpointStep {
         assert!(part.is_none(), "a checkpointer has one part at a time");
         let PartTask { number, low, salt, slices, ticket, room } = task;
-        assert!(low < self.log.epochs.now(), "K1: the walk begins behind e_l");
+        assert!(low < self.epochs.now(), "K1: the walk begins behind e_l");
         let origin = Origin { identity: self.database, salt, entries: self.entries };
         let beginning = Beginning { number, generation: self.generation, low, origin };
-        match PartWriter::create(&self.disk, &beginning, checkpointer as u32, &self.config) {
+        match PartWriter::create(self.store.disk(), &beginning, checkpointer as u32, &self.config) {
             Ok(writer) => {
                 let block = CheckpointBlock::sharing(self.permit.clone());
                 *part = Some(PartWork::new(slices, low, writer, block, (ticket, room)));
@@ -165,13 +165,13 @@ impl Checkpoints {
             life.part_left();
             return if life.has_ended() { CheckpointStep::Stopped } else { CheckpointStep::Worked };
         }
-        let wait = self.pace.lock().wait(self.log.clock.nanos());
+        let wait = self.pace.lock().wait(self.clock.nanos());
         if !wait.is_zero() {
             // Not longer: this thread renews what is reserved, too.
             return CheckpointStep::Paced(wait.min(PACED_MAX));
         }
         let Some(work) = part else { return CheckpointStep::Waiting };
-        let checked = work.check_room(&*self.disk, checkpointer);
+        let checked = work.check_room(&**self.store.disk(), checkpointer);
         let stepped = checked.and_then(|()| work.step(walk).map_err(|error| error.to_string()));
         match stepped {
             Ok(BlockStep::Refused) => return CheckpointStep::Waiting,
@@ -196,7 +196,7 @@ impl Checkpoints {
         match part.map(PartWork::end).transpose() {
             Ok(written) => {
                 let mut life = self.life.lock();
-                life.part_ended(checkpointer, written.unwrap_or_default(), self.log.epochs.now());
+                life.part_ended(checkpointer, written.unwrap_or_default(), self.epochs.now());
             }
             Err(error) => self.part_failed(&error.to_string()),
         }
@@ -211,7 +211,7 @@ impl Checkpoints {
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: InstalledCheckpoint) -> CheckpointStep {
         assert!(self.log.has_marks_of(installed.high), "K1: D has reached e_h");
-        let result = self.log.manifest.lock().install(installed.clone());
+        let result = self.store.manifest().install(installed.clone());
         let result = match result {
             Ok(()) => Ok(installed),
             Err(NotReplaced::OldStands(error)) => Err(NotInstalled::OldStands(error.to_string())),
@@ -223,7 +223,7 @@ impl Checkpoints {
             Err(NotInstalled::Unknown(reason)) => Some(reason.clone()),
             _ => None,
         };
-        let (is_installed, answers) = self.life.lock().installed(result, self.log.clock.nanos());
+        let (is_installed, answers) = self.life.lock().installed(result, self.clock.nanos());
         self.counters.installed.add(u64::from(is_installed));
         self.send(answers);
         match unknown {
@@ -242,7 +242,7 @@ impl Checkpoints {
         // There is space now.
         self.log.wake_loggers();
         self.make_reserve();
-        let answers = self.life.lock().cleaned_up(self.log.clock.nanos());
+        let answers = self.life.lock().cleaned_up(self.clock.nanos());
         self.send(answers);
         CheckpointStep::Worked
     }
@@ -250,11 +250,11 @@ impl Checkpoints {
     /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3): when to try
     /// again then.
     pub(super) fn remove_covered(&self, installed: &InstalledCheckpoint) -> Option<u64> {
-        let listed = self.log.manifest.lock().manifest().checkpoint.as_ref().map(|listed| listed.number);
+        let listed = self.store.manifest().manifest().checkpoint.as_ref().map(|listed| listed.number);
         assert_eq!(listed, Some(installed.number), "K1: the manifest names it before anything goes");
-        let clearance = match self.log.ask_leases() {
+        let clearance = match self.store.ask_leases(self.clock.nanos()) {
             Ok(Some(clearance)) => clearance,
-            Ok(None) => return Some(self.log.clock.nanos() + REMOVAL_PAUSE_NANOS),
+            Ok(None) => return Some(self.clock.nanos() + REMOVAL_PAUSE_NANOS),
             Err(error) => {
                 self.note_removed(Err(error.into()));
                 return None;
@@ -268,8 +268,8 @@ impl Checkpoints {
 
     /// Removes the parts that are not needed.
     pub(super) fn remove_parts(&self, is_unneeded: impl Fn(&PartName) -> bool) {
-        let manifest = self.log.manifest.lock().manifest().clone();
-        self.note_removed(parts::remove(&*self.disk, &manifest, is_unneeded));
+        let manifest = self.store.manifest().manifest().clone();
+        self.note_removed(parts::remove(&**self.store.disk(), &manifest, is_unneeded));
     }
 
     fn note_removed(&self, removed: Result<u64, DurabilityError>) {

@@ -16,7 +16,7 @@ use ensile_disk::DiskError;
 use super::{Log, Logger, PANICKED, Writer, poison_on_panic, stop};
 use crate::log::marks::Frontier;
 use crate::log::next::NextFile;
-use crate::log::segments::{ClosedFile, ROLL_PAUSE_NANOS, Segments};
+use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
 use crate::store::names::SegmentName;
 
 /// The next file, as far as it is made.
@@ -43,7 +43,7 @@ impl NextFilePlan {
     fn make_ready(&mut self, log: &Log, heavy: bool) -> Result<Option<()>, DiskError> {
         let first_bytes = self.first_bytes;
         match self.begun(log, first_bytes)? {
-            Some(made) => made.make_ready(&*log.disk, first_bytes, heavy),
+            Some(made) => made.make_ready(&**log.store.disk(), first_bytes, heavy),
             None => Ok(None),
         }
     }
@@ -51,7 +51,7 @@ impl NextFilePlan {
     /// Makes some of it; true once it is ready.
     fn make_some(&mut self, log: &Log, wanted: u64) -> Result<Option<bool>, DiskError> {
         match self.begun(log, wanted)? {
-            Some(made) => made.make_some(&*log.disk),
+            Some(made) => made.make_some(&**log.store.disk()),
             None => Ok(None),
         }
     }
@@ -60,7 +60,7 @@ impl NextFilePlan {
     fn begun(&mut self, log: &Log, wanted: u64) -> Result<Option<&mut NextFile>, DiskError> {
         assert!(!self.is_over, "a log that has ended begins no file");
         if self.made.is_none() {
-            self.made = NextFile::create(&log.disk, self.name, wanted)?;
+            self.made = NextFile::create(log.store.disk(), self.name, wanted)?;
         }
         Ok(self.made.as_mut())
     }
@@ -78,7 +78,7 @@ impl NextFilePlan {
     /// Takes it away again.
     fn give_up(&mut self, log: &Log) -> Result<bool, DiskError> {
         self.not_before = log.clock.nanos().saturating_add(ROLL_PAUSE_NANOS);
-        self.made.take().map_or(Ok(false), |made| made.discard(&*log.disk).map(|()| true))
+        self.made.take().map_or(Ok(false), |made| made.discard(&**log.store.disk()).map(|()| true))
     }
 }
 
@@ -189,21 +189,11 @@ impl Logger {
         self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
         drop(writer);
         log.counters.rolls.add(1);
-        match self.while_away(|| used.close(&*log.disk)) {
-            Ok(closed) => self.add_closed(closed),
+        match self.while_away(|| used.close(&**log.store.disk())) {
+            Ok(closed) => self.closed.push(closed),
             Err(error) => return stop(log, next, &error),
         }
         true
-    }
-
-    /// A used file is closed; the ones before it are older.
-    fn add_closed(&self, closed: ClosedFile) {
-        let mut files = self.closed_files();
-        if let Some(before) = files.back() {
-            assert!(before.largest <= closed.largest, "closed files are in the order of their epochs (K1)");
-            assert!(before.file.name.number < closed.file.name.number, "and of their numbers");
-        }
-        files.push_back(closed);
     }
 
     /// There is no space for a new file: the current one goes on.

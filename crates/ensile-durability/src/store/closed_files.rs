@@ -1,0 +1,84 @@
+//! Log files that get no more blocks, and their removal once a checkpoint covers them.
+//!
+//! A logger keeps those that it has closed, the open store those of closed generations.
+//!
+//! Invariants:
+//! - K1: the first file goes first, and only if all its entries have epochs below what is covered.
+//! - Files are removed from one list by one thread at a time. The list itself is not locked while the disk works: a
+//!   logger that begins a new file adds to it.
+//!
+//! Neighbours: recovery and loggers hand files over; `log::removal` removes them.
+
+use std::collections::VecDeque;
+
+use ensile_base::Epoch;
+use ensile_base::sync::Mutex;
+use ensile_disk::{Disk, DiskError};
+
+use super::names::SegmentFile;
+use crate::error::unless_missing;
+
+/// A file that gets no more blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClosedFile {
+    pub(crate) file: SegmentFile,
+    /// The largest epoch of entries in it and in all files of its log before it.
+    pub(crate) largest: Epoch,
+    pub(crate) bytes: u64,
+}
+
+/// Closed files in the order in which they go.
+#[derive(Debug, Default)]
+pub(crate) struct ClosedFiles {
+    /// Only whole elements are added and removed under this lock.
+    files: Mutex<VecDeque<ClosedFile>>,
+    /// Held by the thread that removes files. Guards no data that a panic could leave half changed.
+    removing: Mutex<()>,
+}
+
+impl From<Vec<ClosedFile>> for ClosedFiles {
+    fn from(files: Vec<ClosedFile>) -> Self {
+        Self { files: Mutex::new(files.into()), removing: Mutex::new(()) }
+    }
+}
+
+impl ClosedFiles {
+    /// A log has closed one more; the ones before it are older.
+    pub(crate) fn push(&self, closed: ClosedFile) {
+        let mut files = self.files.lock();
+        if let Some(before) = files.back() {
+            assert!(before.largest <= closed.largest, "closed files are in the order of their epochs (K1)");
+            assert!(before.file.name.number < closed.file.name.number, "and of their numbers");
+        }
+        files.push_back(closed);
+    }
+
+    /// How many there are, and their bytes.
+    pub(crate) fn figures(&self) -> (u64, u64) {
+        let files = self.files.lock();
+        (files.len() as u64, files.iter().map(|file| file.bytes).sum())
+    }
+
+    /// Removes every file whose entries all have epochs below `covered`, up to the first that has others. `note` is
+    /// called with each that was removed; their names are the caller's to sync, after a failure too. A file that is
+    /// gone already was removed by a call that reported a failure.
+    ///
+    /// # Errors
+    /// The disk's: that file and those behind it stay.
+    pub(crate) fn remove_below(
+        &self,
+        disk: &dyn Disk,
+        covered: Epoch,
+        mut note: impl FnMut(&ClosedFile),
+    ) -> Result<(), DiskError> {
+        let _one = self.removing.lock();
+        loop {
+            let oldest = self.files.lock().front().filter(|file| file.largest < covered).cloned();
+            let Some(oldest) = oldest else { return Ok(()) };
+            unless_missing(disk.remove(&oldest.file.to_string()))?;
+            let popped = self.files.lock().pop_front();
+            assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
+            note(&oldest);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The store of an open database: what its log and its checkpoints share while it runs.
+//!
+//! A recovery hands it over when the manifest lists the open generation; it ends when the folders are let go of.
+//!
+//! Invariants:
+//! - I3: the folders are locked until nothing writes to them any more.
+//! - I4: in a forked process nobody changes a file: each public call of the log and of the checkpoints asks first.
+//! - The manifest is replaced by one thread at a time, and `release` waits for it.
+//!
+//! Neighbours: `open` has the folders while a recovery works, and its `finish` hands them over; `Log` and `Checkpoints`
+//! hold this together; `renewal` reserves epochs here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::sync::{Mutex, MutexGuard};
+use ensile_disk::{Disk, DiskError, Process};
+use ensile_epoch::Epochs;
+
+use super::closed_files::{ClosedFile, ClosedFiles};
+use super::hint::HintWriter;
+use super::leases::{Clearance, Leases};
+use super::locks::Locks;
+use super::manifest::ManifestKeeper;
+use super::names::log_folder;
+use super::reserve::Reserve;
+use super::reserved_epochs::ReservedEpochs;
+use crate::DurabilityError;
+
+/// What a recovery hands over to the store of the life that begins.
+#[derive(Debug)]
+pub(crate) struct StoreStart {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) keeper: ManifestKeeper,
+    pub(crate) locks: Locks,
+    pub(crate) hint: HintWriter,
+    pub(crate) reserve: Reserve,
+    /// Files that closed generations keep.
+    pub(crate) older: Vec<ClosedFile>,
+}
+
+/// The store of an open database.
+#[derive(Debug)]
+pub(crate) struct OpenStore {
+    disk: Arc<dyn Disk>,
+    /// The process that opened the database: no other one uses it (I4).
+    process: Process,
+    /// The keeper holds a manifest that stood on disk.
+    manifest: Mutex<ManifestKeeper>,
+    /// Nothing under this lock leaves it half changed.
+    pub(super) reserved_epochs: Mutex<ReservedEpochs>,
+    /// One that a panic cut short says nothing.
+    hint: Mutex<HintWriter>,
+    reserve: Reserve,
+    /// The leases that a removal waits for.
+    leases: Leases,
+    /// Files of closed generations, which the next checkpoint covers.
+    older: ClosedFiles,
+    /// Keeps other processes out until this is released. Locks are only added and taken as a whole.
+    locks: Mutex<Option<Locks>>,
+}
+
+impl OpenStore {
+    /// The store of the life whose E is `epochs`; from here on E stays below what the manifest reserves (L6).
+    pub(crate) fn start(start: StoreStart, interval: Duration, epochs: &Epochs, now_nanos: u64) -> Arc<Self> {
+        let StoreStart { disk, keeper, locks, hint, reserve, older } = start;
+        let reserved = keeper.manifest().reserved;
+        assert!(epochs.now() <= reserved, "E begins within what is reserved (L6)");
+        let reserved_epochs = ReservedEpochs::new(reserved, interval, now_nanos, epochs.now());
+        epochs.set_limit(reserved_epochs.limit());
+        Arc::new(Self {
+            process: disk.process(),
+            disk,
+            manifest: Mutex::new(keeper),
+            reserved_epochs: Mutex::new(reserved_epochs),
+            hint: Mutex::new(hint),
+            reserve,
+            leases: Leases::default(),
+            older: older.into(),
+            locks: Mutex::new(Some(locks)),
+        })
+    }
+
+    /// The disk with the database's folder.
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The process that opened the database.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Is this a process that was forked from the one that opened the database (I4)?
+    pub(crate) fn is_forked(&self) -> bool {
+        !self.process.is_this()
+    }
+
+    /// Fails in a process that was forked from the one that opened the database (I4).
+    pub(crate) fn check_process(&self) -> Result<(), DurabilityError> {
+        if self.is_forked() { Err(DurabilityError::Forked) } else { Ok(()) }
+    }
+
+    /// The manifest, for a thread that reads or replaces it.
+    pub(crate) fn manifest(&self) -> MutexGuard<'_, ManifestKeeper> {
+        self.manifest.lock()
+    }
+
+    /// The space that is kept for a full disk.
+    pub(crate) fn reserve(&self) -> &Reserve {
+        &self.reserve
+    }
+
+    /// Writes the hint of D if the last one is old; it waits for no sync.
+    pub(crate) fn write_hint(&self, now_nanos: u64, durable: Epoch) {
+        self.hint.lock().step(now_nanos, durable);
+    }
+
+    /// Writes and syncs the last hint of a clean close: how many blocks each log has, and where E stands.
+    pub(crate) fn close_hint(&self, durable: Epoch, blocks: Vec<u64>, ended: Epoch) {
+        self.hint.lock().close(durable, blocks, ended);
+    }
+
+    /// The leases, for their figures.
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// May covered files be removed now (I3)? `None`: not before a lease has ended.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn ask_leases(&self, now_nanos: u64) -> Result<Option<Clearance>, DiskError> {
+        self.leases.ask(&*self.disk, now_nanos)
+    }
+
+    /// The files of closed generations: how many there are, and their bytes.
+    pub(crate) fn older_figures(&self) -> (u64, u64) {
+        self.older.figures()
+    }
+
+    /// Removes the files of closed generations whose entries all have epochs below `covered`. They have no order to
+    /// keep: their logs are off the manifest's list. `note` is called with each that was removed.
+    ///
+    /// # Errors
+    /// The disk's: a later call tries again.
+    pub(crate) fn remove_older_below(
+        &self,
+        covered: Epoch,
+        _clearance: &Clearance,
+        mut note: impl FnMut(&ClosedFile),
+    ) -> Result<(), DiskError> {
+        let mut folders = BTreeSet::new();
+        self.older.remove_below(&*self.disk, covered, |file| {
+            folders.insert(file.file.name.logger);
+            note(file);
+        })?;
+        folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))
+    }
+
+    /// Keeps these locks until the store is released.
+    pub(crate) fn keep_locks(&self, more: Locks) {
+        if let Some(locks) = &mut *self.locks.lock() {
+            locks.extend(more);
+        }
+    }
+
+    /// Lets go of the folders, for a caller after whom nothing is written. A thread may be replacing the manifest
+    /// still: that is waited for.
+    pub(crate) fn release(&self) {
+        drop(self.manifest.lock());
+        self.locks.lock().take();
+    }
+}
