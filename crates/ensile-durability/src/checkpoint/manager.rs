@@ -33,8 +33,8 @@ use crate::number;
 use crate::on_panic::OnPanic;
 use crate::recoverable::EntryKind;
 use crate::store::claim::{Wanted, claim};
-use crate::store::manifest::InstalledCheckpoint;
-use crate::store::names::{MANIFEST, PartName};
+use crate::store::installed::InstalledCheckpoint;
+use crate::store::names::{MANIFEST, PartName, checkpoint_folder};
 
 /// Why an attempt is given up when a step panics.
 const PANICKED: &str = "a checkpointer panicked, and none is made before the database is opened again";
@@ -88,7 +88,7 @@ impl Checkpoints {
         config.check()?;
         let mut keeper = log.manifest.lock();
         let disk = Arc::clone(keeper.disk());
-        let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: PartName::folder };
+        let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: checkpoint_folder };
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         log.keep_locks(locks);
         if is_new {
@@ -103,7 +103,7 @@ impl Checkpoints {
         assert_eq!(open.durable, None, "the last generation is the open one");
         let (generation, entries) = (open.number, open.entries);
         drop(keeper);
-        assert!(installed.as_ref().is_none_or(|installed| installed.generation <= generation));
+        assert!(installed.as_ref().is_none_or(|installed| installed.generation() <= generation));
         let number = free_number(installed.as_ref(), &there)?;
         let terms = Terms {
             policy: config.policy(),
@@ -254,7 +254,7 @@ impl Checkpoints {
         }
         if was_open && !self.log.health().has_ended() {
             let (installed, owes_removal) = self.life.lock().owes_removal();
-            let kept = installed.as_ref().map_or(0, |installed| installed.number);
+            let kept = installed.as_ref().map_or(0, InstalledCheckpoint::number);
             self.remove_parts(|part| part.checkpoint > kept);
             if let Some(installed) = installed.filter(|_| owes_removal) {
                 // Once more; if a lease is held still, the next open removes them.
@@ -267,7 +267,7 @@ impl Checkpoints {
 /// The first number that is free, as are all above it.
 fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64, DurabilityError> {
     let last = there.iter().max_by_key(|part| part.checkpoint);
-    let before = installed.map_or(0, |installed| installed.number);
+    let before = installed.map_or(0, InstalledCheckpoint::number);
     number::next(before.max(last.map_or(0, |last| last.checkpoint))).ok_or_else(|| {
         let file = last.map_or(MANIFEST.to_owned(), PartName::to_string);
         DurabilityError::damaged(&file, 0, "no number is left behind that of the checkpoint that it names")

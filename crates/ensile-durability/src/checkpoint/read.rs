@@ -18,7 +18,7 @@ use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::{At, ChainPlace, Scanner};
 use crate::block::{BlockKind, Header, NotABlock};
 use crate::recoverable::EntryKind;
-use crate::store::manifest::InstalledCheckpoint;
+use crate::store::installed::FuzzyCheckpoint;
 use crate::store::names::PartName;
 use crate::{DurabilityError, Entry};
 
@@ -31,7 +31,7 @@ pub(crate) struct PartReader {
     part: PartName,
     name: String,
     /// The checkpoint that the manifest names.
-    of: InstalledCheckpoint,
+    of: FuzzyCheckpoint,
     entries: EntryKind,
     /// Where the next block begins, and what it continues.
     offset: u64,
@@ -84,7 +84,7 @@ impl PartReader {
     pub(crate) fn open(
         disk: &dyn Disk,
         part: PartName,
-        of: &InstalledCheckpoint,
+        of: &FuzzyCheckpoint,
     ) -> Result<Self, DurabilityError> {
         assert!(part.checkpoint == of.number && part.checkpointer < of.checkpointers && part.file < of.files);
         let name = part.to_string();

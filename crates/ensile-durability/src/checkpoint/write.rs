@@ -19,7 +19,7 @@ use crate::block::entries::FramedEntries;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
 use crate::recoverable::EntryKind;
-use crate::store::names::PartName;
+use crate::store::names::{PartName, checkpoint_folder};
 
 /// After this many bytes the medium is asked to begin writing them. Each call costs some tens of microseconds.
 const WRITE_BEHIND_BYTES: u64 = 4 << 20;
@@ -160,7 +160,7 @@ impl PartWriter {
             written.ends.push(part.previous_crc);
         }
         if let Some(part) = self.parts.first() {
-            self.disk.sync_folder(&PartName::folder(part.name.checkpointer))?;
+            self.disk.sync_folder(&checkpoint_folder(part.name.checkpointer))?;
         }
         Ok(written)
     }

@@ -7,8 +7,8 @@ use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::checkpoint::read::PartReader;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::manifest::InstalledCheckpoint;
-use crate::store::names::PartName;
+use crate::store::installed::FuzzyCheckpoint;
+use crate::store::names::{PartName, checkpoint_folder};
 use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
@@ -32,8 +32,8 @@ fn origin() -> Origin {
 }
 
 /// What the manifest says of the checkpoint.
-fn installed() -> InstalledCheckpoint {
-    InstalledCheckpoint {
+fn installed() -> FuzzyCheckpoint {
+    FuzzyCheckpoint {
         number: PART.checkpoint,
         generation: GENERATION,
         low: LOW,
@@ -95,9 +95,9 @@ fn read(bytes: &[u8]) -> Result<Vec<(u32, Tid, Vec<u8>)>, String> {
 }
 
 /// The rows of a file, or the first error.
-fn read_of(bytes: &[u8], of: &InstalledCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)>, DurabilityError> {
+fn read_of(bytes: &[u8], of: &FuzzyCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)>, DurabilityError> {
     let disk = SimDisk::new();
-    disk.create_folder(&PartName::folder(PART.checkpointer)).expect("makes the folder");
+    disk.create_folder(&checkpoint_folder(PART.checkpointer)).expect("makes the folder");
     let file = disk.create(&PART.to_string()).expect("makes the file");
     file.write_at(bytes, 0).expect("writes");
     let mut reader = PartReader::open(&disk, PART, of).expect("is there");
@@ -199,7 +199,7 @@ fn k1_an_entry_of_the_checkpoints_own_epoch_is_refused() {
 
 #[test]
 fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
-    let of = InstalledCheckpoint { high: Epoch::new(LOW.number() + 3), ..installed() };
+    let of = FuzzyCheckpoint { high: Epoch::new(LOW.number() + 3), ..installed() };
     let found = |entries: EntryKind, epoch: u64| {
         let mut block = CheckpointBlock::new();
         block.push(tid(epoch), |body| body.push(1));
@@ -227,7 +227,7 @@ fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
 fn i1_a_file_of_another_database_is_told_apart_from_damage() {
     let file = documented();
     let other = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
-    let of = InstalledCheckpoint { database: other, ..installed() };
+    let of = FuzzyCheckpoint { database: other, ..installed() };
     match read_of(&file, &of) {
         Err(DurabilityError::NotOurs { found, own, .. }) => {
             assert_eq!((&*found, &*own), (&*origin().identity.to_string(), &*other.to_string()));
@@ -240,9 +240,9 @@ fn i1_a_file_of_another_database_is_told_apart_from_damage() {
 fn a_file_of_another_checkpoint_or_place_is_damage() {
     let file = documented();
     let others = [
-        InstalledCheckpoint { generation: 4, ..installed() },
-        InstalledCheckpoint { low: Epoch::new(10), ..installed() },
-        InstalledCheckpoint { salt: Salt::parse("5e6f7a8c").expect("a salt"), ..installed() },
+        FuzzyCheckpoint { generation: 4, ..installed() },
+        FuzzyCheckpoint { low: Epoch::new(10), ..installed() },
+        FuzzyCheckpoint { salt: Salt::parse("5e6f7a8c").expect("a salt"), ..installed() },
     ];
     for of in others {
         assert!(matches!(read_of(&file, &of), Err(DurabilityError::Damaged { offset: 0, .. })), "{of:?}");

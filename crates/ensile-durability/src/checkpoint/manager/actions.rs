@@ -23,7 +23,8 @@ use crate::checkpoint::parts;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::walk::Walk;
 use crate::checkpoint::write::{Beginning, PartWriter};
-use crate::store::manifest::{InstalledCheckpoint, NotReplaced};
+use crate::store::installed::InstalledCheckpoint;
+use crate::store::manifest::NotReplaced;
 use crate::store::names::PartName;
 
 /// Between two attempts to remove what a reader's lease keeps.
@@ -210,7 +211,7 @@ impl Checkpoints {
 
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: InstalledCheckpoint) -> CheckpointStep {
-        assert!(self.log.has_marks_of(installed.high), "K1: D has reached e_h");
+        assert!(self.log.has_marks_of(installed.durable_min()), "K1: D has reached e_h");
         let result = self.log.manifest.lock().install(installed.clone());
         let result = match result {
             Ok(()) => Ok(installed),
@@ -250,8 +251,8 @@ impl Checkpoints {
     /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3): when to try
     /// again then.
     pub(super) fn remove_covered(&self, installed: &InstalledCheckpoint) -> Option<u64> {
-        let listed = self.log.manifest.lock().manifest().checkpoint.as_ref().map(|listed| listed.number);
-        assert_eq!(listed, Some(installed.number), "K1: the manifest names it before anything goes");
+        let listed = self.log.manifest.lock().manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
+        assert_eq!(listed, Some(installed.number()), "K1: the manifest names it before anything goes");
         let clearance = match self.log.ask_leases() {
             Ok(Some(clearance)) => clearance,
             Ok(None) => return Some(self.log.clock.nanos() + REMOVAL_PAUSE_NANOS),
@@ -260,8 +261,8 @@ impl Checkpoints {
                 return None;
             }
         };
-        self.remove_parts(|part| part.checkpoint != installed.number);
-        let removed = self.log.remove_cleared_below(installed.low, &clearance);
+        self.remove_parts(|part| part.checkpoint != installed.number());
+        let removed = self.log.remove_cleared_below(installed.covered(), &clearance);
         self.note_removed(removed.map(|removed| removed.files));
         None
     }
