@@ -31,12 +31,12 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 
-use super::read;
+use super::fuzzy::end::seal;
+use super::fuzzy::write::PartWritten;
 use super::room::Room;
 use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
 use super::walk::Slice;
-use super::write::PartWritten;
 use crate::block::Salt;
 use crate::control::trigger::{Policy, Situation};
 use crate::identity::Identity;
@@ -298,7 +298,7 @@ impl Life {
             entries: written.iter().map(|part| part.entries).sum(),
             bytes: written.iter().map(|part| part.bytes).sum(),
             salt: attempt.salt,
-            seal: read::seal(written.iter().flat_map(|part| part.ends.iter().copied())),
+            seal: seal(written.iter().flat_map(|part| part.ends.iter().copied())),
             database: self.terms.database,
         })
     }

@@ -7,7 +7,7 @@
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `life` decides, `actions` carries out, `part` walks and writes; the log has E, D and the manifest.
+//! Neighbours: `life` decides, `actions` carries out, `fuzzy` walks and writes; the log has E, D and the manifest.
 
 mod actions;
 
@@ -19,9 +19,9 @@ use ensile_disk::Disk;
 
 use super::block::LargePermit;
 use super::config::CheckpointConfig;
+use super::fuzzy::part::PartWork;
+use super::fuzzy::parts;
 use super::life::{Answers, CLOSED, Circumstances, Life, Terms};
-use super::part::PartWork;
-use super::parts;
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
 use super::walk::Walk;

@@ -4,7 +4,7 @@
 //! seal.
 //!
 //! Neighbours: `turns` says which thread loads which file; an examination and a repair load all of them;
-//! `checkpoint::read` reads the files.
+//! `checkpoint::fuzzy::read` reads the files.
 
 use std::ops::Range;
 
@@ -12,7 +12,8 @@ use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use crate::checkpoint::read::{PartReader, seal};
+use crate::checkpoint::fuzzy::end::seal;
+use crate::checkpoint::fuzzy::read::PartReader;
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
 use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::{Action, CLOSED, Circumstances, Life, NotInstalled, RESERVE_PAUSE_NANOS, TRIED_EVERY, Terms};
 use crate::block::Salt;
+use crate::checkpoint::fuzzy::write::PartWritten;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::Ticket;
 use crate::checkpoint::walk::Slice;
-use crate::checkpoint::write::PartWritten;
 use crate::control::trigger::Trigger;
 use crate::identity::Identity;
 use crate::store::installed::InstalledCheckpoint;

@@ -5,7 +5,7 @@
 //!   are synced in every log and the manifest names it; log files are removed after that.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
-//! Neighbours: `life` decides; `part` writes; the log replaces the manifest and removes its files.
+//! Neighbours: `life` decides; `fuzzy` writes; the log replaces the manifest and removes its files.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::DurabilityError;
 use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::fuzzy::part::{BlockStep, PartWork};
+use crate::checkpoint::fuzzy::parts;
+use crate::checkpoint::fuzzy::write::{Beginning, PartWriter};
 use crate::checkpoint::life::{Action, Circumstances, NotInstalled, PartTask};
-use crate::checkpoint::part::{BlockStep, PartWork};
-use crate::checkpoint::parts;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::walk::Walk;
-use crate::checkpoint::write::{Beginning, PartWriter};
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::NotReplaced;
 use crate::store::names::PartName;

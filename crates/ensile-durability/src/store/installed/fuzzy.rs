@@ -33,7 +33,7 @@ pub(crate) struct FuzzyCheckpoint {
     pub(crate) bytes: u64,
     /// Of its blocks: a block of another checkpoint has another one.
     pub(crate) salt: Salt,
-    /// Vouches for all its files: `checkpoint::read::seal`.
+    /// Vouches for all its files: `checkpoint::fuzzy::end::seal`.
     pub(crate) seal: u32,
     /// What its files say whose they are (I1).
     pub(crate) database: Identity,

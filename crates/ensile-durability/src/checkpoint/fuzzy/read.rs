@@ -9,10 +9,9 @@
 //! folder.
 
 use ensile_base::Epoch;
-use ensile_base::checksum::crc32c_append;
 use ensile_disk::Disk;
 
-use super::block::Totals;
+use super::end::Totals;
 use crate::block::entries::{self, ENTRY_FRAME_BYTES};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::{At, ChainPlace, Scanner};
@@ -228,7 +227,5 @@ impl PartReader {
     }
 }
 
-/// One number for all files of a checkpoint, in order of checkpointer and file: of their end blocks' header checksums.
-pub(crate) fn seal(ends: impl IntoIterator<Item = u32>) -> u32 {
-    ends.into_iter().fold(0, |seal, end| crc32c_append(seal, &end.to_le_bytes()))
-}
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

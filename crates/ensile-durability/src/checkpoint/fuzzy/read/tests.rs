@@ -1,10 +1,11 @@
 //! The grammar of checkpoint files: the bytes of the document, round trips, and every cut and flipped byte of a file.
 
-use super::{BLOCK_BYTES_MAX, CheckpointBlock, LargePermit, Totals};
+use super::PartReader;
 use crate::DurabilityError;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
-use crate::checkpoint::read::PartReader;
+use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::fuzzy::end::Totals;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 use crate::store::installed::FuzzyCheckpoint;
@@ -112,7 +113,7 @@ fn read_of(bytes: &[u8], of: &FuzzyCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)
 
 #[test]
 fn the_documented_bytes_are_the_ones_that_are_written() {
-    let text = include_str!("../../../../../docs/formats/checkpoint.md");
+    let text = include_str!("../../../../../../docs/formats/checkpoint.md");
     let examples = text.split("```hex\n").skip(1).filter_map(|rest| rest.split("```").next());
     let examples: Vec<&str> = examples.collect();
     assert_eq!(examples.len(), 1, "one example in hex");
@@ -290,33 +291,4 @@ fn l7_what_a_newer_version_wrote_is_told_apart_from_damage_in_every_block() {
             assert!(is_newer, "byte {byte} of the block at {at}: {found:?}");
         }
     }
-}
-
-#[test]
-fn only_one_block_at_a_time_is_large() {
-    let permit = LargePermit::default();
-    let (mut first, mut second) =
-        (CheckpointBlock::sharing(permit.clone()), CheckpointBlock::sharing(permit));
-    let large = BLOCK_BYTES_MAX;
-    assert!(first.has_room(large));
-    first.push(tid(1), |body| body.resize(body.len() + large, 7));
-    assert!(!first.has_room(1), "a large block holds one entry");
-    assert!(!second.has_room(large) && second.take_refusal());
-    assert!(second.has_room(1) && !second.take_refusal());
-    first.reset();
-    assert!(second.has_room(large));
-    drop(second);
-    assert!(first.has_room(large), "a large block that is dropped gives its right back");
-}
-
-#[test]
-fn a_full_block_asks_for_the_next_one() {
-    let mut block = CheckpointBlock::new();
-    let mut pushed = 0;
-    while block.has_room(1000) {
-        block.push(tid(1), |body| body.resize(body.len() + 1000, 7));
-        pushed += 1;
-    }
-    assert!(!block.take_refusal(), "a large block would not help");
-    assert_eq!(pushed, BLOCK_BYTES_MAX / 1012);
 }
