@@ -12,21 +12,19 @@
 //! Neighbours: below, `control` decides when, the log has D, the store the manifest; `recovery` reads what is written
 //! here; the engine walks.
 
-// In the order of the data: settings, what is written and read, decisions, actions.
+// In the order of the data: settings, what is walked, what is written and read, decisions, actions.
 mod config;
 mod stats;
 mod ticket;
 
 mod walk;
 
-pub(crate) mod block;
-pub(crate) mod parts;
-pub(crate) mod read;
+mod block;
 mod room;
-mod write;
+
+pub(crate) mod fuzzy;
 
 mod life;
-mod part;
 
 mod manager;
 

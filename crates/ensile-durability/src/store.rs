@@ -17,6 +17,7 @@
 pub(crate) mod names;
 mod text;
 
+pub(crate) mod installed;
 pub(crate) mod manifest;
 pub(crate) mod mark;
 

@@ -1,15 +1,9 @@
-//! A checkpoint's block while it is filled, and what its files end with (`docs/formats/checkpoint.md`).
+//! A checkpoint's block while it is filled.
 //!
-//! ```text
-//! file := opening-block rows-block* end-block     and nothing behind it
-//! ```
-//! Invariants:
-//! - Blocks are chained, so the end block's header checksum vouches for the whole file.
-//! - A file without its end block is cut: truncation at any byte is seen.
-//! - Memory: a block's payload is at most [`BLOCK_BYTES_MAX`], unless a single entry needs more; only one block of all
-//!   checkpointers is such a large one at a time.
+//! Invariant: a block's payload takes at most [`BLOCK_BYTES_MAX`] of memory, unless a single entry needs more; only one
+//! block of all checkpointers is such a large one at a time.
 //!
-//! Neighbours: `crate::block` has the grammar; `Walk` fills blocks, `write` sends them out, `read` parses.
+//! Neighbours: `crate::block` has the grammar; `Walk` fills blocks, `fuzzy::write` sends them out.
 
 use ensile_base::Tid;
 use ensile_base::checksum::crc32c;
@@ -25,38 +19,10 @@ use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
 pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 10;
 /// Most bytes of one entry with what frames it.
 pub(crate) const LARGE_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + 64;
-/// Bytes of an end block's payload.
-const END_BYTES: usize = 16;
 const _: () = {
-    assert!(BLOCK_BYTES_MAX.is_multiple_of(ALIGN_BYTES) && END_BYTES.is_multiple_of(ALIGN_BYTES));
+    assert!(BLOCK_BYTES_MAX.is_multiple_of(ALIGN_BYTES));
     assert!(BLOCK_BYTES_MAX < LARGE_BYTES_MAX && LARGE_BYTES_MAX < u32::MAX as usize);
 };
-
-/// What an end block says of its file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
-    pub(crate) entries: u64,
-    /// Blocks before the end block.
-    pub(crate) blocks: u64,
-}
-
-impl Totals {
-    /// An end block's payload.
-    pub(crate) fn encode(self) -> [u8; END_BYTES] {
-        let mut payload = [0; END_BYTES];
-        payload[..8].copy_from_slice(&self.entries.to_le_bytes());
-        payload[8..].copy_from_slice(&self.blocks.to_le_bytes());
-        assert_eq!(Self::decode(&payload), Some(self), "it reads as it was written");
-        payload
-    }
-
-    /// What an end block's payload says, if it is one.
-    pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
-        let (entries, blocks) = payload.split_first_chunk()?;
-        let (entries, blocks) = (u64::from_le_bytes(*entries), u64::from_le_bytes(blocks.try_into().ok()?));
-        Some(Self { entries, blocks })
-    }
-}
 
 /// The right to hold a block larger than [`BLOCK_BYTES_MAX`]: one for all checkpointers of a database.
 #[derive(Clone, Debug, Default)]
@@ -201,4 +167,38 @@ impl Drop for CheckpointBlock {
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests;
+mod tests {
+    use super::{BLOCK_BYTES_MAX, CheckpointBlock, LargePermit};
+    use ensile_base::{Epoch, Tid};
+
+    const TID: Tid = Tid::first_of(Epoch::new(1));
+
+    #[test]
+    fn only_one_block_at_a_time_is_large() {
+        let permit = LargePermit::default();
+        let (mut first, mut second) =
+            (CheckpointBlock::sharing(permit.clone()), CheckpointBlock::sharing(permit));
+        let large = BLOCK_BYTES_MAX;
+        assert!(first.has_room(large));
+        first.push(TID, |body| body.resize(body.len() + large, 7));
+        assert!(!first.has_room(1), "a large block holds one entry");
+        assert!(!second.has_room(large) && second.take_refusal());
+        assert!(second.has_room(1) && !second.take_refusal());
+        first.reset();
+        assert!(second.has_room(large));
+        drop(second);
+        assert!(first.has_room(large), "a large block that is dropped gives its right back");
+    }
+
+    #[test]
+    fn a_full_block_asks_for_the_next_one() {
+        let mut block = CheckpointBlock::new();
+        let mut pushed = 0;
+        while block.has_room(1000) {
+            block.push(TID, |body| body.resize(body.len() + 1000, 7));
+            pushed += 1;
+        }
+        assert!(!block.take_refusal(), "a large block would not help");
+        assert_eq!(pushed, BLOCK_BYTES_MAX / 1012);
+    }
+}

@@ -1,6 +1,6 @@
 //! When and how checkpoints are made: what an application sets, and what is refused.
 //!
-//! Neighbours: read by `manager` and `write`; filled in by the database's builder.
+//! Neighbours: read by `manager` and `fuzzy::write`; filled in by the database's builder.
 
 use std::path::PathBuf;
 use std::time::Duration;

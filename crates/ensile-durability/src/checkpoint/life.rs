@@ -31,16 +31,16 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 
-use super::read;
+use super::fuzzy::end::seal;
+use super::fuzzy::write::PartWritten;
 use super::room::Room;
 use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
 use super::walk::Slice;
-use super::write::PartWritten;
 use crate::block::Salt;
 use crate::control::trigger::{Policy, Situation};
 use crate::identity::Identity;
-use crate::store::manifest::InstalledCheckpoint;
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
 use crate::{DurabilityError, Health};
 pub(super) use action::{Action, Answers, Circumstances, NotInstalled, PartTask};
 use stage::{Duty, Stage};
@@ -128,7 +128,7 @@ impl Life {
         now_nanos: u64,
         replayed_bytes: u64,
     ) -> Self {
-        assert!(installed.as_ref().is_none_or(|installed| installed.number < number), "numbers come once");
+        assert!(installed.as_ref().is_none_or(|installed| installed.number() < number), "numbers come once");
         assert!(terms.checkpointers > 0 && terms.files > 0 && terms.loggers > 0);
         assert!(terms.generation > 0, "a database that is open has a generation");
         Self {
@@ -203,7 +203,7 @@ impl Life {
             self.enter(Stage::Busy(Duty::RemoveAgain));
             return Action::RemoveAgain(self.installed.clone().expect("it made files unneeded"));
         }
-        let installed_bytes = self.installed.as_ref().map_or(0, |installed| installed.bytes);
+        let installed_bytes = self.installed.as_ref().map_or(0, InstalledCheckpoint::bytes);
         let situation = Situation {
             is_demanded: self.demand.is_some(),
             failures: self.failures,
@@ -288,7 +288,7 @@ impl Life {
             written.iter().all(|part| part.ends.len() == self.terms.files as usize),
             "each file has an end"
         );
-        InstalledCheckpoint {
+        InstalledCheckpoint::Fuzzy(FuzzyCheckpoint {
             number: attempt.number,
             generation: self.terms.generation,
             low: attempt.low,
@@ -298,9 +298,9 @@ impl Life {
             entries: written.iter().map(|part| part.entries).sum(),
             bytes: written.iter().map(|part| part.bytes).sum(),
             salt: attempt.salt,
-            seal: read::seal(written.iter().flat_map(|part| part.ends.iter().copied())),
+            seal: seal(written.iter().flat_map(|part| part.ends.iter().copied())),
             database: self.terms.database,
-        }
+        })
     }
 
     /// There is room: an attempt begins, with e_l = E. False if the checkpoints have ended meanwhile.
@@ -428,14 +428,20 @@ impl Life {
         match result {
             Ok(installed) => {
                 let before = self.installed_number();
-                assert!(before < installed.number, "a later checkpoint replaces an earlier one");
+                assert!(before < installed.number(), "a later checkpoint replaces an earlier one");
                 if is_at {
                     let attempt = self.under_way();
-                    assert_eq!((attempt.number, attempt.high), (installed.number, installed.high));
-                    let InstalledCheckpoint { number, low, high, entries, bytes, .. } = installed;
-                    let elapsed = Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos));
+                    let (number, high) = (installed.number(), installed.durable_min());
+                    assert_eq!((attempt.number, attempt.high), (number, high));
                     let log_bytes = attempt.log_bytes;
-                    self.last = Some(CheckpointReport { number, low, high, entries, bytes, elapsed });
+                    self.last = Some(CheckpointReport {
+                        number,
+                        low: installed.covered(),
+                        high,
+                        entries: installed.entries(),
+                        bytes: installed.bytes(),
+                        elapsed: Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos)),
+                    });
                     (self.log_bytes_base, self.log_bytes_before) = (log_bytes, 0);
                 }
                 // The manifest names it, also where a close came between.
@@ -547,7 +553,7 @@ impl Life {
 
     /// 0 if there is none.
     pub(super) fn installed_number(&self) -> u64 {
-        self.installed.as_ref().map_or(0, |installed| installed.number)
+        self.installed.as_ref().map_or(0, InstalledCheckpoint::number)
     }
 
     /// Is this what a checkpointer does, and have the checkpoints not ended meanwhile?

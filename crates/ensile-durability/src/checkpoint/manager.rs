@@ -7,7 +7,7 @@
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `life` decides, `actions` carries out, `part` walks and writes; the log has D, the store the manifest.
+//! Neighbours: `life` decides, `actions` carries out, `fuzzy` walks and writes; the log has D, the store the manifest.
 
 mod actions;
 
@@ -20,9 +20,9 @@ use ensile_epoch::Epochs;
 
 use super::block::LargePermit;
 use super::config::CheckpointConfig;
+use super::fuzzy::part::PartWork;
+use super::fuzzy::parts;
 use super::life::{Answers, CLOSED, Circumstances, Life, Terms};
-use super::part::PartWork;
-use super::parts;
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
 use super::walk::Walk;
@@ -35,8 +35,8 @@ use crate::on_panic::OnPanic;
 use crate::recoverable::EntryKind;
 use crate::store::claim::{Wanted, claim};
 use crate::store::handle::OpenStore;
-use crate::store::manifest::InstalledCheckpoint;
-use crate::store::names::{MANIFEST, PartName};
+use crate::store::installed::InstalledCheckpoint;
+use crate::store::names::{MANIFEST, PartName, checkpoint_folder};
 use crate::wake_up::WakeUp;
 
 /// Why an attempt is given up when a step panics.
@@ -93,7 +93,7 @@ impl Checkpoints {
         config.check()?;
         let store = StdArc::clone(&log.store);
         let mut keeper = store.manifest();
-        let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: PartName::folder };
+        let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: checkpoint_folder };
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         store.keep_locks(locks);
         if is_new {
@@ -108,7 +108,7 @@ impl Checkpoints {
         assert_eq!(open.durable, None, "the last generation is the open one");
         let (generation, entries) = (open.number, open.entries);
         drop(keeper);
-        assert!(installed.as_ref().is_none_or(|installed| installed.generation <= generation));
+        assert!(installed.as_ref().is_none_or(|installed| installed.generation() <= generation));
         let number = free_number(installed.as_ref(), &there)?;
         let terms = Terms {
             policy: config.policy(),
@@ -262,7 +262,7 @@ impl Checkpoints {
         }
         if was_open && !self.log.health().has_ended() {
             let (installed, owes_removal) = self.life.lock().owes_removal();
-            let kept = installed.as_ref().map_or(0, |installed| installed.number);
+            let kept = installed.as_ref().map_or(0, InstalledCheckpoint::number);
             self.remove_parts(|part| part.checkpoint > kept);
             if let Some(installed) = installed.filter(|_| owes_removal) {
                 // Once more; if a lease is held still, the next open removes them.
@@ -275,7 +275,7 @@ impl Checkpoints {
 /// The first number that is free, as are all above it.
 fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64, DurabilityError> {
     let last = there.iter().max_by_key(|part| part.checkpoint);
-    let before = installed.map_or(0, |installed| installed.number);
+    let before = installed.map_or(0, InstalledCheckpoint::number);
     number::next(before.max(last.map_or(0, |last| last.checkpoint))).ok_or_else(|| {
         let file = last.map_or(MANIFEST.to_owned(), PartName::to_string);
         DurabilityError::damaged(&file, 0, "no number is left behind that of the checkpoint that it names")

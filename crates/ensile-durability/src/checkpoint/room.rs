@@ -8,7 +8,7 @@
 
 use ensile_disk::{Disk, FolderKind};
 
-use crate::store::names::PartName;
+use crate::store::names::checkpoint_folder;
 
 /// This part of what is free on a device is left to the log.
 const LOG_SHARE: u64 = 8;
@@ -61,7 +61,7 @@ impl Room {
 
     /// Plain folders are on the database's own device; a link may lead to another.
     fn add(&mut self, disk: &dyn Disk, checkpointer: usize) {
-        let folder = PartName::folder(checkpointer as u32);
+        let folder = checkpoint_folder(checkpointer as u32);
         let is_link = matches!(disk.folder_kind(&folder), Ok(FolderKind::Link { .. }));
         let folder = if is_link { folder } else { String::new() };
         match self.devices.iter_mut().find(|device| device.folder == folder) {

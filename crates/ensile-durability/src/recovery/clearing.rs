@@ -17,9 +17,10 @@ use super::plan::Plan;
 use super::replaying::Recovery;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
-use crate::checkpoint::parts;
+use crate::checkpoint::fuzzy::parts;
 use crate::error::{unless_full, unless_missing};
 use crate::store::closed_files::ClosedFile;
+use crate::store::installed::InstalledCheckpoint;
 use crate::store::names::{PartName, SegmentFile, SegmentName, log_folder};
 
 impl Recovery {
@@ -111,7 +112,7 @@ impl Recovery {
 
     /// Removes the files of checkpoints that are not the installed one.
     pub(super) fn remove_other_parts(&self) -> Result<(), DurabilityError> {
-        let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
+        let installed = self.load.checkpoint().map(InstalledCheckpoint::number);
         let is_other = |part: &PartName| Some(part.checkpoint) != installed;
         parts::remove(&*self.disk, self.keeper.manifest(), is_other).map(drop)
     }

@@ -21,9 +21,10 @@ use super::listing::{self, Files};
 use super::load::Load;
 use super::verdict::{self, Verdict};
 use crate::DurabilityError;
-use crate::checkpoint::parts;
+use crate::checkpoint::fuzzy::parts;
 use crate::store::hint::Hint;
-use crate::store::manifest::{Generation, InstalledCheckpoint, Manifest};
+use crate::store::installed::InstalledCheckpoint;
+use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{HINT, MANIFEST, SegmentFile};
 
 /// Where findings go.
@@ -166,7 +167,7 @@ pub(super) fn generation(
             return Ok(None);
         }
     };
-    if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.generation == generation.number) {
+    if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.generation() == generation.number) {
         findings.note(verdict::check_high(checkpoint, verdict.durable, chains))?;
     }
     Ok(Some(verdict))

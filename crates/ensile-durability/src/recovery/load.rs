@@ -4,7 +4,7 @@
 //! seal.
 //!
 //! Neighbours: `turns` says which thread loads which file; an examination and a repair load all of them;
-//! `checkpoint::read` reads the files.
+//! `checkpoint::fuzzy::read` reads the files.
 
 use std::ops::Range;
 
@@ -12,11 +12,12 @@ use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use crate::checkpoint::read::{PartReader, seal};
+use crate::checkpoint::fuzzy::end::seal;
+use crate::checkpoint::fuzzy::read::PartReader;
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
-use crate::store::manifest::InstalledCheckpoint;
-use crate::store::names::{MANIFEST, PartName};
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::store::names::{MANIFEST, PartName, checkpoint_folder};
 use crate::{DurabilityError, Recoverable};
 
 #[derive(Debug)]
@@ -43,15 +44,20 @@ impl Load {
         disk: &dyn Disk,
         checkpoint: Option<InstalledCheckpoint>,
     ) -> Result<Self, DurabilityError> {
-        let parts: Vec<_> = checkpoint.iter().flat_map(InstalledCheckpoint::parts).collect();
-        for (part, of) in parts.iter().zip(checkpoint.iter().cycle()) {
-            // A link to a device that is not mounted says so, before its files are missed.
-            folders::check(disk, &PartName::folder(part.checkpointer))?;
-            PartReader::open(disk, *part, of)?;
-        }
-        let files = checkpoint.as_ref().map_or(0, |of| of.checkpointers as usize * of.files as usize);
-        assert_eq!(parts.len(), files, "each file is loaded");
-        let loaded = Loaded { files: 0, entries: 0, bytes: 0, ends: vec![0; files] };
+        let parts = match &checkpoint {
+            None => Vec::new(),
+            Some(InstalledCheckpoint::Fuzzy(of)) => {
+                let parts: Vec<_> = of.parts().collect();
+                assert_eq!(parts.len(), of.checkpointers as usize * of.files as usize, "each file is loaded");
+                for part in &parts {
+                    // A link to a device that is not mounted says so, before its files are missed.
+                    folders::check(disk, &checkpoint_folder(part.checkpointer))?;
+                    PartReader::open(disk, *part, of)?;
+                }
+                parts
+            }
+        };
+        let loaded = Loaded { files: 0, entries: 0, bytes: 0, ends: vec![0; parts.len()] };
         Ok(Self { checkpoint, parts, loaded: Mutex::new(loaded) })
     }
 
@@ -62,12 +68,12 @@ impl Load {
 
     /// Entries of smaller epochs are in the checkpoint, or discarded by it (K1).
     pub(super) fn low(&self) -> Epoch {
-        self.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low)
+        self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered)
     }
 
     /// Bytes to load.
     pub(super) fn bytes_total(&self) -> u64 {
-        self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes)
+        self.checkpoint.as_ref().map_or(0, InstalledCheckpoint::bytes)
     }
 
     /// Bytes and entries loaded.
@@ -93,14 +99,14 @@ impl Load {
         disk: &dyn Disk,
         target: &dyn Recoverable,
     ) -> Result<(), DurabilityError> {
-        let end = self.load_part(disk, self.parts[file], target)?;
+        let InstalledCheckpoint::Fuzzy(of) = self.checkpoint.as_ref().expect("its parts are listed");
+        let end = self.load_part(disk, of, self.parts[file], target)?;
         let mut loaded = self.loaded.lock();
         assert!(loaded.files < self.parts.len(), "a file is loaded once");
         loaded.ends[file] = end;
         if loaded.files + 1 == self.parts.len() {
             let found = (seal(loaded.ends.iter().copied()), loaded.entries, loaded.bytes);
-            let expected = self.checkpoint.as_ref().map(|of| (of.seal, of.entries, of.bytes));
-            if Some(found) != expected {
+            if found != (of.seal, of.entries, of.bytes) {
                 return Err(not_installed());
             }
         }
@@ -112,10 +118,10 @@ impl Load {
     fn load_part(
         &self,
         disk: &dyn Disk,
+        of: &FuzzyCheckpoint,
         part: PartName,
         target: &dyn Recoverable,
     ) -> Result<u32, DurabilityError> {
-        let of = self.checkpoint.as_ref().expect("its parts are listed");
         let mut reader = PartReader::open(disk, part, of)?;
         let name = part.to_string();
         while let Some(rows) = reader.next_rows()? {

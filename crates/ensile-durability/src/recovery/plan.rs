@@ -18,6 +18,7 @@ use super::merge;
 use crate::block::{FORMAT, Salt};
 use crate::number;
 use crate::recoverable::EntryKind;
+use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::reserved_epochs;
 
@@ -77,7 +78,7 @@ impl Plan {
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| generation.has_entries);
         let dropped = dropped.iter().map(|decided| decided.generation.number).collect();
-        let checkpoint = before.checkpoint.as_ref().map(|checkpoint| checkpoint.generation);
+        let checkpoint = before.checkpoint.as_ref().map(InstalledCheckpoint::generation);
         let merging = merge::sources(&kept, checkpoint);
         let kept = kept.into_iter().map(|decided| decided.generation).collect();
         number::next(number)?;

@@ -25,6 +25,7 @@ use super::turns::{Turn, Turns};
 use super::verdict::Verdict;
 use crate::log::LogConfig;
 use crate::store::Locks;
+use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, ManifestKeeper};
 use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Recoverable};
@@ -97,7 +98,7 @@ impl Recovery {
             config,
             locks,
             judged,
-            proven: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
+            proven: load.checkpoint().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min),
             pieces: Vec::new(),
             bytes_total: 0,
             shared: Mutex::new(SharedReplay {
@@ -248,7 +249,8 @@ impl Recovery {
         assert!(first > self.report.durable_epoch, "L4: epochs never come twice");
         let mut report = std::mem::take(&mut self.report);
         report.first_epoch = first;
-        report.checkpoint = self.load.checkpoint().map(|checkpoint| (checkpoint.low, checkpoint.high));
+        report.checkpoint =
+            self.load.checkpoint().map(|checkpoint| (checkpoint.covered(), checkpoint.durable_min()));
         (report.checkpoint_bytes, report.checkpoint_entries) = self.load.done();
         let SharedReplay { bytes, counts, .. } = self.shared.get_mut();
         (report.bytes, report.blocks, report.entries) = (*bytes, counts.blocks, counts.entries);

@@ -24,8 +24,9 @@ use crate::log::LogConfig;
 use crate::store::Locks;
 use crate::store::claim::{Wanted, claim};
 use crate::store::hint::Hint;
+use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::ManifestKeeper;
-use crate::store::names::{PartName, SegmentFile, log_folder};
+use crate::store::names::{SegmentFile, checkpoint_folder, log_folder};
 use crate::store::open::Store;
 
 /// Why a judgement that ends with its first finding gives a value when it ends without.
@@ -64,7 +65,7 @@ impl LogScan {
         let hint = judgement::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;
         let logs = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
         let (count, links) = (config.checkpointers, &config.checkpoint_folders);
-        let checkpoints = Wanted { count, links, name: PartName::folder };
+        let checkpoints = Wanted { count, links, name: checkpoint_folder };
         locks.extend(claim(&mut keeper, &[logs, checkpoints])?.0);
         let inventory = Inventory::take(&*disk, keeper.manifest(), &mut FirstEnds)?;
         let Inventory { listed, removable: unlisted, load, .. } = inventory.expect(NOTHING_FOUND);
@@ -105,7 +106,7 @@ impl LogScan {
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
-        let seen = load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high);
+        let seen = load.checkpoint().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
         let judged = Judged { unlisted, seen, ..Judged::default() };
         let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
         let mut read = read.into_iter();

@@ -19,7 +19,8 @@ use super::chain::{Chain, Lost};
 use super::report::TornTail;
 use crate::DurabilityError;
 use crate::store::hint::Hint;
-use crate::store::manifest::{Generation, InstalledCheckpoint};
+use crate::store::installed::InstalledCheckpoint;
+use crate::store::manifest::Generation;
 
 /// What recovery does with a generation.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,20 +104,23 @@ pub(super) fn shown(generation: &Generation, chains: &[Chain], hint: Option<&Hin
     generation.durable.or(published.max(hinted)).unwrap_or_default()
 }
 
-/// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost
-/// some.
+/// A checkpoint was installed once every log had a synced mark of the least D beside it (K1): a log that is whole for
+/// less lost some.
 pub(super) fn check_high(
     checkpoint: &InstalledCheckpoint,
     durable: Epoch,
     chains: &[Chain],
 ) -> Result<(), DurabilityError> {
     let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
-    if durable >= checkpoint.high {
+    let least = checkpoint.durable_min();
+    if durable >= least {
         return Ok(());
     }
     let detail = format!(
-        "{}; checkpoint {} was installed when epoch {} was durable, but this log is whole up to epoch {} only",
-        shortest.end.detail, checkpoint.number, checkpoint.high, shortest.mark
+        "{}; checkpoint {} was installed when epoch {least} was durable, but this log is whole up to epoch {} only",
+        shortest.end.detail,
+        checkpoint.number(),
+        shortest.mark
     );
     Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail))
 }

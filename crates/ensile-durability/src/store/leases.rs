@@ -20,7 +20,8 @@ use ensile_base::sync::{Mutex, sleep};
 use ensile_disk::{Disk, DiskError, DiskFile, DiskLock};
 
 use super::folders::is_folder;
-use super::manifest::{InstalledCheckpoint, Manifest};
+use super::installed::InstalledCheckpoint;
+use super::manifest::Manifest;
 use super::names::{FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
 use super::whose::expect_manifest;
 use crate::DurabilityError;
@@ -221,8 +222,7 @@ fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, Durability
         let logs = files.iter().filter_map(|file| SegmentFile::parse(logger, file)).filter(is_listed);
         names.extend(logs.map(|file| file.to_string()));
     }
-    let parts = manifest.checkpoint.iter().flat_map(InstalledCheckpoint::parts);
-    names.extend(parts.map(|part| part.to_string()));
+    names.extend(manifest.checkpoint.iter().flat_map(InstalledCheckpoint::files));
     Ok(names)
 }
 

@@ -20,11 +20,13 @@
 //!   is above it. Generations and epochs only grow. A generation that left no entry may be missing.
 //! - L6: no epoch at or above `reserved` was ever shown; the first epoch of a later life is not below it.
 //! - L7: a format that this program does not know is refused here, before any block is judged.
-//! - K1: no generation before the checkpoint's own is listed, and a closed one's D is not below the checkpoint's e_h.
+//! - K1: no generation before the checkpoint's own is listed, and a closed one's D is not below the least that the
+//!   checkpoint allows.
 //! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
 //!   which recovery hands to the log. What `read` would refuse is not written.
 //!
-//! Neighbours: read by `recovery`, replaced by it and by the install of a checkpoint.
+//! Neighbours: read by `recovery`, replaced by it and by the install of a checkpoint; `installed` has the line of the
+//! checkpoint.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -35,12 +37,13 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, FolderId, Operation};
 
-use super::names::{MAIN, MANIFEST, MANIFEST_NEW, PartName};
+use super::installed::InstalledCheckpoint;
+use super::names::{MAIN, MANIFEST, MANIFEST_NEW};
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
-use crate::number::{self, CHECKPOINTERS_MAX, FILES_MAX, LOGGERS_MAX, parse_count};
+use crate::number::{self, LOGGERS_MAX, parse_count};
 use crate::recoverable::EntryKind;
 
 /// The first words of its first line; the format's number follows.
@@ -69,45 +72,16 @@ pub(crate) struct Generation {
     pub(crate) durable: Option<Epoch>,
 }
 
-/// An installed checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct InstalledCheckpoint {
-    pub(crate) number: u64,
-    /// The generation that was open when it was written.
-    pub(crate) generation: u64,
-    /// e_l and e_h.
-    pub(crate) low: Epoch,
-    pub(crate) high: Epoch,
-    /// How many checkpointers wrote it, into how many files each.
-    pub(crate) checkpointers: u32,
-    pub(crate) files: u32,
-    pub(crate) entries: u64,
-    pub(crate) bytes: u64,
-    /// Of its blocks: a block of another checkpoint has another one.
-    pub(crate) salt: Salt,
-    /// Vouches for all its files: `checkpoint::read::seal`.
-    pub(crate) seal: u32,
-    /// What its files say whose they are (I1).
-    pub(crate) database: Identity,
-}
-
-impl InstalledCheckpoint {
-    /// Its files, in the order that the seal is over.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = PartName> + use<> {
-        let Self { number: checkpoint, checkpointers, files, .. } = *self;
-        (0..checkpointers).flat_map(move |checkpointer| {
-            (0..files).map(move |file| PartName { checkpoint, checkpointer, file })
-        })
-    }
-
-    /// May it stand beside this generation (K1, L4)?
-    fn fits(&self, generation: &Generation) -> bool {
-        match generation.number.cmp(&self.generation) {
+impl Generation {
+    /// May this checkpoint stand beside it (K1, L4)?
+    fn fits(&self, checkpoint: &InstalledCheckpoint) -> bool {
+        match self.number.cmp(&checkpoint.generation()) {
             Ordering::Less => false,
             Ordering::Equal => {
-                generation.first <= self.low && generation.durable.is_none_or(|durable| durable >= self.high)
+                let has_marks = self.durable.is_none_or(|durable| durable >= checkpoint.durable_min());
+                self.first <= checkpoint.covered() && has_marks
             }
-            Ordering::Greater => generation.first > self.high,
+            Ordering::Greater => self.first > checkpoint.durable_min(),
         }
     }
 }
@@ -251,7 +225,7 @@ impl Manifest {
     pub(crate) fn check_ours(&self, file: &str, found: Identity) -> Result<(), DurabilityError> {
         let listed = self.generations.iter().map(|generation| generation.database);
         let ours =
-            listed.chain(self.checkpoint.as_ref().map(|checkpoint| checkpoint.database)).chain(self.parent);
+            listed.chain(self.checkpoint.as_ref().map(InstalledCheckpoint::database)).chain(self.parent);
         if found == self.identity || ours.into_iter().any(|own| own == found) {
             return Ok(());
         }
@@ -277,11 +251,7 @@ impl Manifest {
         // L6: what the open generation may have shown is reserved.
         let reserved = self.generations.iter().all(|generation| generation.first <= self.reserved);
         let checkpoint = self.checkpoint.as_ref().is_none_or(|checkpoint| {
-            checkpoint.number > 0
-                && checkpoint.low <= checkpoint.high
-                && checkpoint.checkpointers > 0
-                && checkpoint.files > 0
-                && self.generations.iter().all(|generation| checkpoint.fits(generation))
+            checkpoint.is_whole() && self.generations.iter().all(|generation| generation.fits(checkpoint))
         });
         pairs && own && state && reserved && checkpoint && self.folders.contains_key(MAIN)
     }
@@ -352,7 +322,7 @@ impl ManifestKeeper {
     /// Installs a checkpoint of the open generation; those before it leave the list.
     pub(crate) fn install(&mut self, checkpoint: InstalledCheckpoint) -> Result<(), NotReplaced> {
         let mut next = self.manifest.clone();
-        next.generations.retain(|generation| generation.number >= checkpoint.generation);
+        next.generations.retain(|generation| generation.number >= checkpoint.generation());
         next.checkpoint = Some(checkpoint);
         self.replace(next)
     }
@@ -374,11 +344,7 @@ impl fmt::Display for Manifest {
             writeln!(body, "folder {name} {}", shown_folder_id(number))?;
         }
         if let Some(checkpoint) = checkpoint {
-            let InstalledCheckpoint { number, generation, low, high, checkpointers, files, .. } = checkpoint;
-            let InstalledCheckpoint { entries, bytes, salt, seal, database, .. } = checkpoint;
-            write!(body, "checkpoint {number} generation {generation} low {low} high {high} ")?;
-            write!(body, "checkpointers {checkpointers} files {files} entries {entries} bytes {bytes} ")?;
-            writeln!(body, "salt {salt} seal {seal:08x} database {database}")?;
+            writeln!(body, "{checkpoint}")?;
         }
         for Generation { number, first, format, entries, logs, salt, database, durable } in generations {
             let entries = entries.name();
@@ -405,8 +371,8 @@ fn parse_lines(text: &str) -> Option<Manifest> {
             return None;
         }
     }
-    if let Some(line) = lines.next_if(|line| line.starts_with("checkpoint ")) {
-        manifest.checkpoint = Some(parse_checkpoint(line)?);
+    if let Some(line) = lines.next_if(|line| InstalledCheckpoint::is_line(line)) {
+        manifest.checkpoint = Some(InstalledCheckpoint::parse(line)?);
     }
     manifest.generations = lines.map(parse_generation).collect::<Option<_>>()?;
     Some(manifest)
@@ -428,38 +394,6 @@ fn parse_database(line: &str) -> Option<Manifest> {
 fn parse_folder(line: &str) -> Option<(String, FolderId)> {
     let [name, inode, born] = values(line, &["folder", "inode", "born"])?;
     Some((name.to_owned(), parse_folder_id(inode, born)?))
-}
-
-fn parse_checkpoint(line: &str) -> Option<InstalledCheckpoint> {
-    let (line, database) = line.split_once(" database ")?;
-    let [number, generation, low, high, checkpointers, files, entries, bytes, salt, seal] = values(
-        line,
-        &[
-            "checkpoint",
-            "generation",
-            "low",
-            "high",
-            "checkpointers",
-            "files",
-            "entries",
-            "bytes",
-            "salt",
-            "seal",
-        ],
-    )?;
-    Some(InstalledCheckpoint {
-        number: number::parse(number)?,
-        generation: number::parse(generation)?,
-        low: parse_epoch(low)?,
-        high: parse_epoch(high)?,
-        checkpointers: parse_count(checkpointers, CHECKPOINTERS_MAX)?,
-        files: parse_count(files, FILES_MAX)?,
-        entries: entries.parse().ok()?,
-        bytes: bytes.parse().ok()?,
-        salt: Salt::parse(salt)?,
-        seal: u32::from_str_radix(seal, 16).ok()?,
-        database: Identity::parse(database)?,
-    })
 }
 
 fn parse_generation(line: &str) -> Option<Generation> {

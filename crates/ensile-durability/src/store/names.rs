@@ -38,6 +38,17 @@ pub(crate) fn logger_of(folder: &str) -> Option<u32> {
     (log_folder(logger) == folder).then_some(logger)
 }
 
+/// The folder of a checkpointer's files: as a logger's.
+pub(crate) fn checkpoint_folder(checkpointer: u32) -> String {
+    format!("checkpoint{checkpointer}")
+}
+
+/// The checkpointer whose folder this is.
+pub(crate) fn checkpointer_of(folder: &str) -> Option<u32> {
+    let checkpointer = folder.strip_prefix("checkpoint")?.parse().ok()?;
+    (checkpoint_folder(checkpointer) == folder).then_some(checkpointer)
+}
+
 /// One file of one log: `log<logger>/log-<generation>-<number>`, while it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentName {
@@ -95,7 +106,7 @@ impl std::fmt::Display for SegmentFile {
     }
 }
 
-/// One file of one checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
+/// One file of one fuzzy checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartName {
     /// The checkpoint's number.
@@ -105,17 +116,6 @@ pub(crate) struct PartName {
 }
 
 impl PartName {
-    /// The folder of a checkpointer.
-    pub(crate) fn folder(checkpointer: u32) -> String {
-        format!("checkpoint{checkpointer}")
-    }
-
-    /// The checkpointer whose folder this is.
-    pub(crate) fn checkpointer_of(folder: &str) -> Option<u32> {
-        let checkpointer = folder.strip_prefix("checkpoint")?.parse().ok()?;
-        (Self::folder(checkpointer) == folder).then_some(checkpointer)
-    }
-
     /// The part of this name in the folder of `checkpointer`.
     pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
         let (checkpoint, file) = name.strip_prefix("ckpt-")?.split_once('-')?;
@@ -132,13 +132,13 @@ impl std::fmt::Display for PartName {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{PartName, SegmentFile, SegmentName};
+    use super::{PartName, SegmentFile, SegmentName, checkpoint_folder};
     use ensile_base::Epoch;
 
     #[test]
     fn parts_of_a_checkpoint_are_spelled_one_way() {
         let part = PartName { checkpoint: 7, checkpointer: 2, file: 11 };
-        assert_eq!(part.to_string(), format!("{}/ckpt-7-11", PartName::folder(2)));
+        assert_eq!(part.to_string(), format!("{}/ckpt-7-11", checkpoint_folder(2)));
         assert_eq!(PartName::parse(2, "ckpt-7-11"), Some(part));
         for other in ["ckpt-7", "ckpt-07-11", "ckpt-7-11-1", "ckpt-7-+11", "ckpt--1-1", "log-0-1-1"] {
             assert_eq!(PartName::parse(2, other), None, "{other}");

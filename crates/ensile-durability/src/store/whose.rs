@@ -24,11 +24,12 @@ use std::collections::BTreeSet;
 use ensile_disk::{Disk, FolderId, FolderKind};
 
 use super::folders;
+use super::installed::InstalledCheckpoint;
 use super::manifest::{Making, Manifest};
 use super::mark::Mark;
 use super::names::{
-    FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, PartName, RESERVE, log_folder,
-    logger_of,
+    FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, RESERVE, checkpointer_of,
+    log_folder, logger_of,
 };
 use crate::DurabilityError;
 use crate::block::NotABlock;
@@ -70,9 +71,8 @@ pub(crate) fn check_main(
 /// The listed folders that are needed: those of logs of generations that count, and of the installed checkpoint.
 pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
     let logs = manifest.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
-    let checkpointers = manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.checkpointers);
-    (0..logs).any(|logger| name == log_folder(logger))
-        || (0..checkpointers).any(|checkpointer| name == PartName::folder(checkpointer))
+    let checkpoint = manifest.checkpoint.as_ref().map(InstalledCheckpoint::folders).unwrap_or_default();
+    (0..logs).any(|logger| name == log_folder(logger)) || checkpoint.iter().any(|folder| folder == name)
 }
 
 /// The folders that are searched for files, without the main one: those that the manifest lists, and those that it does
@@ -81,7 +81,7 @@ pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
 pub(crate) fn searched(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeSet<String>, DurabilityError> {
     let mut names: BTreeSet<String> = manifest.folders.keys().filter(|name| *name != MAIN).cloned().collect();
     for name in disk.list_folders("")? {
-        let is_numbered = logger_of(&name).or(PartName::checkpointer_of(&name)).is_some();
+        let is_numbered = logger_of(&name).or(checkpointer_of(&name)).is_some();
         if is_numbered && !names.contains(&name) && has_our_mark(disk, manifest, &name)? {
             names.insert(name);
         }

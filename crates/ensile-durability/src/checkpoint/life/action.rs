@@ -11,7 +11,7 @@ use crate::block::Salt;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
-use crate::store::manifest::InstalledCheckpoint;
+use crate::store::installed::InstalledCheckpoint;
 
 /// What the next decision depends on, as it is now.
 #[derive(Clone, Debug)]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::{Action, CLOSED, Circumstances, Life, NotInstalled, RESERVE_PAUSE_NANOS, TRIED_EVERY, Terms};
 use crate::block::Salt;
+use crate::checkpoint::fuzzy::write::PartWritten;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::Ticket;
 use crate::checkpoint::walk::Slice;
-use crate::checkpoint::write::PartWritten;
 use crate::control::trigger::Trigger;
 use crate::identity::Identity;
-use crate::store::manifest::InstalledCheckpoint;
+use crate::store::installed::InstalledCheckpoint;
 use crate::{DurabilityError, Health};
 
 const CHECKPOINTERS: usize = 2;
@@ -143,8 +143,8 @@ fn k1_without_marks_of_high_nothing_is_installed() {
     let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(10) }) else {
         panic!("its marks are synced")
     };
-    assert_eq!((installed.low, installed.high), (Epoch::new(7), Epoch::new(9)));
-    assert_eq!((installed.entries, installed.bytes, installed.generation), (20, 2000, 3));
+    assert_eq!((installed.covered(), installed.durable_min()), (Epoch::new(7), Epoch::new(9)));
+    assert_eq!((installed.entries(), installed.bytes(), installed.generation()), (20, 2000, 3));
 }
 
 #[test]

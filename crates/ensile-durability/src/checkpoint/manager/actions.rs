@@ -5,7 +5,7 @@
 //!   are synced in every log and the manifest names it; log files are removed after that.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
-//! Neighbours: `life` decides; `part` writes; the store has the manifest, the log removes its files.
+//! Neighbours: `life` decides; `fuzzy` writes; the store has the manifest, the log removes its files.
 
 use std::time::Duration;
 
@@ -17,13 +17,14 @@ use crate::DurabilityError;
 use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::fuzzy::part::{BlockStep, PartWork};
+use crate::checkpoint::fuzzy::parts;
+use crate::checkpoint::fuzzy::write::{Beginning, PartWriter};
 use crate::checkpoint::life::{Action, Circumstances, NotInstalled, PartTask};
-use crate::checkpoint::part::{BlockStep, PartWork};
-use crate::checkpoint::parts;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::walk::Walk;
-use crate::checkpoint::write::{Beginning, PartWriter};
-use crate::store::manifest::{InstalledCheckpoint, NotReplaced};
+use crate::store::installed::InstalledCheckpoint;
+use crate::store::manifest::NotReplaced;
 use crate::store::names::PartName;
 
 /// Between two attempts to remove what a reader's lease keeps.
@@ -210,7 +211,7 @@ impl Checkpoints {
 
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: InstalledCheckpoint) -> CheckpointStep {
-        assert!(self.log.has_marks_of(installed.high), "K1: D has reached e_h");
+        assert!(self.log.has_marks_of(installed.durable_min()), "K1: D has reached e_h");
         let result = self.store.manifest().install(installed.clone());
         let result = match result {
             Ok(()) => Ok(installed),
@@ -250,8 +251,8 @@ impl Checkpoints {
     /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3): when to try
     /// again then.
     pub(super) fn remove_covered(&self, installed: &InstalledCheckpoint) -> Option<u64> {
-        let listed = self.store.manifest().manifest().checkpoint.as_ref().map(|listed| listed.number);
-        assert_eq!(listed, Some(installed.number), "K1: the manifest names it before anything goes");
+        let listed = self.store.manifest().manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
+        assert_eq!(listed, Some(installed.number()), "K1: the manifest names it before anything goes");
         let clearance = match self.store.ask_leases(self.clock.nanos()) {
             Ok(Some(clearance)) => clearance,
             Ok(None) => return Some(self.clock.nanos() + REMOVAL_PAUSE_NANOS),
@@ -260,8 +261,8 @@ impl Checkpoints {
                 return None;
             }
         };
-        self.remove_parts(|part| part.checkpoint != installed.number);
-        let removed = self.log.remove_cleared_below(installed.low, &clearance);
+        self.remove_parts(|part| part.checkpoint != installed.number());
+        let removed = self.log.remove_cleared_below(installed.covered(), &clearance);
         self.note_removed(removed.map(|removed| removed.files));
         None
     }

@@ -25,8 +25,9 @@ use super::facts::{Damage, Examination, Loss, Unread};
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
-use crate::checkpoint::parts;
+use crate::checkpoint::fuzzy::parts;
 use crate::store::hint::Hint;
+use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, logger_of};
 
@@ -189,7 +190,7 @@ impl Cutting<'_> {
 
     /// Entries of smaller epochs are in the checkpoint.
     fn covered(&self) -> Epoch {
-        self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low)
+        self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered)
     }
 
     /// Does no file of this generation's logs bear the salt that the manifest lists, and one another?
@@ -225,17 +226,17 @@ impl Cutting<'_> {
     fn check(&self, cut: &RepairCut) -> Result<(), NoRepair> {
         let RepairCut { durable, is_lossless, .. } = *cut;
         let installed = self.manifest.checkpoint.as_ref();
-        if let Some(checkpoint) = installed.filter(|checkpoint| checkpoint.high > durable) {
+        if let Some(checkpoint) = installed.filter(|checkpoint| checkpoint.durable_min() > durable) {
             return Err(NoRepair::Reason(format!(
                 "what is whole ends at epoch {durable}, but the checkpoint needs the log up to epoch {}, and the log before \
                  the checkpoint is gone",
-                checkpoint.high
+                checkpoint.durable_min()
             )));
         }
         if is_lossless {
             return Ok(());
         }
-        let known = installed.map_or(0, |checkpoint| checkpoint.number);
+        let known = installed.map_or(0, InstalledCheckpoint::number);
         for part in
             parts::search(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known)
         {

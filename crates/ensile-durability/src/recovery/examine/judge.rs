@@ -17,11 +17,12 @@ use super::super::replay::{self, Bounds, LogPiece};
 use super::super::report::RecoveryReport;
 use super::Nowhere;
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
-use crate::checkpoint::parts;
+use crate::checkpoint::fuzzy::parts;
 use crate::store::hint::Hint;
-use crate::store::manifest::{Generation, InstalledCheckpoint, Manifest};
+use crate::store::installed::InstalledCheckpoint;
+use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{
-    FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName,
+    FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, RESERVE, SegmentFile, SegmentName, checkpointer_of,
     log_folder, logger_of,
 };
 use crate::store::whose::expect_manifest;
@@ -121,7 +122,7 @@ impl<'a> Judge<'a> {
     fn list_root(&mut self) -> Result<(), DurabilityError> {
         for name in self.disk.list("")? {
             // A link to a folder is one of the folders that hold the files.
-            if logger_of(&name).is_some() || PartName::checkpointer_of(&name).is_some() {
+            if logger_of(&name).is_some() || checkpointer_of(&name).is_some() {
                 continue;
             }
             let role = match &*name {
@@ -164,7 +165,7 @@ impl<'a> Judge<'a> {
         let installed = manifest.checkpoint.as_ref();
         for part in parts::list(self.disk, manifest)? {
             let number = part.checkpoint;
-            let is_installed = installed.is_some_and(|installed| installed.number == number);
+            let is_installed = installed.is_some_and(|installed| installed.number() == number);
             let role = if is_installed {
                 Role::Checkpoint { number }
             } else {
@@ -173,17 +174,18 @@ impl<'a> Judge<'a> {
             self.add_file(part.to_string(), role)?;
         }
         let Some(installed) = installed else { return Ok(()) };
-        assert!(installed.low <= installed.high, "a manifest that is read is whole");
-        self.covered = installed.low;
-        self.saw(installed.high);
-        self.shown = self.shown.max(installed.high);
+        assert!(installed.is_whole(), "a manifest that is read is whole");
+        let (low, high) = (installed.covered(), installed.durable_min());
+        self.covered = low;
+        self.saw(high);
+        self.shown = self.shown.max(high);
         self.found.checkpoint = Some(CheckpointFacts {
-            number: installed.number,
-            low: installed.low,
-            high: installed.high,
-            files: u64::from(installed.checkpointers) * u64::from(installed.files),
-            entries: installed.entries,
-            bytes: installed.bytes,
+            number: installed.number(),
+            low,
+            high,
+            files: installed.files().len() as u64,
+            entries: installed.entries(),
+            bytes: installed.bytes(),
         });
         let Some(load) = load else { return Ok(()) };
         load.files().try_for_each(|file| self.found.note(load.load(file, self.disk, self.target)).map(drop))

@@ -10,7 +10,8 @@ use super::{Decided, DecidedGeneration, Plan};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::manifest::{Generation, InstalledCheckpoint, Making, Manifest};
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::store::manifest::{Generation, Making, Manifest};
 
 const INTERVAL: Duration = Duration::from_millis(40);
 
@@ -117,7 +118,7 @@ fn many_small_generations_are_listed_as_one_once_they_are_merged() {
 fn k1_the_generation_beside_which_the_checkpoint_was_written_is_not_merged() {
     let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
     let mut before = manifest(5000);
-    before.checkpoint = Some(InstalledCheckpoint {
+    before.checkpoint = Some(InstalledCheckpoint::Fuzzy(FuzzyCheckpoint {
         number: 1,
         generation: 1,
         low: Epoch::new(12),
@@ -129,7 +130,7 @@ fn k1_the_generation_beside_which_the_checkpoint_was_written_is_not_merged() {
         salt: salt(),
         seal: 0,
         database: before.identity,
-    });
+    }));
     assert!(plan(recovered(&numbers, Some(100)), &before).merging().is_empty(), "one too few are left");
 }
 

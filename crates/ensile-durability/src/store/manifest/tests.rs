@@ -6,6 +6,7 @@ use super::{
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
+use crate::store::installed::FuzzyCheckpoint;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, FolderId};
 use ensile_sim::SimDisk;
@@ -33,8 +34,8 @@ fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
     }
 }
 
-fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> InstalledCheckpoint {
-    InstalledCheckpoint {
+fn fuzzy(number: u64, generation: u64, low: u64, high: u64) -> FuzzyCheckpoint {
+    FuzzyCheckpoint {
         number,
         generation,
         low: Epoch::new(low),
@@ -48,6 +49,10 @@ fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> InstalledChe
         // It was written before this copy was adopted.
         database: Identity::parse("00112233445566778899aabbccddeeff").expect("one"),
     }
+}
+
+fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> InstalledCheckpoint {
+    InstalledCheckpoint::Fuzzy(fuzzy(number, generation, low, high))
 }
 
 fn without_checkpoint(generations: Vec<Generation>) -> Manifest {
@@ -187,7 +192,7 @@ fn k1_a_checkpoint_that_contradicts_the_generations_is_refused() {
         ("ends before it begins", checkpoint(7, 3, 64, 63)),
         ("is of a later generation than one that is listed", checkpoint(7, 4, 71, 72)),
         ("ends within a later generation", checkpoint(7, 2, 40, 70)),
-        ("has no files", InstalledCheckpoint { files: 0, ..checkpoint(7, 3, 61, 66) }),
+        ("has no files", InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { files: 0, ..fuzzy(7, 3, 61, 66) })),
     ] {
         let manifest = with(checkpoint, both());
         assert!(Manifest::parse(&manifest.to_string()).is_err(), "it {why}");
@@ -204,7 +209,7 @@ fn installing_takes_earlier_generations_off_the_list() {
     let found = Manifest::read(&*disk).expect("whole").expect("there");
     assert_eq!(&found, keeper.manifest());
     assert_eq!(found.generations, vec![generation(3, 61, None)]);
-    assert_eq!(found.checkpoint.expect("installed").parts().count(), 8);
+    assert_eq!(found.checkpoint.expect("installed").files().len(), 8);
 }
 
 #[test]

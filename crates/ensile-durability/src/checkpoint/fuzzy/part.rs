@@ -8,15 +8,15 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
 use std::sync::Arc;
 
-use super::block::CheckpointBlock;
-use super::room::Room;
-use super::ticket::Ticket;
-use super::walk::{Slice, Walk};
 use super::write::{PartWriter, PartWritten};
+use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::room::Room;
+use crate::checkpoint::ticket::Ticket;
+use crate::checkpoint::walk::{Slice, Walk};
 
 /// A part under way.
 #[derive(Debug)]
-pub(super) struct PartWork {
+pub(in crate::checkpoint) struct PartWork {
     slices: std::vec::IntoIter<Slice>,
     slice: Option<Slice>,
     /// Where the walk of `slice` goes on.
@@ -31,7 +31,7 @@ pub(super) struct PartWork {
 
 /// What came of a block's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BlockStep {
+pub(in crate::checkpoint) enum BlockStep {
     /// So much was written; no entries if a slice ended that had no more.
     Written { bytes: u64, entries: u64, is_synced: bool },
     /// The next entry needs a large block, and another checkpointer has one.
@@ -41,7 +41,7 @@ pub(super) enum BlockStep {
 }
 
 impl PartWork {
-    pub(super) fn new(
+    pub(in crate::checkpoint) fn new(
         slices: Vec<Slice>,
         low: Epoch,
         writer: PartWriter,
@@ -56,12 +56,16 @@ impl PartWork {
     ///
     /// # Errors
     /// Why not.
-    pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<(), String> {
+    pub(in crate::checkpoint) fn check_room(
+        &self,
+        disk: &dyn Disk,
+        checkpointer: usize,
+    ) -> Result<(), String> {
         self.room.check(disk, checkpointer)
     }
 
     /// Fills one block and writes it.
-    pub(super) fn step(&mut self, walk: &dyn Walk) -> Result<BlockStep, DiskError> {
+    pub(in crate::checkpoint) fn step(&mut self, walk: &dyn Walk) -> Result<BlockStep, DiskError> {
         assert_eq!(self.block.entries(), 0, "the block before was written");
         let slice = match &self.slice {
             Some(slice) => slice,
@@ -92,7 +96,7 @@ impl PartWork {
     }
 
     /// Ends the files, and makes them and their names survive a crash.
-    pub(super) fn end(self) -> Result<PartWritten, DiskError> {
+    pub(in crate::checkpoint) fn end(self) -> Result<PartWritten, DiskError> {
         assert!(self.slice.is_none() && self.slices.len() == 0, "K1: every slice is walked to its end");
         self.writer.end()
     }

@@ -9,16 +9,15 @@
 //! folder.
 
 use ensile_base::Epoch;
-use ensile_base::checksum::crc32c_append;
 use ensile_disk::Disk;
 
-use super::block::Totals;
+use super::end::Totals;
 use crate::block::entries::{self, ENTRY_FRAME_BYTES};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::{At, ChainPlace, Scanner};
 use crate::block::{BlockKind, Header, NotABlock};
 use crate::recoverable::EntryKind;
-use crate::store::manifest::InstalledCheckpoint;
+use crate::store::installed::FuzzyCheckpoint;
 use crate::store::names::PartName;
 use crate::{DurabilityError, Entry};
 
@@ -31,7 +30,7 @@ pub(crate) struct PartReader {
     part: PartName,
     name: String,
     /// The checkpoint that the manifest names.
-    of: InstalledCheckpoint,
+    of: FuzzyCheckpoint,
     entries: EntryKind,
     /// Where the next block begins, and what it continues.
     offset: u64,
@@ -84,7 +83,7 @@ impl PartReader {
     pub(crate) fn open(
         disk: &dyn Disk,
         part: PartName,
-        of: &InstalledCheckpoint,
+        of: &FuzzyCheckpoint,
     ) -> Result<Self, DurabilityError> {
         assert!(part.checkpoint == of.number && part.checkpointer < of.checkpointers && part.file < of.files);
         let name = part.to_string();
@@ -228,7 +227,5 @@ impl PartReader {
     }
 }
 
-/// One number for all files of a checkpoint, in order of checkpointer and file: of their end blocks' header checksums.
-pub(crate) fn seal(ends: impl IntoIterator<Item = u32>) -> u32 {
-    ends.into_iter().fold(0, |seal, end| crc32c_append(seal, &end.to_le_bytes()))
-}
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

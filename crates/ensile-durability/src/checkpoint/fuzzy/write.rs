@@ -5,7 +5,7 @@
 //! - After [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed
 //!   checkpoints are whole).
 //!
-//! Neighbours: `manager` steps it; `block` has the grammar; `read` reads.
+//! Neighbours: `part` hands it full blocks; `crate::block` has the grammar; `read` reads.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
-use super::block::{CheckpointBlock, Totals};
-use super::config::CheckpointConfig;
+use super::end::Totals;
 use crate::block::entries::FramedEntries;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
+use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::config::CheckpointConfig;
 use crate::recoverable::EntryKind;
-use crate::store::names::PartName;
+use crate::store::names::{PartName, checkpoint_folder};
 
 /// After this many bytes the medium is asked to begin writing them. Each call costs some tens of microseconds.
 const WRITE_BEHIND_BYTES: u64 = 4 << 20;
@@ -160,7 +161,7 @@ impl PartWriter {
             written.ends.push(part.previous_crc);
         }
         if let Some(part) = self.parts.first() {
-            self.disk.sync_folder(&PartName::folder(part.name.checkpointer))?;
+            self.disk.sync_folder(&checkpoint_folder(part.name.checkpointer))?;
         }
         Ok(written)
     }

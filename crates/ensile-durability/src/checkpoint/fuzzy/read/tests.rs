@@ -1,14 +1,15 @@
 //! The grammar of checkpoint files: the bytes of the document, round trips, and every cut and flipped byte of a file.
 
-use super::{BLOCK_BYTES_MAX, CheckpointBlock, LargePermit, Totals};
+use super::PartReader;
 use crate::DurabilityError;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
-use crate::checkpoint::read::PartReader;
+use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::fuzzy::end::Totals;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::manifest::InstalledCheckpoint;
-use crate::store::names::PartName;
+use crate::store::installed::FuzzyCheckpoint;
+use crate::store::names::{PartName, checkpoint_folder};
 use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
@@ -32,8 +33,8 @@ fn origin() -> Origin {
 }
 
 /// What the manifest says of the checkpoint.
-fn installed() -> InstalledCheckpoint {
-    InstalledCheckpoint {
+fn installed() -> FuzzyCheckpoint {
+    FuzzyCheckpoint {
         number: PART.checkpoint,
         generation: GENERATION,
         low: LOW,
@@ -95,9 +96,9 @@ fn read(bytes: &[u8]) -> Result<Vec<(u32, Tid, Vec<u8>)>, String> {
 }
 
 /// The rows of a file, or the first error.
-fn read_of(bytes: &[u8], of: &InstalledCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)>, DurabilityError> {
+fn read_of(bytes: &[u8], of: &FuzzyCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)>, DurabilityError> {
     let disk = SimDisk::new();
-    disk.create_folder(&PartName::folder(PART.checkpointer)).expect("makes the folder");
+    disk.create_folder(&checkpoint_folder(PART.checkpointer)).expect("makes the folder");
     let file = disk.create(&PART.to_string()).expect("makes the file");
     file.write_at(bytes, 0).expect("writes");
     let mut reader = PartReader::open(&disk, PART, of).expect("is there");
@@ -112,7 +113,7 @@ fn read_of(bytes: &[u8], of: &InstalledCheckpoint) -> Result<Vec<(u32, Tid, Vec<
 
 #[test]
 fn the_documented_bytes_are_the_ones_that_are_written() {
-    let text = include_str!("../../../../../docs/formats/checkpoint.md");
+    let text = include_str!("../../../../../../docs/formats/checkpoint.md");
     let examples = text.split("```hex\n").skip(1).filter_map(|rest| rest.split("```").next());
     let examples: Vec<&str> = examples.collect();
     assert_eq!(examples.len(), 1, "one example in hex");
@@ -199,7 +200,7 @@ fn k1_an_entry_of_the_checkpoints_own_epoch_is_refused() {
 
 #[test]
 fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
-    let of = InstalledCheckpoint { high: Epoch::new(LOW.number() + 3), ..installed() };
+    let of = FuzzyCheckpoint { high: Epoch::new(LOW.number() + 3), ..installed() };
     let found = |entries: EntryKind, epoch: u64| {
         let mut block = CheckpointBlock::new();
         block.push(tid(epoch), |body| body.push(1));
@@ -227,7 +228,7 @@ fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
 fn i1_a_file_of_another_database_is_told_apart_from_damage() {
     let file = documented();
     let other = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
-    let of = InstalledCheckpoint { database: other, ..installed() };
+    let of = FuzzyCheckpoint { database: other, ..installed() };
     match read_of(&file, &of) {
         Err(DurabilityError::NotOurs { found, own, .. }) => {
             assert_eq!((&*found, &*own), (&*origin().identity.to_string(), &*other.to_string()));
@@ -240,9 +241,9 @@ fn i1_a_file_of_another_database_is_told_apart_from_damage() {
 fn a_file_of_another_checkpoint_or_place_is_damage() {
     let file = documented();
     let others = [
-        InstalledCheckpoint { generation: 4, ..installed() },
-        InstalledCheckpoint { low: Epoch::new(10), ..installed() },
-        InstalledCheckpoint { salt: Salt::parse("5e6f7a8c").expect("a salt"), ..installed() },
+        FuzzyCheckpoint { generation: 4, ..installed() },
+        FuzzyCheckpoint { low: Epoch::new(10), ..installed() },
+        FuzzyCheckpoint { salt: Salt::parse("5e6f7a8c").expect("a salt"), ..installed() },
     ];
     for of in others {
         assert!(matches!(read_of(&file, &of), Err(DurabilityError::Damaged { offset: 0, .. })), "{of:?}");
@@ -290,33 +291,4 @@ fn l7_what_a_newer_version_wrote_is_told_apart_from_damage_in_every_block() {
             assert!(is_newer, "byte {byte} of the block at {at}: {found:?}");
         }
     }
-}
-
-#[test]
-fn only_one_block_at_a_time_is_large() {
-    let permit = LargePermit::default();
-    let (mut first, mut second) =
-        (CheckpointBlock::sharing(permit.clone()), CheckpointBlock::sharing(permit));
-    let large = BLOCK_BYTES_MAX;
-    assert!(first.has_room(large));
-    first.push(tid(1), |body| body.resize(body.len() + large, 7));
-    assert!(!first.has_room(1), "a large block holds one entry");
-    assert!(!second.has_room(large) && second.take_refusal());
-    assert!(second.has_room(1) && !second.take_refusal());
-    first.reset();
-    assert!(second.has_room(large));
-    drop(second);
-    assert!(first.has_room(large), "a large block that is dropped gives its right back");
-}
-
-#[test]
-fn a_full_block_asks_for_the_next_one() {
-    let mut block = CheckpointBlock::new();
-    let mut pushed = 0;
-    while block.has_room(1000) {
-        block.push(tid(1), |body| body.resize(body.len() + 1000, 7));
-        pushed += 1;
-    }
-    assert!(!block.take_refusal(), "a large block would not help");
-    assert_eq!(pushed, BLOCK_BYTES_MAX / 1012);
 }

@@ -10,8 +10,9 @@
 use ensile_disk::Disk;
 
 use crate::DurabilityError;
+use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::Manifest;
-use crate::store::names::PartName;
+use crate::store::names::{PartName, checkpoint_folder, checkpointer_of};
 use crate::store::whose::{proves_ours, searched};
 
 /// All files of checkpoints in the folders that the manifest lists (I1).
@@ -30,7 +31,7 @@ fn list_in<'f>(
 ) -> Result<Vec<PartName>, DurabilityError> {
     let mut parts = Vec::new();
     for folder in folders {
-        let Some(checkpointer) = PartName::checkpointer_of(folder) else { continue };
+        let Some(checkpointer) = checkpointer_of(folder) else { continue };
         if disk.exists(folder)? {
             let names = disk.list(folder)?;
             parts.extend(names.iter().filter_map(|name| PartName::parse(checkpointer, name)));
@@ -46,7 +47,7 @@ fn list_in<'f>(
 /// # Errors
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or the disk's.
 pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
-    let installed = manifest.checkpoint.as_ref().map(|installed| installed.number);
+    let installed = manifest.checkpoint.as_ref().map(InstalledCheckpoint::number);
     for part in search(disk, manifest)?.into_iter().filter(|part| Some(part.checkpoint) != installed) {
         proves_ours(disk, manifest, &part.to_string())?;
     }
@@ -64,7 +65,7 @@ pub(crate) fn remove(
     is_unneeded: impl Fn(&PartName) -> bool,
 ) -> Result<u64, DurabilityError> {
     let (mut parts, mut first_error) = (Vec::new(), None);
-    let installed = manifest.checkpoint.as_ref().map(|installed| installed.number);
+    let installed = manifest.checkpoint.as_ref().map(InstalledCheckpoint::number);
     for part in list(disk, manifest)?.into_iter().filter(|part| is_unneeded(part)) {
         assert!(Some(part.checkpoint) != installed, "K1: {part} is of the installed checkpoint");
         match proves_ours(disk, manifest, &part.to_string()) {
@@ -77,7 +78,7 @@ pub(crate) fn remove(
         }
     }
     for folder in parts.chunk_by(|a, b| a.checkpointer == b.checkpointer) {
-        disk.sync_folder(&PartName::folder(folder[0].checkpointer))?;
+        disk.sync_folder(&checkpoint_folder(folder[0].checkpointer))?;
     }
     first_error.map_or(Ok(parts.len() as u64), Err)
 }
