@@ -64,7 +64,7 @@ pub(crate) struct Garbage {
     is_revisiting: bool,
     /// What waits for pins.
     for_pins: WaitingBytes,
-    /// What waits for snapshots.
+    /// What waits for snapshots; of pages, until they are freed.
     for_snapshots: WaitingBytes,
     /// Of those, bytes of absent records, which wait for E and D too.
     unhook_bytes: usize,

@@ -465,3 +465,32 @@ fn an_open_transaction_holds_back_no_version_of_rows_that_are_changed_in_place()
     assert!(matches!(open.commit(), Err(Error::Conflict)));
     Ok(())
 }
+
+/// A worker that commits frees its pages itself, beside an open transaction too: so it uses the memory again that its
+/// core knows, and the heartbeat is in nobody's way.
+#[test]
+fn commits_free_the_pages_that_they_leave_and_ticks_find_none() -> Result<()> {
+    for is_one_open in [false, true] {
+        let (driven, table) = filled()?;
+        let mut open = is_one_open.then(|| driven.db.begin());
+        open.as_mut().map_or(Ok(None), |tx| tx.get(&table, &0))?;
+        let (mut by_commits, mut by_ticks) = (0, 0);
+        for round in 0..60 {
+            let before = waiting(&driven.db);
+            let mut most = before;
+            for key in 0..300 {
+                driven
+                    .db
+                    .run(|tx| tx.put(&table, &((round * 300 + key) % 2000), &vec![round as u8; SMALL]))?;
+                let now = waiting(&driven.db);
+                by_commits += most.saturating_sub(now);
+                most = now;
+            }
+            driven.pass_ticks(1);
+            by_ticks += most.saturating_sub(waiting(&driven.db));
+        }
+        assert!(by_commits > LIMIT, "versions come and go: {by_commits}");
+        assert_eq!(by_ticks, 0, "beside {by_commits} bytes that commits freed (one open: {is_one_open})");
+    }
+    Ok(())
+}
