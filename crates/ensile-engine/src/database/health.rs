@@ -31,8 +31,8 @@ pub struct Stats {
     pub snapshot_epoch: Epoch,
     /// Bytes of replaced records and index nodes that open transactions may still reach.
     pub garbage_pinned_bytes: u64,
-    /// Bytes of old versions kept for snapshots, or until the commits of the moment have ended, and of deleted rows that
-    /// wait for snapshots and for D.
+    /// Bytes of old versions kept for snapshots, or until the commits of the moment have ended, and of deleted rows
+    /// that wait for snapshots and for D.
     pub garbage_version_bytes: u64,
     /// Things that wait to be freed or unhooked.
     pub garbage_things: u64,
