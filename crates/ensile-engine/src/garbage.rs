@@ -117,9 +117,9 @@ impl RetiredNodes {
     }
 }
 
-/// Up to where garbage may go.
+/// Up to which epochs garbage may go.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct GarbageLimits {
+pub(crate) struct EpochLimits {
     /// What no reader holds back.
     pub(crate) readers: ReclaimLimits,
     /// Absent records whose delete is of an epoch below this may be unhooked (U2).
@@ -130,7 +130,7 @@ pub(crate) struct GarbageLimits {
 
 /// What a collection may rely on.
 pub(crate) struct Horizon<'c> {
-    pub(crate) limits: GarbageLimits,
+    pub(crate) limits: EpochLimits,
     pub(crate) epochs: &'c Epochs,
     pub(crate) tables: &'c Directory,
     /// Whose turn it is: nobody unhooks beside a turn (P1).

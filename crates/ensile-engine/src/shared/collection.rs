@@ -11,7 +11,7 @@ use ensile_epoch::{Pinned, ReclaimLimits};
 
 use super::SharedState;
 use super::limit::{GarbageBytes, GarbageLimit};
-use crate::garbage::{GarbageLimits, Horizon};
+use crate::garbage::{EpochLimits, Horizon};
 use crate::worker::{Worker, WorkerCounters, WorkerShared};
 
 /// Things of each kind that a worker frees after one commit, beyond what a commit of that size leaves behind: so
@@ -28,10 +28,10 @@ const VISITS_PER_STEP: usize = 4;
 /// What frees where workers do not, and ends readers where too much waits.
 pub(crate) struct Collector {
     worker: Option<Box<Worker>>,
-    /// How far garbage may go since the last tick.
-    last: GarbageLimits,
+    /// Up to where garbage may go since the last tick.
+    last: EpochLimits,
     /// And since the tick before that. What still waits below these limits its worker leaves lying.
-    before_last: GarbageLimits,
+    before_last: EpochLimits,
     /// Workers that are still to be visited.
     due: Vec<Arc<WorkerShared>>,
     limit: GarbageLimit,
@@ -39,7 +39,7 @@ pub(crate) struct Collector {
 
 impl Collector {
     pub(crate) fn new(garbage_bytes_max: u64) -> Self {
-        let (limit, none) = (GarbageLimit::new(garbage_bytes_max), GarbageLimits::default());
+        let (limit, none) = (GarbageLimit::new(garbage_bytes_max), EpochLimits::default());
         Self { worker: None, last: none, before_last: none, due: Vec::new(), limit }
     }
 }
@@ -70,7 +70,7 @@ impl SharedState {
         let limits = self.epochs.limits();
         if !worker.has_collected(limits, || self.unhook_limit(limits), || self.commit_limit()) {
             let most = FREED_PER_COMMIT + LEFT_PER_WRITE * writes;
-            worker.collect(&self.horizon(self.garbage_limits(limits)), pinned, most);
+            worker.collect(&self.horizon(self.epoch_limits(limits)), pinned, most);
         }
     }
 
@@ -95,7 +95,7 @@ impl SharedState {
                 collector.due.push(Arc::clone(worker));
             }
         }
-        let limits = self.garbage_limits(self.epochs.limits());
+        let limits = self.epoch_limits(self.epochs.limits());
         collector.before_last = std::mem::replace(&mut collector.last, limits);
         // Deletes above D wait for D: to end a reader would free none of them.
         let undurable = collector.limit.made_above(self.durable_epoch(), made);
@@ -149,12 +149,12 @@ impl SharedState {
         }
     }
 
-    fn horizon(&self, limits: GarbageLimits) -> Horizon<'_> {
+    fn horizon(&self, limits: EpochLimits) -> Horizon<'_> {
         Horizon { limits, epochs: &self.epochs, tables: &self.tables, gate: &self.gate }
     }
 
-    fn garbage_limits(&self, readers: ReclaimLimits) -> GarbageLimits {
-        GarbageLimits { readers, unhooks: self.unhook_limit(readers), commits: self.commit_limit() }
+    fn epoch_limits(&self, readers: ReclaimLimits) -> EpochLimits {
+        EpochLimits { readers, unhooks: self.unhook_limit(readers), commits: self.commit_limit() }
     }
 
     /// E2: all commits of epochs below this, at most E - 2, have ended.
