@@ -1,4 +1,4 @@
-//! The global epoch E, snapshot boundaries, and what may be reclaimed.
+//! The global epoch E, snapshot boundaries, freezes of pictures, and what may be reclaimed.
 //!
 //! Invariants:
 //! - E2: E moves from n to n+1 only after a fence and a scan that finds every bound `c_w >= n`; so `E >= n+1` means
@@ -10,10 +10,12 @@
 //! - V1: each set of boundaries that a scan publishes is part of the one before, so the snapshots' limit only grows.
 //!   The set is published before that limit.
 //! - E5: no two epochs begin closer than `spacing_nanos` of the earlier one.
+//! - N1: a freeze S of a picture is published before E reaches it, and only once E is above the freeze before.
+//! - N2: all commits of epochs below S are installed once `E >= S+1` (E2).
 //! - L6: E stays below the limit that `set_limit` gave it last: what is reserved on disk.
 //!
 //! Neighbours: driven by the engine's heartbeat thread (and early, by loggers with strict commits waiting); read by
-//! every commit, by snapshot readers, by the loggers.
+//! every commit, by snapshot readers, by the loggers. The pair of freezes stands in `freezes.rs`.
 
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 
 use crate::asymmetric::Fences;
 use crate::commit_slot::{CommitHandle, CommitSlot, InIndex};
+use crate::freezes::Freezes;
 use crate::pin_slot::{PinHandle, PinSlot};
 use crate::registry::Registry;
 use crate::shown::{PublishedBoundaries, ShownBoundaries};
@@ -104,6 +107,7 @@ const fn spacing_nanos(epoch: u64) -> u64 {
 pub struct Epochs {
     global: CachePadded<AtomicU64>,
     boundaries: CachePadded<Boundaries>,
+    freezes: CachePadded<Freezes>,
     limits: CachePadded<PublishedLimits>,
     shown: CachePadded<PublishedBoundaries>,
     /// The set that was published last. A scan holds it from its beginning to its end.
@@ -137,7 +141,7 @@ struct PublishedLimits {
 
 impl Epochs {
     /// Epochs from `config.first` on. Everything older is taken as installed: the first snapshot boundary is
-    /// `config.first` and is served at once.
+    /// `config.first` and is served at once. The freeze that [`Epochs::freeze_at`] knows then is `config.first`, too.
     #[must_use]
     pub fn new(config: &EpochConfig) -> Self {
         let first = config.first.number();
@@ -152,6 +156,7 @@ impl Epochs {
         Self {
             global: CachePadded::new(AtomicU64::new(first + 1)),
             boundaries: CachePadded::new(boundaries),
+            freezes: CachePadded::new(Freezes::new(config.first)),
             limits: CachePadded::new(limits),
             shown: CachePadded::new(PublishedBoundaries::new(&shown)),
             last_shown: Mutex::new(shown),
@@ -173,7 +178,8 @@ impl Epochs {
     #[inline]
     #[must_use]
     pub fn now(&self) -> Epoch {
-        // Acquire: a thread that sees E = S sees the boundary S, which was published before (partner: `try_advance`).
+        // Acquire: a thread that sees E = S sees the boundary S and the freeze S, which were published before (S1, N1);
+        // partner: AcqRel in `advance`.
         Epoch::new(self.global.load(Ordering::Acquire))
     }
 
@@ -321,6 +327,45 @@ impl Epochs {
         }
         // Acquire: partner is the Release of `before` in `advance`, which comes before that of `newest`.
         Epoch::new(self.boundaries.before.load(Ordering::Acquire))
+    }
+
+    /// Announces the freeze of a new picture: S = E + 1. The picture will show the state at the end of epoch S - 1.
+    /// `None` if E is not yet above the newest freeze: two are kept, and a commit that is under way may need the one
+    /// before. Callers announce a freeze only when the picture before has ended, installed or failed. E is above its
+    /// freeze by then.
+    ///
+    /// E moves under the lock that this takes, so S is published before E reaches it (N1). That is so also if E was
+    /// stopped, or stands at its limit (L6). Then no commit ever has the epoch S. Only the picture waits, and it is the
+    /// caller's matter to give it up.
+    ///
+    /// Returns S.
+    #[must_use = "the picture belongs to this freeze; without one there is none"]
+    pub fn announce_freeze(&self) -> Option<Epoch> {
+        let _pace = self.lock_pace();
+        self.freezes.announce(self.now())
+    }
+
+    /// The newest freeze `<= epoch`, for a commit that is bound and has read `epoch` as its own (N1). If the commit
+    /// changes a version of a smaller epoch, that is its key's first change since the freeze.
+    #[inline]
+    #[must_use]
+    pub fn freeze_at(&self, epoch: Epoch) -> Epoch {
+        self.freezes.at(epoch)
+    }
+
+    /// The newest freeze that was announced, whatever E is. A caller that is not bound can only guess by it: its commit
+    /// asks [`Epochs::freeze_at`].
+    #[inline]
+    #[must_use]
+    pub fn newest_freeze(&self) -> Epoch {
+        self.freezes.newest()
+    }
+
+    /// Whether all commits of epochs below `epoch` are installed and appended, and visible to the caller: `E >= epoch +
+    /// 1` (E2). Of a freeze: whether its picture can be settled and walked (N2).
+    #[must_use]
+    pub fn is_installed_below(&self, epoch: Epoch) -> bool {
+        self.now() > epoch
     }
 
     /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun, and

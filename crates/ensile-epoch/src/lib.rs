@@ -1,4 +1,5 @@
-//! The heartbeat: global epoch, commit bindings, pins, snapshot boundaries, deferred frees (Silo §4.1, §4.8, §4.9).
+//! The heartbeat: global epoch, commit bindings, pins, snapshot boundaries, deferred frees (Silo §4.1, §4.8, §4.9), and
+//! the freezes of pictures (SIREN §3.1).
 //!
 //! Three registrations with three lifetimes, which the paper folds into one `e_w`:
 //! - [`CommitSlot`]: a worker is *bound* to an epoch only inside the commit's short critical section (E1), so that
@@ -15,6 +16,7 @@
 mod asymmetric;
 mod commit_slot;
 mod epochs;
+mod freezes;
 mod garbage_list;
 mod pin_slot;
 mod pinned;

@@ -1,4 +1,5 @@
-//! Loom on the shipped epochs: E2, E3, E4 and S1, each a Dekker pair or a hand-over that a missing fence breaks.
+//! Loom on the shipped epochs: E2, E3, E4, N1, N2 and S1, each a Dekker pair or a hand-over that a missing fence
+//! breaks.
 //!
 //! `bash ci/loom.sh`. What stands outside this crate (the commit's fence, the tag of garbage) is repeated here in the
 //! engine's order of steps; everything else is the real thing. Garbage is a [`Thing`], whose cells make loom fail when
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicU64, Ordering, fence};
-use ensile_epoch::{Advance, EpochConfig, Epochs, PinHandle};
+use ensile_epoch::{Advance, CommitHandle, EpochConfig, Epochs, PinHandle};
 use loom::cell::UnsafeCell;
 use loom::thread;
 
@@ -79,6 +80,106 @@ fn e2_a_commit_of_epoch_e_is_installed_when_e_plus_2_is_reached() {
             assert!(installed || !is_due, "E is {now} and a commit of {epoch} is not installed");
         }
         drop(worker);
+    });
+}
+
+/// A commit of the engine from its binding on: `take_effect` gets its epoch, behind the second fence.
+fn commit<T>(epochs: &Epochs, worker: &CommitHandle, take_effect: impl FnOnce(Epoch) -> T) -> T {
+    worker.bind(epochs.now());
+    // SeqCst: between the locks and the epoch's load (C1); partner: the fence in `advance`.
+    fence(Ordering::SeqCst);
+    let epoch = epochs.now();
+    // SeqCst: the epoch comes before what is validated (C1).
+    fence(Ordering::SeqCst);
+    let result = take_effect(epoch);
+    worker.unbind();
+    result
+}
+
+/// A thread that commits once and says in which epoch, and which freeze it found.
+fn commit_beside(epochs: &Arc<Epochs>) -> thread::JoinHandle<(CommitHandle, Epoch, Epoch)> {
+    let (epochs, worker) = (epochs.clone(), epochs.register_worker());
+    thread::spawn(move || {
+        let (epoch, freeze) = commit(&epochs, &worker, |epoch| (epoch, epochs.freeze_at(epoch)));
+        (worker, epoch, freeze)
+    })
+}
+
+/// N1: the commit found the newest of these freezes up to its epoch.
+fn check_n1(committer: thread::JoinHandle<(CommitHandle, Epoch, Epoch)>, freezes: &[Epoch]) {
+    let (_worker, epoch, found) = committer.join().unwrap();
+    let newest = freezes.iter().copied().filter(|freeze| *freeze <= epoch).max();
+    assert_eq!(Some(found), newest, "a commit of {epoch} found another freeze than the newest of its time");
+}
+
+/// N1: announced by a checkpointer, reached by the heartbeat.
+#[test]
+fn n1_a_commit_finds_the_freeze_that_its_epoch_has_reached() {
+    loom::model(|| {
+        let epochs = epochs();
+        let committer = commit_beside(&epochs);
+        let checkpointer = {
+            let epochs = epochs.clone();
+            thread::spawn(move || epochs.announce_freeze().expect("no freeze is ahead"))
+        };
+        assert!(matches!(epochs.try_advance(MILLI), Advance::Advanced(_)));
+        check_n1(committer, &[Epoch::new(FIRST), checkpointer.join().unwrap()]);
+    });
+}
+
+/// N1: a commit that meets a freeze above its epoch finds its own one before that, however soon the next ones come.
+#[test]
+fn n1_the_freeze_before_is_the_newest_of_a_commit_that_meets_a_later_one() {
+    loom::model(|| {
+        let epochs = epochs();
+        let mut freezes = vec![Epoch::new(FIRST)];
+        freezes.extend(epochs.announce_freeze());
+        for step in 1..=2 {
+            assert!(matches!(epochs.try_advance(step * MILLI), Advance::Advanced(_)));
+        }
+        let committer = commit_beside(&epochs);
+        freezes.extend(epochs.announce_freeze());
+        for step in 3..=4 {
+            let _ = epochs.try_advance(step * MILLI);
+            // As soon as it is let.
+            freezes.extend(epochs.announce_freeze());
+        }
+        check_n1(committer, &freezes);
+    });
+}
+
+/// N2: a checkpointer that is told so finds installed what was committed below its freeze.
+#[test]
+fn n2_what_was_committed_below_a_freeze_is_installed_when_its_picture_is_walked() {
+    loom::model(|| {
+        let epochs = epochs();
+        let worker = epochs.register_worker();
+        let installed = Arc::new(AtomicU64::new(0));
+        let freeze = epochs.announce_freeze().expect("no freeze is ahead");
+        let committer = {
+            let (epochs, installed) = (epochs.clone(), installed.clone());
+            thread::spawn(move || {
+                let epoch = commit(&epochs, &worker, |epoch| {
+                    // Relaxed: what unbinding carries over (E1).
+                    installed.store(1, Ordering::Relaxed);
+                    epoch
+                });
+                (worker, epoch)
+            })
+        };
+        let checkpointer = {
+            let (epochs, installed) = (epochs.clone(), installed.clone());
+            // Relaxed: carried over by the scan that let E pass, and by E.
+            thread::spawn(move || {
+                !epochs.is_installed_below(freeze) || installed.load(Ordering::Relaxed) == 1
+            })
+        };
+        for step in 1..=2 {
+            let _ = epochs.try_advance(step * MILLI);
+        }
+        let is_right = checkpointer.join().unwrap();
+        let (_worker, epoch) = committer.join().unwrap();
+        assert!(is_right || epoch >= freeze, "{freeze} is walked and a commit of {epoch} is not installed");
     });
 }
 

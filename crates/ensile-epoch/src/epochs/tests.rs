@@ -156,6 +156,68 @@ fn wanted_boundaries_stay_two_epochs_apart() {
 }
 
 #[test]
+fn n1_a_freeze_is_announced_one_above_the_epoch_and_known_from_there_on() {
+    let epochs = epochs();
+    assert_eq!((epochs.newest_freeze(), epochs.freeze_at(epochs.now())), (Epoch::new(10), Epoch::new(10)));
+    let freeze = epochs.announce_freeze().expect("no freeze is ahead");
+    assert_eq!((freeze, epochs.newest_freeze()), (epochs.now().next(), freeze));
+    assert_eq!(epochs.freeze_at(epochs.now()), Epoch::new(10), "a commit below the freeze");
+    assert_eq!(epochs.try_advance(MILLI), Advance::Advanced(freeze));
+    assert_eq!(epochs.freeze_at(freeze.previous()), Epoch::new(10), "a commit that has read E before");
+    assert_eq!(epochs.freeze_at(freeze), freeze);
+    assert_eq!(epochs.boundary_at(freeze), Epoch::new(10), "a freeze is no snapshot boundary");
+}
+
+#[test]
+fn n1_the_next_freeze_waits_until_the_epoch_is_above_the_last_one() {
+    let epochs = epochs();
+    let first = epochs.announce_freeze().expect("no freeze is ahead");
+    assert_eq!(epochs.announce_freeze(), None, "E is below it");
+    epochs.try_advance(MILLI);
+    assert_eq!(epochs.announce_freeze(), None, "commits of the epoch before may be under way");
+    // It keeps E where it is, two below the next freeze.
+    let worker = epochs.register_worker();
+    worker.bind(epochs.now());
+    epochs.try_advance(2 * MILLI);
+    let second = epochs.announce_freeze().expect("E is above the first");
+    assert_eq!((first, second), (Epoch::new(12), Epoch::new(14)));
+    assert_eq!(epochs.freeze_at(Epoch::new(12)), first, "of the worker");
+    worker.unbind();
+}
+
+#[test]
+fn n1_a_freeze_where_the_epoch_stands_for_good_is_announced_and_never_reached() {
+    let epochs = epochs();
+    epochs.set_limit(Epoch::new(12));
+    let freeze = epochs.announce_freeze().expect("no freeze is ahead");
+    assert_eq!(epochs.try_advance(MILLI), Advance::AtLimit);
+    assert_eq!(epochs.freeze_at(epochs.now()), Epoch::new(10));
+    epochs.set_limit(Epoch::new(14));
+    for step in 1..=2 {
+        assert!(matches!(epochs.try_advance(step * MILLI), Advance::Advanced(_)));
+    }
+    let last = epochs.stop();
+    assert_eq!((epochs.announce_freeze(), epochs.announce_freeze()), (Some(last.next()), None));
+    assert_eq!(epochs.freeze_at(last), freeze);
+    assert!(!epochs.is_installed_below(last.next()), "its picture never settles");
+}
+
+#[test]
+fn n2_commits_below_a_freeze_have_ended_once_the_epoch_is_above_it() {
+    let epochs = epochs();
+    let freeze = epochs.announce_freeze().expect("no freeze is ahead");
+    let worker = epochs.register_worker();
+    worker.bind(freeze.previous());
+    epochs.try_advance(MILLI);
+    assert!(epochs.is_installed_below(freeze.previous()) && !epochs.is_installed_below(freeze));
+    assert_eq!(epochs.try_advance(2 * MILLI), Advance::Held(freeze.previous()));
+    assert!(!epochs.is_installed_below(freeze));
+    worker.unbind();
+    epochs.try_advance(2 * MILLI);
+    assert!(epochs.is_installed_below(freeze));
+}
+
+#[test]
 fn a_snapshot_reader_holds_versions_back_and_nothing_else() {
     let epochs = epochs();
     let mut pin = epochs.register_pin();
