@@ -3,6 +3,8 @@
 //! Invariant (V1): a row that is too large for a page of versions is not copied. A new record takes its place, absent
 //! if the row is deleted, and the old record is the old version.
 //!
+//! Invariant (N3): what a picture needs of a record is left before anything of the record is changed.
+//!
 //! Neighbours: `locked` has made sure of everything; `leftovers` registers what the new versions replaced.
 
 use std::mem::ManuallyDrop;
@@ -19,6 +21,7 @@ use crate::sets::Sets;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
 use crate::shared::SharedState;
 use crate::tables::is_logged;
+use crate::worker::{PreparedRemove, Worker, WorkerCounters, WorkerShared};
 
 impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
@@ -45,10 +48,16 @@ impl Commit<'_, '_> {
         let Sets { writes, order, .. } = &mut *self.sets;
         let (entries, arena) = writes.parts();
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
+        let Worker { displaced, shared: own, .. } = &mut *self.worker;
+        let mut leaving = displaced.removes.iter_mut().filter(|prepared| prepared.is_needed).peekable();
         for lock in order.iter() {
             let write = &mut entries[lock.at as usize];
-            write.effect = installing.install(write);
+            write.effect = match leaving.next_if(|prepared| prepared.at == lock.at) {
+                None => installing.install(write),
+                Some(prepared) => installing.leave_and_install(write, prepared, own),
+            };
         }
+        debug_assert!(leaving.peek().is_none(), "versions are copied in the order of locks");
     }
 
     /// The log entry, built from the write-set and never re-read from records (E1).
@@ -119,6 +128,29 @@ impl<'p> Installing<'_, 'p> {
                 WriteEffect::Deleted(record.delete(self.tid))
             }
         }
+    }
+
+    /// Leaves the present version to the picture under way, and then installs (N3). If the picture has ended since the
+    /// version was checked, or its page is closed, the version stays with the worker.
+    #[cold]
+    #[inline(never)]
+    fn leave_and_install(
+        &self,
+        write: &mut Write<'p>,
+        prepared: &mut PreparedRemove,
+        own: &WorkerShared,
+    ) -> WriteEffect<'p> {
+        let map = self.shared.table(write.table).pages.load(self.pinned);
+        let Some(page) = map.and_then(|map| prepared.page_in(map)) else { return self.install(write) };
+        let Some(version) = prepared.version.take() else { unreachable!("it is left once") };
+        debug_assert_eq!(version.tid(), write.before.tid(), "the version that is displaced is left (N4)");
+        let bytes = version.bytes();
+        let (left, effect) = page.leave_before(version, || self.install(write));
+        match left {
+            Ok(()) => WorkerCounters::add(&own.counters.displaced_bytes, bytes as u64),
+            Err(unused) => prepared.version = Some(unused),
+        }
+        effect
     }
 
     /// Keeps the present version if a snapshot needs it (§4.9, K3). Most commits overwrite what is newer.
