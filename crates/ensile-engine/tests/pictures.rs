@@ -258,6 +258,9 @@ fn rows_of_any_size_are_left() -> Result<()> {
         pages(&driven.db).end_pages();
         assert_eq!(displaced_bytes(&driven.db), 0);
     }
+    driven.pass_ticks(100);
+    let stats = driven.db.stats();
+    assert_eq!((stats.garbage_things, stats.memory.large_bytes), (0, 0), "no block is lost");
     Ok(())
 }
 

@@ -17,11 +17,11 @@ use super::{Commit, images};
 use crate::formats::log_entry::{self, Image};
 use crate::record::Record;
 use crate::record::word::Word;
-use crate::sets::Sets;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
+use crate::sets::{LockOrder, Sets};
 use crate::shared::SharedState;
 use crate::tables::is_logged;
-use crate::worker::{PreparedRemove, Worker, WorkerCounters, WorkerShared};
+use crate::worker::{PreparedRemove, PreparedRemoves, Worker, WorkerCounters, WorkerShared};
 
 impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
@@ -49,15 +49,13 @@ impl Commit<'_, '_> {
         let (entries, arena) = writes.parts();
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
         let Worker { displaced, shared: own, .. } = &mut *self.worker;
-        let mut leaving = displaced.removes.iter_mut().filter(|prepared| prepared.is_needed).peekable();
+        if !displaced.is_empty() {
+            return installing.leave_and_install(entries, order, (displaced, own));
+        }
         for lock in order.iter() {
             let write = &mut entries[lock.at as usize];
-            write.effect = match leaving.next_if(|prepared| prepared.at == lock.at) {
-                None => installing.install(write),
-                Some(prepared) => installing.leave_and_install(write, prepared, own),
-            };
+            write.effect = installing.install(write);
         }
-        debug_assert!(leaving.peek().is_none(), "versions are copied in the order of locks");
     }
 
     /// The log entry, built from the write-set and never re-read from records (E1).
@@ -130,11 +128,29 @@ impl<'p> Installing<'_, 'p> {
         }
     }
 
-    /// Leaves the present version to the picture under way, and then installs (N3). If the picture has ended since the
-    /// version was checked, or its page is closed, the version stays with the worker.
+    /// As the loop over [`Self::install`], where versions may have to be left to a picture under way.
     #[cold]
     #[inline(never)]
     fn leave_and_install(
+        &self,
+        entries: &mut [Write<'p>],
+        order: &[LockOrder<'p>],
+        (displaced, own): (&mut PreparedRemoves, &WorkerShared),
+    ) {
+        let mut leaving = displaced.removes.iter_mut().filter(|prepared| prepared.is_needed).peekable();
+        for lock in order {
+            let write = &mut entries[lock.at as usize];
+            write.effect = match leaving.next_if(|prepared| prepared.at == lock.at) {
+                None => self.install(write),
+                Some(prepared) => self.leave_before_installing(write, prepared, own),
+            };
+        }
+        debug_assert!(leaving.peek().is_none(), "versions are copied in the order of locks");
+    }
+
+    /// Leaves the present version to the picture under way, and then installs (N3). If the picture has ended since the
+    /// version was checked, or its page is closed, the version stays with the worker.
+    fn leave_before_installing(
         &self,
         write: &mut Write<'p>,
         prepared: &mut PreparedRemove,
