@@ -17,6 +17,8 @@ mod config;
 mod stats;
 mod ticket;
 
+mod page;
+mod pages;
 mod walk;
 
 mod block;
@@ -31,6 +33,8 @@ mod manager;
 pub use block::CheckpointBlock;
 pub use config::CheckpointConfig;
 pub use manager::{CheckpointStep, Checkpoints};
+pub use page::PageContents;
+pub use pages::Pages;
 pub use stats::CheckpointStats;
 pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
 pub use walk::{Slice, Walk};

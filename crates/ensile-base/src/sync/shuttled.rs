@@ -108,6 +108,13 @@ macro_rules! scheduled_number {
                 // SeqCst: as in `load`.
                 self.0.fetch_max(value, Ordering::SeqCst)
             }
+
+            /// As std's.
+            pub fn fetch_or(&self, value: $value, _: Ordering) -> $value {
+                choose_thread();
+                // SeqCst: as in `load`.
+                self.0.fetch_or(value, Ordering::SeqCst)
+            }
         }
     };
 }

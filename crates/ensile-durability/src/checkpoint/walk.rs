@@ -6,6 +6,7 @@
 use ensile_base::Epoch;
 
 use super::block::CheckpointBlock;
+use super::pages::Pages;
 
 /// A part of a section: what one checkpointer walks at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,4 +30,9 @@ pub trait Walk: Sync {
     /// with `resume` moved. What was present with an epoch below `low` when the checkpoint began, and has not changed
     /// since, is not left out; what has changed may be.
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool;
+
+    /// The same state as one of which pictures can be taken, if they can.
+    fn pages(&self) -> Option<&dyn Pages> {
+        None
+    }
 }

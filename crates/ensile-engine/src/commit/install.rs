@@ -3,6 +3,8 @@
 //! Invariant (V1): a row that is too large for a page of versions is not copied. A new record takes its place, absent
 //! if the row is deleted, and the old record is the old version.
 //!
+//! Invariant (N3): what a picture needs of a record is left before anything of the record is changed.
+//!
 //! Neighbours: `locked` has made sure of everything; `leftovers` registers what the new versions replaced.
 
 use std::mem::ManuallyDrop;
@@ -15,10 +17,11 @@ use super::{Commit, images};
 use crate::formats::log_entry::{self, Image};
 use crate::record::Record;
 use crate::record::word::Word;
-use crate::sets::Sets;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
+use crate::sets::{LockOrder, Sets};
 use crate::shared::SharedState;
 use crate::tables::is_logged;
+use crate::worker::{PreparedRemove, PreparedRemoves, Worker, WorkerCounters, WorkerShared};
 
 impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
@@ -45,6 +48,10 @@ impl Commit<'_, '_> {
         let Sets { writes, order, .. } = &mut *self.sets;
         let (entries, arena) = writes.parts();
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
+        let Worker { displaced, shared: own, .. } = &mut *self.worker;
+        if !displaced.is_empty() {
+            return installing.leave_and_install(entries, order, (displaced, own));
+        }
         for lock in order.iter() {
             let write = &mut entries[lock.at as usize];
             write.effect = installing.install(write);
@@ -119,6 +126,47 @@ impl<'p> Installing<'_, 'p> {
                 WriteEffect::Deleted(record.delete(self.tid))
             }
         }
+    }
+
+    /// As the loop over [`Self::install`], where versions may have to be left to a picture under way.
+    #[cold]
+    #[inline(never)]
+    fn leave_and_install(
+        &self,
+        entries: &mut [Write<'p>],
+        order: &[LockOrder<'p>],
+        (displaced, own): (&mut PreparedRemoves, &WorkerShared),
+    ) {
+        let mut leaving = displaced.removes.iter_mut().filter(|prepared| prepared.is_needed).peekable();
+        for lock in order {
+            let write = &mut entries[lock.at as usize];
+            write.effect = match leaving.next_if(|prepared| prepared.at == lock.at) {
+                None => self.install(write),
+                Some(prepared) => self.leave_before_installing(write, prepared, own),
+            };
+        }
+        debug_assert!(leaving.peek().is_none(), "versions are copied in the order of locks");
+    }
+
+    /// Leaves the present version to the picture under way, and then installs (N3). If the picture has ended since the
+    /// version was checked, or its page is closed, the version stays with the worker.
+    fn leave_before_installing(
+        &self,
+        write: &mut Write<'p>,
+        prepared: &mut PreparedRemove,
+        own: &WorkerShared,
+    ) -> WriteEffect<'p> {
+        let map = self.shared.table(write.table).pages.load(self.pinned);
+        let Some(page) = map.and_then(|map| prepared.page_in(map)) else { return self.install(write) };
+        let Some(version) = prepared.version.take() else { unreachable!("it is left once") };
+        debug_assert_eq!(version.tid(), write.before.tid(), "the version that is displaced is left (N4)");
+        let bytes = version.bytes();
+        let (left, effect) = page.leave_before(version, || self.install(write));
+        match left {
+            Ok(()) => WorkerCounters::add(&own.counters.displaced_bytes, bytes as u64),
+            Err(unused) => prepared.version = Some(unused),
+        }
+        effect
     }
 
     /// Keeps the present version if a snapshot needs it (§4.9, K3). Most commits overwrite what is newer.

@@ -7,6 +7,7 @@
 //! install     install, append                                 nothing fails any more
 //! leftovers   register_garbage, or abandon                    after unbinding
 //! images      values that are replaced, if the log has them
+//! displaced   versions that a picture under way needs
 //! ```
 //! Invariants, each from `docs/protocols/commit.md`:
 //! - E1: between bind and unbind nothing waits (but for record locks), nothing fails for lack of memory or space, and
@@ -15,10 +16,12 @@
 //! - C2: every write-set record is the latest of its key once locked.
 //! - C3: placeholders are in the index before binding.
 //! - S1, K3: a version that a snapshot boundary needs is preserved before the new TID is stored.
+//! - N3, N4: a version that a picture needs is left to it before its record is changed (`displaced`).
 //! - Before-images, if asked for, are read between validation and installing, under the locks (`images`).
 //!
 //! Neighbours: up, `transaction` hands its sets over; down, records, the index and the log's appender.
 
+mod displaced;
 mod images;
 mod install;
 mod leftovers;
@@ -146,6 +149,7 @@ impl Commit<'_, '_> {
     fn run(mut self) -> Result<Committed> {
         let versions = self.worker.blocks.place();
         let committed = self.prepare_and_take_effect();
+        self.give_back_displaced();
         match &committed {
             Ok(committed) => self.register_garbage(*committed),
             Err(_) => self.abandon(versions),
@@ -157,6 +161,7 @@ impl Commit<'_, '_> {
     fn prepare_and_take_effect(&mut self) -> Result<Committed> {
         self.place()?;
         let log_bytes = self.reserve()?;
+        self.prepare_displaced();
         loop {
             match self.bind_and_take_effect() {
                 Err(_) if std::mem::take(&mut self.worker.is_turned_away) => self.wait_for_turn(log_bytes)?,
@@ -193,6 +198,7 @@ impl Commit<'_, '_> {
         locked.look_at_gate()?;
         locked.validate()?;
         locked.check_room(boundary)?;
+        locked.check_displaced(epoch)?;
         if shared.settings.before_images {
             locked.check_images()?;
         }

@@ -36,6 +36,13 @@ pub struct Stats {
     pub garbage_version_bytes: u64,
     /// Things that wait to be freed or unhooked.
     pub garbage_things: u64,
+    /// Bytes of the versions that commits have displaced and a picture under way still needs: a consistent checkpoint.
+    /// They grow by a row's size and some 30 bytes with each row that is changed for the first time since the picture's
+    /// freeze, and are freed page by page. They do not count against
+    /// [`Builder::garbage_bytes_max`](crate::Builder::garbage_bytes_max).
+    pub displaced_bytes: u64,
+    /// The most that these ever were.
+    pub displaced_bytes_peak: u64,
     /// Memory taken for records and index nodes.
     pub memory: MemoryStats,
     /// What the log has done; `None` without one.
@@ -105,6 +112,7 @@ impl Database {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
+        let (displaced_bytes, displaced_bytes_peak) = shared.displaced_bytes();
         Stats {
             commits: shared.sum(|worker| &worker.commits),
             aborts: shared.sum(|worker| &worker.aborts),
@@ -118,6 +126,8 @@ impl Database {
             garbage_pinned_bytes: shared.sum(|worker| &worker.garbage_pinned_bytes),
             garbage_version_bytes: shared.sum(|worker| &worker.garbage_version_bytes),
             garbage_things: shared.sum(|worker| &worker.garbage_things),
+            displaced_bytes,
+            displaced_bytes_peak,
             memory: if shared.is_own_process() { shared.memory.stats() } else { MemoryStats::default() },
             log: shared.log.as_ref().map(|log| log.stats()),
             log_health: shared.log.as_ref().map(|log| log.health()),

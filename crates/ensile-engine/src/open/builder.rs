@@ -83,6 +83,7 @@ impl Builder {
                 snapshots: true,
                 before_images: false,
                 garbage_bytes_max: 256 << 20,
+                pictures: false,
                 epoch_interval: Duration::from_millis(40),
                 switches: Switches::default(),
                 recovery_threads: cores(),

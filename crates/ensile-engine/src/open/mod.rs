@@ -6,6 +6,7 @@ pub(crate) mod builder;
 mod catalogue;
 pub mod folder;
 mod opening;
+mod pages;
 mod replay;
 #[cfg(feature = "simulation")]
 mod simulation;

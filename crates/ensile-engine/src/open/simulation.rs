@@ -6,9 +6,10 @@
 
 use std::sync::Arc as StdArc;
 
+use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::{CheckpointStep, LoggerStep};
+use ensile_durability::{CheckpointStep, LoggerStep, Pages, Walk};
 
 use crate::database::Database;
 use crate::open::builder::Builder;
@@ -33,6 +34,12 @@ impl Builder {
         self.own_threads = false;
         self
     }
+
+    /// Pictures can be taken of it by [`Database::pages`].
+    pub fn pictures(mut self) -> Self {
+        self.settings.pictures = true;
+        self
+    }
 }
 
 /// Steps of a database that was opened [`without_threads`](Builder::without_threads).
@@ -55,6 +62,16 @@ impl Database {
     pub fn checkpoint_step(&self, checkpointer: usize) -> Option<CheckpointStep> {
         let shared = self.shared();
         shared.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, shared))
+    }
+
+    /// What a picture asks of the database. `None` if it was not opened for [`pictures`](Builder::pictures).
+    pub fn pages(&self) -> Option<&dyn Pages> {
+        self.shared().pages()
+    }
+
+    /// Announces the freeze of the picture that was begun. `None` if E is not yet above the newest one.
+    pub fn announce_freeze(&self) -> Option<Epoch> {
+        self.shared().epochs.announce_freeze()
     }
 
     /// One step of a logger, and the file that its thread makes ready after it. True if the step wrote something.

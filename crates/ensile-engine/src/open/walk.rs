@@ -14,17 +14,18 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use ensile_base::Epoch;
-use ensile_durability::{CheckpointBlock, Slice, Walk};
+use ensile_base::{Epoch, Tid};
+use ensile_durability::{CheckpointBlock, PageContents, Pages, Slice, Walk};
+use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
 
 use crate::formats::checkpoint_entry;
-use crate::record::tree::RecordVisitor;
+use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{HEADER_BYTES, LeafWitness, Record, Scratch};
 use crate::shared::SharedState;
 
 /// Slices of a part: progress is measured in them.
-const SLICES_PER_PART: usize = 16;
+pub(super) const SLICES_PER_PART: usize = 16;
 /// Entries whose records are asked for before the first of them is read: a leaf or two.
 const BATCH: usize = 32;
 /// Bytes of a record that are asked for ahead, at most: beyond these the processor sees the pattern by itself.
@@ -57,24 +58,10 @@ impl Walk for SharedState {
         let Some(table) = self.logged_tables.get(slice.section) else { return false };
         let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
-        let pinned = call.pinned();
-        let mut visit = RowCopier {
-            low,
-            block,
-            scratch: Scratch::default(),
-            keys: Vec::new(),
-            batch: Vec::with_capacity(BATCH),
-            record_bytes: HEADER_BYTES,
-            full_at: None,
-        };
         let from: &[u8] = if resume.is_empty() { &slice.from } else { resume };
         let upper = slice.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = Range { lower: Bound::Included(from), upper };
-        table.tree.scan(range, Direction::Forward, &mut visit, pinned);
-        if visit.full_at.is_none() {
-            let _ = visit.flush();
-        }
-        match visit.full_at {
+        match copy_rows(&table.tree, range, low, block, call.pinned()) {
             Some(key) => {
                 *resume = key;
                 true
@@ -82,12 +69,73 @@ impl Walk for SharedState {
             None => false,
         }
     }
+
+    fn pages(&self) -> Option<&dyn Pages> {
+        self.pictures.as_ref().map(|_| self as &dyn Pages)
+    }
 }
 
-/// A scan that copies old enough records into a block.
-struct RowCopier<'w> {
+/// Where rows are copied to.
+pub(super) trait RowTarget {
+    /// Whether there is room for an entry with a body of `body_bytes`. If not, the walk stops there.
+    fn has_room(&mut self, body_bytes: usize) -> bool;
+
+    /// Adds a row.
+    fn add(&mut self, tid: Tid, key: &[u8], value: &[u8]);
+}
+
+impl RowTarget for CheckpointBlock {
+    #[inline]
+    fn has_room(&mut self, body_bytes: usize) -> bool {
+        Self::has_room(self, body_bytes)
+    }
+
+    #[inline]
+    fn add(&mut self, tid: Tid, key: &[u8], value: &[u8]) {
+        self.push(tid, |body| checkpoint_entry::encode(body, key, value));
+    }
+}
+
+impl RowTarget for PageContents {
+    #[inline]
+    fn has_room(&mut self, _body_bytes: usize) -> bool {
+        true
+    }
+
+    #[inline]
+    fn add(&mut self, tid: Tid, key: &[u8], value: &[u8]) {
+        self.push(tid, |body| checkpoint_entry::encode(body, key, value));
+    }
+}
+
+/// Copies the rows of a range that are present and of epochs below `low`. The key that found no room, if one did.
+pub(super) fn copy_rows(
+    tree: &RecordTree,
+    range: Range<'_>,
     low: Epoch,
-    block: &'w mut CheckpointBlock,
+    target: &mut impl RowTarget,
+    pinned: Pinned<'_>,
+) -> Option<Vec<u8>> {
+    let mut visit = RowCopier {
+        low,
+        target,
+        scratch: Scratch::default(),
+        keys: Vec::new(),
+        batch: Vec::with_capacity(BATCH),
+        record_bytes: HEADER_BYTES,
+        full_at: None,
+    };
+    tree.scan(range, Direction::Forward, &mut visit, pinned);
+    if visit.full_at.is_none() {
+        let _ = visit.flush();
+    }
+    visit.full_at
+}
+
+/// A scan that copies old enough records.
+struct RowCopier<'w, 't, T> {
+    low: Epoch,
+    target: &'t mut T,
     scratch: Scratch,
     /// Keys of the batch, one behind the other, each with its end and its record.
     keys: Vec<u8>,
@@ -98,7 +146,7 @@ struct RowCopier<'w> {
     full_at: Option<Vec<u8>>,
 }
 
-impl<'w> RowCopier<'w> {
+impl<'w, T: RowTarget> RowCopier<'w, '_, T> {
     /// Copies the records of the batch, which have been asked for.
     fn flush(&mut self) -> ControlFlow<()> {
         let (mut keys, mut batch) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.batch));
@@ -117,7 +165,7 @@ impl<'w> RowCopier<'w> {
         ControlFlow::Continue(())
     }
 
-    /// Adds a record to the block if it belongs there; false if there is no room.
+    /// Adds a record if it belongs there; false if there is no room.
     fn copy(&mut self, key: &[u8], record: Record<'w>) -> bool {
         if record.word().epoch() >= self.low {
             return true;
@@ -125,22 +173,22 @@ impl<'w> RowCopier<'w> {
         // A change from here on is of an epoch >= e_l (K1), and then the record is left out: so if it is read, this was
         // its length.
         let length = record.length();
-        if !self.block.has_room(checkpoint_entry::bytes(key.len(), length)) {
+        if !self.target.has_room(checkpoint_entry::bytes(key.len(), length)) {
             return false;
         }
         let Some(word) = record.read_older(self.low, &mut self.scratch) else { return true };
         let value = self.scratch.bytes();
         debug_assert_eq!(value.len(), length, "a record of an epoch below e_l has changed (K1)");
-        if value.len() > length && !self.block.has_room(checkpoint_entry::bytes(key.len(), value.len())) {
+        if value.len() > length && !self.target.has_room(checkpoint_entry::bytes(key.len(), value.len())) {
             return false;
         }
         self.record_bytes = (HEADER_BYTES + length).min(PREFETCHED_BYTES_MAX);
-        self.block.push(word.tid(), |body| checkpoint_entry::encode(body, key, value));
+        self.target.add(word.tid(), key, value);
         true
     }
 }
 
-impl<'w> RecordVisitor<'w> for RowCopier<'w> {
+impl<'w, T: RowTarget> RecordVisitor<'w> for RowCopier<'w, '_, T> {
     fn witness(&mut self, _witness: LeafWitness<'w>) {}
 
     #[inline]

@@ -10,12 +10,14 @@ use std::ptr::NonNull;
 // `Memory` takes `self` by std's, which no other door's can be.
 use std::sync::Arc;
 
+use ensile_base::Tid;
 use ensile_base::sync::{AtomicU64, Ordering, fence, note};
 use ensile_epoch::{Epochs, GarbageList};
 use ensile_index::NodeMemory;
 use ensile_memory::{Cache, Memory, SizeClass};
 
 use super::owned::{RetiredRecord, VersionRoom};
+use super::pending::PendingRemove;
 use super::version_page::VersionPage;
 use super::word::Word;
 use super::{ADDRESS_BITS, ADDRESS_MASK, Address, DATA_WORD, HEADER_BYTES, PAGED, Record};
@@ -183,6 +185,22 @@ impl Blocks {
     pub(crate) fn discard_placeholder(&mut self, Placeholder(fresh): Placeholder) {
         debug_assert!(fresh.record().word().is_placeholder(), "nobody has filled it");
         self.discard(fresh);
+    }
+
+    /// A version of a row as a picture needs it, in a block of its own.
+    pub(crate) fn pending_remove(&mut self, tid: Tid, key: &[u8], value: &[u8]) -> PendingRemove {
+        let block = self.cache.allocate(PendingRemove::class(key.len(), value.len()));
+        // SAFETY: the block was just allocated under this class.
+        unsafe { PendingRemove::begin(block, tid, key, value) }
+    }
+
+    /// Frees a version that no list has. Returns its bytes.
+    pub(crate) fn free_pending(&mut self, version: PendingRemove) -> usize {
+        let (block, class) = version.into_block();
+        debug_assert!(class.bytes() >= size_of::<u64>(), "the class that it was allocated under");
+        // SAFETY: its holder gives it away, and it was allocated under this class.
+        unsafe { self.cache.free(block, class) };
+        class.bytes()
     }
 
     /// Frees a record. Returns its bytes.

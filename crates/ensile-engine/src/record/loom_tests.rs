@@ -34,19 +34,19 @@ const MILLI: u64 = 1_000_000;
 /// A value of two data words.
 const LONG: [u8; 12] = *b"twelve bytes";
 /// One that fits beside its length.
-const SHORT: [u8; 2] = *b"ab";
+pub(super) const SHORT: [u8; 2] = *b"ab";
 
-fn tid(epoch: u64) -> Tid {
+pub(super) fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch))
 }
 
 /// A record with room for [`LONG`], laid out as `Blocks::create` does it.
-struct Block {
+pub(super) struct Block {
     words: Box<[AtomicU64]>,
 }
 
 impl Block {
-    fn new(value: &[u8], epoch: u64) -> Arc<Self> {
+    pub(super) fn new(value: &[u8], epoch: u64) -> Arc<Self> {
         let class = SizeClass::of_bytes(HEADER_BYTES + LONG.len());
         let chain = (class.index() as u64) << ADDRESS_BITS;
         let word = |index| AtomicU64::new(if index == 1 { chain } else { 0 });
@@ -56,7 +56,7 @@ impl Block {
         block
     }
 
-    fn record(&self) -> Record<'_> {
+    pub(super) fn record(&self) -> Record<'_> {
         let words = NonNull::from(&*self.words).cast();
         Record { words, _pin: std::marker::PhantomData }
     }
@@ -71,7 +71,7 @@ impl Block {
 
 /// Locks a record of epoch 1, if nobody was first, without the look that comes before the shipped lock's exchange: loom
 /// explores too little of what others do before a thread's exchange when the thread has just loaded the same word.
-fn lock(record: Record<'_>) -> Word {
+pub(super) fn lock(record: Record<'_>) -> Word {
     let known = Word::written(tid(1));
     if record.try_lock_at(known) { known } else { record.lock() }
 }
@@ -85,7 +85,7 @@ fn read(block: &Block) -> (Word, Vec<u8>) {
     }
 }
 
-fn epochs() -> Arc<Epochs> {
+pub(super) fn epochs() -> Arc<Epochs> {
     Arc::new(Epochs::new(&EpochConfig { first: Epoch::new(FIRST), snapshot_interval: Duration::MAX }))
 }
 

@@ -24,6 +24,8 @@ pub(crate) mod blocks;
 mod fetch;
 pub(crate) mod kept;
 pub(crate) mod owned;
+pub(crate) mod page_map;
+pub(crate) mod pending;
 mod prune;
 mod scratch;
 pub(crate) mod tree;

@@ -80,6 +80,7 @@ impl SharedState {
         if !self.settings.switches.collects() {
             return;
         }
+        self.collect_maps();
         // Relaxed: figures, each a little old.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (mut made, mut waiting, mut unhooks) = (GarbageBytes::default(), GarbageBytes::default(), 0);

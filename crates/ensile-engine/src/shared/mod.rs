@@ -6,6 +6,7 @@
 mod collection;
 mod durability;
 mod limit;
+mod pictures;
 mod stop;
 
 // `Log` and `Memory` take `self` by std's, which no other door's can be.
@@ -33,6 +34,7 @@ use crate::worker::idle::IdleWorkers;
 
 pub(crate) use collection::Collector;
 pub use durability::Durability;
+use pictures::Pictures;
 use stop::StopSignal;
 
 /// What all transactions of one database share.
@@ -52,6 +54,8 @@ pub(crate) struct SharedState {
     pub(crate) tables: Directory,
     /// What a checkpoint walks.
     pub(crate) logged_tables: LoggedTables,
+    /// Of a database that takes pictures.
+    pub(crate) pictures: Option<Pictures>,
     /// Workers that no thread has.
     pub(crate) idle_workers: Arc<IdleWorkers>,
     pub(crate) catalog: Mutex<Catalog>,
@@ -88,6 +92,8 @@ pub(crate) struct Settings {
     /// Log entries carry the values that they replace.
     pub(crate) before_images: bool,
     pub(crate) garbage_bytes_max: u64,
+    /// Consistent pictures can be taken of it: commits leave to them what they displace.
+    pub(crate) pictures: bool,
     pub(crate) epoch_interval: Duration,
     /// Threads that recover, and that rebuild indexes.
     pub(crate) recovery_threads: usize,
@@ -135,6 +141,7 @@ impl SharedState {
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
             logged_tables: LoggedTables::new(&parts.catalog.trees),
+            pictures: settings.pictures.then(Pictures::default),
             idle_workers: Arc::new(IdleWorkers::new(parts.process)),
             catalog: Mutex::new(parts.catalog),
             table_filled: Condvar::new(),

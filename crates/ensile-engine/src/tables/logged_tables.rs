@@ -1,59 +1,88 @@
-//! All logged tables, open or not: what a checkpoint walks.
+//! All logged tables, open or not: what a checkpoint walks, and their pages while a picture is under way.
 //!
-//! Invariant: a table is entered once, and stays. An opening of a recovered table finds the one that is there.
+//! Invariants:
+//! - A table is entered once, and stays. An opening of a recovered table finds the one that is there.
+//! - N1: while a picture is under way every table has a map of its pages. One that is added gets its map before its
+//!   first commit.
 //!
-//! Neighbours: recovery and the opening of tables enter tables; the walk of a checkpoint reads them.
+//! Neighbours: recovery and the opening of tables enter tables; the walk of a checkpoint reads them; `open::pages`
+//! begins and ends pictures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use ensile_base::sync::{Arc, Mutex, MutexGuard};
+use ensile_base::Epoch;
+use ensile_base::sync::{Arc, Mutex};
+use ensile_epoch::Epochs;
 
 use super::is_logged;
+use crate::record::page_map::{PageBounds, PageMap, TablePages};
 use crate::record::tree::RecordTree;
 use crate::tables::catalog::Trees;
 
 /// What a checkpoint needs to have of a table.
 pub(crate) struct LoggedTable {
     pub(crate) tree: Arc<RecordTree>,
+    /// The open table has the same ones.
+    pub(crate) pages: Arc<TablePages>,
 }
 
 impl LoggedTable {
-    fn new(tree: &Arc<RecordTree>) -> Arc<Self> {
-        Arc::new(Self { tree: Arc::clone(tree) })
+    fn new(tree: &Arc<RecordTree>, map: Option<PageMap>) -> Arc<Self> {
+        Arc::new(Self { tree: Arc::clone(tree), pages: Arc::new(TablePages::new(map)) })
     }
 }
 
 /// All logged tables: recovered ones that are not open too.
 #[derive(Default)]
 pub(crate) struct LoggedTables {
-    tables: Mutex<BTreeMap<u32, Arc<LoggedTable>>>,
+    entered: Mutex<EnteredTables>,
+}
+
+#[derive(Default)]
+struct EnteredTables {
+    tables: BTreeMap<u32, Arc<LoggedTable>>,
+    /// What tables' maps are of, while they have any: the newest freeze when they were published.
+    since: Option<Epoch>,
 }
 
 impl LoggedTables {
     pub(crate) fn new(recovered: &Trees) -> Self {
-        let tables = recovered.iter().map(|(id, tree)| (*id, LoggedTable::new(tree))).collect();
-        Self { tables: Mutex::new(tables) }
+        let tables = recovered.iter().map(|(id, tree)| (*id, LoggedTable::new(tree, None))).collect();
+        Self { entered: Mutex::new(EnteredTables { tables, since: None }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<LoggedTable>>> {
-        // Only whole elements are added under this lock.
-        self.tables.lock()
-    }
-
-    /// Adds a table, before the first commit can write to it: a walk that misses it misses nothing below e_l.
-    pub(crate) fn add(&self, id: u32, tree: &Arc<RecordTree>) {
-        if is_logged(id) {
-            let mut tables = self.lock();
-            let table = tables.entry(id).or_insert_with(|| LoggedTable::new(tree));
-            assert!(Arc::ptr_eq(&table.tree, tree), "table {id} has one tree");
-        }
+    /// Adds a table, before the first commit can write to it: a walk that misses it misses nothing below e_l. While a
+    /// picture is under way it has a map of one page (N1). Its pages.
+    pub(crate) fn add(&self, id: u32, tree: &Arc<RecordTree>) -> Arc<TablePages> {
+        debug_assert!(is_logged(id), "an index is built at open, and in no checkpoint");
+        let EnteredTables { tables, since } = &mut *self.entered.lock();
+        let map = || since.map(|since| PageMap::new(since, PageBounds::default()));
+        let table = tables.entry(id).or_insert_with(|| LoggedTable::new(tree, map()));
+        assert!(Arc::ptr_eq(&table.tree, tree), "table {id} has one tree");
+        Arc::clone(&table.pages)
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<Arc<LoggedTable>> {
-        self.lock().get(&id).cloned()
+        self.entered.lock().tables.get(&id).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<(u32, Arc<LoggedTable>)> {
-        self.lock().iter().map(|(id, table)| (*id, Arc::clone(table))).collect()
+        self.entered.lock().tables.iter().map(|(id, table)| (*id, Arc::clone(table))).collect()
+    }
+
+    /// Publishes a map for every table, with these bounds; a table that was added since they were found has one page.
+    pub(crate) fn publish_pages(&self, mut bounds: HashMap<u32, PageBounds>, epochs: &Epochs) {
+        let EnteredTables { tables, since } = &mut *self.entered.lock();
+        let newest = epochs.newest_freeze();
+        *since = Some(newest);
+        for (id, table) in tables {
+            let bounds = bounds.remove(id).unwrap_or_default();
+            table.pages.publish(PageMap::new(newest, bounds), epochs);
+        }
+    }
+
+    /// Tables that are added from here on have no map: the picture has ended.
+    pub(crate) fn no_more_maps(&self) {
+        self.entered.lock().since = None;
     }
 }

@@ -14,6 +14,7 @@ use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUE_
 
 use crate::error::{Error, Result};
 use crate::record::Fetch;
+use crate::record::page_map::TablePages;
 use crate::record::tree::RecordTree;
 
 /// Set in the id of a table that is not logged: the entries of a secondary index.
@@ -52,6 +53,8 @@ pub(crate) struct TableCore {
     pub(crate) database: u64,
     pub(crate) id: u32,
     pub(crate) tree: Arc<RecordTree>,
+    /// Where commits leave what they displace, while a picture is under way; of an index nothing.
+    pub(crate) pages: Arc<TablePages>,
     pub(crate) indexes: Box<[Arc<IndexCore>]>,
     /// What is asked for of a record as soon as its address is known.
     pub(crate) fetch: Fetch,
@@ -75,7 +78,7 @@ impl TableCore {
     pub(crate) fn new(
         database: u64,
         id: u32,
-        tree: Arc<RecordTree>,
+        (tree, pages): (Arc<RecordTree>, Arc<TablePages>),
         spec: &TableSpec,
         indexes: Vec<Arc<IndexCore>>,
     ) -> Self {
@@ -83,6 +86,7 @@ impl TableCore {
             database,
             id,
             tree,
+            pages,
             indexes: indexes.into_boxed_slice(),
             fetch: Fetch::of_rows(spec.row_bytes),
             name: spec.name.clone(),

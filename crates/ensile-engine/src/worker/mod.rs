@@ -15,6 +15,7 @@ use std::sync::Arc as StdArc;
 use std::ops::{Deref, DerefMut};
 
 use crossbeam_utils::CachePadded;
+use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{Appender, Log};
@@ -23,7 +24,10 @@ use ensile_index::NodeChanges;
 use ensile_memory::Memory;
 
 use crate::garbage::{Garbage, Horizon, RetiredNodes};
+use crate::record::Scratch;
 use crate::record::blocks::{Blocks, NodeBlocks};
+use crate::record::page_map::{MapAddress, PageMap};
+use crate::record::pending::{PageState, PendingRemove};
 
 /// Read-only commits between two looks at the garbage.
 const READS_PER_COLLECTION: u32 = 32;
@@ -38,6 +42,8 @@ pub(crate) struct WorkerCounters {
     /// Of those, bytes of absent records.
     pub(crate) garbage_unhook_bytes: AtomicU64,
     pub(crate) garbage_things: AtomicU64,
+    /// Bytes that its commits ever left to pictures.
+    pub(crate) displaced_bytes: AtomicU64,
     /// Bytes that ever began to wait for pins, and for snapshots.
     pub(crate) made_for_pins: AtomicU64,
     pub(crate) made_for_snapshots: AtomicU64,
@@ -141,6 +147,8 @@ pub(crate) struct Worker {
     pub(crate) is_turned_away: bool,
     /// Before-images.
     pub(crate) images: ImageRoom,
+    /// Versions that a commit may leave to a picture.
+    pub(crate) displaced: PreparedRemoves,
     reads_since: u32,
     /// Everything that these let go has been freed.
     collected: Option<CollectedAt>,
@@ -161,6 +169,7 @@ impl Worker {
             sequence_is_full: false,
             is_turned_away: false,
             images: ImageRoom::default(),
+            displaced: PreparedRemoves::default(),
             reads_since: 0,
             collected: None,
         }
@@ -255,5 +264,62 @@ impl ImageRoom {
     #[inline]
     pub(crate) fn fell_short(&mut self) -> bool {
         std::mem::take(&mut self.fell_short)
+    }
+}
+
+/// A version that a commit may leave to a picture, copied before it binds (E1).
+#[derive(Debug)]
+pub(crate) struct PreparedRemove {
+    /// The entry of the write-set.
+    pub(crate) at: u32,
+    page: u32,
+    map: MapAddress,
+    /// Of this TID. `None` once it was left.
+    pub(crate) version: Option<PendingRemove>,
+    /// The locks have shown that it is to be left.
+    pub(crate) is_needed: bool,
+}
+
+impl PreparedRemove {
+    pub(crate) fn new(at: u32, (map, page): (&PageMap, usize), version: PendingRemove) -> Self {
+        debug_assert!(page < map.bounds().len() && page <= u32::MAX as usize, "a page is one of its map's");
+        Self { at, page: page as u32, map: map.address(), version: Some(version), is_needed: false }
+    }
+
+    /// Whether it is version `tid`, for this map.
+    pub(crate) fn is_of(&self, map: &PageMap, tid: Tid) -> bool {
+        self.map == map.address() && self.version.as_ref().is_some_and(|version| version.tid() == tid)
+    }
+
+    /// The page that it goes to, if this is still its map.
+    pub(crate) fn page_in<'m>(&self, map: &'m PageMap) -> Option<&'m PageState> {
+        (self.map == map.address()).then(|| map.page(self.page as usize))
+    }
+}
+
+/// Versions that a commit may leave to a picture, in the order of its locks.
+#[derive(Debug, Default)]
+pub(crate) struct PreparedRemoves {
+    pub(crate) removes: Vec<PreparedRemove>,
+    /// What records are read to.
+    pub(crate) scratch: Scratch,
+}
+
+impl PreparedRemoves {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.removes.is_empty()
+    }
+
+    /// Gives back what a commit has not left, and what a huge transaction grew.
+    #[cold]
+    pub(crate) fn give_back(&mut self, blocks: &mut Blocks) {
+        for version in self.removes.drain(..).filter_map(|prepared| prepared.version) {
+            blocks.free_pending(version);
+        }
+        let kept_bytes = self.removes.capacity() * size_of::<PreparedRemove>() + self.scratch.kept_bytes();
+        if kept_bytes > KEEP_BYTES_MAX {
+            *self = Self::default();
+        }
     }
 }

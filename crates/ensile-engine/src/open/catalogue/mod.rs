@@ -18,6 +18,7 @@ use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::formats::definition::{Definition, IndexDefinition};
 use crate::reading::RawRead;
+use crate::record::page_map::TablePages;
 use crate::record::tree::{RecordTree, UnseenTree};
 use crate::session;
 use crate::sets::rows::{BatchAsked, BatchRow};
@@ -73,8 +74,8 @@ pub(super) fn bootstrap(database: &Database) -> Result<()> {
         indexes: Vec::new(),
         defines_indexes: false,
     };
-    let table = Arc::new(TableCore::new(shared.id, CATALOG_ID, tree, &spec, Vec::new()));
-    shared.logged_tables.add(CATALOG_ID, &table.tree);
+    let pages = shared.logged_tables.add(CATALOG_ID, &tree);
+    let table = Arc::new(TableCore::new(shared.id, CATALOG_ID, (tree, pages), &spec, Vec::new()));
     shared.tables.add(Arc::clone(&table))?;
     let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
     let mut unknown = None;
@@ -237,7 +238,7 @@ fn enter_table(
         let entries = Arc::new(TableCore::new(
             shared.id,
             entries_id,
-            Arc::new(entries_tree),
+            (Arc::new(entries_tree), Arc::new(TablePages::new(None))),
             &entries_spec,
             Vec::new(),
         ));
@@ -252,8 +253,8 @@ fn enter_table(
         }));
     }
     let spec = TableSpec { name, key_type, value_type, row_bytes, indexes: Vec::new(), defines_indexes };
-    let table = Arc::new(TableCore::new(shared.id, id, tree, &spec, opened));
-    shared.logged_tables.add(id, &table.tree);
+    let pages = shared.logged_tables.add(id, &tree);
+    let table = Arc::new(TableCore::new(shared.id, id, (tree, pages), &spec, opened));
     shared.tables.add(Arc::clone(&table))?;
     Ok(table)
 }

@@ -1,0 +1,253 @@
+//! Maps of tables' pages: where each page begins, and what was displaced of it (SIREN, §2.1, §3.1).
+//!
+//! Invariants, from `docs/protocols/pictures.md`:
+//! - A map serves one picture and does not change, but for its pages' states. So a search in it waits for nothing (E1).
+//! - N17: pages are cut before their freeze.
+//! - E3: a map is followed under a pin, and freed once every pin is newer than its unpublication.
+//!
+//! Neighbours: `open::pages` publishes maps and takes pages; commits find a version's page (`commit::displaced`);
+//! `pending` has a page's state.
+
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+
+use ensile_base::Epoch;
+use ensile_base::sync::{AtomicPtr, Mutex, Ordering, fence};
+use ensile_epoch::{Epochs, GarbageList, Pinned};
+
+use super::padded;
+use super::pending::PageState;
+
+/// Where pages begin. The first one begins with the empty key.
+#[derive(Debug, Default)]
+pub(crate) struct PageBounds {
+    /// The bytes with which every bound but the first begins.
+    common: Box<[u8]>,
+    /// Of every bound but the first, the eight bytes behind the common ones, as a number that is ordered as they are.
+    slices: Box<[u64]>,
+    /// Every bound but the first, one behind the other.
+    keys: Box<[u8]>,
+    /// Where each of them ends.
+    ends: Box<[usize]>,
+}
+
+impl PageBounds {
+    /// Pages that begin with the empty key and with each of `bounds`, which grow.
+    pub(crate) fn new(bounds: &[impl AsRef<[u8]>]) -> Self {
+        let bounds = || bounds.iter().map(AsRef::as_ref);
+        debug_assert!(bounds().all(|bound| !bound.is_empty()), "the first page begins with the empty key");
+        assert!(bounds().is_sorted_by(|a, b| a < b), "a page ends where the next one begins");
+        let common = match (bounds().next(), bounds().next_back()) {
+            (Some(first), Some(last)) => {
+                let bytes = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+                &first[..bytes]
+            }
+            _ => &[],
+        };
+        let slices = bounds().map(|bound| slice_of(&bound[common.len()..])).collect();
+        let ends = bounds().scan(0, |end, bound| {
+            *end += bound.len();
+            Some(*end)
+        });
+        Self {
+            common: common.into(),
+            slices,
+            keys: bounds().flatten().copied().collect(),
+            ends: ends.collect(),
+        }
+    }
+
+    /// How many pages there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.slices.len() + 1
+    }
+
+    /// Where the page begins.
+    pub(crate) fn lower(&self, page: usize) -> &[u8] {
+        debug_assert!(page < self.len());
+        if page == 0 { &[] } else { self.bound(page - 1) }
+    }
+
+    /// Where the page ends, this bound left out; `None` is the table's end.
+    pub(crate) fn upper(&self, page: usize) -> Option<&[u8]> {
+        debug_assert!(page < self.len());
+        (page < self.slices.len()).then(|| self.bound(page))
+    }
+
+    /// One of the bounds that are stored.
+    #[inline]
+    fn bound(&self, at: usize) -> &[u8] {
+        let from = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.keys[from..self.ends[at]]
+    }
+
+    /// The page of a key: as many bounds are stored that are not above it.
+    pub(crate) fn page_of(&self, key: &[u8]) -> usize {
+        let (head, rest) = key.split_at(key.len().min(self.common.len()));
+        match head.cmp(&self.common) {
+            // Also if the key ends within the common bytes: what they begin is above it.
+            std::cmp::Ordering::Less => return 0,
+            std::cmp::Ordering::Greater => return self.slices.len(),
+            std::cmp::Ordering::Equal => {}
+        }
+        let slice = slice_of(rest);
+        // Without branches that depend on the key.
+        let mut low = self.slices.partition_point(|bound| *bound < slice);
+        // Equal slices say nothing: the bounds may differ behind them, or in zeros at their ends.
+        let mut high = low + self.slices[low..].partition_point(|bound| *bound == slice);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.bound(middle) <= key { low = middle + 1 } else { high = middle }
+        }
+        debug_assert!(low == 0 || self.bound(low - 1) <= key, "a page begins at its first key, or before");
+        debug_assert!(low == self.slices.len() || key < self.bound(low), "a page ends behind its keys");
+        low
+    }
+}
+
+/// The first eight bytes, with zeros behind: of two keys the smaller one never has the larger number.
+#[inline]
+fn slice_of(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => u64::from_be_bytes(padded(bytes)),
+    }
+}
+
+/// A table's pages in one picture.
+#[derive(Debug)]
+pub(crate) struct PageMap {
+    since: Epoch,
+    bounds: PageBounds,
+    states: Box<[PageState]>,
+}
+
+/// Which map. Maps that are followed under one pin have different ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MapAddress(NonZeroUsize);
+
+impl PageMap {
+    /// A map for the picture behind the newest freeze, which is `since`.
+    pub(crate) fn new(since: Epoch, bounds: PageBounds) -> Self {
+        let states: Box<[PageState]> = (0..bounds.len()).map(|_| PageState::new()).collect();
+        debug_assert_eq!(states.len(), bounds.len(), "each page has a state");
+        Self { since, bounds, states }
+    }
+
+    /// The newest freeze when the map was published. Its picture's freeze is above.
+    #[inline]
+    pub(crate) fn since(&self) -> Epoch {
+        self.since
+    }
+
+    /// Where pages begin.
+    #[inline]
+    pub(crate) fn bounds(&self) -> &PageBounds {
+        &self.bounds
+    }
+
+    /// The state of a page.
+    #[inline]
+    pub(crate) fn page(&self, page: usize) -> &PageState {
+        debug_assert_eq!(self.states.len(), self.bounds.len(), "each page has a state");
+        &self.states[page]
+    }
+
+    /// The states of all pages.
+    pub(crate) fn pages(&self) -> &[PageState] {
+        &self.states
+    }
+
+    /// Which map it is.
+    #[inline]
+    pub(crate) fn address(&self) -> MapAddress {
+        MapAddress(NonNull::from(self).addr())
+    }
+}
+
+/// Where commits find a table's map, while a picture is under way.
+#[derive(Debug)]
+pub(crate) struct TablePages {
+    /// Null while there is none.
+    map: AtomicPtr<PageMap>,
+    /// Maps that were unpublished, until no pin reaches them.
+    unpublished: Mutex<GarbageList<UnpublishedMap>>,
+}
+
+/// A map that is no longer published. Not to be copied: it is freed once.
+#[derive(Debug)]
+struct UnpublishedMap(NonNull<PageMap>);
+
+// SAFETY: a map is shared between threads anyway, and nothing of it belongs to one.
+unsafe impl Send for UnpublishedMap {}
+
+impl TablePages {
+    /// With this map from the beginning.
+    pub(crate) fn new(map: Option<PageMap>) -> Self {
+        let map = map.map_or(std::ptr::null_mut(), |map| Box::into_raw(Box::new(map)));
+        Self { map: AtomicPtr::new(map), unpublished: Mutex::new(GarbageList::default()) }
+    }
+
+    /// The map, if a picture is under way. It stands while the pin and the table do (E3).
+    #[inline]
+    pub(crate) fn load<'m>(&'m self, _pinned: Pinned<'m>) -> Option<&'m PageMap> {
+        // Acquire: the map is complete; partner: the Release in `exchange`.
+        let map = self.map.load(Ordering::Acquire);
+        // SAFETY: what is published is a whole map that is never written as a whole again. It is freed once every pin
+        // is newer than its unpublication, or together with `self`, which is borrowed (E3).
+        unsafe { map.as_ref() }
+    }
+
+    /// Publishes a map for a picture that begins.
+    pub(crate) fn publish(&self, map: PageMap, epochs: &Epochs) {
+        debug_assert!(
+            map.since <= epochs.newest_freeze(),
+            "its picture's freeze is yet to be announced (N1)"
+        );
+        self.exchange(Box::into_raw(Box::new(map)), epochs);
+    }
+
+    /// The picture has ended: commits find no map.
+    pub(crate) fn unpublish(&self, epochs: &Epochs) {
+        self.exchange(std::ptr::null_mut(), epochs);
+    }
+
+    fn exchange(&self, map: *mut PageMap, epochs: &Epochs) {
+        // Release: the map is complete; partner: the Acquire in `load`. Acquire: what was published is ours to free.
+        let before = self.map.swap(map, Ordering::AcqRel);
+        if let Some(before) = NonNull::new(before) {
+            // SeqCst: the map was unpublished before the tag's epoch is read (E3); partner: the heavy fence of the
+            // scan.
+            fence(Ordering::SeqCst);
+            self.unpublished.lock().push(epochs.now(), UnpublishedMap(before));
+        }
+    }
+
+    /// Frees maps that no pin reaches any more. True if none is left to free. `epochs` are the database's own.
+    pub(crate) fn collect(&self, epochs: &Epochs) -> bool {
+        let limit = epochs.limits().pins();
+        let mut unpublished = self.unpublished.lock();
+        while let Some(UnpublishedMap(map)) = unpublished.pop_below(limit) {
+            // SAFETY: `publish` or `new` has made it from a box, and every pin is newer than its unpublication (E3).
+            drop(unsafe { Box::from_raw(map.as_ptr()) });
+        }
+        unpublished.is_empty()
+    }
+}
+
+impl Drop for TablePages {
+    fn drop(&mut self) {
+        // Relaxed: nobody else has the table.
+        let published = NonNull::new(self.map.load(Ordering::Relaxed)).map(UnpublishedMap);
+        let mut unpublished = self.unpublished.lock();
+        let waiting = std::iter::from_fn(|| unpublished.pop_below(Epoch::MAX));
+        for UnpublishedMap(map) in waiting.chain(published) {
+            // SAFETY: `publish` or `new` has made it from a box. Who follows a map borrows `self`, so nobody does.
+            drop(unsafe { Box::from_raw(map.as_ptr()) });
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

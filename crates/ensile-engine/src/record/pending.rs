@@ -1,0 +1,244 @@
+//! Pending removes: versions that commits displace and a picture still needs, in lists, one a page (SIREN, §3.1).
+//!
+//! ```text
+//! 0        8        16            24
+//! +--------+--------+------+------+------+-------...
+//! |next    |TID     |key's |value's|key  |value
+//! +--------+--------+------+------+------+-------...
+//! ```
+//!
+//! Invariants:
+//! - A block has one holder: the worker that made it until it pushes it, then the list, then the one that closes the
+//!   page. Nothing of it changes once it is pushed.
+//! - N3: a version is left before anything of its record is changed ([`PageState::leave_before`]).
+//! - N8: a page is closed behind the walk, by one exchange that takes the list ([`PageState::close_behind`]). Nothing
+//!   is pushed to a closed page.
+//!
+//! Neighbours: `blocks` makes and frees blocks; commits push them (`commit::displaced`), a picture's checkpointers take
+//! them (`open::pages`); `page_map` has the pages.
+
+use std::ptr::NonNull;
+
+use ensile_base::Tid;
+use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use ensile_base::sync::{AtomicU64, Ordering, note};
+use ensile_memory::{FREED_WORD, SizeClass};
+
+use super::ADDRESS_MASK;
+
+/// What stands before key and value. Atomics, so that loom sees what orders them.
+#[repr(C)]
+struct PendingHeader {
+    /// The block that was pushed before this one; 0 ends the list.
+    next: AtomicU64,
+    tid: AtomicU64,
+    /// The key's in the low half, the value's above it.
+    lengths: AtomicU64,
+}
+
+const HEADER_BYTES: usize = size_of::<PendingHeader>();
+const _: () = assert!(SizeClass::BYTES_MAX >= HEADER_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX);
+
+/// A version of a row that a picture needs. Not to be copied: its block is freed once.
+#[derive(Debug)]
+#[must_use = "push it or give it back: its memory is lost otherwise"]
+pub(crate) struct PendingRemove(NonNull<PendingHeader>);
+
+// SAFETY: the block is its holder's alone, and nothing of it belongs to a thread.
+unsafe impl Send for PendingRemove {}
+
+impl PendingRemove {
+    /// What a block for a row of these lengths is allocated under.
+    #[inline]
+    pub(super) const fn class(key: usize, value: usize) -> SizeClass {
+        SizeClass::of_bytes(HEADER_BYTES + key + value)
+    }
+
+    /// Makes a block of at least [`PendingRemove::class`] the version `tid` of a row.
+    ///
+    /// # Safety
+    /// The block is the caller's alone, lies at a word's address, and is of that class.
+    pub(super) unsafe fn begin(block: NonNull<u8>, tid: Tid, key: &[u8], value: &[u8]) -> Self {
+        debug_assert!(
+            key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX,
+            "a row is within its limits"
+        );
+        let header = block.cast::<PendingHeader>();
+        assert_eq!(block.expose_provenance().get() as u64 & !ADDRESS_MASK, 0, "user addresses fit 48 bits");
+        debug_assert!(header.is_aligned(), "blocks are cut at words");
+        let lengths = key.len() as u64 | (value.len() as u64) << 32;
+        // SAFETY: the block is ours alone, aligned, and has room for the header, the key and the value behind each
+        // other.
+        unsafe {
+            header.write(PendingHeader {
+                next: AtomicU64::new(0),
+                tid: AtomicU64::new(tid.bits()),
+                lengths: AtomicU64::new(lengths),
+            });
+            let data = header.add(1).cast::<u8>();
+            data.copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
+            data.add(key.len()).copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
+        }
+        note::store(block.as_ptr(), HEADER_BYTES + key.len() + value.len());
+        Self(header)
+    }
+
+    #[inline]
+    fn header(&self) -> &PendingHeader {
+        // SAFETY: the block is this value's alone, so nothing frees it or writes to it while it is borrowed.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The version's TID.
+    #[inline]
+    pub(crate) fn tid(&self) -> Tid {
+        // Relaxed: written before the push; the Acquire in `close_behind` has seen it, or we wrote it.
+        let bits = self.header().tid.load(Ordering::Relaxed);
+        debug_assert_ne!(bits, FREED_WORD, "a version that was freed is read");
+        Tid::from_word(bits)
+    }
+
+    #[inline]
+    fn lengths(&self) -> (usize, usize) {
+        // Relaxed: written before the push; the Acquire in `close_behind` has seen it, or we wrote it.
+        let lengths = self.header().lengths.load(Ordering::Relaxed);
+        let (key, value) = (lengths as u32 as usize, (lengths >> 32) as usize);
+        debug_assert!(key <= KEY_BYTES_MAX && value <= VALUE_BYTES_MAX, "a row is within its limits");
+        (key, value)
+    }
+
+    #[inline]
+    fn data(&self, from: usize, bytes: usize) -> &[u8] {
+        debug_assert!(from + bytes <= KEY_BYTES_MAX + VALUE_BYTES_MAX, "a row is within its limits");
+        // SAFETY: callers stay within key and value, which `begin` wrote behind the header. The block is this value's
+        // alone, so nothing frees it or writes to it while it is borrowed.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(1).cast::<u8>().add(from), bytes) }
+    }
+
+    /// The row's key.
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        self.data(0, self.lengths().0)
+    }
+
+    /// The row's value in this version.
+    #[inline]
+    pub(crate) fn value(&self) -> &[u8] {
+        let (key, value) = self.lengths();
+        self.data(key, value)
+    }
+
+    /// Bytes of its block.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        let (key, value) = self.lengths();
+        Self::class(key, value).bytes()
+    }
+
+    /// The block, and what it was allocated under.
+    pub(super) fn into_block(self) -> (NonNull<u8>, SizeClass) {
+        let (key, value) = self.lengths();
+        (self.0.cast(), Self::class(key, value))
+    }
+
+    #[inline]
+    fn address(&self) -> u64 {
+        let address = self.0.addr().get() as u64;
+        debug_assert!(
+            address & !ADDRESS_MASK == 0 && address & CLOSED == 0,
+            "a block lies at a word's address"
+        );
+        address
+    }
+}
+
+/// The state word of a page: the block that was pushed last, and whether the page is closed.
+#[derive(Debug)]
+pub(crate) struct PageState(AtomicU64);
+
+/// The page's part of the picture is taken: commits leave nothing there any more. Never cleared.
+const CLOSED: u64 = 1;
+const _: () =
+    assert!(align_of::<PendingHeader>() > CLOSED as usize, "a block's address has its low bit free");
+
+impl PageState {
+    /// A page that is open, and of which nothing was displaced.
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Whether commits leave nothing there any more.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        // Acquire: what a commit stores after it has seen this comes behind the walk's loads; partner: the Release in
+        // `close_behind` (N8).
+        self.0.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Leaves a version, and only then lets its record be changed (N3): who reads what was changed finds the version in
+    /// the list. Gives the version back if the page was closed.
+    #[inline(always)]
+    pub(crate) fn leave_before<R>(
+        &self,
+        left: PendingRemove,
+        change: impl FnOnce() -> R,
+    ) -> (Result<(), PendingRemove>, R) {
+        let pushed = self.push(left);
+        (pushed, change())
+    }
+
+    fn push(&self, left: PendingRemove) -> Result<(), PendingRemove> {
+        // Acquire: as in `is_closed`; partner: the Release in `close_behind` (N8).
+        let mut seen = self.0.load(Ordering::Acquire);
+        while seen & CLOSED == 0 {
+            // Relaxed: the block is ours until the exchange publishes it.
+            left.header().next.store(seen, Ordering::Relaxed);
+            // Release: the block is complete; partner: the Acquire in `close_behind`. Acquire on failure: as in
+            // `is_closed`.
+            let pushed = self.0.compare_exchange(seen, left.address(), Ordering::Release, Ordering::Acquire);
+            match pushed {
+                // The list owns it now.
+                Ok(_) => return Ok(()),
+                Err(now) => seen = now,
+            }
+        }
+        Err(left)
+    }
+
+    /// Calls `walk`, which reads the page's records, and closes the page behind that. The versions that commits have
+    /// left are the caller's then; `None` if somebody else has closed the page (N8).
+    #[inline]
+    pub(crate) fn close_behind<R>(&self, walk: impl FnOnce() -> R) -> (R, Option<PendingList>) {
+        let walked = walk();
+        // Release: the walk's loads come before; partner: Acquire in `is_closed` and `push`. Acquire: the blocks are
+        // complete; partner: Release in `push`.
+        let before = self.0.fetch_or(CLOSED, Ordering::AcqRel);
+        (walked, (before & CLOSED == 0).then_some(PendingList { next: before }))
+    }
+}
+
+/// What commits have left of a page that is closed. Not to be copied: who closes the page owns its list.
+#[derive(Debug)]
+#[must_use = "free its blocks: their memory is lost otherwise"]
+pub(crate) struct PendingList {
+    next: u64,
+}
+
+impl Iterator for PendingList {
+    type Item = PendingRemove;
+
+    #[inline]
+    fn next(&mut self) -> Option<PendingRemove> {
+        debug_assert!(self.next & CLOSED == 0, "a list ends with no block");
+        let first = NonNull::new(std::ptr::with_exposed_provenance_mut::<PendingHeader>(self.next as usize))?;
+        let first = PendingRemove(first);
+        // Relaxed: written before the push, which the Acquire in `close_behind` has seen.
+        self.next = first.header().next.load(Ordering::Relaxed);
+        Some(first)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,105 @@
+//! Loom on the shipped list of a page, beside the shipped record: N3 and N8, from both sides.
+//!
+//! A commit of an epoch from the freeze on changes a row while a checkpointer takes the row's page. The steps of either
+//! are repeated here; the order of those that matter is the shipped one (`leave_before`, `close_behind`).
+
+use std::ptr::NonNull;
+// Counts over all runs of a model, which loom must not know.
+use std::sync::Arc as StdArc;
+use std::sync::atomic::AtomicUsize;
+
+use ensile_base::sync::{Arc, Ordering};
+use ensile_base::{Epoch, Tid};
+use loom::thread;
+
+use super::{PageState, PendingRemove};
+use crate::commit::serialization_point;
+use crate::record::Scratch;
+use crate::record::loom_tests::{Block, SHORT, epochs, lock, tid};
+use crate::record::word::Word;
+
+/// Versions below it are the picture's.
+const FREEZE: Epoch = Epoch::new(2);
+
+/// A version in memory that stays: loom's runs are short.
+fn copy_of(tid: Tid, value: &[u8]) -> PendingRemove {
+    let words = PendingRemove::class(0, value.len()).bytes().div_ceil(size_of::<u64>());
+    let block = NonNull::from(Box::leak(vec![0_u64; words].into_boxed_slice())).cast();
+    // SAFETY: the block was just allocated, in words, for a row of these lengths.
+    unsafe { PendingRemove::begin(block, tid, &[], value) }
+}
+
+/// A commit of the freeze's epoch: what it displaces is left before anything is changed.
+fn displace(block: &Block, page: &PageState) {
+    let (record, epochs) = (block.record(), epochs());
+    let before = lock(record);
+    let _ = serialization_point(&epochs, true);
+    let change = || {
+        record.overwrite(b"xy");
+        record.unlock_with(Word::written(tid(FREEZE.number())));
+    };
+    if page.is_closed() {
+        return change();
+    }
+    // The list takes it, or it comes back; loom's memory stays.
+    let (_taken, ()) = page.leave_before(copy_of(before.tid(), &SHORT), change);
+}
+
+/// What a checkpointer finds of the row: by its walk, and in the list.
+fn take(block: &Block, page: &PageState) -> (Option<(Tid, Vec<u8>)>, Vec<(Tid, Vec<u8>)>) {
+    let mut scratch = Scratch::default();
+    let (walked, list) = page.close_behind(|| block.record().read_older(FREEZE, &mut scratch));
+    let list = list.expect("nobody else closes the page");
+    let walked = walked.map(|word| (word.tid(), scratch.bytes().to_vec()));
+    (walked, list.map(|left| (left.tid(), left.value().to_vec())).collect())
+}
+
+#[test]
+fn loom_n3_n8_a_version_below_the_freeze_is_walked_or_left() {
+    let outcomes: StdArc<[AtomicUsize; 3]> = StdArc::default();
+    let counted = outcomes.clone();
+    loom::model(move || {
+        let (block, page) = (Block::new(&SHORT, 1), Arc::new(PageState::new()));
+        let writer = {
+            let (block, page) = (block.clone(), page.clone());
+            thread::spawn(move || displace(&block, &page))
+        };
+        let (walked, left) = take(&block, &page);
+        let version = (tid(1), SHORT.to_vec());
+        assert!(walked.is_some() || !left.is_empty(), "the version is nowhere");
+        assert!(left.len() <= 1 && walked.iter().chain(&left).all(|found| *found == version));
+        let outcome = usize::from(walked.is_some()) + 2 * left.len() - 1;
+        // Relaxed: figures.
+        counted[outcome].fetch_add(1, Ordering::Relaxed);
+        writer.join().unwrap();
+    });
+    // Relaxed: the model is over.
+    let explored = outcomes.each_ref().map(|outcome| outcome.load(Ordering::Relaxed));
+    assert!(explored.iter().all(|runs| *runs > 0), "walked, left, and both: {explored:?}");
+}
+
+/// Two commits of one page: neither push loses the other's.
+#[test]
+fn loom_n8_of_two_versions_none_is_lost() {
+    loom::model(|| {
+        let page = Arc::new(PageState::new());
+        let push = |page: &PageState, epoch| page.leave_before(copy_of(tid(epoch), &SHORT), || ()).0.is_ok();
+        let other = {
+            let page = page.clone();
+            thread::spawn(move || push(&page, 1))
+        };
+        let closer = {
+            let page = page.clone();
+            thread::spawn(move || {
+                let ((), list) = page.close_behind(|| ());
+                list.expect("nobody else closes the page").map(|left| left.tid()).collect::<Vec<_>>()
+            })
+        };
+        let own = push(&page, 2);
+        let (other, mut list) = (other.join().unwrap(), closer.join().unwrap());
+        list.sort_unstable();
+        let pushed = [(other, tid(1)), (own, tid(2))];
+        let expected: Vec<_> = pushed.iter().filter(|(pushed, _)| *pushed).map(|(_, tid)| *tid).collect();
+        assert_eq!(list, expected, "what was taken is what was pushed");
+    });
+}

@@ -1,0 +1,426 @@
+//! Pictures as the engine hands them out, page by page: each is the state at the end of one epoch, whatever commits do
+//! beside it (N1 to N4, N8, N13).
+//!
+//! Epochs move when the test says so, but for the last tests, which have threads. Nothing is written to a disk: the
+//! durability crate does that.
+//!
+//! Neighbours: `checkpoints` has those with files.
+
+#![cfg(not(any(loom, shuttle)))]
+
+mod driven;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ensile_base::random::Random;
+use ensile_base::{Epoch, Tid};
+use ensile_durability::{PageContents, Pages};
+use ensile_engine::{Database, Readable, Result, Table};
+
+use driven::Driven;
+
+type Rows = Table<u64, Vec<u8>>;
+/// Rows of a picture: by section and key, each with its TID.
+type Taken = BTreeMap<(u32, Vec<u8>), (Tid, Vec<u8>)>;
+
+/// Pages of few rows.
+const PAGE_BYTES: usize = 4 << 10;
+/// The section of the first table that is opened.
+const FIRST_TABLE: u32 = 1;
+
+fn open() -> Result<(Driven, Rows)> {
+    let driven = Driven::open(|builder| builder.pictures());
+    let table = driven.db.table("rows")?;
+    Ok((driven, table))
+}
+
+fn pages(db: &Database) -> &dyn Pages {
+    db.pages().expect("opened for pictures")
+}
+
+/// Ticks until E is at least this.
+fn reach(driven: &Driven, epoch: Epoch) {
+    while driven.db.epoch() < epoch {
+        driven.tick();
+    }
+}
+
+/// Publishes pages and announces the freeze: all that is committed before E reaches it is in the picture.
+fn begin(driven: &Driven) -> Epoch {
+    let published = pages(&driven.db).publish_pages(PAGE_BYTES);
+    reach(driven, published.plus(2));
+    loop {
+        if let Some(freeze) = driven.db.announce_freeze() {
+            return freeze;
+        }
+        driven.tick();
+    }
+}
+
+/// Takes all pages in `parts` parts, and calls `between` before each page and behind the last.
+fn take(
+    db: &Database,
+    freeze: Epoch,
+    parts: usize,
+    mut between: impl FnMut() -> Result<()>,
+) -> Result<Taken> {
+    let (mut taken, mut page) = (Taken::new(), PageContents::new());
+    for slice in pages(db).page_slices(parts).into_iter().flatten() {
+        let mut resume = Vec::new();
+        let mut has_more = true;
+        while has_more {
+            between()?;
+            has_more = pages(db).take_page(&slice, &mut resume, freeze, &mut page);
+            assert_eq!(page.iter().count(), page.entries() as usize);
+            let mut last = None;
+            for (tid, body) in page.iter() {
+                let (length, row) = body.split_first_chunk().expect("a length");
+                let (key, value) = row.split_at(u16::from_le_bytes(*length).into());
+                assert!(last < Some(key) && *slice.from <= *key, "in key order, and in the slice");
+                assert!(slice.to.as_deref().is_none_or(|to| key < to) && tid.epoch() < freeze);
+                last = Some(key);
+                let before = taken.insert((slice.section, key.to_vec()), (tid, value.to_vec()));
+                assert!(before.is_none(), "each key once");
+            }
+        }
+    }
+    between()?;
+    Ok(taken)
+}
+
+/// A picture's rows of the first table.
+fn rows_of(taken: &Taken) -> BTreeMap<u64, Vec<u8>> {
+    let rows = taken.iter().filter(|((section, _), _)| *section == FIRST_TABLE);
+    let number = |key: &[u8]| u64::from_be_bytes(key.try_into().expect("eight bytes"));
+    rows.map(|((_, key), (_, value))| (number(key), value.clone())).collect()
+}
+
+fn displaced_bytes(db: &Database) -> u64 {
+    db.stats().displaced_bytes
+}
+
+/// A table that changes at random, and what is in it.
+struct Changing {
+    table: Rows,
+    model: BTreeMap<u64, Vec<u8>>,
+    random: Random,
+}
+
+impl Changing {
+    const KEYS: u64 = 300;
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random.below(limit)
+    }
+
+    /// A row of one of many lengths, small ones more often.
+    fn row(&mut self) -> Vec<u8> {
+        let bytes = match self.below(100) {
+            0 => 100 << 10,
+            1..10 => 1 << 10,
+            _ => self.below(300) as usize,
+        };
+        let byte = self.below(256) as u8;
+        vec![byte; bytes]
+    }
+
+    /// A transaction of some writes.
+    fn change(&mut self, db: &Database) -> Result<()> {
+        let writes: Vec<(u64, Option<Vec<u8>>)> = (0..=self.below(4))
+            .map(|_| {
+                let key = self.below(Self::KEYS);
+                let is_put = self.below(3) > 0;
+                (key, is_put.then(|| self.row()))
+            })
+            .collect();
+        db.run(|tx| {
+            for (key, row) in &writes {
+                match row {
+                    Some(row) => tx.put(&self.table, key, row)?,
+                    None => drop(tx.delete(&self.table, key)?),
+                }
+            }
+            Ok(())
+        })?;
+        for (key, row) in writes {
+            match row {
+                Some(row) => drop(self.model.insert(key, row)),
+                None => drop(self.model.remove(&key)),
+            }
+        }
+        Ok(())
+    }
+
+    fn changes(&mut self, db: &Database, count: u64) -> Result<()> {
+        (0..self.below(count)).try_for_each(|_| self.change(db))
+    }
+}
+
+#[test]
+fn a_picture_is_the_state_at_its_freeze_whatever_commits_do_beside_it() -> Result<()> {
+    for seed in 0..12 {
+        let (driven, table) = open()?;
+        let random = Random::seeded(seed);
+        let mut changing = Changing { table, model: BTreeMap::new(), random };
+        for attempt in 0..8 {
+            changing.changes(&driven.db, 200)?;
+            let published = pages(&driven.db).publish_pages(PAGE_BYTES);
+            while driven.db.epoch() < published.plus(2) {
+                changing.changes(&driven.db, 20)?;
+                driven.tick();
+            }
+            changing.changes(&driven.db, 20)?;
+            let freeze = driven.db.announce_freeze().expect("E is above the last one");
+            changing.changes(&driven.db, 20)?;
+            reach(&driven, freeze);
+            let expected = changing.model.clone();
+            changing.changes(&driven.db, 20)?;
+            reach(&driven, freeze.next());
+            let mut steps = 0;
+            let taken = take(&driven.db, freeze, 1 + attempt % 3, || {
+                steps += 1;
+                if steps % 5 == 0 {
+                    driven.tick();
+                }
+                // Some attempts fail: their pages end here and there.
+                if attempt % 4 == 3 && steps == 10 {
+                    pages(&driven.db).end_pages();
+                }
+                changing.changes(&driven.db, 6)
+            })?;
+            if attempt % 4 != 3 {
+                assert_eq!(rows_of(&taken), expected, "seed {seed}, attempt {attempt}");
+            }
+            pages(&driven.db).end_pages();
+            assert_eq!(displaced_bytes(&driven.db), 0, "what was displaced was freed");
+        }
+        let stats = driven.db.stats();
+        assert!(stats.displaced_bytes_peak > 0, "something was displaced");
+    }
+    Ok(())
+}
+
+#[test]
+fn of_two_changes_the_first_leaves_its_version_and_the_second_nothing() -> Result<()> {
+    let (driven, table) = open()?;
+    let (db, old) = (&driven.db, vec![1; 100]);
+    db.run(|tx| (0..3).try_for_each(|key| tx.put(&table, &key, &old)))?;
+    driven.pass_ticks(1);
+    let freeze = begin(&driven);
+    db.run(|tx| tx.put(&table, &9, &old))?;
+    assert_eq!(displaced_bytes(db), 0, "a commit below the freeze leaves nothing");
+    reach(&driven, freeze.next());
+    db.run(|tx| tx.put(&table, &0, &vec![2; 100]))?;
+    let left = displaced_bytes(db);
+    assert!((100..300).contains(&left), "{left} bytes: one version");
+    db.run(|tx| tx.put(&table, &0, &vec![3; 1000]))?;
+    db.run(|tx| tx.delete(&table, &0).map(drop))?;
+    db.run(|tx| tx.put(&table, &0, &old))?;
+    driven.pass_ticks(100);
+    db.run(|tx| tx.put(&table, &0, &vec![4; 100]))?;
+    db.run(|tx| tx.put(&table, &77, &old))?;
+    db.run(|tx| tx.delete(&table, &77).map(drop))?;
+    assert_eq!(displaced_bytes(db), left, "it is left once, and what is new is not");
+    db.run(|tx| tx.delete(&table, &1).map(drop))?;
+    assert_eq!(displaced_bytes(db), 2 * left);
+    // Unhooked, and inserted anew.
+    driven.pass_ticks(100);
+    db.run(|tx| tx.put(&table, &1, &vec![5; 100]))?;
+    assert_eq!(displaced_bytes(db), 2 * left);
+    let expected: BTreeMap<_, _> = [0, 1, 2, 9].map(|key| (key, old.clone())).into();
+    assert_eq!(rows_of(&take(db, freeze, 1, || Ok(()))?), expected);
+    assert_eq!((displaced_bytes(db), db.stats().displaced_bytes_peak), (0, 2 * left));
+    Ok(())
+}
+
+#[test]
+fn rows_of_any_size_are_left() -> Result<()> {
+    let (driven, table) = open()?;
+    let sizes = [0, 1, 1 << 10, 100 << 10, 16 << 20];
+    let row = |at: usize| vec![at as u8 + 1; sizes[at]];
+    for at in 0..sizes.len() {
+        driven.db.run(|tx| tx.put(&table, &(at as u64), &row(at)))?;
+    }
+    for overwrites in [true, false] {
+        let freeze = begin(&driven);
+        reach(&driven, freeze.next());
+        let expected: BTreeMap<_, _> = driven.db.run(|tx| tx.range(&table, ..).collect())?;
+        for at in 0..sizes.len() as u64 {
+            driven.db.run(|tx| match overwrites {
+                true => tx.put(&table, &at, &vec![0; 10]),
+                false => tx.delete(&table, &at).map(drop),
+            })?;
+        }
+        assert_eq!(rows_of(&take(&driven.db, freeze, 2, || Ok(()))?), expected);
+        assert_eq!(expected.len(), sizes.len());
+        pages(&driven.db).end_pages();
+        assert_eq!(displaced_bytes(&driven.db), 0);
+    }
+    driven.pass_ticks(100);
+    let stats = driven.db.stats();
+    assert_eq!((stats.garbage_things, stats.memory.large_bytes), (0, 0), "no block is lost");
+    Ok(())
+}
+
+#[test]
+fn a_table_that_is_added_while_a_picture_is_under_way_is_in_it() -> Result<()> {
+    let (driven, table) = open()?;
+    driven.db.run(|tx| tx.put(&table, &1, &b"old".to_vec()))?;
+    let published = pages(&driven.db).publish_pages(PAGE_BYTES);
+    let added: Rows = driven.db.table("added")?;
+    driven.db.run(|tx| (0..500).try_for_each(|key| tx.put(&added, &key, &b"below".to_vec())))?;
+    reach(&driven, published.plus(2));
+    let freeze = driven.db.announce_freeze().expect("E is above the first");
+    reach(&driven, freeze.next());
+    let late: Rows = driven.db.table("late")?;
+    driven.db.run(|tx| tx.put(&late, &1, &b"above".to_vec()))?;
+    driven.db.run(|tx| (0..250).try_for_each(|key| tx.put(&added, &key, &b"above".to_vec())))?;
+    let taken = take(&driven.db, freeze, 3, || Ok(()))?;
+    let of = |section: u32| taken.range((section, vec![])..(section + 1, vec![])).collect::<Vec<_>>();
+    assert_eq!((of(0).len(), of(1).len()), (2, 1), "the catalogue names two tables");
+    assert_eq!((of(2).len(), of(3).len()), (500, 0));
+    assert!(of(2).iter().all(|(_, (_, value))| value == b"below"));
+    Ok(())
+}
+
+#[test]
+fn an_attempt_that_fails_leaves_nothing_and_closes_no_page_of_the_next() -> Result<()> {
+    let (driven, table) = open()?;
+    let db = &driven.db;
+    let put_all = |byte| db.run(|tx| (0..200).try_for_each(|key| tx.put(&table, &key, &vec![byte; 200])));
+    put_all(1)?;
+    let failed = begin(&driven);
+    reach(&driven, failed.next());
+    let slices = pages(db).page_slices(1).concat();
+    let mut page = PageContents::new();
+    put_all(2)?;
+    let left = displaced_bytes(db);
+    assert!(left >= 200 * 200);
+    pages(db).end_pages();
+    assert_eq!(displaced_bytes(db), 0, "what was left is freed");
+    put_all(3)?;
+    assert_eq!(displaced_bytes(db), 0, "nothing is left to a picture that has ended");
+    let is_nothing_taken = |page: &mut PageContents| {
+        slices
+            .iter()
+            .all(|slice| !pages(db).take_page(slice, &mut Vec::new(), failed, page) && page.entries() == 0)
+    };
+    assert!(is_nothing_taken(&mut page), "the attempt has ended");
+    let freeze = begin(&driven);
+    assert!(
+        is_nothing_taken(&mut page),
+        "a late checkpointer finds the next picture's maps, and takes nothing"
+    );
+    reach(&driven, freeze.next());
+    put_all(4)?;
+    assert_eq!(displaced_bytes(db), left);
+    let rows = rows_of(&take(db, freeze, 1, || Ok(()))?);
+    assert!(rows.len() == 200 && rows.values().all(|row| *row == [3; 200]), "no page was closed before");
+    // It is begun once more before anybody has ended the last one.
+    let freeze = begin(&driven);
+    reach(&driven, freeze.next());
+    let rows = rows_of(&take(db, freeze, 1, || Ok(()))?);
+    assert!(rows.len() == 200 && rows.values().all(|row| *row == [4; 200]));
+    Ok(())
+}
+
+#[test]
+fn slices_are_dealt_out_evenly_and_tile_every_table() -> Result<()> {
+    let (driven, table) = open()?;
+    driven.db.run(|tx| (0..5000).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
+    let freeze = begin(&driven);
+    reach(&driven, freeze.next());
+    for parts in [1, 2, 3, 16] {
+        let dealt = pages(&driven.db).page_slices(parts);
+        assert_eq!(dealt.len(), parts);
+        let slices = dealt.concat();
+        for section in [0, FIRST_TABLE] {
+            let of_table: Vec<_> = slices.iter().filter(|slice| slice.section == section).collect();
+            assert!(of_table[0].from.is_empty() && of_table.last().is_some_and(|last| last.to.is_none()));
+            assert!(of_table.windows(2).all(|pair| pair[0].to.as_ref() == Some(&pair[1].from)));
+        }
+    }
+    let mut counts = Vec::new();
+    for slice in pages(&driven.db).page_slices(1).concat() {
+        let (mut resume, mut page, mut has_more) = (Vec::new(), PageContents::new(), true);
+        while has_more {
+            has_more = pages(&driven.db).take_page(&slice, &mut resume, freeze, &mut page);
+            counts.push(page.bytes());
+        }
+    }
+    let large = counts.iter().filter(|bytes| (PAGE_BYTES..PAGE_BYTES + 200).contains(bytes)).count();
+    assert!(
+        counts.len() > 100 && large >= counts.len() - 2,
+        "pages are as large as they should be: {counts:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_database_that_was_not_opened_for_pictures_has_none() {
+    let driven = Driven::open(|builder| builder);
+    assert!(driven.db.pages().is_none());
+    assert_eq!(displaced_bytes(&driven.db), 0);
+}
+
+/// Transfers between accounts on threads: of each picture the sum is the same, and so is the number of accounts.
+#[test]
+fn pictures_taken_beside_threads_show_whole_transactions() -> Result<()> {
+    const ACCOUNTS: u64 = 200;
+    let db = Database::builder_in_memory().pictures().epoch_interval(Duration::from_millis(1)).open()?;
+    let accounts: Table<u64, u64> = db.table("accounts")?;
+    db.run(|tx| (0..ACCOUNTS).try_for_each(|account| tx.put(&accounts, &account, &100)))?;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let transfer = |seed: u64| {
+            let mut random = Random::seeded(seed);
+            while !is_over.load(Ordering::Relaxed) {
+                let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+                db.run(|tx| {
+                    let (Some(rich), true) = (tx.get(&accounts, &from)?, from != to) else { return Ok(()) };
+                    let poor = tx.get(&accounts, &to)?.unwrap_or(0);
+                    // An account without money is no row.
+                    if rich == 1 {
+                        tx.delete(&accounts, &from)?;
+                    } else {
+                        tx.put(&accounts, &from, &(rich - 1))?;
+                    }
+                    tx.put(&accounts, &to, &(poor + 1))
+                })
+                .expect("commits");
+            }
+        };
+        let threads = [1, 2].map(|seed| scope.spawn(move || transfer(seed)));
+        let pictures = (0..30).map(|_| -> Result<u64> {
+            let published = pages(&db).publish_pages(512);
+            wait_until(|| db.epoch() >= published.plus(2));
+            let mut freeze = None;
+            wait_until(|| {
+                freeze = db.announce_freeze();
+                freeze.is_some()
+            });
+            let freeze = freeze.expect("announced");
+            wait_until(|| db.epoch() > freeze);
+            let taken = take(&db, freeze, 2, || Ok(()))?;
+            pages(&db).end_pages();
+            let rows = taken.iter().filter(|((section, _), _)| *section == FIRST_TABLE);
+            Ok(rows.map(|(_, (_, value))| u64::from_le_bytes(value[..].try_into().expect("a number"))).sum())
+        });
+        let sums: Result<Vec<u64>> = pictures.collect();
+        is_over.store(true, Ordering::Relaxed);
+        for thread in threads {
+            thread.join().expect("no transfer panics");
+        }
+        assert_eq!(sums?, [100 * ACCOUNTS; 30], "transfers keep the sum");
+        assert_eq!(displaced_bytes(&db), 0);
+        Ok(())
+    })
+}
+
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
