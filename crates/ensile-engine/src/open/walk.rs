@@ -9,7 +9,8 @@
 //!   this one stopped.
 //! - Records are read as transactions read them (C5), and no shared line is written.
 //!
-//! Neighbours: `tables::logged_trees` has the trees; `threads` steps the checkpointers; `replay` loads what is written.
+//! Neighbours: `tables::logged_tables` has the tables; `threads` steps the checkpointers; `replay` loads what they
+//! write.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -33,9 +34,9 @@ impl Walk for SharedState {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         let mut result = vec![Vec::new(); parts];
         let mut pin = self.epochs.register_pin();
-        for (section, tree) in self.logged_trees.all() {
+        for (section, table) in self.logged_tables.all() {
             let call = pin.begin(self.epochs.now());
-            let separators = tree.separators(parts * SLICES_PER_PART, call.pinned());
+            let separators = table.tree.separators(parts * SLICES_PER_PART, call.pinned());
             drop(call);
             let count = separators.len() + 1;
             let mut bounds = separators.into_iter().map(Vec::into_boxed_slice);
@@ -53,7 +54,7 @@ impl Walk for SharedState {
     }
 
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
-        let Some(tree) = self.logged_trees.get(slice.section) else { return false };
+        let Some(table) = self.logged_tables.get(slice.section) else { return false };
         let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
         let pinned = call.pinned();
@@ -69,7 +70,7 @@ impl Walk for SharedState {
         let from: &[u8] = if resume.is_empty() { &slice.from } else { resume };
         let upper = slice.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = Range { lower: Bound::Included(from), upper };
-        tree.scan(range, Direction::Forward, &mut visit, pinned);
+        table.tree.scan(range, Direction::Forward, &mut visit, pinned);
         if visit.full_at.is_none() {
             let _ = visit.flush();
         }

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::record::blocks::OwnedMemory;
 use crate::tables::catalog::Catalog;
-use crate::tables::logged_trees::LoggedTrees;
+use crate::tables::logged_tables::LoggedTables;
 use crate::tables::{Directory, TableCore};
 use crate::variants::Switches;
 use crate::worker::WorkerShared;
@@ -51,7 +51,7 @@ pub(crate) struct SharedState {
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
     pub(crate) tables: Directory,
     /// What a checkpoint walks.
-    pub(crate) logged_trees: LoggedTrees,
+    pub(crate) logged_tables: LoggedTables,
     /// Workers that no thread has.
     pub(crate) idle_workers: Arc<IdleWorkers>,
     pub(crate) catalog: Mutex<Catalog>,
@@ -134,7 +134,7 @@ impl SharedState {
             memory: OwnedMemory::new(parts.memory),
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
-            logged_trees: LoggedTrees::new(&parts.catalog.trees),
+            logged_tables: LoggedTables::new(&parts.catalog.trees),
             idle_workers: Arc::new(IdleWorkers::new(parts.process)),
             catalog: Mutex::new(parts.catalog),
             table_filled: Condvar::new(),

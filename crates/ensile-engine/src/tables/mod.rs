@@ -6,7 +6,7 @@
 //! Neighbours: `catalog` makes them, `transaction`, `snapshot` and `replay` read and write through them.
 
 pub(crate) mod catalog;
-pub(crate) mod logged_trees;
+pub(crate) mod logged_tables;
 
 use ensile_base::sync::{Arc, OnceLock};
 

@@ -74,7 +74,7 @@ pub(super) fn bootstrap(database: &Database) -> Result<()> {
         defines_indexes: false,
     };
     let table = Arc::new(TableCore::new(shared.id, CATALOG_ID, tree, &spec, Vec::new()));
-    shared.logged_trees.add(CATALOG_ID, &table.tree);
+    shared.logged_tables.add(CATALOG_ID, &table.tree);
     shared.tables.add(Arc::clone(&table))?;
     let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
     let mut unknown = None;
@@ -253,7 +253,7 @@ fn enter_table(
     }
     let spec = TableSpec { name, key_type, value_type, row_bytes, indexes: Vec::new(), defines_indexes };
     let table = Arc::new(TableCore::new(shared.id, id, tree, &spec, opened));
-    shared.logged_trees.add(id, &table.tree);
+    shared.logged_tables.add(id, &table.tree);
     shared.tables.add(Arc::clone(&table))?;
     Ok(table)
 }
