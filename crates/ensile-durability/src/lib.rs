@@ -3,6 +3,7 @@
 //!
 //! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay them, a block at a
 //! time ([`Recoverable`]):
+//! - [`OpenStore`]: the folders of an open database and what guards them, which log and checkpoints share.
 //! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, and the waits for it.
 //! - [`Checkpoints`]: fuzzy checkpoints of a [`Walk`] beside its writers, which bound the log, offered as steps.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
@@ -58,4 +59,4 @@ pub use recovery::{
     Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport, TornTail,
     recover,
 };
-pub use store::{Adopted, Lease, LeasedFile, Locks, Opening, adopt, lease};
+pub use store::{Adopted, Lease, LeasedFile, Locks, OpenStore, Opening, StoreStart, adopt, lease};

@@ -13,25 +13,25 @@
 //! poisoned log or a panic leads to `Ended`; what was under way then changes nothing any more.
 //!
 //! Invariants:
-//! - K1: the walk begins only when every epoch below e_l is installed. e_h is the E that is read when no checkpointer
-//!   walks any more. The manifest names the checkpoint once marks of e_h are synced in every log.
+//! - K1: `strategy` says when the walk begins, and which marks are demanded once no checkpointer walks any more. The
+//!   manifest names the checkpoint once these are synced in every log.
 //! - Nothing is removed before the manifest that makes it unneeded is durable.
 //! - A checkpoint waits for no natural end of an epoch: it closes epochs early, as strict waiters do (E5 keeps the
 //!   least spacing).
 //! - An attempt that fails is cleaned up once no checkpointer writes, and changes nothing else: the log goes on.
 //!
-//! Neighbours: `stage` has the arrows, `action` what goes in and comes out; `manager` carries the actions out and
-//! reports what came of them; `control` decides when one is due.
+//! Neighbours: `stage` has the arrows, `action` what goes in and comes out, `strategy` what depends on the kind of the
+//! checkpoint; `manager` carries the actions out and reports what came of them; `control` decides when one is due.
 
 mod action;
 mod stage;
+mod strategy;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
 
-use super::fuzzy::end::seal;
 use super::fuzzy::write::PartWritten;
 use super::room::Room;
 use super::stats::CheckpointStats;
@@ -40,10 +40,11 @@ use super::walk::Slice;
 use crate::block::Salt;
 use crate::control::trigger::{Policy, Situation};
 use crate::identity::Identity;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::store::installed::InstalledCheckpoint;
 use crate::{DurabilityError, Health};
 pub(super) use action::{Action, Answers, Circumstances, NotInstalled, PartTask};
 use stage::{Duty, Stage};
+use strategy::WalkEpochs;
 
 /// Between two attempts to make a reserve that is missing.
 const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
@@ -56,12 +57,11 @@ pub(super) const CLOSED: &str = "the database was closed";
 #[derive(Debug)]
 struct Attempt {
     number: u64,
-    low: Epoch,
-    high: Epoch,
+    epochs: WalkEpochs,
     salt: Salt,
     ticket: Arc<Ticket>,
     began_nanos: u64,
-    /// Bytes of log when e_l was read.
+    /// Bytes of log when the walk was opened.
     log_bytes: u64,
     room: Arc<Room>,
     /// How often the log had found the disk full when the reserve was given up for this attempt.
@@ -72,6 +72,13 @@ struct Attempt {
     /// Checkpointers that have not begun their part, or are at it.
     unfinished: usize,
     failure: Option<Arc<str>>,
+}
+
+impl Attempt {
+    /// The epoch of which every log is to have a mark, of a walk that has ended.
+    fn demanded(&self) -> Epoch {
+        self.epochs.demanded().expect("the walk has ended")
+    }
 }
 
 /// What stays as it is while the database is open.
@@ -164,8 +171,7 @@ impl Life {
 
     /// The epoch of which every log is to have a synced mark, if the checkpoint waits for that (K1).
     pub(super) fn awaited_marks(&self) -> Option<Epoch> {
-        let attempt = self.attempt.as_ref().filter(|_| self.stage == Stage::Walked)?;
-        Some(attempt.high)
+        self.attempt.as_ref().filter(|_| self.stage == Stage::Walked)?.epochs.demanded()
     }
 
     /// What this checkpointer, which is at no part, does next.
@@ -225,7 +231,7 @@ impl Life {
     }
 
     fn decide_opening(&mut self, seen: &Circumstances) -> Action {
-        let begins = self.under_way().low.next();
+        let begins = self.under_way().epochs.begins();
         if seen.epoch < begins {
             return self.wait_for_epoch(seen, begins);
         }
@@ -247,7 +253,7 @@ impl Life {
     fn next_part(&mut self, checkpointer: usize) -> Action {
         let attempt = self.attempt_mut();
         let Some(slices) = attempt.parts[checkpointer].take() else { return Action::Wait };
-        let Attempt { number, low, salt, .. } = *attempt;
+        let (number, low, salt) = (attempt.number, attempt.epochs.low(), attempt.salt);
         let (ticket, room) = (Arc::clone(&attempt.ticket), Arc::clone(&attempt.room));
         Action::WritePart(PartTask { number, low, salt, slices, ticket, room })
     }
@@ -261,8 +267,8 @@ impl Life {
             return Action::Install(installed);
         }
         let Health::Full(reason) = &seen.health else {
-            // No mark covers e_h before its epoch has ended.
-            let ended = attempt.high.next();
+            // No mark covers an epoch that has not ended.
+            let ended = attempt.demanded().next();
             return self.wait_for_epoch(seen, ended);
         };
         // No mark is written before there is space. This attempt frees some once it is installed, so it may have what
@@ -282,39 +288,20 @@ impl Life {
 
     fn to_install(&self, attempt: &Attempt) -> InstalledCheckpoint {
         assert_eq!(attempt.unfinished, 0, "K1: every part is written");
-        assert!(attempt.low < attempt.high, "K1: the walk began behind e_l");
-        let written = &attempt.written;
-        assert!(
-            written.iter().all(|part| part.ends.len() == self.terms.files as usize),
-            "each file has an end"
-        );
-        InstalledCheckpoint::Fuzzy(FuzzyCheckpoint {
-            number: attempt.number,
-            generation: self.terms.generation,
-            low: attempt.low,
-            high: attempt.high,
-            checkpointers: self.terms.checkpointers as u32,
-            files: self.terms.files,
-            entries: written.iter().map(|part| part.entries).sum(),
-            bytes: written.iter().map(|part| part.bytes).sum(),
-            salt: attempt.salt,
-            seal: seal(written.iter().flat_map(|part| part.ends.iter().copied())),
-            database: self.terms.database,
-        })
+        attempt.epochs.to_install((attempt.number, attempt.salt), &attempt.written, &self.terms)
     }
 
-    /// There is room: an attempt begins, with e_l = E. False if the checkpoints have ended meanwhile.
+    /// There is room: an attempt begins, and opens its walk. False if the checkpoints have ended meanwhile.
     pub(super) fn begin(&mut self, room: Room, salt: Salt, seen: &Circumstances) -> bool {
         if !self.is_at(Duty::LookForRoom) {
             return false;
         }
-        assert!(self.attempt.is_none() && seen.epoch > Epoch::ZERO, "one at a time");
+        assert!(self.attempt.is_none(), "one at a time");
         self.misfit = None;
         let checkpointers = self.terms.checkpointers;
         self.attempt = Some(Attempt {
             number: self.next_number,
-            low: seen.epoch,
-            high: seen.epoch,
+            epochs: WalkEpochs::open_fuzzy(seen.epoch),
             salt,
             ticket: self.demand.take().unwrap_or_default(),
             began_nanos: seen.now_nanos,
@@ -370,7 +357,7 @@ impl Life {
         self.stage == Stage::Walking
     }
 
-    /// A part is written and synced. `epoch` is E, read since: with the last part it is e_h (K1).
+    /// A part is written and synced. `epoch` is E, read since: with the last part the walk ends (K1).
     pub(super) fn part_ended(&mut self, checkpointer: usize, written: PartWritten, epoch: Epoch) {
         if self.stage != Stage::Walking {
             return self.part_left();
@@ -381,8 +368,7 @@ impl Life {
         attempt.written[checkpointer] = written;
         attempt.unfinished = attempt.unfinished.checked_sub(1).expect("it was unfinished");
         if attempt.unfinished == 0 {
-            assert!(epoch > attempt.low, "K1: E has passed e_l before the walk began");
-            attempt.high = epoch;
+            attempt.epochs.end(epoch);
             self.enter(Stage::Walked);
         }
     }
@@ -432,7 +418,7 @@ impl Life {
                 if is_at {
                     let attempt = self.under_way();
                     let (number, high) = (installed.number(), installed.durable_min());
-                    assert_eq!((attempt.number, attempt.high), (number, high));
+                    assert_eq!((attempt.number, attempt.demanded()), (number, high));
                     let log_bytes = attempt.log_bytes;
                     self.last = Some(CheckpointReport {
                         number,
@@ -600,10 +586,10 @@ impl Life {
         assert_eq!(self.ended.is_some(), self.stage == Stage::Ended);
         assert!(self.next_number > self.installed_number(), "numbers come once");
         let Some(attempt) = &self.attempt else { return };
-        assert!(attempt.number < self.next_number && attempt.low <= attempt.high);
+        assert!(attempt.number < self.next_number);
         assert!(attempt.unfinished <= self.terms.checkpointers);
         match self.stage {
-            Stage::Walked => assert_eq!(attempt.unfinished, 0, "K1: no checkpointer walks when e_h is read"),
+            Stage::Walked => assert_eq!(attempt.unfinished, 0, "K1: no checkpointer walks when E is read"),
             Stage::Failing => assert!(attempt.failure.is_some(), "it says why"),
             Stage::Clearing => assert_eq!(attempt.number, self.installed_number()),
             _ => {}

@@ -85,13 +85,17 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Checkpoints of the database with this log. Makes the checkpointers' folders.
+    /// Checkpoints of the database with this store and this log. Makes the checkpointers' folders.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, or the disk's.
-    pub fn start(log: &StdArc<Log>, config: CheckpointConfig) -> Result<StdArc<Self>, DurabilityError> {
+    pub fn start(
+        store: &StdArc<OpenStore>,
+        log: &StdArc<Log>,
+        config: CheckpointConfig,
+    ) -> Result<StdArc<Self>, DurabilityError> {
+        assert!(StdArc::ptr_eq(store, &log.store), "the log is in this store");
         config.check()?;
-        let store = StdArc::clone(&log.store);
         let mut keeper = store.manifest();
         let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: checkpoint_folder };
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
@@ -103,9 +107,7 @@ impl Checkpoints {
         }
         let there = parts::list(&**store.disk(), keeper.manifest())?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
-        let open = keeper.manifest().generations.last();
-        let open = open.expect("a log that runs has an open generation");
-        assert_eq!(open.durable, None, "the last generation is the open one");
+        let open = keeper.manifest().open_generation();
         let (generation, entries) = (open.number, open.entries);
         drop(keeper);
         assert!(installed.as_ref().is_none_or(|installed| installed.generation() <= generation));
@@ -120,13 +122,13 @@ impl Checkpoints {
             database,
             generation,
         };
-        let life = Life::new(terms, installed, number, log.clock.nanos(), log.replayed_bytes);
+        let life = Life::new(terms, installed, number, store.clock().nanos(), store.replayed_bytes());
         let checkpointer = |_| CheckpointerState { wake_up: WakeUp::new(), part: Mutex::new(None) };
         Ok(StdArc::new(Self {
             log: StdArc::clone(log),
-            store,
-            epochs: Arc::clone(&log.epochs),
-            clock: log.clock.clone(),
+            store: StdArc::clone(store),
+            epochs: Arc::clone(store.epochs()),
+            clock: store.clock().clone(),
             database,
             generation,
             entries,
@@ -236,7 +238,7 @@ impl Checkpoints {
             now_nanos: self.clock.nanos(),
             epoch: self.epochs.now(),
             health: self.log.health(),
-            log_bytes: self.log.stats().bytes,
+            log_bytes: self.log.bytes_written(),
             has_reserve: self.store.reserve().is_kept(),
             has_marks,
             full_tries: self.log.full_tries(),

@@ -147,6 +147,13 @@ impl From<NotReplaced> for DurabilityError {
 }
 
 impl Manifest {
+    /// The generation that is open, of a database that runs.
+    pub(crate) fn open_generation(&self) -> &Generation {
+        let open = self.generations.last().expect("a database that runs has an open generation");
+        assert_eq!(open.durable, None, "the last generation is the open one");
+        open
+    }
+
     /// Of a database that is about to be made in the folder `main`.
     pub(crate) fn creating(identity: Identity, main: FolderId) -> Self {
         Self {

@@ -253,7 +253,7 @@ impl Checkpoints {
     pub(super) fn remove_covered(&self, installed: &InstalledCheckpoint) -> Option<u64> {
         let listed = self.store.manifest().manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
         assert_eq!(listed, Some(installed.number()), "K1: the manifest names it before anything goes");
-        let clearance = match self.store.ask_leases(self.clock.nanos()) {
+        let clearance = match self.store.ask_leases() {
             Ok(Some(clearance)) => clearance,
             Ok(None) => return Some(self.clock.nanos() + REMOVAL_PAUSE_NANOS),
             Err(error) => {

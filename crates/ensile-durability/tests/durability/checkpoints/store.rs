@@ -196,7 +196,7 @@ impl Life {
         let store = Store::default();
         let rig = Rig::open_into(disk, config, Clock::manual(), &store)?;
         store.forget_deletes();
-        let checkpoints = Checkpoints::start(&rig.log, settings)?;
+        let checkpoints = Checkpoints::start(&rig.store, &rig.log, settings)?;
         let found = store.present();
         Ok(Self { rig, store, checkpoints, found })
     }
