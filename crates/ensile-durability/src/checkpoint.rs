@@ -22,6 +22,7 @@ mod pages;
 mod walk;
 
 mod block;
+mod displaced;
 mod room;
 
 pub(crate) mod fuzzy;
@@ -32,6 +33,7 @@ mod manager;
 
 pub use block::CheckpointBlock;
 pub use config::CheckpointConfig;
+pub use displaced::DisplacedBlock;
 pub use manager::{CheckpointStep, Checkpoints};
 pub use page::PageContents;
 pub use pages::Pages;

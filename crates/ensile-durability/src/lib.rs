@@ -48,7 +48,7 @@ mod recovery;
 
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
-    CheckpointStats, CheckpointStep, Checkpoints, PageContents, Pages, Slice, Walk,
+    CheckpointStats, CheckpointStep, Checkpoints, DisplacedBlock, PageContents, Pages, Slice, Walk,
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};

@@ -49,6 +49,10 @@ pub struct Tuning {
     pub checkpoint_bandwidth: Option<u64>,
     /// Bytes after which a checkpointer syncs what it has written. 32 MiB by default.
     pub checkpoint_sync_bytes: u64,
+    /// Whether consistent checkpoints are semi-fuzzy (SIREN §3.3): what commits displace meanwhile is written at once,
+    /// in blocks of its own, and freed. On by default. Else it stays in memory until its page is written, and a
+    /// checkpoint has each row once.
+    pub semi_fuzzy: bool,
     /// Time between snapshot boundaries (Silo §4.9). 250 ms by default: what a snapshot shows is at most about that
     /// much older than the last epoch, and a quarter more while the heartbeat is late or if its ticks are further
     /// apart. A longer interval keeps old versions for longer. A shorter one copies rows that change all the time more
@@ -75,6 +79,7 @@ impl Default for Tuning {
             checkpoint_files: cores(),
             checkpoint_bandwidth: bandwidth,
             checkpoint_sync_bytes: sync_bytes,
+            semi_fuzzy: true,
             // The paper has a second (§4.9). A quarter of it keeps fewer versions, which are in the caches when they
             // are read, and costs writers no more that could be measured.
             snapshot_interval: Duration::from_millis(250),
