@@ -76,8 +76,8 @@ pub enum LoggerStep {
 /// be the type of a method's `self`.
 #[derive(Debug)]
 pub struct Log {
-    pub(crate) epochs: Arc<Epochs>,
-    pub(crate) clock: Clock,
+    epochs: Arc<Epochs>,
+    clock: Clock,
     loggers: Box<[Logger]>,
     marks: MarkTable,
     waiters: Waiters,
@@ -92,8 +92,6 @@ pub struct Log {
     refusal: Mutex<Refusal>,
     /// Its folders and their manifest, which the checkpoints share.
     pub(crate) store: StdArc<OpenStore>,
-    /// Bytes of log that recovery replayed, and would again.
-    pub(crate) replayed_bytes: u64,
 }
 
 impl Log {
@@ -153,7 +151,7 @@ impl Log {
         self.look_at_end();
         // A closed log has written its last one.
         if !self.refuses() {
-            self.store.write_hint(self.clock.nanos(), self.marks.of_all(Frontier::Synced));
+            self.store.write_hint(self.marks.of_all(Frontier::Synced));
         }
     }
 

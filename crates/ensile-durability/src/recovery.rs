@@ -23,7 +23,7 @@
 //!   medium.
 //!
 //! Neighbours: `judgement` judges, also for [`examine`]; below `listing`, `file`, `chain`, `verdict`, `replay`,
-//! `turns`, `ending`, `unproven`, `manifest`; above, `Database::open`, then [`crate::Log::start`].
+//! `turns`, `ending`, `unproven`, `manifest`; above, `Database::open`, then [`crate::OpenStore::start`].
 
 // In the order of the data: names, bytes of a file, a log, a verdict; the replay; the next life; and the same without
 // an open.

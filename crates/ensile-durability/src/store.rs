@@ -11,7 +11,7 @@
 //! - L6: epochs never come twice: the manifest reserves them ahead.
 //! - L7: a generation is of one format, which the manifest says before any block is judged.
 //!
-//! Neighbours: `recovery` opens it and hands it over as `handle::OpenStore`, which log and checkpoints share;
+//! Neighbours: `recovery` opens it and hands it over as [`OpenStore`], which log and checkpoints share;
 //! `ensile-disk` has the folders and locks.
 
 pub(crate) mod names;
@@ -41,6 +41,7 @@ mod renewal;
 mod adopt;
 
 pub use adopt::{Adopted, adopt};
+pub use handle::{OpenStore, StoreStart};
 pub use leases::{Lease, LeasedFile, lease};
 pub(crate) use locks::Hold;
 pub use locks::Locks;

@@ -9,30 +9,36 @@
 //!   +---- the attempt's files are removed --- Failing <-------------------+-------- not replaced ----------- (busy)
 //!   +---- what it covers is removed --------- Clearing <------------------------------ replaced --------------+
 //! ```
+//! A picture opens in three steps, and is back at `Opening` after each but the last: pages are published, its freeze S
+//! is announced, pages are dealt out. Its e_l is S, its e_h is e_c = S - 1.
+//!
 //! While a checkpointer carries an action out, the stage is `Busy` and the others wait. From any stage a close, a
 //! poisoned log or a panic leads to `Ended`; what was under way then changes nothing any more.
 //!
 //! Invariants:
-//! - K1: the walk begins only when every epoch below e_l is installed. e_h is the E that is read when no checkpointer
-//!   walks any more. The manifest names the checkpoint once marks of e_h are synced in every log.
+//! - K1: `strategy` says when the walk begins, and which marks are demanded once no checkpointer walks any more. The
+//!   manifest names the checkpoint once these are synced in every log.
 //! - Nothing is removed before the manifest that makes it unneeded is durable.
 //! - A checkpoint waits for no natural end of an epoch: it closes epochs early, as strict waiters do (E5 keeps the
 //!   least spacing).
 //! - An attempt that fails is cleaned up once no checkpointer writes, and changes nothing else: the log goes on.
+//! - N13: pages that were published are ended once, when no checkpointer is to take more of them, whatever came of the
+//!   attempt.
 //!
-//! Neighbours: `stage` has the arrows, `action` what goes in and comes out; `manager` carries the actions out and
-//! reports what came of them; `control` decides when one is due.
+//! Neighbours: `stage` has the arrows, `action` what goes in and comes out, `strategy` what depends on the kind of the
+//! checkpoint; `manager` carries the actions out and reports what came of them; `control` decides when one is due.
 
 mod action;
 mod stage;
+mod strategy;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
 
-use super::fuzzy::end::seal;
-use super::fuzzy::write::PartWritten;
+use super::config::Strategy;
+use super::files::write::PartWritten;
 use super::room::Room;
 use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
@@ -40,10 +46,11 @@ use super::walk::Slice;
 use crate::block::Salt;
 use crate::control::trigger::{Policy, Situation};
 use crate::identity::Identity;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::store::installed::InstalledCheckpoint;
 use crate::{DurabilityError, Health};
 pub(super) use action::{Action, Answers, Circumstances, NotInstalled, PartTask};
 use stage::{Duty, Stage};
+use strategy::{NextOpening, WalkEpochs};
 
 /// Between two attempts to make a reserve that is missing.
 const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
@@ -56,12 +63,11 @@ pub(super) const CLOSED: &str = "the database was closed";
 #[derive(Debug)]
 struct Attempt {
     number: u64,
-    low: Epoch,
-    high: Epoch,
+    epochs: WalkEpochs,
     salt: Salt,
     ticket: Arc<Ticket>,
     began_nanos: u64,
-    /// Bytes of log when e_l was read.
+    /// Bytes of log when the walk was opened, of a picture when its freeze was announced.
     log_bytes: u64,
     room: Arc<Room>,
     /// How often the log had found the disk full when the reserve was given up for this attempt.
@@ -74,10 +80,18 @@ struct Attempt {
     failure: Option<Arc<str>>,
 }
 
+impl Attempt {
+    /// The epoch of which every log is to have a mark, of a walk that has ended.
+    fn demanded(&self) -> Epoch {
+        self.epochs.demanded().expect("the walk has ended")
+    }
+}
+
 /// What stays as it is while the database is open.
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) policy: Box<dyn Policy>,
+    pub(super) strategy: Strategy,
     pub(super) load_rate: u64,
     pub(super) replay_rate: u64,
     pub(super) checkpointers: usize,
@@ -95,6 +109,8 @@ pub(super) struct Life {
     terms: Terms,
     stage: Stage,
     attempt: Option<Attempt>,
+    /// A picture's pages are published, and nobody has ended them.
+    has_pages: bool,
     /// For callers that ask for the next checkpoint.
     demand: Option<Arc<Ticket>>,
     next_number: u64,
@@ -135,6 +151,7 @@ impl Life {
             terms,
             stage: Stage::Idle,
             attempt: None,
+            has_pages: false,
             demand: None,
             next_number: number,
             installed,
@@ -164,8 +181,7 @@ impl Life {
 
     /// The epoch of which every log is to have a synced mark, if the checkpoint waits for that (K1).
     pub(super) fn awaited_marks(&self) -> Option<Epoch> {
-        let attempt = self.attempt.as_ref().filter(|_| self.stage == Stage::Walked)?;
-        Some(attempt.high)
+        self.attempt.as_ref().filter(|_| self.stage == Stage::Walked)?.epochs.demanded()
     }
 
     /// What this checkpointer, which is at no part, does next.
@@ -225,12 +241,17 @@ impl Life {
     }
 
     fn decide_opening(&mut self, seen: &Circumstances) -> Action {
-        let begins = self.under_way().low.next();
-        if seen.epoch < begins {
-            return self.wait_for_epoch(seen, begins);
-        }
-        self.enter(Stage::Busy(Duty::Cut));
-        Action::Cut
+        let (duty, action) = match self.under_way().epochs.next_opening(seen.epoch) {
+            NextOpening::Epoch(epoch) => return self.wait_for_epoch(seen, epoch),
+            NextOpening::Pages => (Duty::Publish, Action::Publish),
+            NextOpening::Freeze => {
+                self.attempt_mut().log_bytes = seen.log_bytes;
+                (Duty::Announce, Action::Announce)
+            }
+            NextOpening::Parts => (Duty::Cut, Action::Cut),
+        };
+        self.enter(Stage::Busy(duty));
+        action
     }
 
     /// E must reach `epoch` first. Once E stands at its end (L6), the attempt is given up.
@@ -247,7 +268,7 @@ impl Life {
     fn next_part(&mut self, checkpointer: usize) -> Action {
         let attempt = self.attempt_mut();
         let Some(slices) = attempt.parts[checkpointer].take() else { return Action::Wait };
-        let Attempt { number, low, salt, .. } = *attempt;
+        let (number, low, salt) = (attempt.number, attempt.epochs.low(), attempt.salt);
         let (ticket, room) = (Arc::clone(&attempt.ticket), Arc::clone(&attempt.room));
         Action::WritePart(PartTask { number, low, salt, slices, ticket, room })
     }
@@ -261,8 +282,8 @@ impl Life {
             return Action::Install(installed);
         }
         let Health::Full(reason) = &seen.health else {
-            // No mark covers e_h before its epoch has ended.
-            let ended = attempt.high.next();
+            // No mark covers an epoch that has not ended.
+            let ended = attempt.demanded().next();
             return self.wait_for_epoch(seen, ended);
         };
         // No mark is written before there is space. This attempt frees some once it is installed, so it may have what
@@ -282,39 +303,20 @@ impl Life {
 
     fn to_install(&self, attempt: &Attempt) -> InstalledCheckpoint {
         assert_eq!(attempt.unfinished, 0, "K1: every part is written");
-        assert!(attempt.low < attempt.high, "K1: the walk began behind e_l");
-        let written = &attempt.written;
-        assert!(
-            written.iter().all(|part| part.ends.len() == self.terms.files as usize),
-            "each file has an end"
-        );
-        InstalledCheckpoint::Fuzzy(FuzzyCheckpoint {
-            number: attempt.number,
-            generation: self.terms.generation,
-            low: attempt.low,
-            high: attempt.high,
-            checkpointers: self.terms.checkpointers as u32,
-            files: self.terms.files,
-            entries: written.iter().map(|part| part.entries).sum(),
-            bytes: written.iter().map(|part| part.bytes).sum(),
-            salt: attempt.salt,
-            seal: seal(written.iter().flat_map(|part| part.ends.iter().copied())),
-            database: self.terms.database,
-        })
+        attempt.epochs.to_install((attempt.number, attempt.salt), &attempt.written, &self.terms)
     }
 
-    /// There is room: an attempt begins, with e_l = E. False if the checkpoints have ended meanwhile.
+    /// There is room: an attempt begins, and opens its walk. False if the checkpoints have ended meanwhile.
     pub(super) fn begin(&mut self, room: Room, salt: Salt, seen: &Circumstances) -> bool {
         if !self.is_at(Duty::LookForRoom) {
             return false;
         }
-        assert!(self.attempt.is_none() && seen.epoch > Epoch::ZERO, "one at a time");
+        assert!(self.attempt.is_none(), "one at a time");
         self.misfit = None;
         let checkpointers = self.terms.checkpointers;
         self.attempt = Some(Attempt {
             number: self.next_number,
-            low: seen.epoch,
-            high: seen.epoch,
+            epochs: WalkEpochs::open(self.terms.strategy, seen.epoch),
             salt,
             ticket: self.demand.take().unwrap_or_default(),
             began_nanos: seen.now_nanos,
@@ -349,6 +351,44 @@ impl Life {
         answers
     }
 
+    /// The pages are published; E is `epoch`, read behind that. False if the checkpoints have ended meanwhile.
+    pub(super) fn published(&mut self, epoch: Epoch) -> bool {
+        assert!(!self.has_pages, "N13: each attempt has its own pages");
+        self.has_pages = true;
+        if !self.is_at(Duty::Publish) {
+            return false;
+        }
+        self.attempt_mut().epochs.published(epoch);
+        self.enter(Stage::Opening);
+        true
+    }
+
+    /// The state has no pages to publish: the attempt is given up.
+    pub(super) fn cannot_publish(&mut self, reason: &str) {
+        assert!(!self.has_pages, "there is nothing to end");
+        if self.is_at(Duty::Publish) {
+            // No checkpointer writes a part now.
+            self.attempt_mut().unfinished = 0;
+            self.fail(reason.into());
+        }
+    }
+
+    /// The freeze is announced. False if the checkpoints have ended meanwhile.
+    pub(super) fn announced(&mut self, freeze: Epoch) -> bool {
+        if !self.is_at(Duty::Announce) {
+            return false;
+        }
+        assert!(self.has_pages, "N1: commits find pages to leave versions to");
+        self.attempt_mut().epochs.announced(freeze);
+        self.enter(Stage::Opening);
+        true
+    }
+
+    /// Whether pages are published of which no checkpointer is to take more. The caller ends them then (N13).
+    pub(super) fn gives_up_pages(&mut self) -> bool {
+        !self.stage.needs_pages() && std::mem::take(&mut self.has_pages)
+    }
+
     /// The state is cut into these parts. False if the checkpoints have ended meanwhile.
     pub(super) fn cut(&mut self, mut parts: Vec<Vec<Slice>>) -> bool {
         if !self.is_at(Duty::Cut) {
@@ -370,7 +410,7 @@ impl Life {
         self.stage == Stage::Walking
     }
 
-    /// A part is written and synced. `epoch` is E, read since: with the last part it is e_h (K1).
+    /// A part is written and synced. `epoch` is E, read since: with the last part the walk ends (K1).
     pub(super) fn part_ended(&mut self, checkpointer: usize, written: PartWritten, epoch: Epoch) {
         if self.stage != Stage::Walking {
             return self.part_left();
@@ -381,8 +421,7 @@ impl Life {
         attempt.written[checkpointer] = written;
         attempt.unfinished = attempt.unfinished.checked_sub(1).expect("it was unfinished");
         if attempt.unfinished == 0 {
-            assert!(epoch > attempt.low, "K1: E has passed e_l before the walk began");
-            attempt.high = epoch;
+            attempt.epochs.end(epoch);
             self.enter(Stage::Walked);
         }
     }
@@ -432,7 +471,7 @@ impl Life {
                 if is_at {
                     let attempt = self.under_way();
                     let (number, high) = (installed.number(), installed.durable_min());
-                    assert_eq!((attempt.number, attempt.high), (number, high));
+                    assert_eq!((attempt.number, attempt.demanded()), (number, high));
                     let log_bytes = attempt.log_bytes;
                     self.last = Some(CheckpointReport {
                         number,
@@ -600,10 +639,10 @@ impl Life {
         assert_eq!(self.ended.is_some(), self.stage == Stage::Ended);
         assert!(self.next_number > self.installed_number(), "numbers come once");
         let Some(attempt) = &self.attempt else { return };
-        assert!(attempt.number < self.next_number && attempt.low <= attempt.high);
+        assert!(attempt.number < self.next_number);
         assert!(attempt.unfinished <= self.terms.checkpointers);
         match self.stage {
-            Stage::Walked => assert_eq!(attempt.unfinished, 0, "K1: no checkpointer walks when e_h is read"),
+            Stage::Walked => assert_eq!(attempt.unfinished, 0, "K1: no checkpointer walks when E is read"),
             Stage::Failing => assert!(attempt.failure.is_some(), "it says why"),
             Stage::Clearing => assert_eq!(attempt.number, self.installed_number()),
             _ => {}

@@ -34,7 +34,7 @@ impl Log {
     /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
     pub fn remove_files_below(&self, covered: Epoch) -> Result<Removed, DurabilityError> {
         self.store.check_process()?;
-        match self.store.ask_leases(self.clock.nanos())? {
+        match self.store.ask_leases()? {
             Some(clearance) => self.remove_cleared_below(covered, &clearance),
             None => Ok(Removed::default()),
         }

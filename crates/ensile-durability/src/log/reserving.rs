@@ -17,7 +17,7 @@ impl Log {
         if self.store.is_forked() || self.waiters.has_ended() {
             return;
         }
-        if self.store.renew_epochs(&self.epochs, self.clock.nanos(), || self.waiters.has_ended()) {
+        if self.store.renew_epochs(|| self.waiters.has_ended()) {
             self.look_at_end();
         }
     }
@@ -25,10 +25,10 @@ impl Log {
     /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in
     /// the way, if anything; a log that has ended meanwhile is none.
     pub(super) fn reserve_for_close(&self) -> Option<String> {
-        let Some(due) = self.store.bound_for_close(&self.epochs) else {
+        let Some(due) = self.store.bound_for_close() else {
             return Some("the epochs are used up".to_owned());
         };
-        let reserve = || self.store.reserve_for_close(&self.epochs, due, || self.waiters.has_ended());
+        let reserve = || self.store.reserve_for_close(due, || self.waiters.has_ended());
         let mut reserved = reserve();
         if reserved.as_ref().is_err_and(DiskError::is_full) && self.give_up_reserve() {
             reserved = reserve();
@@ -38,7 +38,7 @@ impl Log {
 
     /// Refuses commits while E is near the end of what is reserved.
     pub(crate) fn look_at_end(&self) {
-        let ended = self.store.epochs_ended(&self.epochs);
+        let ended = self.store.epochs_ended();
         if ended.is_some() != self.refusal.lock().epochs_ended.is_some() {
             let now = self.clock.nanos();
             self.refuse(|refusal| {
@@ -55,6 +55,6 @@ impl Log {
     /// Lets E use what is kept at the end of the reserved epochs: for a close, which needs a few epochs more. Commits
     /// are refused by then.
     pub fn use_kept_epochs(&self) {
-        self.store.use_kept_epochs(&self.epochs);
+        self.store.use_kept_epochs();
     }
 }

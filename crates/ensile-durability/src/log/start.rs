@@ -1,15 +1,11 @@
 //! A log begins with what a recovery hands over.
 //!
-//! Invariant: L4, L6: E begins above D of the life before, and below the end of the reserved epochs.
-//!
-//! Neighbours: made from a finished recovery; `super` has the log.
+//! Neighbours: made from a finished recovery, behind the store; `super` has the log.
 
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
-use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex};
-use ensile_epoch::Epochs;
 
 use super::Log;
 use super::config::LogConfig;
@@ -19,11 +15,9 @@ use super::refusing::Refusal;
 use super::segments::Segments;
 use super::stats::LogCounters;
 use super::waiters::Waiters;
-use crate::DurabilityError;
-use crate::store::handle::{OpenStore, StoreStart};
+use crate::store::handle::OpenStore;
 
-/// What a log starts from: the files of the generation that a recovery has begun, and the store with all that guards
-/// them.
+/// What a log starts from: the files of the generation that a recovery has begun.
 #[derive(Debug)]
 pub struct LogStart {
     /// E begins here.
@@ -31,49 +25,34 @@ pub struct LogStart {
     pub(crate) config: LogConfig,
     /// One for each logger.
     pub(crate) segments: Vec<Segments>,
-    pub(crate) store: StoreStart,
-    /// Bytes of log that the recovery replayed, and that the next one would replay again.
-    pub(crate) replayed_bytes: u64,
 }
 
 impl Log {
-    /// Starts the log of the generation that recovery has begun. `epochs` must have been made with
-    /// `first = recovered.report.first_epoch` (L4).
-    pub fn start(
-        recovered: impl Into<LogStart>,
-        epochs: Arc<Epochs>,
-        clock: Clock,
-    ) -> Result<StdArc<Self>, DurabilityError> {
-        let recovered = recovered.into();
-        let durable = recovered.first_epoch.previous();
-        if epochs.now() <= durable {
-            return Err(DurabilityError::config(
-                "epochs must begin at the first epoch of the recovery's report (L4)",
-            ));
-        }
-        let loggers: Box<[Logger]> = recovered
-            .segments
+    /// Starts the log of the generation that recovery has begun, in the store of the same recovery.
+    #[must_use]
+    pub fn start(recovered: LogStart, store: &StdArc<OpenStore>) -> StdArc<Self> {
+        let LogStart { first_epoch, config, segments } = recovered;
+        let (clock, durable) = (store.clock().clone(), first_epoch.previous());
+        assert!(store.epochs().now() > durable, "L4: E begins above D of the life before");
+        let loggers: Box<[Logger]> = segments
             .into_iter()
             .enumerate()
             .map(|(index, segments)| Logger::new(index, segments.started(clock.nanos())))
             .collect();
-        assert_eq!(loggers.len(), recovered.config.loggers, "a file for each logger");
-        let interval = recovered.config.epoch_interval;
-        let store = OpenStore::start(recovered.store, interval, &epochs, clock.nanos());
-        Ok(StdArc::new(Self {
-            epochs,
+        assert_eq!(loggers.len(), config.loggers, "a file for each logger");
+        StdArc::new(Self {
+            epochs: Arc::clone(store.epochs()),
             clock,
             marks: MarkTable::new(loggers.len(), durable),
             loggers,
             waiters: Waiters::new(Frontier::Synced, durable),
             counters: LogCounters::default(),
-            buffer_bytes_max: recovered.config.buffer_bytes_max / recovered.config.loggers,
-            full_wait_nanos: u64::try_from(recovered.config.full_wait.as_nanos()).unwrap_or(u64::MAX),
+            buffer_bytes_max: config.buffer_bytes_max / config.loggers,
+            full_wait_nanos: u64::try_from(config.full_wait.as_nanos()).unwrap_or(u64::MAX),
             next_logger: AtomicUsize::new(0),
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
-            store,
-            replayed_bytes: recovered.replayed_bytes,
-        }))
+            store: StdArc::clone(store),
+        })
     }
 }

@@ -48,6 +48,11 @@ pub struct LogStats {
 }
 
 impl Log {
+    /// Bytes written since it started, marks included.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.counters.bytes.read()
+    }
+
     /// What the log has done since it started, and its files on disk now; in a forked child the former only.
     #[must_use]
     pub fn stats(&self) -> LogStats {

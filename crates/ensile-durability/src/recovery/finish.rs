@@ -61,18 +61,15 @@ pub struct ReadOnly {
     pub locks: Locks,
 }
 
-/// A finished recovery: what [`crate::Log::start`] goes on from.
+/// A finished recovery: what the next life goes on from.
 #[derive(Debug)]
 pub struct Recovered {
     /// What was found and done. `EpochConfig::first` is its `first_epoch`.
     pub report: RecoveryReport,
-    log: LogStart,
-}
-
-impl From<Recovered> for LogStart {
-    fn from(recovered: Recovered) -> Self {
-        recovered.log
-    }
+    /// What [`crate::OpenStore::start`] goes on from. It keeps others out until it is dropped.
+    pub store: StoreStart,
+    /// What [`crate::Log::start`] goes on from, behind the store.
+    pub log: LogStart,
 }
 
 /// The next life, as far as it is made.
@@ -290,18 +287,19 @@ impl Recovery {
         Ok(self.disk.sync_folder("")?)
     }
 
-    /// What the log of the next life goes on from.
+    /// What the next life goes on from.
     fn into_recovered(mut self, next: NextLife) -> Recovered {
         let NextLife { plan: Plan { first, .. }, reserve, segments, hint, older, .. } = next;
         assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");
         let report = self.final_report(first);
         let Self { disk, keeper, config, locks, .. } = self;
-        assert_eq!(keeper.manifest().generations.last().map(|open| open.first), Some(first), "L4");
+        assert_eq!(keeper.manifest().open_generation().first, first, "L4");
         assert_eq!(segments.len(), config.loggers, "a log for each logger");
         let hint = hint.expect("it is made before anything is cleared");
-        let store = StoreStart { disk, keeper, locks, hint, reserve, older };
-        let log = LogStart { first_epoch: first, config, segments, store, replayed_bytes: report.bytes };
-        Recovered { report, log }
+        let (epoch_interval, replayed_bytes) = (config.epoch_interval, report.bytes);
+        let store = StoreStart { disk, keeper, locks, hint, reserve, older, epoch_interval, replayed_bytes };
+        let log = LogStart { first_epoch: first, config, segments };
+        Recovered { report, store, log }
     }
 
     /// What can be read of a recovery that could not begin the next generation.

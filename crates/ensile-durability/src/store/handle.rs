@@ -5,17 +5,19 @@
 //! Invariants:
 //! - I3: the folders are locked until nothing writes to them any more.
 //! - I4: in a forked process nobody changes a file: each public call of the log and of the checkpoints asks first.
+//! - L4, L6: E begins above D of the life before, and below the end of the reserved epochs.
 //! - The manifest is replaced by one thread at a time, and `release` waits for it.
 //!
 //! Neighbours: `open` has the folders while a recovery works, and its `finish` hands them over; `Log` and `Checkpoints`
 //! hold this together; `renewal` reserves epochs here.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Mutex, MutexGuard};
+use ensile_base::clock::Clock;
+use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_disk::{Disk, DiskError, Process};
 use ensile_epoch::Epochs;
 
@@ -29,24 +31,30 @@ use super::reserve::Reserve;
 use super::reserved_epochs::ReservedEpochs;
 use crate::DurabilityError;
 
-/// What a recovery hands over to the store of the life that begins.
+/// What a store starts from: the folders of the generation that a recovery has begun, with all that guards them.
 #[derive(Debug)]
-pub(crate) struct StoreStart {
-    pub(crate) disk: Arc<dyn Disk>,
+pub struct StoreStart {
+    pub(crate) disk: StdArc<dyn Disk>,
     pub(crate) keeper: ManifestKeeper,
     pub(crate) locks: Locks,
     pub(crate) hint: HintWriter,
     pub(crate) reserve: Reserve,
     /// Files that closed generations keep.
     pub(crate) older: Vec<ClosedFile>,
+    /// How long an epoch is to last.
+    pub(crate) epoch_interval: Duration,
+    /// Bytes of log that the recovery replayed, and that the next one would replay again.
+    pub(crate) replayed_bytes: u64,
 }
 
-/// The store of an open database.
+/// The store of an open database: its folders and their manifest, and the epochs and the clock that it runs by.
 #[derive(Debug)]
-pub(crate) struct OpenStore {
-    disk: Arc<dyn Disk>,
+pub struct OpenStore {
+    disk: StdArc<dyn Disk>,
     /// The process that opened the database: no other one uses it (I4).
     process: Process,
+    epochs: Arc<Epochs>,
+    clock: Clock,
     /// The keeper holds a manifest that stood on disk.
     manifest: Mutex<ManifestKeeper>,
     /// Nothing under this lock leaves it half changed.
@@ -58,34 +66,65 @@ pub(crate) struct OpenStore {
     leases: Leases,
     /// Files of closed generations, which the next checkpoint covers.
     older: ClosedFiles,
+    replayed_bytes: u64,
     /// Keeps other processes out until this is released. Locks are only added and taken as a whole.
     locks: Mutex<Option<Locks>>,
 }
 
 impl OpenStore {
-    /// The store of the life whose E is `epochs`; from here on E stays below what the manifest reserves (L6).
-    pub(crate) fn start(start: StoreStart, interval: Duration, epochs: &Epochs, now_nanos: u64) -> Arc<Self> {
-        let StoreStart { disk, keeper, locks, hint, reserve, older } = start;
-        let reserved = keeper.manifest().reserved;
+    /// The store of the life that recovery has begun. `epochs` must have been made with
+    /// `first = recovered.report.first_epoch` (L4); from here on E stays below what the manifest reserves (L6).
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`] for epochs that begin too low.
+    pub fn start(
+        start: StoreStart,
+        epochs: Arc<Epochs>,
+        clock: Clock,
+    ) -> Result<StdArc<Self>, DurabilityError> {
+        let StoreStart { disk, keeper, locks, hint, reserve, older, epoch_interval, replayed_bytes } = start;
+        let (first, reserved) = (keeper.manifest().open_generation().first, keeper.manifest().reserved);
+        if epochs.now() < first {
+            return Err(DurabilityError::config(
+                "epochs must begin at the first epoch of the recovery's report (L4)",
+            ));
+        }
         assert!(epochs.now() <= reserved, "E begins within what is reserved (L6)");
-        let reserved_epochs = ReservedEpochs::new(reserved, interval, now_nanos, epochs.now());
+        let reserved_epochs = ReservedEpochs::new(reserved, epoch_interval, clock.nanos(), epochs.now());
         epochs.set_limit(reserved_epochs.limit());
-        Arc::new(Self {
+        Ok(StdArc::new(Self {
             process: disk.process(),
             disk,
+            epochs,
+            clock,
             manifest: Mutex::new(keeper),
             reserved_epochs: Mutex::new(reserved_epochs),
             hint: Mutex::new(hint),
             reserve,
             leases: Leases::default(),
             older: older.into(),
+            replayed_bytes,
             locks: Mutex::new(Some(locks)),
-        })
+        }))
     }
 
     /// The disk with the database's folder.
-    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+    pub(crate) fn disk(&self) -> &StdArc<dyn Disk> {
         &self.disk
+    }
+
+    /// E, and all that is counted by it.
+    pub(crate) fn epochs(&self) -> &Arc<Epochs> {
+        &self.epochs
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Bytes of log that recovery replayed, and would again.
+    pub(crate) fn replayed_bytes(&self) -> u64 {
+        self.replayed_bytes
     }
 
     /// The process that opened the database.
@@ -114,8 +153,8 @@ impl OpenStore {
     }
 
     /// Writes the hint of D if the last one is old; it waits for no sync.
-    pub(crate) fn write_hint(&self, now_nanos: u64, durable: Epoch) {
-        self.hint.lock().step(now_nanos, durable);
+    pub(crate) fn write_hint(&self, durable: Epoch) {
+        self.hint.lock().step(self.clock.nanos(), durable);
     }
 
     /// Writes and syncs the last hint of a clean close: how many blocks each log has, and where E stands.
@@ -132,8 +171,8 @@ impl OpenStore {
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn ask_leases(&self, now_nanos: u64) -> Result<Option<Clearance>, DiskError> {
-        self.leases.ask(&*self.disk, now_nanos)
+    pub(crate) fn ask_leases(&self) -> Result<Option<Clearance>, DiskError> {
+        self.leases.ask(&*self.disk, self.clock.nanos())
     }
 
     /// The files of closed generations: how many there are, and their bytes.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::DiskError;
-use ensile_epoch::Epochs;
 
 use super::handle::OpenStore;
 use super::manifest::{Manifest, NotReplaced};
@@ -17,7 +16,8 @@ use super::manifest::{Manifest, NotReplaced};
 impl OpenStore {
     /// Reserves more epochs when half of them are used (L6). True if E may go further since. Nothing is written once
     /// `has_ended` says that the database has.
-    pub(crate) fn renew_epochs(&self, epochs: &Epochs, now_nanos: u64, has_ended: impl Fn() -> bool) -> bool {
+    pub(crate) fn renew_epochs(&self, has_ended: impl Fn() -> bool) -> bool {
+        let (epochs, now_nanos) = (self.epochs(), self.clock().nanos());
         let Some(due) = self.reserved_epochs.lock().due(now_nanos, epochs.now()) else { return false };
         match self.write_reserved(due, has_ended) {
             Ok(None) => false,
@@ -58,32 +58,31 @@ impl OpenStore {
 
     /// The bound that a close needs, where even the epochs that are kept for it are used (L6); `None` if there are no
     /// more.
-    pub(crate) fn bound_for_close(&self, epochs: &Epochs) -> Option<Epoch> {
-        self.reserved_epochs.lock().for_close(epochs.now())
+    pub(crate) fn bound_for_close(&self) -> Option<Epoch> {
+        self.reserved_epochs.lock().for_close(self.epochs().now())
     }
 
     /// Reserves up to this bound for a close, which may use all of it. A close that has ended meanwhile reserves none.
     pub(crate) fn reserve_for_close(
         &self,
-        epochs: &Epochs,
         due: Epoch,
         has_ended: impl Fn() -> bool,
     ) -> Result<(), DiskError> {
         if let Some(due) = self.write_reserved(due, has_ended)? {
             self.reserved_epochs.lock().renewed(due);
-            assert!(epochs.now() <= due, "E is beyond what is reserved (L6)");
-            epochs.set_limit(due);
+            assert!(self.epochs().now() <= due, "E is beyond what is reserved (L6)");
+            self.epochs().set_limit(due);
         }
         Ok(())
     }
 
     /// Why a commit that begins now is to be refused, if its epoch might be the last.
-    pub(crate) fn epochs_ended(&self, epochs: &Epochs) -> Option<Arc<str>> {
-        self.reserved_epochs.lock().ended(epochs.now())
+    pub(crate) fn epochs_ended(&self) -> Option<Arc<str>> {
+        self.reserved_epochs.lock().ended(self.epochs().now())
     }
 
     /// Lets E use what is kept for a close.
-    pub(crate) fn use_kept_epochs(&self, epochs: &Epochs) {
-        epochs.set_limit(self.reserved_epochs.lock().end());
+    pub(crate) fn use_kept_epochs(&self) {
+        self.epochs().set_limit(self.reserved_epochs.lock().end());
     }
 }

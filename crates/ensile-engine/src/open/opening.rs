@@ -12,8 +12,8 @@ use ensile_base::limits::PREFAULT_BYTES_MAX;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
-    CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogScan, Opening, Phase, PhaseReport,
-    RecoveryReport,
+    CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogScan, OpenStore, Opening, Phase,
+    PhaseReport, Recovered, RecoveryReport, Strategy,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
@@ -82,17 +82,15 @@ impl Builder {
         };
         let snapshot_interval = self.tuning.snapshot_interval;
         let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval }));
-        let (log, read_only) = match recovered {
-            Some(Finished::Open(open)) => {
-                (Some(Log::start(*open, Arc::clone(&epochs), self.clock.clone())?), None)
-            }
+        let (running, read_only) = match recovered {
+            Some(Finished::Open(open)) => (Some(self.start(*open, &epochs)?), None),
             Some(Finished::ReadOnly(closed)) => (None, Some(*closed)),
             None => (None, None),
         };
-        let config = self.measured_checkpoints(report.as_ref());
-        let checkpoints = log.as_ref().map(|log| Checkpoints::start(log, config)).transpose()?;
+        let (log, checkpoints) = running.unzip();
         let catalog = Catalog::new(replay.finish());
-        let (clock, settings) = (self.clock.clone(), self.settings.clone());
+        let (clock, mut settings) = (self.clock.clone(), self.settings.clone());
+        settings.pictures |= checkpoints.is_some() && self.tuning.checkpoint_strategy == Strategy::Pictures;
         let parts = SharedParts {
             settings,
             epochs,
@@ -110,17 +108,32 @@ impl Builder {
         let open = OpenDatabase { shared, threads: Threads::none(), closed: Mutex::new(None) };
         let database = Database { open: Arc::new(open) };
         // From here on a failure closes the database, as the drop of any last handle does.
+        let shared = &database.open.shared;
+        shared.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.check(&**shared))?;
         if self.own_threads {
-            threads::start(&database.open.threads, &database.open.shared)?;
+            threads::start(&database.open.threads, shared)?;
         }
         catalogue::bootstrap(&database)?;
         Ok(database)
     }
 
+    /// Starts the store that was recovered, and what runs in it.
+    fn start(
+        &self,
+        recovered: Recovered,
+        epochs: &Arc<Epochs>,
+    ) -> Result<(StdArc<Log>, StdArc<Checkpoints>)> {
+        let config = self.measured_checkpoints(&recovered.report);
+        let store = OpenStore::start(recovered.store, Arc::clone(epochs), self.clock.clone())?;
+        let log = Log::start(recovered.log, &store);
+        let checkpoints = Checkpoints::start(&store, &log, config)?;
+        Ok((log, checkpoints))
+    }
+
     /// The settings of checkpoints, with the rates that the recovery had: the next one's are taken to be the same.
-    fn measured_checkpoints(&self, report: Option<&RecoveryReport>) -> CheckpointConfig {
+    fn measured_checkpoints(&self, report: &RecoveryReport) -> CheckpointConfig {
         let mut config = self.checkpoint_config();
-        for phase in report.iter().flat_map(|report| &report.phases) {
+        for phase in &report.phases {
             let rate = match phase.phase {
                 Phase::Load => &mut config.load_rate,
                 Phase::Replay => &mut config.replay_rate,
