@@ -27,7 +27,7 @@ use shuttle::thread;
 
 const STEPS_MAX: usize = 1_000_000;
 const RUNS: u64 = 1_000;
-const KEYS: u64 = 4;
+const KEYS_MAX: u64 = 4;
 /// Lengths of rows: the longest are replaced, not overwritten.
 const LENGTHS: [usize; 4] = [8, 16, 60, 200];
 
@@ -46,6 +46,8 @@ type Taken = BTreeMap<u64, (Tid, Vec<u8>)>;
 struct Life {
     db: Database,
     clock: Clock,
+    /// Of each table.
+    keys: u64,
     versions: Mutex<Versions>,
     pictures: Mutex<Vec<(Epoch, BTreeMap<u64, Vec<u8>>)>>,
     is_over: AtomicBool,
@@ -66,6 +68,7 @@ impl Life {
         Ok(Self {
             db,
             clock,
+            keys: random.between(1, KEYS_MAX),
             versions: Mutex::default(),
             pictures: Mutex::default(),
             is_over: AtomicBool::new(false),
@@ -90,7 +93,8 @@ impl Life {
     fn write(&self, random: &mut Random) {
         let number = u64::from(random.percent(20));
         let table = self.table(number);
-        let keys: Vec<u64> = (0..KEYS).filter(|_| random.percent(40)).map(|key| number * 100 + key).collect();
+        let keys: Vec<u64> =
+            (0..self.keys).filter(|_| random.percent(50)).map(|key| number * 100 + key).collect();
         let plan: Vec<(u64, Option<Vec<u8>>)> = keys
             .into_iter()
             .map(|key| {
@@ -222,7 +226,7 @@ fn run() {
         start(Life::beat, Random::seeded(random.next_u64())),
         start(Life::take, Random::seeded(random.next_u64())),
     ];
-    let workers = [0; 2].map(|_| {
+    let workers = [0; 3].map(|_| {
         let (life, mut random) = (Arc::clone(&life), Random::seeded(random.next_u64()));
         thread::spawn(move || {
             for _ in 0..random.between(4, 20) {
