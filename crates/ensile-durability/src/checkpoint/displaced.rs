@@ -3,7 +3,8 @@
 //! ```text
 //! displaced := tid u64 · body length u32 · section u32 · body      an entry whose body begins with its section
 //! ```
-//! Neighbours: [`super::Pages`] fills blocks with what it has taken from commits; a picture's checkpointers write them.
+//! Neighbours: [`super::Pages`] fills blocks with what it has taken from commits; a picture's checkpointers write them,
+//! `files::read` reads them.
 
 use ensile_base::Tid;
 
@@ -42,17 +43,26 @@ impl<'b> DisplacedBlock<'b> {
     /// Adds a version of a section, for which there is room; `body` appends its body.
     #[inline]
     pub fn push(&mut self, section: u32, tid: Tid, body: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.0.entries();
         self.0.push(tid, |bytes| {
             bytes.extend_from_slice(&section.to_le_bytes());
             body(bytes);
         });
+        debug_assert_eq!(self.0.entries(), before + 1, "a version is one entry");
     }
 
     /// Its versions, each with its section, its TID and its body.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Tid, &[u8])> {
         self.0.iter().map(|(tid, body)| {
-            let (section, body) = body.split_first_chunk().expect("each was pushed with its section");
-            (u32::from_le_bytes(*section), tid, body)
+            let (section, body) = section_and_body(body).expect("each was pushed with its section");
+            (section, tid, body)
         })
     }
+}
+
+/// Takes apart what stands in an entry; `None` if it is too short.
+pub(crate) fn section_and_body(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (section, body) = bytes.split_first_chunk::<SECTION_BYTES>()?;
+    debug_assert_eq!(body.len() + SECTION_BYTES, bytes.len(), "nothing else stands there");
+    Some((u32::from_le_bytes(*section), body))
 }
