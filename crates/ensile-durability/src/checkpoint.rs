@@ -34,7 +34,7 @@ pub use block::CheckpointBlock;
 pub use config::CheckpointConfig;
 pub use manager::{CheckpointStep, Checkpoints};
 pub use page::PageContents;
-pub use pages::Pages;
+pub use pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage};
 pub use stats::CheckpointStats;
 pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
 pub use walk::{Slice, Walk};

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{PageContents, Pages};
+use ensile_durability::{PageContents, Pages, PagesEnded, PictureAttempt, TakenPage};
 use ensile_engine::{Database, Readable, Result, Table};
 
 use driven::Driven;
@@ -47,32 +47,47 @@ fn reach(driven: &Driven, epoch: Epoch) {
     }
 }
 
+/// A picture that was begun.
+#[derive(Clone, Copy)]
+struct Begun {
+    attempt: PictureAttempt,
+    freeze: Epoch,
+}
+
 /// Publishes pages and announces the freeze: all that is committed before E reaches it is in the picture.
-fn begin(driven: &Driven) -> Epoch {
+fn begin(driven: &Driven) -> Begun {
     let published = pages(&driven.db).publish_pages(PAGE_BYTES);
-    reach(driven, published.plus(2));
+    reach(driven, published.epoch.plus(2));
     loop {
         if let Some(freeze) = driven.db.announce_freeze() {
-            return freeze;
+            return Begun { attempt: published.attempt, freeze };
         }
         driven.tick();
     }
 }
 
-/// Takes all pages in `parts` parts, and calls `between` before each page and behind the last.
+/// Takes all pages in `parts` parts, and calls `between` before each page and behind the last. `None` if the picture
+/// ends before.
 fn take(
     db: &Database,
-    freeze: Epoch,
+    Begun { attempt, freeze }: Begun,
     parts: usize,
     mut between: impl FnMut() -> Result<()>,
-) -> Result<Taken> {
+) -> Result<Option<Taken>> {
     let (mut taken, mut page) = (Taken::new(), PageContents::new());
-    for slice in pages(db).page_slices(parts).into_iter().flatten() {
+    let slices = pages(db).page_slices(attempt, parts).expect("it has not ended");
+    for slice in slices.into_iter().flatten() {
         let mut resume = Vec::new();
         let mut has_more = true;
         while has_more {
             between()?;
-            has_more = pages(db).take_page(&slice, &mut resume, freeze, &mut page);
+            has_more = match pages(db).take_page(attempt, &slice, &mut resume, freeze, &mut page) {
+                Ok(taken) => taken == TakenPage::More,
+                Err(PagesEnded::Ended) => {
+                    assert_eq!(page.entries(), 0);
+                    return Ok(None);
+                }
+            };
             assert_eq!(page.iter().count(), page.entries() as usize);
             let mut last = None;
             for (tid, body) in page.iter() {
@@ -87,11 +102,12 @@ fn take(
         }
     }
     between()?;
-    Ok(taken)
+    Ok(Some(taken))
 }
 
 /// A picture's rows of the first table.
-fn rows_of(taken: &Taken) -> BTreeMap<u64, Vec<u8>> {
+fn rows_of(taken: &Option<Taken>) -> BTreeMap<u64, Vec<u8>> {
+    let taken = taken.as_ref().expect("the picture has not ended");
     let rows = taken.iter().filter(|((section, _), _)| *section == FIRST_TABLE);
     let number = |key: &[u8]| u64::from_be_bytes(key.try_into().expect("eight bytes"));
     rows.map(|((_, key), (_, value))| (number(key), value.clone())).collect()
@@ -167,7 +183,7 @@ fn a_picture_is_the_state_at_its_freeze_whatever_commits_do_beside_it() -> Resul
         for attempt in 0..8 {
             changing.changes(&driven.db, 200)?;
             let published = pages(&driven.db).publish_pages(PAGE_BYTES);
-            while driven.db.epoch() < published.plus(2) {
+            while driven.db.epoch() < published.epoch.plus(2) {
                 changing.changes(&driven.db, 20)?;
                 driven.tick();
             }
@@ -179,21 +195,22 @@ fn a_picture_is_the_state_at_its_freeze_whatever_commits_do_beside_it() -> Resul
             changing.changes(&driven.db, 20)?;
             reach(&driven, freeze.next());
             let mut steps = 0;
-            let taken = take(&driven.db, freeze, 1 + attempt % 3, || {
+            let begun = Begun { attempt: published.attempt, freeze };
+            let taken = take(&driven.db, begun, 1 + attempt % 3, || {
                 steps += 1;
                 if steps % 5 == 0 {
                     driven.tick();
                 }
                 // Some attempts fail: their pages end here and there.
                 if attempt % 4 == 3 && steps == 10 {
-                    pages(&driven.db).end_pages();
+                    pages(&driven.db).end_pages(published.attempt);
                 }
                 changing.changes(&driven.db, 6)
             })?;
             if attempt % 4 != 3 {
                 assert_eq!(rows_of(&taken), expected, "seed {seed}, attempt {attempt}");
             }
-            pages(&driven.db).end_pages();
+            pages(&driven.db).end_pages(published.attempt);
             assert_eq!(displaced_bytes(&driven.db), 0, "what was displaced was freed");
         }
         let stats = driven.db.stats();
@@ -208,10 +225,10 @@ fn of_two_changes_the_first_leaves_its_version_and_the_second_nothing() -> Resul
     let (db, old) = (&driven.db, vec![1; 100]);
     db.run(|tx| (0..3).try_for_each(|key| tx.put(&table, &key, &old)))?;
     driven.pass_ticks(1);
-    let freeze = begin(&driven);
+    let begun = begin(&driven);
     db.run(|tx| tx.put(&table, &9, &old))?;
     assert_eq!(displaced_bytes(db), 0, "a commit below the freeze leaves nothing");
-    reach(&driven, freeze.next());
+    reach(&driven, begun.freeze.next());
     db.run(|tx| tx.put(&table, &0, &vec![2; 100]))?;
     let left = displaced_bytes(db);
     assert!((100..300).contains(&left), "{left} bytes: one version");
@@ -230,7 +247,7 @@ fn of_two_changes_the_first_leaves_its_version_and_the_second_nothing() -> Resul
     db.run(|tx| tx.put(&table, &1, &vec![5; 100]))?;
     assert_eq!(displaced_bytes(db), 2 * left);
     let expected: BTreeMap<_, _> = [0, 1, 2, 9].map(|key| (key, old.clone())).into();
-    assert_eq!(rows_of(&take(db, freeze, 1, || Ok(()))?), expected);
+    assert_eq!(rows_of(&take(db, begun, 1, || Ok(()))?), expected);
     assert_eq!((displaced_bytes(db), db.stats().displaced_bytes_peak), (0, 2 * left));
     Ok(())
 }
@@ -244,8 +261,8 @@ fn rows_of_any_size_are_left() -> Result<()> {
         driven.db.run(|tx| tx.put(&table, &(at as u64), &row(at)))?;
     }
     for overwrites in [true, false] {
-        let freeze = begin(&driven);
-        reach(&driven, freeze.next());
+        let begun = begin(&driven);
+        reach(&driven, begun.freeze.next());
         let expected: BTreeMap<_, _> = driven.db.run(|tx| tx.range(&table, ..).collect())?;
         for at in 0..sizes.len() as u64 {
             driven.db.run(|tx| match overwrites {
@@ -253,9 +270,9 @@ fn rows_of_any_size_are_left() -> Result<()> {
                 false => tx.delete(&table, &at).map(drop),
             })?;
         }
-        assert_eq!(rows_of(&take(&driven.db, freeze, 2, || Ok(()))?), expected);
+        assert_eq!(rows_of(&take(&driven.db, begun, 2, || Ok(()))?), expected);
         assert_eq!(expected.len(), sizes.len());
-        pages(&driven.db).end_pages();
+        pages(&driven.db).end_pages(begun.attempt);
         assert_eq!(displaced_bytes(&driven.db), 0);
     }
     driven.pass_ticks(100);
@@ -271,13 +288,14 @@ fn a_table_that_is_added_while_a_picture_is_under_way_is_in_it() -> Result<()> {
     let published = pages(&driven.db).publish_pages(PAGE_BYTES);
     let added: Rows = driven.db.table("added")?;
     driven.db.run(|tx| (0..500).try_for_each(|key| tx.put(&added, &key, &b"below".to_vec())))?;
-    reach(&driven, published.plus(2));
+    reach(&driven, published.epoch.plus(2));
     let freeze = driven.db.announce_freeze().expect("E is above the first");
     reach(&driven, freeze.next());
     let late: Rows = driven.db.table("late")?;
     driven.db.run(|tx| tx.put(&late, &1, &b"above".to_vec()))?;
     driven.db.run(|tx| (0..250).try_for_each(|key| tx.put(&added, &key, &b"above".to_vec())))?;
-    let taken = take(&driven.db, freeze, 3, || Ok(()))?;
+    let begun = Begun { attempt: published.attempt, freeze };
+    let taken = take(&driven.db, begun, 3, || Ok(()))?.expect("the picture has not ended");
     let of = |section: u32| taken.range((section, vec![])..(section + 1, vec![])).collect::<Vec<_>>();
     assert_eq!((of(0).len(), of(1).len()), (2, 1), "the catalogue names two tables");
     assert_eq!((of(2).len(), of(3).len()), (500, 0));
@@ -292,36 +310,38 @@ fn an_attempt_that_fails_leaves_nothing_and_closes_no_page_of_the_next() -> Resu
     let put_all = |byte| db.run(|tx| (0..200).try_for_each(|key| tx.put(&table, &key, &vec![byte; 200])));
     put_all(1)?;
     let failed = begin(&driven);
-    reach(&driven, failed.next());
-    let slices = pages(db).page_slices(1).concat();
+    reach(&driven, failed.freeze.next());
+    let slices = pages(db).page_slices(failed.attempt, 1).expect("it has not ended").concat();
     let mut page = PageContents::new();
     put_all(2)?;
     let left = displaced_bytes(db);
     assert!(left >= 200 * 200);
-    pages(db).end_pages();
+    pages(db).end_pages(failed.attempt);
     assert_eq!(displaced_bytes(db), 0, "what was left is freed");
     put_all(3)?;
     assert_eq!(displaced_bytes(db), 0, "nothing is left to a picture that has ended");
     let is_nothing_taken = |page: &mut PageContents| {
-        slices
-            .iter()
-            .all(|slice| !pages(db).take_page(slice, &mut Vec::new(), failed, page) && page.entries() == 0)
+        slices.iter().all(|slice| {
+            let Begun { attempt, freeze } = failed;
+            let taken = pages(db).take_page(attempt, slice, &mut Vec::new(), freeze, page);
+            taken == Err(PagesEnded::Ended) && page.entries() == 0
+        })
     };
     assert!(is_nothing_taken(&mut page), "the attempt has ended");
-    let freeze = begin(&driven);
+    let begun = begin(&driven);
     assert!(
         is_nothing_taken(&mut page),
         "a late checkpointer finds the next picture's maps, and takes nothing"
     );
-    reach(&driven, freeze.next());
+    reach(&driven, begun.freeze.next());
     put_all(4)?;
     assert_eq!(displaced_bytes(db), left);
-    let rows = rows_of(&take(db, freeze, 1, || Ok(()))?);
+    let rows = rows_of(&take(db, begun, 1, || Ok(()))?);
     assert!(rows.len() == 200 && rows.values().all(|row| *row == [3; 200]), "no page was closed before");
     // It is begun once more before anybody has ended the last one.
-    let freeze = begin(&driven);
-    reach(&driven, freeze.next());
-    let rows = rows_of(&take(db, freeze, 1, || Ok(()))?);
+    let begun = begin(&driven);
+    reach(&driven, begun.freeze.next());
+    let rows = rows_of(&take(db, begun, 1, || Ok(()))?);
     assert!(rows.len() == 200 && rows.values().all(|row| *row == [4; 200]));
     Ok(())
 }
@@ -330,10 +350,10 @@ fn an_attempt_that_fails_leaves_nothing_and_closes_no_page_of_the_next() -> Resu
 fn slices_are_dealt_out_evenly_and_tile_every_table() -> Result<()> {
     let (driven, table) = open()?;
     driven.db.run(|tx| (0..5000).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
-    let freeze = begin(&driven);
+    let Begun { attempt, freeze } = begin(&driven);
     reach(&driven, freeze.next());
     for parts in [1, 2, 3, 16] {
-        let dealt = pages(&driven.db).page_slices(parts);
+        let dealt = pages(&driven.db).page_slices(attempt, parts).expect("it has not ended");
         assert_eq!(dealt.len(), parts);
         let slices = dealt.concat();
         for section in [0, FIRST_TABLE] {
@@ -343,10 +363,11 @@ fn slices_are_dealt_out_evenly_and_tile_every_table() -> Result<()> {
         }
     }
     let mut counts = Vec::new();
-    for slice in pages(&driven.db).page_slices(1).concat() {
+    for slice in pages(&driven.db).page_slices(attempt, 1).expect("it has not ended").concat() {
         let (mut resume, mut page, mut has_more) = (Vec::new(), PageContents::new(), true);
         while has_more {
-            has_more = pages(&driven.db).take_page(&slice, &mut resume, freeze, &mut page);
+            let taken = pages(&driven.db).take_page(attempt, &slice, &mut resume, freeze, &mut page);
+            has_more = taken == Ok(TakenPage::More);
             counts.push(page.bytes());
         }
     }
@@ -397,7 +418,7 @@ fn pictures_taken_beside_threads_show_whole_transactions() -> Result<()> {
         let over = SetOnDrop(&is_over);
         let pictures = (0..30).map(|_| -> Result<u64> {
             let published = pages(&db).publish_pages(512);
-            wait_until(|| db.epoch() >= published.plus(2));
+            wait_until(|| db.epoch() >= published.epoch.plus(2));
             let mut freeze = None;
             wait_until(|| {
                 freeze = db.announce_freeze();
@@ -405,8 +426,9 @@ fn pictures_taken_beside_threads_show_whole_transactions() -> Result<()> {
             });
             let freeze = freeze.expect("announced");
             wait_until(|| db.epoch() > freeze);
-            let taken = take(&db, freeze, 2, || Ok(()))?;
-            pages(&db).end_pages();
+            let begun = Begun { attempt: published.attempt, freeze };
+            let taken = take(&db, begun, 2, || Ok(()))?.expect("the picture has not ended");
+            pages(&db).end_pages(begun.attempt);
             let rows = taken.iter().filter(|((section, _), _)| *section == FIRST_TABLE);
             Ok(rows.map(|(_, (_, value))| u64::from_le_bytes(value[..].try_into().expect("a number"))).sum())
         });

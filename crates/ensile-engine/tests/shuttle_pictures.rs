@@ -19,7 +19,7 @@ use ensile_base::limits::EPOCH_MICROS_CLOSE;
 use ensile_base::random::Random;
 use ensile_base::sync::next_u64;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{PageContents, Pages};
+use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage};
 use ensile_engine::{Database, Durability, Result, Table, Tuning};
 use ensile_sim::{environment, schedules};
 use shuttle::thread;
@@ -123,31 +123,32 @@ impl Life {
     fn take(&self, random: &mut Random) {
         let page_bytes = [1, 100, 100_000][random.below(3) as usize];
         let published = self.pages().publish_pages(page_bytes);
-        while self.db.epoch() < published.plus(2) && !self.is_over() {
+        while self.db.epoch() < published.epoch.plus(2) && !self.is_over() {
             thread::yield_now();
         }
         let Some(freeze) = self.db.announce_freeze().filter(|_| !self.is_over()) else {
-            return self.pages().end_pages();
+            return self.pages().end_pages(published.attempt);
         };
         while self.db.epoch() <= freeze && !self.is_over() {
             thread::yield_now();
         }
         if !self.is_over() {
-            self.take_pages(freeze, random);
+            self.take_pages((published.attempt, freeze), random);
         }
-        self.pages().end_pages();
+        self.pages().end_pages(published.attempt);
     }
 
-    fn take_pages(&self, freeze: Epoch, random: &mut Random) {
+    fn take_pages(&self, (attempt, freeze): (PictureAttempt, Epoch), random: &mut Random) {
         let (mut rows, mut page) = (BTreeMap::new(), PageContents::new());
-        for slice in self.pages().page_slices(1).concat() {
+        for slice in self.pages().page_slices(attempt, 1).expect("it has not ended").concat() {
             let (mut resume, mut has_more) = (Vec::new(), true);
             while has_more {
                 rest(random, 10);
                 if random.percent(2) {
                     return;
                 }
-                has_more = self.pages().take_page(&slice, &mut resume, freeze, &mut page);
+                let taken = self.pages().take_page(attempt, &slice, &mut resume, freeze, &mut page);
+                has_more = taken.expect("it has not ended") == TakenPage::More;
                 for (_, body) in page.iter().filter(|_| slice.section > 0) {
                     // Two bytes of the key's length, and eight of the key.
                     let key = u64::from_be_bytes(body[2..10].try_into().expect("a key"));

@@ -1,13 +1,17 @@
 //! What a database has that takes pictures: whether one is under way, and how much was displaced (SIREN, §3.1).
 //!
-//! Invariant (N1): a picture counts as under way from before the first map is published until after the last one was
-//! taken back. So a commit that finds none needs to look for no map.
+//! Invariants:
+//! - N1: a picture counts as under way from before the first map is published until after the last one was taken back.
+//!   So a commit that finds none needs to look for no map.
+//! - N13: attempts are published and ended one at a time, under one lock, and an attempt that is not the newest one
+//!   is over.
 //!
 //! Neighbours: commits look and count (`commit::displaced`), `open::pages` begins and ends pictures and frees what they
 //! have taken; `database::health` reports.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use ensile_durability::PictureAttempt;
 
 use super::SharedState;
 use crate::record::blocks::Blocks;
@@ -17,6 +21,8 @@ use crate::record::pending::PendingRemove;
 #[derive(Debug, Default)]
 pub(crate) struct Pictures {
     is_under_way: CachePadded<AtomicBool>,
+    /// No commit takes this lock.
+    pub(crate) attempts: Mutex<PictureAttempts>,
     /// Bytes of displaced versions that were freed since the database was opened. What was displaced is counted by
     /// workers.
     freed_bytes: AtomicU64,
@@ -26,6 +32,43 @@ pub(crate) struct Pictures {
     has_old_maps: AtomicBool,
     /// What checkpointers free into.
     blocks: Mutex<Vec<Blocks>>,
+}
+
+/// The attempts at pictures that there ever were.
+#[derive(Debug, Default)]
+pub(crate) struct PictureAttempts {
+    /// The number of the newest one.
+    newest: u64,
+    /// Its maps are published.
+    is_published: bool,
+}
+
+impl PictureAttempts {
+    /// Begins another one. The last one has ended.
+    pub(crate) fn begin(&mut self) -> PictureAttempt {
+        debug_assert!(!self.is_published, "one picture at a time");
+        self.newest += 1;
+        PictureAttempt::new(self.newest)
+    }
+
+    /// Whether this one's maps may be published: no other one has begun.
+    pub(crate) fn may_publish(&mut self, attempt: PictureAttempt) -> bool {
+        debug_assert!(attempt.number() <= self.newest, "attempts are named as they begin");
+        let is_newest = attempt.number() == self.newest;
+        debug_assert!(!(is_newest && self.is_published), "an attempt is published once");
+        self.is_published |= is_newest;
+        is_newest
+    }
+
+    /// Ends the newest one. True if its maps are published: they are to be taken back.
+    pub(crate) fn end(&mut self) -> bool {
+        std::mem::take(&mut self.is_published)
+    }
+
+    /// Ends this one. True if its maps are published. An older one was ended before (N13).
+    pub(crate) fn end_if_newest(&mut self, attempt: PictureAttempt) -> bool {
+        attempt.number() == self.newest && self.end()
+    }
 }
 
 impl Pictures {
