@@ -4,6 +4,8 @@
 //! - N1: the freeze is announced behind [`Pages::publish_pages`], once E is two above what that returned.
 //! - N2: no page is taken before E is above the freeze.
 //! - N13: a caller that takes or ends pages names the attempt. Nothing is taken or ended of another one.
+//! - N9: behind a part's last page its checkpointer calls [`Pages::take_displaced`] until nothing is left, and writes
+//!   what it got.
 //!
 //! Neighbours: the engine implements [`Pages`] over its tables; a picture's checkpointers call it.
 
@@ -12,6 +14,7 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
+use super::displaced::DisplacedBlock;
 use super::page::PageContents;
 use super::walk::{Slice, Walk};
 
@@ -20,15 +23,17 @@ use super::walk::{Slice, Walk};
 pub struct PictureAttempt(u64);
 
 impl PictureAttempt {
-    /// Attempts of a state are numbered as they begin.
+    /// Attempts of a state are numbered as they begin, from 1.
     #[must_use]
     pub const fn new(number: u64) -> Self {
+        assert!(number > 0, "no attempt has begun");
         Self(number)
     }
 
     /// Its number.
     #[must_use]
     pub const fn number(self) -> u64 {
+        debug_assert!(self.0 > 0);
         self.0
     }
 }
@@ -86,6 +91,9 @@ pub trait Pages: Walk {
     /// and each key once, of epochs below `freeze`, and closes it. If the slice has another page, `resume` is at it
     /// then.
     ///
+    /// What a semi-fuzzy picture lacks of the page was left beside it before. If it was not taken already,
+    /// [`Pages::take_displaced`] finds it behind this.
+    ///
     /// # Errors
     /// The attempt has ended, and `page` is empty.
     fn take_page(
@@ -96,6 +104,19 @@ pub trait Pages: Walk {
         freeze: Epoch,
         page: &mut PageContents,
     ) -> Result<TakenPage, PagesEnded>;
+
+    /// Takes versions that commits have left beside the pages of any part, and adds them to `block` until that has no
+    /// more room; true if there are more. A row may be in its page too, with the same TID. Nothing is taken of a
+    /// picture whose pages have all that they need (SIREN, §3.3).
+    ///
+    /// # Errors
+    /// The attempt has ended, and what was left to it is lost.
+    fn take_displaced(
+        &self,
+        attempt: PictureAttempt,
+        freeze: Epoch,
+        block: &mut DisplacedBlock<'_>,
+    ) -> Result<bool, PagesEnded>;
 
     /// The picture has ended, or this attempt at it: commits leave nothing more to it. It may be called again, and
     /// late: another attempt goes on (N13).

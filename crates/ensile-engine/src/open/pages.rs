@@ -4,7 +4,8 @@
 //! Invariants, from `docs/protocols/pictures.md`:
 //! - N1: maps are published before the freeze is announced. Once E is two above what is read behind that, no commit has
 //!   an older map.
-//! - N8: a page is closed behind its walk, and what commits have left of it until then is merged in.
+//! - N8: a page is closed behind its walk, and what commits have left of it until then is merged in; semi-fuzzy, it is
+//!   found in their workers' lists behind that (N9).
 //! - N13: who is late takes, closes and ends nothing of a later attempt.
 //! - N17: pages are cut before their freeze.
 //! - No pin stands from one page to the next, or for more than some thousand keys while tables are cut.
@@ -17,7 +18,9 @@ use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
-use ensile_durability::{PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Slice, TakenPage};
+use ensile_durability::{
+    DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Slice, TakenPage,
+};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
 
@@ -46,7 +49,7 @@ impl Pages for SharedState {
             }
             attempts.begin()
         };
-        self.collect_maps();
+        self.collect_after_pictures();
         let tables = self.logged_tables.all();
         let cut = tables.iter().map(|(id, table)| (*id, self.cut(&table.tree, page_bytes)));
         let bounds: HashMap<u32, PageBounds> = cut.collect();
@@ -54,7 +57,8 @@ impl Pages for SharedState {
             let mut attempts = pictures.attempts.lock();
             if attempts.may_publish(attempt) {
                 pictures.begin();
-                self.logged_tables.publish_pages(attempt, bounds, &self.epochs);
+                let since = self.logged_tables.publish_pages(attempt, bounds, &self.epochs);
+                pictures.may_take(attempt, since);
             }
         }
         // SeqCst: the maps come before E is read (N7); partner: a commit's fence behind its epoch (C1).
@@ -140,6 +144,25 @@ impl Pages for SharedState {
         }
     }
 
+    fn take_displaced(
+        &self,
+        attempt: PictureAttempt,
+        freeze: Epoch,
+        block: &mut DisplacedBlock<'_>,
+    ) -> Result<bool, PagesEnded> {
+        self.take_displaced_until(attempt, |version| {
+            let (key, value) = (version.key(), version.value());
+            debug_assert!(version.tid().epoch() < freeze, "what is left is older than the freeze (N4)");
+            let has_room = block.has_room(checkpoint_entry::bytes(key.len(), value.len()));
+            if has_room {
+                block.push(version.place().table, version.tid(), |body| {
+                    checkpoint_entry::encode(body, key, value);
+                });
+            }
+            has_room
+        })
+    }
+
     fn end_pages(&self, attempt: PictureAttempt) {
         let mut attempts = self.own_pictures().attempts.lock();
         if attempts.end_if_newest(attempt) {
@@ -178,6 +201,7 @@ impl SharedState {
             }
             table.pages.unpublish(&self.epochs);
         }
+        self.drop_displaced();
         self.own_pictures().end();
     }
 

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use ensile_base::Epoch;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_durability::PictureAttempt;
 use ensile_epoch::Epochs;
@@ -71,18 +72,21 @@ impl LoggedTables {
     }
 
     /// Publishes a map for every table, with these bounds; a table that was added since they were found has one page.
+    /// What the maps are of.
     pub(crate) fn publish_pages(
         &self,
         attempt: PictureAttempt,
         mut bounds: HashMap<u32, PageBounds>,
         epochs: &Epochs,
-    ) {
+    ) -> Epoch {
         let EnteredTables { tables, picture } = &mut *self.entered.lock();
-        let picture = picture.insert(PictureUnderWay::new(attempt, epochs.newest_freeze()));
+        let newest = epochs.newest_freeze();
+        let picture = picture.insert(PictureUnderWay::new(attempt, newest));
         for (id, table) in tables {
             let bounds = bounds.remove(id).unwrap_or_default();
             table.pages.publish(PageMap::new(picture, bounds), epochs);
         }
+        newest
     }
 
     /// Tables that are added from here on have no map: the picture has ended.

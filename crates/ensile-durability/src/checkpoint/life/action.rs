@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::Health;
 use crate::block::Salt;
+use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
@@ -48,6 +49,10 @@ pub(in crate::checkpoint) enum Action {
     /// Find out whether a checkpoint of about `bytes` bytes fits, then call [`super::Life::begin`] or
     /// [`super::Life::put_off`].
     LookForRoom { bytes: u64 },
+    /// Publish a picture's pages: [`super::Life::published`] or [`super::Life::cannot_publish`].
+    Publish,
+    /// Announce the freeze of the picture whose pages are published: [`super::Life::announced`].
+    Announce,
     /// Cut the state into a part for each checkpointer: [`super::Life::cut`].
     Cut,
     /// Write this part: [`super::Life::part_ended`], [`super::Life::part_failed`] or [`super::Life::part_left`].
@@ -69,6 +74,8 @@ pub(in crate::checkpoint) enum Action {
 pub(in crate::checkpoint) struct PartTask {
     pub(in crate::checkpoint) number: u64,
     pub(in crate::checkpoint) low: Epoch,
+    /// Whose pages are taken; a fuzzy checkpoint has none.
+    pub(in crate::checkpoint) pages: Option<PictureAttempt>,
     pub(in crate::checkpoint) salt: Salt,
     pub(in crate::checkpoint) slices: Vec<Slice>,
     pub(in crate::checkpoint) ticket: Arc<Ticket>,

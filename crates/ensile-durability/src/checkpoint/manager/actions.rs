@@ -1,25 +1,28 @@
 //! The actions of a checkpoint's life, each carried out and its outcome reported.
 //!
 //! Invariants:
-//! - K1: e_h is E, read under the lock of the decisions when a part has ended. A checkpoint counts once marks of e_h
-//!   are synced in every log and the manifest names it; log files are removed after that.
+//! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; of a picture it is e_c. A
+//!   checkpoint counts once marks of e_h are synced in every log and the manifest names it; log files are removed after
+//!   that.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
-//! Neighbours: `life` decides; `fuzzy` writes; the store has the manifest, the log removes its files.
+//! Neighbours: `life` decides; `files` writes; the store has the manifest, the log removes its files.
 
 use std::time::Duration;
 
 use ensile_base::random::Random;
 use ensile_epoch::Advance;
 
-use super::{CheckpointStep, Checkpoints};
+use super::{CheckpointStep, Checkpoints, pages_of};
 use crate::DurabilityError;
 use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::fuzzy::part::{BlockStep, PartWork};
-use crate::checkpoint::fuzzy::parts;
-use crate::checkpoint::fuzzy::write::{Beginning, PartWriter};
+use crate::checkpoint::config::Strategy;
+use crate::checkpoint::files::part::{BlockStep, PartWork};
+use crate::checkpoint::files::parts;
+use crate::checkpoint::files::source::EntrySource;
+use crate::checkpoint::files::write::{Beginning, PartWriter};
 use crate::checkpoint::life::{Action, Circumstances, NotInstalled, PartTask};
 use crate::checkpoint::room::Room;
 use crate::checkpoint::walk::Walk;
@@ -56,6 +59,8 @@ impl Checkpoints {
                 CheckpointStep::Idle
             }
             Action::LookForRoom { bytes } => self.look_for_room(bytes),
+            Action::Publish => self.publish_pages(walk),
+            Action::Announce => self.announce_freeze(),
             Action::Cut => self.cut(walk),
             Action::WritePart(task) => self.begin_part(checkpointer, task, part),
             Action::GiveUpReserve => {
@@ -112,8 +117,10 @@ impl Checkpoints {
                         return CheckpointStep::Stopped;
                     }
                 }
-                // What is covered then stands in closed files, which can go.
-                self.log.request_roll();
+                if self.config.strategy == Strategy::Fuzzy {
+                    // What is covered then stands in closed files, which can go.
+                    self.log.request_roll();
+                }
                 self.wake_all();
                 CheckpointStep::Worked
             }
@@ -125,9 +132,54 @@ impl Checkpoints {
         }
     }
 
-    /// Every epoch below e_l is installed (K1, E2): cuts the state into parts.
+    /// Publishes the pages of a picture: commits that see them leave what they displace, from the freeze on.
+    fn publish_pages(&self, walk: &dyn Walk) -> CheckpointStep {
+        let pages = match pages_of(walk) {
+            Ok(pages) => pages,
+            Err(error) => {
+                self.life.lock().cannot_publish(&error.to_string());
+                return CheckpointStep::Worked;
+            }
+        };
+        let published = pages.publish_pages(self.config.page_bytes);
+        // At once: from here on somebody ends them, whatever panics.
+        let goes_on = self.life.lock().published(published);
+        assert!(published.epoch <= self.epochs.now(), "N1: it is E, read behind the publication");
+        if goes_on { CheckpointStep::Worked } else { CheckpointStep::Stopped }
+    }
+
+    /// Every commit sees the pages now (N1): announces the picture's freeze.
+    fn announce_freeze(&self) -> CheckpointStep {
+        let freeze = self.epochs.announce_freeze();
+        let freeze = freeze.expect("E was two above the freeze before when the pages were published");
+        if !self.life.lock().announced(freeze) {
+            return CheckpointStep::Stopped;
+        }
+        // What is covered then stands in closed files, which can go.
+        self.log.request_roll();
+        CheckpointStep::Worked
+    }
+
+    /// Every epoch below e_l is installed (K1, N2, E2): cuts the state into parts, or deals its pages out.
     fn cut(&self, walk: &dyn Walk) -> CheckpointStep {
-        let parts = walk.slices(self.checkpointers.len());
+        let count = self.checkpointers.len();
+        let published = self.life.lock().pages();
+        let parts = match (published, walk.pages()) {
+            (Some(attempt), Some(pages)) => {
+                assert!(
+                    self.epochs.is_installed_below(self.epochs.newest_freeze()),
+                    "N2: E is above the freeze"
+                );
+                match pages.page_slices(attempt, count) {
+                    Ok(parts) => parts,
+                    Err(ended) => {
+                        self.life.lock().cannot_cut(&ended.to_string());
+                        return CheckpointStep::Worked;
+                    }
+                }
+            }
+            _ => walk.slices(count),
+        };
         if !self.life.lock().cut(parts) {
             return CheckpointStep::Stopped;
         }
@@ -138,14 +190,15 @@ impl Checkpoints {
     /// Makes the files of this checkpointer's part.
     fn begin_part(&self, checkpointer: usize, task: PartTask, part: &mut Option<PartWork>) -> CheckpointStep {
         assert!(part.is_none(), "a checkpointer has one part at a time");
-        let PartTask { number, low, salt, slices, ticket, room } = task;
-        assert!(low < self.epochs.now(), "K1: the walk begins behind e_l");
+        let PartTask { number, low, pages, salt, slices, ticket, room } = task;
+        assert!(low < self.epochs.now(), "K1, N2: the walk begins behind e_l");
         let origin = Origin { identity: self.database, salt, entries: self.entries };
         let beginning = Beginning { number, generation: self.generation, low, origin };
         match PartWriter::create(self.store.disk(), &beginning, checkpointer as u32, &self.config) {
             Ok(writer) => {
                 let block = CheckpointBlock::sharing(self.permit.clone());
-                *part = Some(PartWork::new(slices, low, writer, block, (ticket, room)));
+                let source = EntrySource::of(pages);
+                *part = Some(PartWork::new(slices, (low, source), writer, block, (ticket, room)));
             }
             Err(error) => self.part_failed(&error.to_string()),
         }
@@ -173,7 +226,7 @@ impl Checkpoints {
         }
         let Some(work) = part else { return CheckpointStep::Waiting };
         let checked = work.check_room(&**self.store.disk(), checkpointer);
-        let stepped = checked.and_then(|()| work.step(walk).map_err(|error| error.to_string()));
+        let stepped = checked.and_then(|()| work.step(walk));
         match stepped {
             Ok(BlockStep::Refused) => return CheckpointStep::Waiting,
             Ok(BlockStep::Written { bytes, entries, is_synced }) if entries > 0 => {
@@ -211,7 +264,7 @@ impl Checkpoints {
 
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: InstalledCheckpoint) -> CheckpointStep {
-        assert!(self.log.has_marks_of(installed.durable_min()), "K1: D has reached e_h");
+        assert!(self.log.has_marks_of(installed.durable_min()), "K1, N12: D has reached e_h");
         let result = self.store.manifest().install(installed.clone());
         let result = match result {
             Ok(()) => Ok(installed),

@@ -2,12 +2,13 @@
 //!
 //! Invariant: K1: no entry of an epoch >= e_l is asked for, and every slice is walked to its end.
 //!
-//! Neighbours: `manager` steps it, a block at a time; the state's [`Walk`] fills the block, `write` has the files.
+//! Neighbours: `manager` steps it, a block at a time; `source` fills the block, `write` has the files.
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
 use std::sync::Arc;
 
+use super::source::EntrySource;
 use super::write::{PartWriter, PartWritten};
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::room::Room;
@@ -23,6 +24,7 @@ pub(in crate::checkpoint) struct PartWork {
     resume: Vec<u8>,
     /// e_l.
     low: Epoch,
+    source: EntrySource,
     writer: PartWriter,
     block: CheckpointBlock,
     ticket: Arc<Ticket>,
@@ -43,13 +45,13 @@ pub(in crate::checkpoint) enum BlockStep {
 impl PartWork {
     pub(in crate::checkpoint) fn new(
         slices: Vec<Slice>,
-        low: Epoch,
+        (low, source): (Epoch, EntrySource),
         writer: PartWriter,
         block: CheckpointBlock,
         (ticket, room): (Arc<Ticket>, Arc<Room>),
     ) -> Self {
         let slices = slices.into_iter();
-        Self { slices, slice: None, resume: Vec::new(), low, writer, block, ticket, room }
+        Self { slices, slice: None, resume: Vec::new(), low, source, writer, block, ticket, room }
     }
 
     /// Looks whether there is still room for a block.
@@ -65,7 +67,10 @@ impl PartWork {
     }
 
     /// Fills one block and writes it.
-    pub(in crate::checkpoint) fn step(&mut self, walk: &dyn Walk) -> Result<BlockStep, DiskError> {
+    ///
+    /// # Errors
+    /// Why the part fails.
+    pub(in crate::checkpoint) fn step(&mut self, walk: &dyn Walk) -> Result<BlockStep, String> {
         assert_eq!(self.block.entries(), 0, "the block before was written");
         let slice = match &self.slice {
             Some(slice) => slice,
@@ -76,7 +81,8 @@ impl PartWork {
             }
         };
         let section = slice.section;
-        let has_more = walk.walk(slice, &mut self.resume, self.low, &mut self.block);
+        let filled = self.source.fill(walk, slice, &mut self.resume, self.low, &mut self.block);
+        let has_more = filled.map_err(|ended| ended.to_string())?;
         let is_refused = self.block.take_refusal();
         if has_more && self.block.entries() == 0 && is_refused {
             return Ok(BlockStep::Refused);
@@ -85,7 +91,8 @@ impl PartWork {
         let entries = u64::from(self.block.entries());
         let (mut bytes, mut is_synced) = (0, false);
         if entries > 0 {
-            (bytes, is_synced) = self.writer.write(section, &mut self.block)?;
+            let written = self.writer.write(section, &mut self.block);
+            (bytes, is_synced) = written.map_err(|error| error.to_string())?;
             self.ticket.add_block(bytes, entries);
         }
         if !has_more {
