@@ -17,7 +17,7 @@
 //! reading       table -> index -> record; snapshots
 //! commit        place, reserve, bind, lock, fence/epoch/fence, validate, stamp, install, append, unbind
 //! transaction   reads, writes, upkeep of secondary indexes, closures, receipts
-//! open          settings, recovery, catalogue, threads, what a checkpoint walks; a folder without an open
+//! open          settings, recovery, catalogue, threads, what a checkpoint walks or takes; a folder without an open
 //! typed         tables of `K` to `V`
 //! laboratory    entry points for measurements
 //! ```

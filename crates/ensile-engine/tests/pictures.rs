@@ -393,6 +393,8 @@ fn pictures_taken_beside_threads_show_whole_transactions() -> Result<()> {
             }
         };
         let threads = [1, 2].map(|seed| scope.spawn(move || transfer(seed)));
+        // Also if a picture is refused: the threads must end.
+        let over = SetOnDrop(&is_over);
         let pictures = (0..30).map(|_| -> Result<u64> {
             let published = pages(&db).publish_pages(512);
             wait_until(|| db.epoch() >= published.plus(2));
@@ -409,7 +411,7 @@ fn pictures_taken_beside_threads_show_whole_transactions() -> Result<()> {
             Ok(rows.map(|(_, (_, value))| u64::from_le_bytes(value[..].try_into().expect("a number"))).sum())
         });
         let sums: Result<Vec<u64>> = pictures.collect();
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         for thread in threads {
             thread.join().expect("no transfer panics");
         }
@@ -417,6 +419,15 @@ fn pictures_taken_beside_threads_show_whole_transactions() -> Result<()> {
         assert_eq!(displaced_bytes(&db), 0);
         Ok(())
     })
+}
+
+/// Sets a flag when it is dropped.
+struct SetOnDrop<'f>(&'f AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn wait_until(mut holds: impl FnMut() -> bool) {

@@ -1,7 +1,7 @@
 //! What a picture asks of a state: cut itself into pages, keep what commits displace, hand out page after page.
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - N1: the freeze is announced only once E is two above what [`Pages::publish_pages`] returned.
+//! - N1: the freeze is announced behind [`Pages::publish_pages`], once E is two above what that returned.
 //! - N2: no page is taken before E is above the freeze.
 //!
 //! Neighbours: the engine implements [`Pages`] over its tables; a picture's checkpointers call it.

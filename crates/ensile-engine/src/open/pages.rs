@@ -2,7 +2,8 @@
 //! §3.1).
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - N1: maps are published, then a fence, then E is read: once E is two above, every commit sees them.
+//! - N1: maps are published before the freeze is announced. Once E is two above what is read behind that, no commit has
+//!   an older map.
 //! - N8: a page is closed behind its walk, and what commits have left of it until then is merged in.
 //! - N13: who is late closes no page of a later picture.
 //! - N17: pages are cut before their freeze.
@@ -43,7 +44,7 @@ impl Pages for SharedState {
         let bounds: HashMap<u32, PageBounds> = cut.collect();
         pictures.begin();
         self.logged_tables.publish_pages(bounds, &self.epochs);
-        // SeqCst: the maps come before E is read (N1); partner: a commit's fence behind its epoch (C1).
+        // SeqCst: the maps come before E is read (N7); partner: a commit's fence behind its epoch (C1).
         fence(Ordering::SeqCst);
         self.epochs.now()
     }

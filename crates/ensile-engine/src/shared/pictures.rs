@@ -32,14 +32,14 @@ impl Pictures {
     /// Whether commits may find maps.
     #[inline]
     pub(crate) fn is_under_way(&self) -> bool {
-        // Acquire: the maps that were published are not older ones; partner: `begin`. A commit asks behind its last
-        // fence: if that comes behind the fence of a picture's publication, this is seen (N1).
+        // Acquire: partner is the Release in `begin`. A commit of the freeze's epoch sees that by E: the freeze is
+        // announced behind `begin`, and E reaches it later (N1).
         self.is_under_way.load(Ordering::Acquire)
     }
 
     /// A picture's maps are about to be published.
     pub(crate) fn begin(&self) {
-        // Release: partner is the Acquire in `is_under_way`. The publication's fence comes behind this (N1).
+        // Release: partner is the Acquire in `is_under_way`. The freeze is announced behind this (N1).
         self.is_under_way.store(true, Ordering::Release);
     }
 
