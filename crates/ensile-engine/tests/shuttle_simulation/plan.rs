@@ -90,6 +90,12 @@ pub(crate) struct Plan {
     pub(crate) checkpointers: usize,
     /// Whether the checkpoints are pictures.
     pub(crate) pictures: bool,
+    /// About how many bytes of rows a page of a picture has.
+    pub(crate) page_bytes: usize,
+    /// Tables of one row, its key behind `keys`, that clients open in the midst of a life.
+    pub(crate) late_tables: u64,
+    /// Whether the first checkpointer's device is full now and then.
+    pub(crate) fills_checkpoint_device: bool,
 }
 
 impl Plan {
@@ -128,6 +134,9 @@ impl Plan {
             layered: random.percent(20),
             checkpointers: 0,
             pictures: false,
+            page_bytes: 4 << 10,
+            late_tables: 0,
+            fills_checkpoint_device: false,
         }
     }
 
