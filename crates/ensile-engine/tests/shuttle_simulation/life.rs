@@ -22,7 +22,7 @@ use shuttle::thread;
 
 use crate::client::Client;
 use crate::pictures;
-use crate::plan::Plan;
+use crate::plan::{Pictures, Plan};
 
 /// Far more steps than any run takes that goes well.
 pub(crate) const STEPS_MAX: usize = 3_000_000;
@@ -76,10 +76,13 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>) -> Result<Self> {
+    /// The database's life of this number.
+    fn open(plan: &Plan, number: usize, disk: &SimDisk, instants: &Arc<AtomicU64>) -> Result<Self> {
         let clock = Clock::manual();
         let mut tuning =
             Tuning { snapshot_interval: Duration::from_micros(plan.snapshot_micros), ..Tuning::default() };
+        let is_fuzzy = plan.pictures.is_none() || plan.changes_strategy && !number.is_multiple_of(2);
+        let strategy = if is_fuzzy { Strategy::Fuzzy } else { Strategy::Pictures };
         let builder = if plan.loggers == 0 {
             Database::builder_in_memory()
         } else {
@@ -87,8 +90,9 @@ impl Life {
                 loggers: Some(plan.loggers),
                 checkpointers: Some(plan.checkpointers.max(1)),
                 checkpoint_files: 2,
-                checkpoint_strategy: if plan.pictures { Strategy::Pictures } else { Strategy::Fuzzy },
+                checkpoint_strategy: strategy,
                 checkpoint_page_bytes: plan.page_bytes,
+                semi_fuzzy: plan.pictures == Some(Pictures::SemiFuzzy),
                 // Small, so that logs get new files.
                 log_file_bytes: LOG_FILE_BYTES,
                 ..tuning
@@ -174,7 +178,7 @@ impl Life {
         let step = self.db.checkpoint_step(checkpointer);
         // The manifest costs few steps, but may not be synced yet. Only a step that has done something installs.
         let is_new = || pictures::installed(&self.disk) > self.newest_installed.load(Ordering::SeqCst);
-        if !self.plan.pictures || step != Some(CheckpointStep::Worked) || !is_new() {
+        if self.plan.pictures.is_none() || step != Some(CheckpointStep::Worked) || !is_new() {
             return;
         }
         let Some(report) = self.db.stats().checkpoints.and_then(|stats| stats.last) else { return };
@@ -266,7 +270,7 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     if life.plan.checkpointers > 0 {
         let stats = life.db.stats().checkpoints;
-        let kind = usize::from(life.plan.pictures);
+        let kind = usize::from(life.plan.pictures.is_some());
         INSTALLED[kind].fetch_add(stats.map_or(0, |stats| stats.installed), Ordering::SeqCst);
         let loaded = life.db.recovery_report().is_some_and(|report| report.checkpoint.is_some());
         LOADED[kind].fetch_add(u64::from(loaded), Ordering::SeqCst);
@@ -275,7 +279,13 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
 }
 
 /// Opens the database, with power failing now and then while it recovers.
-fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>, random: &mut Random) -> Arc<Life> {
+fn open(
+    plan: &Plan,
+    number: usize,
+    disk: &SimDisk,
+    instants: &Arc<AtomicU64>,
+    random: &mut Random,
+) -> Arc<Life> {
     while plan.loggers > 0 && random.percent(25) {
         let (power, mut seeds) = (disk.clone(), Random::seeded(random.next_u64()));
         let power = thread::spawn(move || {
@@ -283,11 +293,11 @@ fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>, random: &mut Ran
             power.crash(seeds.next_u64());
         });
         // Failed, or never told of its success: all the same to what follows.
-        let opened = Life::open(plan, disk, instants);
+        let opened = Life::open(plan, number, disk, instants);
         power.join().expect("no panic");
         drop(opened);
     }
-    let life = Life::open(plan, disk, instants);
+    let life = Life::open(plan, number, disk, instants);
     Arc::new(life.unwrap_or_else(|error| panic!("what a crash left cannot be recovered: {error}")))
 }
 
@@ -333,7 +343,7 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
     let mut history = History::default();
     let (mut begun, mut newest_installed) = (None, 0);
     for number in 0..plan.lives {
-        let life = open(&plan, &disk, &instants, &mut random);
+        let life = open(&plan, number, &disk, &instants, &mut random);
         if let Some(begun) = &begun {
             history.crash(durable_of(&disk, begun));
         }
@@ -352,12 +362,12 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
             history.extend([alone(&life, 99, &mut random, Client::look)]);
         }
         drop(Arc::into_inner(life).expect("its threads have ended"));
-        if plan.pictures {
+        if plan.pictures.is_some() {
             pictures::check(&disk, &plan, newest_installed, &history);
         }
     }
     if let Some(begun) = &begun {
-        let life = open(&plan, &disk, &instants, &mut random);
+        let life = open(&plan, plan.lives, &disk, &instants, &mut random);
         history.crash(durable_of(&disk, begun));
         history.extend([alone(&life, plan.lives as u32 * 100, &mut random, Client::look_at_all_tables)]);
     }

@@ -5,7 +5,7 @@
 //!
 //! Neighbours: `life` checks what crashes leave; `client` records the history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use ensile_base::{Epoch, Tid};
@@ -15,7 +15,7 @@ use ensile_sim::SimDisk;
 use ensile_sim::history::{History, Key, Operation, Outcome, Value};
 
 use crate::life::{manifest, number, whole};
-use crate::plan::Plan;
+use crate::plan::{Pictures, Plan};
 
 /// Names of late tables begin so; behind it stands the table's place.
 pub(crate) const LATE: &str = "late";
@@ -59,6 +59,8 @@ struct Picture {
     /// e_c.
     epoch: Epoch,
     versions: BTreeMap<Key, (Tid, Value)>,
+    /// Keys that came from a page and from beside it.
+    twice: BTreeSet<Key>,
 }
 
 /// The number of the checkpoint that the manifest names, or 0.
@@ -91,7 +93,8 @@ fn read(disk: &SimDisk, plan: &Plan) -> (u64, Option<Picture>) {
     let durable = found.durable_epoch.expect("it is whole");
     assert!(durable >= epoch, "picture {} at e_c {epoch}: D is {durable} (N12)", checkpoint.number);
     let rows = loaded.0.into_inner().expect("no panic");
-    let picture = Picture { number: checkpoint.number, epoch, versions: BTreeMap::new() };
+    let (versions, twice) = (BTreeMap::new(), BTreeSet::new());
+    let picture = Picture { number: checkpoint.number, epoch, versions, twice };
     (checkpoint.number, Some(picture.with(&rows, plan)))
 }
 
@@ -103,21 +106,24 @@ impl Picture {
             // A definition: its version, the table.
             let table = u32::from_le_bytes(row.value[1..5].try_into().expect("four bytes"));
             let name = String::from_utf8(row.key.clone()).expect("a table's name is text");
-            let before = tables.insert(table, name);
-            assert!(before.is_none(), "{self}: table {table} is there twice");
+            // Its definition may be displaced as any row is.
+            let before = tables.insert(table, (row.tid, name));
+            assert!(before.is_none_or(|before| before.0 == row.tid), "{self}: table {table} is there twice");
         }
         for row in rows.iter().filter(|row| row.section != CATALOGUE) {
-            let name = tables.get(&row.section);
-            let name =
-                name.unwrap_or_else(|| panic!("{self}: rows of table {}, which is missing", row.section));
+            let missing = || panic!("{self}: rows of table {}, which is missing", row.section);
+            let (_, name) = tables.get(&row.section).unwrap_or_else(missing);
             let key = match name.strip_prefix(LATE) {
                 Some(late) => plan.keys + late.parse::<u64>().expect("its place"),
                 None => number(&row.key),
             };
-            let before = self.versions.insert(key, (row.tid, whole(&row.value)));
-            if let Some((tid, _)) = before {
-                panic!("{self}: key {key} is there twice, of {tid} and of {}", row.tid);
-            }
+            let version = (row.tid, whole(&row.value));
+            let Some(before) = self.versions.insert(key, version) else { continue };
+            // N11: once from a page, and once from beside it.
+            let may_come_twice = plan.pictures == Some(Pictures::SemiFuzzy) && before == version;
+            let is_new = self.twice.insert(key);
+            let tids = (before.0, row.tid);
+            assert!(may_come_twice && is_new, "{self}: key {key} is there twice or more: {tids:?}");
         }
         self
     }
