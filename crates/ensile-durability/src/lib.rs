@@ -49,7 +49,8 @@ mod recovery;
 
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
-    CheckpointStats, CheckpointStep, Checkpoints, DisplacedBlock, PageContents, Pages, Slice, Strategy, Walk,
+    CheckpointStats, CheckpointStep, Checkpoints, DisplacedBlock, PageContents, Pages, PagesEnded,
+    PictureAttempt, PublishedPages, Slice, Strategy, TakenPage, Walk,
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};

@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointBlock, DisplacedBlock, PageContents, Pages};
+use ensile_durability::{
+    CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage,
+};
 use ensile_engine::{Database, Readable, Result, Table, Tuning};
 
 use driven::Driven;
@@ -54,29 +56,37 @@ fn reach(driven: &Driven, epoch: Epoch) {
     }
 }
 
+/// A picture that was begun.
+#[derive(Clone, Copy)]
+struct Begun {
+    attempt: PictureAttempt,
+    freeze: Epoch,
+}
+
 /// Publishes pages and announces the freeze: all that is committed before E reaches it is in the picture.
-fn begin(driven: &Driven) -> Epoch {
+fn begin(driven: &Driven) -> Begun {
     let published = pages(&driven.db).publish_pages(PAGE_BYTES);
-    reach(driven, published.plus(2));
+    reach(driven, published.epoch.plus(2));
     loop {
         if let Some(freeze) = driven.db.announce_freeze() {
-            return freeze;
+            return Begun { attempt: published.attempt, freeze };
         }
         driven.tick();
     }
 }
 
 /// Takes all pages in `parts` parts, and what is beside them behind each part, and before some pages. Calls `between`
-/// before each page and behind the last.
+/// before each page and behind the last. `None` if the picture ends before.
 fn take(
     db: &Database,
-    freeze: Epoch,
+    begun: Begun,
     parts: usize,
     mut between: impl FnMut() -> Result<()>,
-) -> Result<Taken> {
+) -> Result<Option<Taken>> {
+    let Begun { attempt, freeze } = begun;
     let (mut taken, mut page) = (Taken::new(), PageContents::new());
     let mut displaced = Taken::new();
-    let dealt = pages(db).page_slices(parts);
+    let dealt = pages(db).page_slices(attempt, parts).expect("it has not ended");
     let slices = dealt
         .iter()
         .flat_map(|part| part.iter().enumerate().map(|(at, slice)| (slice, at + 1 == part.len())));
@@ -85,10 +95,16 @@ fn take(
         let mut has_more = true;
         while has_more {
             between()?;
-            if resume.len() % 3 == 0 {
-                take_displaced(db, freeze, &mut displaced);
+            if resume.len() % 3 == 0 && take_displaced(db, begun, &mut displaced).is_err() {
+                return Ok(None);
             }
-            has_more = pages(db).take_page(slice, &mut resume, freeze, &mut page);
+            has_more = match pages(db).take_page(attempt, slice, &mut resume, freeze, &mut page) {
+                Ok(taken) => taken == TakenPage::More,
+                Err(PagesEnded::Ended) => {
+                    assert_eq!(page.entries(), 0);
+                    return Ok(None);
+                }
+            };
             assert_eq!(page.iter().count(), page.entries() as usize);
             let mut last = None;
             for (tid, body) in page.iter() {
@@ -100,8 +116,8 @@ fn take(
                 assert!(before.is_none(), "each key once");
             }
         }
-        if is_last_of_part {
-            take_displaced(db, freeze, &mut displaced);
+        if is_last_of_part && take_displaced(db, begun, &mut displaced).is_err() {
+            return Ok(None);
         }
     }
     between()?;
@@ -109,16 +125,20 @@ fn take(
         let row = taken.entry(key).or_insert_with(|| (tid, value.clone()));
         assert_eq!(*row, (tid, value), "a row has one TID, wherever it comes from (N11)");
     }
-    Ok(taken)
+    Ok(Some(taken))
 }
 
 /// What commits have left beside the pages.
-fn take_displaced(db: &Database, freeze: Epoch, displaced: &mut Taken) {
+fn take_displaced(
+    db: &Database,
+    Begun { attempt, freeze }: Begun,
+    displaced: &mut Taken,
+) -> Result<(), PagesEnded> {
     let mut has_more = true;
     while has_more {
         let mut block = CheckpointBlock::new();
         let mut versions = DisplacedBlock::of(&mut block);
-        has_more = pages(db).take_displaced(freeze, &mut versions);
+        has_more = pages(db).take_displaced(attempt, freeze, &mut versions)?;
         assert!(!has_more || versions.iter().count() > 0, "an empty block has room");
         for (section, tid, body) in versions.iter() {
             let (key, value) = row_of(body);
@@ -127,6 +147,7 @@ fn take_displaced(db: &Database, freeze: Epoch, displaced: &mut Taken) {
             assert!(before.is_none(), "one version of a row is left (N4)");
         }
     }
+    Ok(())
 }
 
 /// Key and value of an entry's body.
@@ -136,7 +157,8 @@ fn row_of(body: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// A picture's rows of the first table.
-fn rows_of(taken: &Taken) -> BTreeMap<u64, Vec<u8>> {
+fn rows_of(taken: &Option<Taken>) -> BTreeMap<u64, Vec<u8>> {
+    let taken = taken.as_ref().expect("the picture has not ended");
     let rows = taken.iter().filter(|((section, _), _)| *section == FIRST_TABLE);
     let number = |key: &[u8]| u64::from_be_bytes(key.try_into().expect("eight bytes"));
     rows.map(|((_, key), (_, value))| (number(key), value.clone())).collect()
@@ -213,7 +235,7 @@ fn a_picture_is_the_state_at_its_freeze_whatever_commits_do_beside_it() -> Resul
             for attempt in 0..8 {
                 changing.changes(&driven.db, 200)?;
                 let published = pages(&driven.db).publish_pages(PAGE_BYTES);
-                while driven.db.epoch() < published.plus(2) {
+                while driven.db.epoch() < published.epoch.plus(2) {
                     changing.changes(&driven.db, 20)?;
                     driven.tick();
                 }
@@ -225,21 +247,22 @@ fn a_picture_is_the_state_at_its_freeze_whatever_commits_do_beside_it() -> Resul
                 changing.changes(&driven.db, 20)?;
                 reach(&driven, freeze.next());
                 let mut steps = 0;
-                let taken = take(&driven.db, freeze, 1 + attempt % 3, || {
+                let begun = Begun { attempt: published.attempt, freeze };
+                let taken = take(&driven.db, begun, 1 + attempt % 3, || {
                     steps += 1;
                     if steps % 5 == 0 {
                         driven.tick();
                     }
                     // Some attempts fail: their pages end here and there.
                     if attempt % 4 == 3 && steps == 10 {
-                        pages(&driven.db).end_pages();
+                        pages(&driven.db).end_pages(published.attempt);
                     }
                     changing.changes(&driven.db, 6)
                 })?;
                 if attempt % 4 != 3 {
                     assert_eq!(rows_of(&taken), expected, "seed {seed}, attempt {attempt}");
                 }
-                pages(&driven.db).end_pages();
+                pages(&driven.db).end_pages(published.attempt);
                 assert_eq!(displaced_bytes(&driven.db), 0, "what was displaced was freed");
             }
             let stats = driven.db.stats();
@@ -256,10 +279,10 @@ fn of_two_changes_the_first_leaves_its_version_and_the_second_nothing() -> Resul
         let (db, old) = (&driven.db, vec![1; 100]);
         db.run(|tx| (0..3).try_for_each(|key| tx.put(&table, &key, &old)))?;
         driven.pass_ticks(1);
-        let freeze = begin(&driven);
+        let begun = begin(&driven);
         db.run(|tx| tx.put(&table, &9, &old))?;
         assert_eq!(displaced_bytes(db), 0, "a commit below the freeze leaves nothing");
-        reach(&driven, freeze.next());
+        reach(&driven, begun.freeze.next());
         db.run(|tx| tx.put(&table, &0, &vec![2; 100]))?;
         let left = displaced_bytes(db);
         assert!((100..300).contains(&left), "{left} bytes: one version");
@@ -278,7 +301,7 @@ fn of_two_changes_the_first_leaves_its_version_and_the_second_nothing() -> Resul
         db.run(|tx| tx.put(&table, &1, &vec![5; 100]))?;
         assert_eq!(displaced_bytes(db), 2 * left);
         let expected: BTreeMap<_, _> = [0, 1, 2, 9].map(|key| (key, old.clone())).into();
-        assert_eq!(rows_of(&take(db, freeze, 1, || Ok(()))?), expected);
+        assert_eq!(rows_of(&take(db, begun, 1, || Ok(()))?), expected);
         assert_eq!((displaced_bytes(db), db.stats().displaced_bytes_peak), (0, 2 * left));
         Ok(())
     })
@@ -294,8 +317,8 @@ fn rows_of_any_size_are_left() -> Result<()> {
             driven.db.run(|tx| tx.put(&table, &(at as u64), &row(at)))?;
         }
         for overwrites in [true, false] {
-            let freeze = begin(&driven);
-            reach(&driven, freeze.next());
+            let begun = begin(&driven);
+            reach(&driven, begun.freeze.next());
             let expected: BTreeMap<_, _> = driven.db.run(|tx| tx.range(&table, ..).collect())?;
             for at in 0..sizes.len() as u64 {
                 driven.db.run(|tx| match overwrites {
@@ -303,9 +326,9 @@ fn rows_of_any_size_are_left() -> Result<()> {
                     false => tx.delete(&table, &at).map(drop),
                 })?;
             }
-            assert_eq!(rows_of(&take(&driven.db, freeze, 2, || Ok(()))?), expected);
+            assert_eq!(rows_of(&take(&driven.db, begun, 2, || Ok(()))?), expected);
             assert_eq!(expected.len(), sizes.len());
-            pages(&driven.db).end_pages();
+            pages(&driven.db).end_pages(begun.attempt);
             assert_eq!(displaced_bytes(&driven.db), 0);
         }
         driven.pass_ticks(100);
@@ -323,13 +346,14 @@ fn a_table_that_is_added_while_a_picture_is_under_way_is_in_it() -> Result<()> {
         let published = pages(&driven.db).publish_pages(PAGE_BYTES);
         let added: Rows = driven.db.table("added")?;
         driven.db.run(|tx| (0..500).try_for_each(|key| tx.put(&added, &key, &b"below".to_vec())))?;
-        reach(&driven, published.plus(2));
+        reach(&driven, published.epoch.plus(2));
         let freeze = driven.db.announce_freeze().expect("E is above the first");
         reach(&driven, freeze.next());
         let late: Rows = driven.db.table("late")?;
         driven.db.run(|tx| tx.put(&late, &1, &b"above".to_vec()))?;
         driven.db.run(|tx| (0..250).try_for_each(|key| tx.put(&added, &key, &b"above".to_vec())))?;
-        let taken = take(&driven.db, freeze, 3, || Ok(()))?;
+        let begun = Begun { attempt: published.attempt, freeze };
+        let taken = take(&driven.db, begun, 3, || Ok(()))?.expect("the picture has not ended");
         let of = |section: u32| taken.range((section, vec![])..(section + 1, vec![])).collect::<Vec<_>>();
         assert_eq!((of(0).len(), of(1).len()), (2, 1), "the catalogue names two tables");
         assert_eq!((of(2).len(), of(3).len()), (500, 0));
@@ -346,36 +370,41 @@ fn an_attempt_that_fails_leaves_nothing_and_closes_no_page_of_the_next() -> Resu
         let put_all = |byte| db.run(|tx| (0..200).try_for_each(|key| tx.put(&table, &key, &vec![byte; 200])));
         put_all(1)?;
         let failed = begin(&driven);
-        reach(&driven, failed.next());
-        let slices = pages(db).page_slices(1).concat();
+        reach(&driven, failed.freeze.next());
+        let slices = pages(db).page_slices(failed.attempt, 1).expect("it has not ended").concat();
         let mut page = PageContents::new();
         put_all(2)?;
         let left = displaced_bytes(db);
         assert!(left >= 200 * 200);
-        pages(db).end_pages();
+        pages(db).end_pages(failed.attempt);
         assert_eq!(displaced_bytes(db), 0, "what was left is freed");
         put_all(3)?;
         assert_eq!(displaced_bytes(db), 0, "nothing is left to a picture that has ended");
         let is_nothing_taken = |page: &mut PageContents| {
-            slices.iter().all(|slice| {
-                !pages(db).take_page(slice, &mut Vec::new(), failed, page) && page.entries() == 0
-            }) && !pages(db).take_displaced(failed, &mut DisplacedBlock::of(&mut CheckpointBlock::new()))
+            let Begun { attempt, freeze } = failed;
+            let is_nothing = slices.iter().all(|slice| {
+                let taken = pages(db).take_page(attempt, slice, &mut Vec::new(), freeze, page);
+                taken == Err(PagesEnded::Ended) && page.entries() == 0
+            });
+            let mut block = CheckpointBlock::new();
+            let displaced = pages(db).take_displaced(attempt, freeze, &mut DisplacedBlock::of(&mut block));
+            is_nothing && displaced == Err(PagesEnded::Ended)
         };
         assert!(is_nothing_taken(&mut page), "the attempt has ended");
-        let freeze = begin(&driven);
+        let begun = begin(&driven);
         assert!(
             is_nothing_taken(&mut page),
             "a late checkpointer finds the next picture's maps, and takes nothing"
         );
-        reach(&driven, freeze.next());
+        reach(&driven, begun.freeze.next());
         put_all(4)?;
         assert_eq!(displaced_bytes(db), left);
-        let rows = rows_of(&take(db, freeze, 1, || Ok(()))?);
+        let rows = rows_of(&take(db, begun, 1, || Ok(()))?);
         assert!(rows.len() == 200 && rows.values().all(|row| *row == [3; 200]), "no page was closed before");
         // It is begun once more before anybody has ended the last one.
-        let freeze = begin(&driven);
-        reach(&driven, freeze.next());
-        let rows = rows_of(&take(db, freeze, 1, || Ok(()))?);
+        let begun = begin(&driven);
+        reach(&driven, begun.freeze.next());
+        let rows = rows_of(&take(db, begun, 1, || Ok(()))?);
         assert!(rows.len() == 200 && rows.values().all(|row| *row == [4; 200]));
         Ok(())
     })
@@ -388,8 +417,8 @@ fn what_idle_workers_and_ended_threads_have_left_is_taken() -> Result<()> {
         let (driven, table) = open(semi_fuzzy)?;
         let db = &driven.db;
         db.run(|tx| (0..8).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
-        let freeze = begin(&driven);
-        reach(&driven, freeze.next());
+        let begun = begin(&driven);
+        reach(&driven, begun.freeze.next());
         let put = |key: u64| db.run(|tx| tx.put(&table, &key, &vec![2; 100])).expect("commits");
         let barrier = std::sync::Barrier::new(7);
         std::thread::scope(|scope| {
@@ -406,7 +435,7 @@ fn what_idle_workers_and_ended_threads_have_left_is_taken() -> Result<()> {
             }
         });
         put(7);
-        let rows = rows_of(&take(db, freeze, 1, || Ok(()))?);
+        let rows = rows_of(&take(db, begun, 1, || Ok(()))?);
         assert!(rows.len() == 8 && rows.values().all(|row| *row == [1; 100]));
         assert_eq!(displaced_bytes(db), 0);
         Ok(())
@@ -417,10 +446,10 @@ fn what_idle_workers_and_ended_threads_have_left_is_taken() -> Result<()> {
 fn slices_are_dealt_out_evenly_and_tile_every_table() -> Result<()> {
     let (driven, table) = open(true)?;
     driven.db.run(|tx| (0..5000).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
-    let freeze = begin(&driven);
-    reach(&driven, freeze.next());
+    let begun = begin(&driven);
+    reach(&driven, begun.freeze.next());
     for parts in [1, 2, 3, 16] {
-        let dealt = pages(&driven.db).page_slices(parts);
+        let dealt = pages(&driven.db).page_slices(begun.attempt, parts).expect("it has not ended");
         assert_eq!(dealt.len(), parts);
         let slices = dealt.concat();
         for section in [0, FIRST_TABLE] {
@@ -430,10 +459,12 @@ fn slices_are_dealt_out_evenly_and_tile_every_table() -> Result<()> {
         }
     }
     let mut counts = Vec::new();
-    for slice in pages(&driven.db).page_slices(1).concat() {
+    for slice in pages(&driven.db).page_slices(begun.attempt, 1).expect("it has not ended").concat() {
         let (mut resume, mut page, mut has_more) = (Vec::new(), PageContents::new(), true);
         while has_more {
-            has_more = pages(&driven.db).take_page(&slice, &mut resume, freeze, &mut page);
+            let taken =
+                pages(&driven.db).take_page(begun.attempt, &slice, &mut resume, begun.freeze, &mut page);
+            has_more = taken == Ok(TakenPage::More);
             counts.push(page.bytes());
         }
     }
@@ -491,7 +522,7 @@ fn pictures_taken_beside_threads_show_whole_transactions() -> Result<()> {
             let over = SetOnDrop(&is_over);
             let pictures = (0..30).map(|_| -> Result<u64> {
                 let published = pages(&db).publish_pages(512);
-                wait_until(|| db.epoch() >= published.plus(2));
+                wait_until(|| db.epoch() >= published.epoch.plus(2));
                 let mut freeze = None;
                 wait_until(|| {
                     freeze = db.announce_freeze();
@@ -499,8 +530,9 @@ fn pictures_taken_beside_threads_show_whole_transactions() -> Result<()> {
                 });
                 let freeze = freeze.expect("announced");
                 wait_until(|| db.epoch() > freeze);
-                let taken = take(&db, freeze, 2, || Ok(()))?;
-                pages(&db).end_pages();
+                let begun = Begun { attempt: published.attempt, freeze };
+                let taken = take(&db, begun, 2, || Ok(()))?.expect("the picture has not ended");
+                pages(&db).end_pages(published.attempt);
                 let rows = taken.iter().filter(|((section, _), _)| *section == FIRST_TABLE);
                 Ok(rows
                     .map(|(_, (_, value))| u64::from_le_bytes(value[..].try_into().expect("a number")))

@@ -20,7 +20,7 @@ use ensile_base::limits::EPOCH_MICROS_CLOSE;
 use ensile_base::random::Random;
 use ensile_base::sync::next_u64;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointBlock, DisplacedBlock, PageContents, Pages};
+use ensile_durability::{CheckpointBlock, DisplacedBlock, PageContents, Pages, PictureAttempt, TakenPage};
 use ensile_engine::{Database, Durability, Result, Table, Tuning};
 use ensile_sim::{environment, schedules};
 use shuttle::thread;
@@ -127,24 +127,25 @@ impl Life {
     fn take(&self, random: &mut Random) {
         let page_bytes = [1, 100, 100_000][random.below(3) as usize];
         let published = self.pages().publish_pages(page_bytes);
-        while self.db.epoch() < published.plus(2) && !self.is_over() {
+        while self.db.epoch() < published.epoch.plus(2) && !self.is_over() {
             thread::yield_now();
         }
         let Some(freeze) = self.db.announce_freeze().filter(|_| !self.is_over()) else {
-            return self.pages().end_pages();
+            return self.pages().end_pages(published.attempt);
         };
         while self.db.epoch() <= freeze && !self.is_over() {
             thread::yield_now();
         }
         if !self.is_over() {
-            self.take_pages(freeze, random);
+            self.take_pages((published.attempt, freeze), random);
         }
-        self.pages().end_pages();
+        self.pages().end_pages(published.attempt);
     }
 
-    fn take_pages(&self, freeze: Epoch, random: &mut Random) {
+    fn take_pages(&self, begun: (PictureAttempt, Epoch), random: &mut Random) {
+        let (attempt, freeze) = begun;
         let (mut rows, mut displaced, mut page) = (Taken::new(), Taken::new(), PageContents::new());
-        for slice in self.pages().page_slices(1).concat() {
+        for slice in self.pages().page_slices(attempt, 1).expect("it has not ended").concat() {
             let (mut resume, mut has_more) = (Vec::new(), true);
             while has_more {
                 rest(random, 10);
@@ -152,15 +153,16 @@ impl Life {
                     return;
                 }
                 if random.percent(50) {
-                    self.take_displaced(freeze, &mut displaced);
+                    self.take_displaced(begun, &mut displaced);
                 }
-                has_more = self.pages().take_page(&slice, &mut resume, freeze, &mut page);
+                let taken = self.pages().take_page(attempt, &slice, &mut resume, freeze, &mut page);
+                has_more = taken.expect("it has not ended") == TakenPage::More;
                 for (tid, body) in page.iter().filter(|_| slice.section > 0) {
                     assert!(rows.insert(key_of(body), (tid, body[10..].to_vec())).is_none(), "each key once");
                 }
             }
         }
-        self.take_displaced(freeze, &mut displaced);
+        self.take_displaced(begun, &mut displaced);
         for (key, row) in displaced {
             let walked = rows.entry(key).or_insert_with(|| row.clone());
             assert_eq!(*walked, row, "a row has one TID, wherever it comes from");
@@ -170,11 +172,11 @@ impl Life {
     }
 
     /// What commits have left beside the pages.
-    fn take_displaced(&self, freeze: Epoch, displaced: &mut Taken) {
+    fn take_displaced(&self, (attempt, freeze): (PictureAttempt, Epoch), displaced: &mut Taken) {
         let mut block = CheckpointBlock::new();
         let mut versions = DisplacedBlock::of(&mut block);
-        let has_more = self.pages().take_displaced(freeze, &mut versions);
-        assert!(!has_more, "a block has room for all of them");
+        let has_more = self.pages().take_displaced(attempt, freeze, &mut versions);
+        assert_eq!(has_more, Ok(false), "a block has room for all of them");
         for (_, tid, body) in versions.iter().filter(|(section, ..)| *section > 0) {
             let before = displaced.insert(key_of(body), (tid, body[10..].to_vec()));
             assert!(before.is_none(), "one version of a row is left");

@@ -39,6 +39,7 @@ use ensile_base::Epoch;
 
 use super::config::Strategy;
 use super::files::write::PartWritten;
+use super::pages::{PictureAttempt, PublishedPages};
 use super::room::Room;
 use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
@@ -109,8 +110,8 @@ pub(super) struct Life {
     terms: Terms,
     stage: Stage,
     attempt: Option<Attempt>,
-    /// A picture's pages are published, and nobody has ended them.
-    has_pages: bool,
+    /// Whose pages are published, if nobody has ended them.
+    pages: Option<PictureAttempt>,
     /// For callers that ask for the next checkpoint.
     demand: Option<Arc<Ticket>>,
     next_number: u64,
@@ -151,7 +152,7 @@ impl Life {
             terms,
             stage: Stage::Idle,
             attempt: None,
-            has_pages: false,
+            pages: None,
             demand: None,
             next_number: number,
             installed,
@@ -270,7 +271,8 @@ impl Life {
         let Some(slices) = attempt.parts[checkpointer].take() else { return Action::Wait };
         let (number, low, salt) = (attempt.number, attempt.epochs.low(), attempt.salt);
         let (ticket, room) = (Arc::clone(&attempt.ticket), Arc::clone(&attempt.room));
-        Action::WritePart(PartTask { number, low, salt, slices, ticket, room })
+        let pages = self.pages;
+        Action::WritePart(PartTask { number, low, pages, salt, slices, ticket, room })
     }
 
     fn decide_walked(&mut self, seen: &Circumstances) -> Action {
@@ -352,20 +354,20 @@ impl Life {
     }
 
     /// The pages are published; E is `epoch`, read behind that. False if the checkpoints have ended meanwhile.
-    pub(super) fn published(&mut self, epoch: Epoch) -> bool {
-        assert!(!self.has_pages, "N13: each attempt has its own pages");
-        self.has_pages = true;
+    pub(super) fn published(&mut self, pages: PublishedPages) -> bool {
+        let before = self.pages.replace(pages.attempt);
+        assert_eq!(before, None, "N13: each attempt has its own pages");
         if !self.is_at(Duty::Publish) {
             return false;
         }
-        self.attempt_mut().epochs.published(epoch);
+        self.attempt_mut().epochs.published(pages.epoch);
         self.enter(Stage::Opening);
         true
     }
 
     /// The state has no pages to publish: the attempt is given up.
     pub(super) fn cannot_publish(&mut self, reason: &str) {
-        assert!(!self.has_pages, "there is nothing to end");
+        assert_eq!(self.pages, None, "there is nothing to end");
         if self.is_at(Duty::Publish) {
             // No checkpointer writes a part now.
             self.attempt_mut().unfinished = 0;
@@ -378,15 +380,31 @@ impl Life {
         if !self.is_at(Duty::Announce) {
             return false;
         }
-        assert!(self.has_pages, "N1: commits find pages to leave versions to");
+        assert!(self.pages.is_some(), "N1: commits find pages to leave versions to");
         self.attempt_mut().epochs.announced(freeze);
         self.enter(Stage::Opening);
         true
     }
 
-    /// Whether pages are published of which no checkpointer is to take more. The caller ends them then (N13).
-    pub(super) fn gives_up_pages(&mut self) -> bool {
-        !self.stage.needs_pages() && std::mem::take(&mut self.has_pages)
+    /// Whose pages are published.
+    pub(super) fn pages(&self) -> Option<PictureAttempt> {
+        debug_assert!(self.pages.is_none() || self.terms.strategy == Strategy::Pictures);
+        self.pages
+    }
+
+    /// Whose pages are published, if no checkpointer is to take more of them. The caller ends them then (N13).
+    pub(super) fn gives_up_pages(&mut self) -> Option<PictureAttempt> {
+        if self.stage.needs_pages() { None } else { self.pages.take() }
+    }
+
+    /// The pages have ended before they were dealt out: the attempt is given up.
+    pub(super) fn cannot_cut(&mut self, reason: &str) {
+        if self.is_at(Duty::Cut) {
+            assert!(self.pages.is_some(), "a fuzzy checkpoint's slices do not end");
+            // No checkpointer writes a part now.
+            self.attempt_mut().unfinished = 0;
+            self.fail(reason.into());
+        }
     }
 
     /// The state is cut into these parts. False if the checkpoints have ended meanwhile.

@@ -250,11 +250,13 @@ impl Checkpoints {
 
     /// Ends a picture's pages, if no checkpointer is to take more of them (N13).
     fn end_pages(&self, walk: &dyn Walk) {
-        if self.config.strategy == Strategy::Pictures
-            && self.life.lock().gives_up_pages()
-            && let Some(pages) = walk.pages()
-        {
-            pages.end_pages();
+        if self.config.strategy == Strategy::Fuzzy {
+            return;
+        }
+        let attempt = self.life.lock().gives_up_pages();
+        if let (Some(attempt), Some(pages)) = (attempt, walk.pages()) {
+            // Perhaps the next attempt has begun meanwhile: only this one is ended.
+            pages.end_pages(attempt);
         }
     }
 

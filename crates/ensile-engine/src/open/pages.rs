@@ -6,7 +6,7 @@
 //!   an older map.
 //! - N8: a page is closed behind its walk, and what commits have left of it until then is merged in; semi-fuzzy, it is
 //!   found in their workers' lists behind that (N9).
-//! - N13: who is late closes no page of a later picture, and takes none of its versions.
+//! - N13: who is late takes, closes and ends nothing of a later attempt.
 //! - N17: pages are cut before their freeze.
 //! - No pin stands from one page to the next, or for more than some thousand keys while tables are cut.
 //!
@@ -18,16 +18,21 @@ use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
-use ensile_durability::{DisplacedBlock, PageContents, Pages, Slice};
+use ensile_durability::{
+    DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Slice, TakenPage,
+};
+use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
 
 use super::walk::{SLICES_PER_PART, copy_rows};
 use crate::formats::checkpoint_entry;
-use crate::record::page_map::PageBounds;
+use crate::record::page_map::{PageBounds, PageMap};
 use crate::record::pending::PendingRemove;
 use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{LeafWitness, Record};
 use crate::shared::SharedState;
+use crate::shared::pictures::Pictures;
+use crate::tables::logged_tables::LoggedTable;
 
 /// One record in so many is asked for its length.
 const SAMPLED: usize = 16;
@@ -35,30 +40,41 @@ const SAMPLED: usize = 16;
 const KEYS_PER_PIN: usize = 4096;
 
 impl Pages for SharedState {
-    fn publish_pages(&self, page_bytes: usize) -> Epoch {
-        let Some(pictures) = &self.pictures else { unreachable!("`Walk::pages` has handed this out") };
-        // An attempt before that nobody has ended. What it was waiting for is freed by now.
-        self.end_pages();
+    fn publish_pages(&self, page_bytes: usize) -> PublishedPages {
+        let pictures = self.own_pictures();
+        let attempt = {
+            let mut attempts = pictures.attempts.lock();
+            if attempts.end() {
+                self.take_back_maps();
+            }
+            attempts.begin()
+        };
         self.collect_after_pictures();
         let tables = self.logged_tables.all();
         let cut = tables.iter().map(|(id, table)| (*id, self.cut(&table.tree, page_bytes)));
         let bounds: HashMap<u32, PageBounds> = cut.collect();
-        pictures.begin();
-        let since = self.logged_tables.publish_pages(bounds, &self.epochs);
-        pictures.may_take_since(since);
+        {
+            let mut attempts = pictures.attempts.lock();
+            if attempts.may_publish(attempt) {
+                pictures.begin();
+                let since = self.logged_tables.publish_pages(attempt, bounds, &self.epochs);
+                pictures.may_take(attempt, since);
+            }
+        }
         // SeqCst: the maps come before E is read (N7); partner: a commit's fence behind its epoch (C1).
         fence(Ordering::SeqCst);
-        self.epochs.now()
+        PublishedPages { attempt, epoch: self.epochs.now() }
     }
 
-    fn page_slices(&self, parts: usize) -> Vec<Vec<Slice>> {
+    fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
         let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
         let tables = self.logged_tables.all();
-        let maps: Vec<_> = tables
-            .iter()
-            .filter_map(|(section, table)| Some((*section, table.pages.load(call.pinned())?.bounds())))
-            .collect();
+        let maps = tables.iter().map(|(section, table)| {
+            let map = map_of(attempt, table, call.pinned())?;
+            Ok((*section, map.bounds()))
+        });
+        let maps: Vec<_> = maps.collect::<Result<_, _>>()?;
         let pages: usize = maps.iter().map(|(_, bounds)| bounds.len()).sum();
         let mut result = vec![Vec::new(); parts];
         // A run ends where its share of all pages ends, and where its table does.
@@ -78,17 +94,24 @@ impl Pages for SharedState {
             }
             first += bounds.len();
         }
-        result
+        Ok(result)
     }
 
-    fn take_page(&self, slice: &Slice, resume: &mut Vec<u8>, freeze: Epoch, page: &mut PageContents) -> bool {
+    fn take_page(
+        &self,
+        attempt: PictureAttempt,
+        slice: &Slice,
+        resume: &mut Vec<u8>,
+        freeze: Epoch,
+        page: &mut PageContents,
+    ) -> Result<TakenPage, PagesEnded> {
         page.clear();
-        let Some(table) = self.logged_tables.get(slice.section) else { return false };
+        let Some(table) = self.logged_tables.get(slice.section) else { unreachable!("tables stay") };
         let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
         let pinned = call.pinned();
-        // N13: a map of a later picture has this one's freeze as `since`, or a newer one.
-        let Some(map) = table.pages.load(pinned).filter(|map| freeze > map.since()) else { return false };
+        let map = map_of(attempt, &table, pinned)?;
+        assert!(freeze > map.since(), "the freeze was announced behind the attempt's maps (N1)");
         debug_assert!(
             self.epochs.is_installed_below(freeze),
             "no page is walked before its freeze is over (N2)"
@@ -103,9 +126,9 @@ impl Pages for SharedState {
             map.page(at).close_behind(|| copy_rows(&table.tree, range, freeze, page, pinned));
         debug_assert!(stopped.is_none(), "a page takes every row");
         let Some(list) = list else {
-            // The picture has ended meanwhile.
+            // The attempt has ended meanwhile.
             page.clear();
-            return false;
+            return Err(PagesEnded::Ended);
         };
         let mut left: Vec<PendingRemove> = list.collect();
         if !left.is_empty() {
@@ -115,14 +138,19 @@ impl Pages for SharedState {
         match upper {
             Some(next) if slice.to.as_deref() != Some(next) => {
                 *resume = next.to_vec();
-                true
+                Ok(TakenPage::More)
             }
-            _ => false,
+            _ => Ok(TakenPage::Last),
         }
     }
 
-    fn take_displaced(&self, freeze: Epoch, block: &mut DisplacedBlock<'_>) -> bool {
-        self.take_displaced_until(freeze, |version| {
+    fn take_displaced(
+        &self,
+        attempt: PictureAttempt,
+        freeze: Epoch,
+        block: &mut DisplacedBlock<'_>,
+    ) -> Result<bool, PagesEnded> {
+        self.take_displaced_until(attempt, |version| {
             let (key, value) = (version.key(), version.value());
             debug_assert!(version.tid().epoch() < freeze, "what is left is older than the freeze (N4)");
             let has_room = block.has_room(checkpoint_entry::bytes(key.len(), value.len()));
@@ -135,11 +163,32 @@ impl Pages for SharedState {
         })
     }
 
-    fn end_pages(&self) {
-        let Some(pictures) = &self.pictures else { unreachable!("`Walk::pages` has handed this out") };
-        if !pictures.is_under_way() {
-            return;
+    fn end_pages(&self, attempt: PictureAttempt) {
+        let mut attempts = self.own_pictures().attempts.lock();
+        if attempts.end_if_newest(attempt) {
+            self.take_back_maps();
         }
+    }
+}
+
+/// The table's map for this attempt. Each logged table has one until the attempt ends (N1).
+fn map_of<'m>(
+    attempt: PictureAttempt,
+    table: &'m LoggedTable,
+    pinned: Pinned<'m>,
+) -> Result<&'m PageMap, PagesEnded> {
+    table.pages.load(pinned).filter(|map| map.attempt() == attempt).ok_or(PagesEnded::Ended)
+}
+
+impl SharedState {
+    fn own_pictures(&self) -> &Pictures {
+        let Some(pictures) = &self.pictures else { unreachable!("`Walk::pages` has handed this out") };
+        pictures
+    }
+
+    /// Takes back the maps that are published. The caller has the lock of the attempts, and nobody publishes others
+    /// meanwhile (N13).
+    fn take_back_maps(&self) {
         self.logged_tables.no_more_maps();
         for (_, table) in self.logged_tables.all() {
             let mut pin = self.epochs.register_pin();
@@ -153,11 +202,9 @@ impl Pages for SharedState {
             table.pages.unpublish(&self.epochs);
         }
         self.drop_displaced();
-        pictures.end();
+        self.own_pictures().end();
     }
-}
 
-impl SharedState {
     /// Where pages of about `page_bytes` begin in a table, as it is now.
     fn cut(&self, tree: &RecordTree, page_bytes: usize) -> PageBounds {
         let mut cutter = PageCutter {

@@ -2,6 +2,7 @@
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
 //! - A map serves one picture and does not change, but for its pages' states. So a search in it waits for nothing (E1).
+//! - N13: a map knows its attempt at a picture. Nothing of another attempt is taken or ended.
 //! - N17: pages are cut before their freeze.
 //! - E3: a map is followed under a pin, and freed once every pin is newer than its unpublication.
 //!
@@ -12,7 +13,8 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{AtomicPtr, Mutex, Ordering, fence};
+use ensile_base::sync::{Arc, AtomicPtr, Mutex, Ordering, fence};
+use ensile_durability::PictureAttempt;
 use ensile_epoch::{Epochs, GarbageList, Pinned};
 
 use super::padded;
@@ -115,10 +117,24 @@ fn slice_of(bytes: &[u8]) -> u64 {
     }
 }
 
+/// An attempt at a picture, as all of its maps know it.
+#[derive(Debug)]
+pub(crate) struct PictureUnderWay {
+    attempt: PictureAttempt,
+    since: Epoch,
+}
+
+impl PictureUnderWay {
+    /// An attempt at the picture behind the newest freeze, which is `since`.
+    pub(crate) fn new(attempt: PictureAttempt, since: Epoch) -> Arc<Self> {
+        Arc::new(Self { attempt, since })
+    }
+}
+
 /// A table's pages in one picture.
 #[derive(Debug)]
 pub(crate) struct PageMap {
-    since: Epoch,
+    picture: Arc<PictureUnderWay>,
     bounds: PageBounds,
     states: Box<[PageState]>,
 }
@@ -128,17 +144,22 @@ pub(crate) struct PageMap {
 pub(crate) struct MapAddress(NonZeroUsize);
 
 impl PageMap {
-    /// A map for the picture behind the newest freeze, which is `since`.
-    pub(crate) fn new(since: Epoch, bounds: PageBounds) -> Self {
+    /// A map for this attempt at a picture.
+    pub(crate) fn new(picture: &Arc<PictureUnderWay>, bounds: PageBounds) -> Self {
         let states: Box<[PageState]> = (0..bounds.len()).map(|_| PageState::new()).collect();
         debug_assert_eq!(states.len(), bounds.len(), "each page has a state");
-        Self { since, bounds, states }
+        Self { picture: Arc::clone(picture), bounds, states }
     }
 
     /// The newest freeze when the map was published. Its picture's freeze is above.
     #[inline]
     pub(crate) fn since(&self) -> Epoch {
-        self.since
+        self.picture.since
+    }
+
+    /// Whose map it is.
+    pub(crate) fn attempt(&self) -> PictureAttempt {
+        self.picture.attempt
     }
 
     /// Where pages begin.
@@ -202,7 +223,7 @@ impl TablePages {
     /// Publishes a map for a picture that begins.
     pub(crate) fn publish(&self, map: PageMap, epochs: &Epochs) {
         debug_assert!(
-            map.since <= epochs.newest_freeze(),
+            map.since() <= epochs.newest_freeze(),
             "its picture's freeze is yet to be announced (N1)"
         );
         self.exchange(Box::into_raw(Box::new(map)), epochs);

@@ -6,7 +6,7 @@
 mod collection;
 mod durability;
 mod limit;
-mod pictures;
+pub(crate) mod pictures;
 mod stop;
 
 // `Log` and `Memory` take `self` by std's, which no other door's can be.

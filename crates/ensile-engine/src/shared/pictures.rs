@@ -5,7 +5,8 @@
 //! - N1: a picture counts as under way from before the first map is published until after the last one was taken back.
 //!   So a commit that finds none needs to look for no map.
 //! - N9: all workers' lists are taken, also of workers that are idle or whose threads have ended.
-//! - N13: of what is taken, only what was left to this picture is handed out.
+//! - N13: attempts are published and ended one at a time, under one lock, and an attempt that is not the newest one is
+//!   over. Of what is taken, only what was left to this attempt is handed out.
 //!
 //! Neighbours: commits look and count (`commit::displaced`), `open::pages` begins and ends pictures and frees what they
 //! have taken; `database::health` reports.
@@ -13,6 +14,7 @@
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
+use ensile_durability::{PagesEnded, PictureAttempt};
 
 use super::SharedState;
 use crate::record::blocks::Blocks;
@@ -22,6 +24,8 @@ use crate::record::pending::{PendingList, PendingRemove};
 #[derive(Debug)]
 pub(crate) struct Pictures {
     is_under_way: CachePadded<AtomicBool>,
+    /// No commit takes this lock.
+    pub(crate) attempts: Mutex<PictureAttempts>,
     /// Commits leave to their workers' lists what they displace, and not to the pages'.
     is_semi_fuzzy: bool,
     taken: Mutex<TakenVersions>,
@@ -36,11 +40,48 @@ pub(crate) struct Pictures {
     blocks: Mutex<Vec<Blocks>>,
 }
 
+/// The attempts at pictures that there ever were.
+#[derive(Debug, Default)]
+pub(crate) struct PictureAttempts {
+    /// The number of the newest one.
+    newest: u64,
+    /// Its maps are published.
+    is_published: bool,
+}
+
+impl PictureAttempts {
+    /// Begins another one. The last one has ended.
+    pub(crate) fn begin(&mut self) -> PictureAttempt {
+        debug_assert!(!self.is_published, "one picture at a time");
+        self.newest += 1;
+        PictureAttempt::new(self.newest)
+    }
+
+    /// Whether this one's maps may be published: no other one has begun.
+    pub(crate) fn may_publish(&mut self, attempt: PictureAttempt) -> bool {
+        debug_assert!(attempt.number() <= self.newest, "attempts are named as they begin");
+        let is_newest = attempt.number() == self.newest;
+        debug_assert!(!(is_newest && self.is_published), "an attempt is published once");
+        self.is_published |= is_newest;
+        is_newest
+    }
+
+    /// Ends the newest one. True if its maps are published: they are to be taken back.
+    pub(crate) fn end(&mut self) -> bool {
+        std::mem::take(&mut self.is_published)
+    }
+
+    /// Ends this one. True if its maps are published. An older one was ended before (N13).
+    pub(crate) fn end_if_newest(&mut self, attempt: PictureAttempt) -> bool {
+        attempt.number() == self.newest && self.end()
+    }
+}
+
 /// What was taken of workers' lists and is in no block yet.
 #[derive(Debug, Default)]
 struct TakenVersions {
-    /// What the maps of the picture under way are of; `None`: no picture is.
-    since: Option<Epoch>,
+    /// The attempt under way, and what its maps are of; `None`: no picture is under way.
+    attempt: Option<(PictureAttempt, Epoch)>,
     /// E, read behind the end of the last picture, until what came late was looked for.
     ended: Option<Epoch>,
     lists: Vec<PendingList>,
@@ -67,6 +108,7 @@ impl Pictures {
     pub(super) fn new(is_semi_fuzzy: bool) -> Self {
         Self {
             is_under_way: CachePadded::default(),
+            attempts: Mutex::default(),
             is_semi_fuzzy,
             taken: Mutex::default(),
             freed_bytes: AtomicU64::new(0),
@@ -76,12 +118,12 @@ impl Pictures {
         }
     }
 
-    /// The picture's maps are published, and of this freeze: what is left to them from now on is handed out.
-    pub(crate) fn may_take_since(&self, since: Epoch) {
+    /// The attempt's maps are published, and of this freeze: what is left to them from now on is handed out.
+    pub(crate) fn may_take(&self, attempt: PictureAttempt, since: Epoch) {
         let mut taken = self.taken.lock();
-        debug_assert!(taken.since.is_none(), "the picture before has ended");
+        debug_assert!(taken.attempt.is_none(), "the picture before has ended");
         // What came late to that one is freed where it is found (N13).
-        (taken.since, taken.ended) = (Some(since), None);
+        (taken.attempt, taken.ended) = (Some((attempt, since)), None);
     }
 
     /// Whether commits may find maps.
@@ -122,19 +164,19 @@ impl SharedState {
         self.pictures.as_ref().is_some_and(|pictures| pictures.is_semi_fuzzy)
     }
 
-    /// Takes versions that commits have left to the picture with this freeze, and frees them, until `put` has no room
-    /// for one. True if there are more.
+    /// Takes versions that commits have left to this attempt, and frees them, until `put` has no room for one. True if
+    /// there are more.
     pub(crate) fn take_displaced_until(
         &self,
-        freeze: Epoch,
+        attempt: PictureAttempt,
         mut put: impl FnMut(&PendingRemove) -> bool,
-    ) -> bool {
+    ) -> Result<bool, PagesEnded> {
         let Some(pictures) = &self.pictures else { unreachable!("nothing is displaced without pictures") };
         let mut done = Vec::new();
         let has_more = {
             let mut taken = pictures.taken.lock();
-            // N13: a later picture's maps are of this freeze, or of a newer one.
-            let Some(since) = taken.since.filter(|since| freeze > *since) else { return false };
+            let of_attempt = taken.attempt.filter(|(under_way, _)| *under_way == attempt);
+            let Some((_, since)) = of_attempt else { return Err(PagesEnded::Ended) };
             self.take_lists(&mut taken);
             loop {
                 let Some(version) = taken.next() else { break false };
@@ -147,7 +189,7 @@ impl SharedState {
             }
         };
         self.free_displaced(done);
-        has_more
+        Ok(has_more)
     }
 
     /// Takes the lists of all workers that there ever were (N9).
@@ -159,7 +201,7 @@ impl SharedState {
     pub(crate) fn drop_displaced(&self) {
         let Some(pictures) = &self.pictures else { return };
         let mut taken = pictures.taken.lock();
-        taken.since = None;
+        taken.attempt = None;
         self.take_lists(&mut taken);
         self.free_displaced(std::iter::from_fn(|| taken.next()));
         // SeqCst: the pages were closed before E is read; partner: a commit's fence behind its epoch (C1). A commit of
@@ -173,7 +215,7 @@ impl SharedState {
     fn drop_late_versions(&self, pictures: &Pictures) -> bool {
         let mut taken = pictures.taken.lock();
         let Some(ended) = taken.ended else { return true };
-        debug_assert!(taken.since.is_none(), "a picture under way frees what it finds");
+        debug_assert!(taken.attempt.is_none(), "a picture under way frees what it finds");
         if self.epochs.now() < ended.plus(2) {
             return false;
         }

@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, Mutex};
+use ensile_durability::PictureAttempt;
 use ensile_epoch::Epochs;
 
 use super::is_logged;
-use crate::record::page_map::{PageBounds, PageMap, TablePages};
+use crate::record::page_map::{PageBounds, PageMap, PictureUnderWay, TablePages};
 use crate::record::tree::RecordTree;
 use crate::tables::catalog::Trees;
 
@@ -41,22 +42,22 @@ pub(crate) struct LoggedTables {
 #[derive(Default)]
 struct EnteredTables {
     tables: BTreeMap<u32, Arc<LoggedTable>>,
-    /// What tables' maps are of, while they have any: the newest freeze when they were published.
-    since: Option<Epoch>,
+    /// What tables' maps are of, while they have any.
+    picture: Option<Arc<PictureUnderWay>>,
 }
 
 impl LoggedTables {
     pub(crate) fn new(recovered: &Trees) -> Self {
         let tables = recovered.iter().map(|(id, tree)| (*id, LoggedTable::new(tree, None))).collect();
-        Self { entered: Mutex::new(EnteredTables { tables, since: None }) }
+        Self { entered: Mutex::new(EnteredTables { tables, picture: None }) }
     }
 
     /// Adds a table, before the first commit can write to it: a walk that misses it misses nothing below e_l. While a
     /// picture is under way it has a map of one page (N1). Its pages.
     pub(crate) fn add(&self, id: u32, tree: &Arc<RecordTree>) -> Arc<TablePages> {
         debug_assert!(is_logged(id), "an index is built at open, and in no checkpoint");
-        let EnteredTables { tables, since } = &mut *self.entered.lock();
-        let map = || since.map(|since| PageMap::new(since, PageBounds::default()));
+        let EnteredTables { tables, picture } = &mut *self.entered.lock();
+        let map = || picture.as_ref().map(|picture| PageMap::new(picture, PageBounds::default()));
         let table = tables.entry(id).or_insert_with(|| LoggedTable::new(tree, map()));
         assert!(Arc::ptr_eq(&table.tree, tree), "table {id} has one tree");
         Arc::clone(&table.pages)
@@ -72,19 +73,24 @@ impl LoggedTables {
 
     /// Publishes a map for every table, with these bounds; a table that was added since they were found has one page.
     /// What the maps are of.
-    pub(crate) fn publish_pages(&self, mut bounds: HashMap<u32, PageBounds>, epochs: &Epochs) -> Epoch {
-        let EnteredTables { tables, since } = &mut *self.entered.lock();
+    pub(crate) fn publish_pages(
+        &self,
+        attempt: PictureAttempt,
+        mut bounds: HashMap<u32, PageBounds>,
+        epochs: &Epochs,
+    ) -> Epoch {
+        let EnteredTables { tables, picture } = &mut *self.entered.lock();
         let newest = epochs.newest_freeze();
-        *since = Some(newest);
+        let picture = picture.insert(PictureUnderWay::new(attempt, newest));
         for (id, table) in tables {
             let bounds = bounds.remove(id).unwrap_or_default();
-            table.pages.publish(PageMap::new(newest, bounds), epochs);
+            table.pages.publish(PageMap::new(picture, bounds), epochs);
         }
         newest
     }
 
     /// Tables that are added from here on have no map: the picture has ended.
     pub(crate) fn no_more_maps(&self) {
-        self.entered.lock().since = None;
+        self.entered.lock().picture = None;
     }
 }

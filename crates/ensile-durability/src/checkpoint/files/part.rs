@@ -14,6 +14,7 @@ use super::source::EntrySource;
 use super::write::{PartWriter, PartWritten};
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::displaced::DisplacedBlock;
+use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::Ticket;
 use crate::checkpoint::walk::{Slice, Walk};
@@ -56,7 +57,7 @@ impl PartWork {
         block: CheckpointBlock,
         (ticket, room): (Arc<Ticket>, Arc<Room>),
     ) -> Self {
-        let (slices, may_be_displaced) = (slices.into_iter(), source.has_displaced());
+        let (slices, may_be_displaced) = (slices.into_iter(), source.displaced_of().is_some());
         let (slice, resume) = (None, Vec::new());
         Self { slices, slice, resume, low, source, may_be_displaced, writer, block, ticket, room }
     }
@@ -75,14 +76,19 @@ impl PartWork {
 
     /// Fills one block and writes it. While a picture's bandwidth is used up, only what was displaced is written;
     /// `None` if nothing was.
+    ///
+    /// # Errors
+    /// Why the part fails.
     pub(in crate::checkpoint) fn step(
         &mut self,
         walk: &dyn Walk,
         has_bandwidth: bool,
-    ) -> Result<Option<BlockStep>, DiskError> {
+    ) -> Result<Option<BlockStep>, String> {
         assert_eq!(self.block.entries(), 0, "the block before was written");
-        if self.source.has_displaced() && (self.may_be_displaced || !has_bandwidth) {
-            let displaced = self.step_displaced(walk)?;
+        if let Some(attempt) = self.source.displaced_of()
+            && (self.may_be_displaced || !has_bandwidth)
+        {
+            let displaced = self.step_displaced(walk, attempt)?;
             if displaced.is_some() {
                 return Ok(displaced);
             }
@@ -91,21 +97,27 @@ impl PartWork {
     }
 
     /// Writes a block of what commits have left beside the pages, if there is anything.
-    fn step_displaced(&mut self, walk: &dyn Walk) -> Result<Option<BlockStep>, DiskError> {
+    fn step_displaced(
+        &mut self,
+        walk: &dyn Walk,
+        attempt: PictureAttempt,
+    ) -> Result<Option<BlockStep>, String> {
         let pages = walk.pages().expect("it has published them");
-        let has_more = pages.take_displaced(self.low, &mut DisplacedBlock::of(&mut self.block));
+        let taken = pages.take_displaced(attempt, self.low, &mut DisplacedBlock::of(&mut self.block));
+        let has_more = taken.map_err(|ended| ended.to_string())?;
         self.may_be_displaced = has_more;
         let (entries, is_refused) = (u64::from(self.block.entries()), self.block.take_refusal());
         if entries == 0 {
             assert!(is_refused || !has_more, "an empty block has room for any entry");
             return Ok(has_more.then_some(BlockStep::Refused));
         }
-        let (bytes, is_synced) = self.writer.write_displaced(&mut self.block)?;
+        let written = self.writer.write_displaced(&mut self.block);
+        let (bytes, is_synced) = written.map_err(|error| error.to_string())?;
         self.ticket.add_block(bytes, entries);
         Ok(Some(BlockStep::Written { bytes, entries, is_synced, is_paced: false }))
     }
 
-    fn step_slice(&mut self, walk: &dyn Walk) -> Result<BlockStep, DiskError> {
+    fn step_slice(&mut self, walk: &dyn Walk) -> Result<BlockStep, String> {
         let slice = match &self.slice {
             Some(slice) => slice,
             None => {
@@ -116,8 +128,9 @@ impl PartWork {
         };
         let section = slice.section;
         // Pages are closed: what was left beside them before is looked for behind that (N9).
-        self.may_be_displaced = self.source.has_displaced();
-        let has_more = self.source.fill(walk, slice, &mut self.resume, self.low, &mut self.block);
+        self.may_be_displaced = self.source.displaced_of().is_some();
+        let filled = self.source.fill(walk, slice, &mut self.resume, self.low, &mut self.block);
+        let has_more = filled.map_err(|ended| ended.to_string())?;
         let is_refused = self.block.take_refusal();
         if has_more && self.block.entries() == 0 && is_refused {
             return Ok(BlockStep::Refused);
@@ -126,7 +139,8 @@ impl PartWork {
         let entries = u64::from(self.block.entries());
         let (mut bytes, mut is_synced) = (0, false);
         if entries > 0 {
-            (bytes, is_synced) = self.writer.write(section, &mut self.block)?;
+            let written = self.writer.write(section, &mut self.block);
+            (bytes, is_synced) = written.map_err(|error| error.to_string())?;
             self.ticket.add_block(bytes, entries);
         }
         if !has_more {

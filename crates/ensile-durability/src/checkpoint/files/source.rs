@@ -7,15 +7,15 @@
 use ensile_base::Epoch;
 
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::config::Strategy;
 use crate::checkpoint::page::PageContents;
+use crate::checkpoint::pages::{PagesEnded, PictureAttempt, TakenPage};
 use crate::checkpoint::walk::{Slice, Walk};
 
 /// The entries of a part under way.
 #[derive(Debug)]
 pub(in crate::checkpoint) enum EntrySource {
     Walk,
-    Pages(PageInHand),
+    Pages(PictureAttempt, PageInHand),
 }
 
 /// The page that was taken last, while its entries move into blocks.
@@ -29,19 +29,22 @@ pub(in crate::checkpoint) struct PageInHand {
 }
 
 impl EntrySource {
-    pub(in crate::checkpoint) fn of(strategy: Strategy) -> Self {
-        match strategy {
-            Strategy::Fuzzy => Self::Walk,
-            Strategy::Pictures => Self::Pages(PageInHand::default()),
+    pub(in crate::checkpoint) fn of(pages: Option<PictureAttempt>) -> Self {
+        pages.map_or(Self::Walk, |attempt| Self::Pages(attempt, PageInHand::default()))
+    }
+
+    /// The attempt to which commits may leave something beside the slices.
+    pub(super) fn displaced_of(&self) -> Option<PictureAttempt> {
+        match self {
+            Self::Walk => None,
+            Self::Pages(attempt, _) => Some(*attempt),
         }
     }
 
-    /// Whether commits may leave something beside the slices that belongs to the part.
-    pub(super) fn has_displaced(&self) -> bool {
-        matches!(self, Self::Pages(_))
-    }
-
     /// Goes on at `resume`, and fills `block` with entries of epochs below `low`. True if the slice has more.
+    ///
+    /// # Errors
+    /// The picture has ended.
     pub(super) fn fill(
         &mut self,
         walk: &dyn Walk,
@@ -49,21 +52,22 @@ impl EntrySource {
         resume: &mut Vec<u8>,
         low: Epoch,
         block: &mut CheckpointBlock,
-    ) -> bool {
-        let Self::Pages(hand) = self else { return walk.walk(slice, resume, low, block) };
+    ) -> Result<bool, PagesEnded> {
+        let Self::Pages(attempt, hand) = self else { return Ok(walk.walk(slice, resume, low, block)) };
         let pages = walk.pages().expect("it has published them");
         loop {
             debug_assert!(hand.moved <= hand.page.bytes(), "what is in hand was not all moved");
             hand.moved = hand.page.move_into(block, hand.moved);
             if hand.moved < hand.page.bytes() {
-                return true;
+                return Ok(true);
             }
             hand.page.clear();
             hand.moved = 0;
             if std::mem::take(&mut hand.is_last) {
-                return false;
+                return Ok(false);
             }
-            hand.is_last = !pages.take_page(slice, resume, low, &mut hand.page);
+            let taken = pages.take_page(*attempt, slice, resume, low, &mut hand.page)?;
+            hand.is_last = taken == TakenPage::Last;
         }
     }
 }

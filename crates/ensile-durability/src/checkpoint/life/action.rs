@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::Health;
 use crate::block::Salt;
+use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
@@ -73,6 +74,8 @@ pub(in crate::checkpoint) enum Action {
 pub(in crate::checkpoint) struct PartTask {
     pub(in crate::checkpoint) number: u64,
     pub(in crate::checkpoint) low: Epoch,
+    /// Whose pages are taken; a fuzzy checkpoint has none.
+    pub(in crate::checkpoint) pages: Option<PictureAttempt>,
     pub(in crate::checkpoint) salt: Salt,
     pub(in crate::checkpoint) slices: Vec<Slice>,
     pub(in crate::checkpoint) ticket: Arc<Ticket>,

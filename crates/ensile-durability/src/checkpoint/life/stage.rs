@@ -48,7 +48,7 @@ impl Stage {
             Opening => &[Busy(Publish), Busy(Announce), Busy(Cut), Failing],
             Busy(Publish) => &[Opening, Failing],
             Busy(Announce) => &[Opening],
-            Busy(Cut) => &[Walking],
+            Busy(Cut) => &[Walking, Failing],
             Walking => &[Walked, Failing],
             Walked => &[Busy(GiveUpReserve), Busy(Install), Failing],
             Busy(GiveUpReserve) => &[Walked, Failing],

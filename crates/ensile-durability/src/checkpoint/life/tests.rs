@@ -7,6 +7,7 @@ use super::{Action, CLOSED, Circumstances, Life, NotInstalled, RESERVE_PAUSE_NAN
 use crate::block::Salt;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::files::write::PartWritten;
+use crate::checkpoint::pages::{PictureAttempt, PublishedPages};
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::Ticket;
 use crate::checkpoint::walk::Slice;
@@ -342,11 +343,18 @@ fn picture() -> (Life, Arc<Ticket>) {
     (life, ticket)
 }
 
+const ATTEMPT: PictureAttempt = PictureAttempt::new(5);
+
+/// Pages that were published when E was this.
+fn pages(epoch: u64) -> PublishedPages {
+    PublishedPages { attempt: ATTEMPT, epoch: Epoch::new(epoch) }
+}
+
 /// Its pages were published at E = 7.
 fn published() -> (Life, Arc<Ticket>) {
     let (mut life, ticket) = picture();
     assert!(matches!(life.decide(1, &seen(7)), Action::Wait), "one checkpointer publishes");
-    assert!(life.published(Epoch::new(7)));
+    assert!(life.published(pages(7)));
     (life, ticket)
 }
 
@@ -365,7 +373,7 @@ fn at_pages() -> (Life, Arc<Ticket>) {
     assert!(life.cut(vec![vec![slice()], vec![slice()]]));
     for checkpointer in 0..CHECKPOINTERS {
         let Action::WritePart(task) = life.decide(checkpointer, &seen(11)) else { panic!("it has a part") };
-        assert_eq!(task.low, Epoch::new(10));
+        assert_eq!((task.low, task.pages), (Epoch::new(10), Some(ATTEMPT)));
     }
     (life, ticket)
 }
@@ -392,10 +400,10 @@ fn n2_no_page_is_taken_before_every_commit_below_the_freeze_has_ended() {
 fn n12_a_picture_is_installed_once_marks_of_its_epoch_are_synced() {
     let (mut life, ticket) = at_pages();
     life.part_ended(1, written(1), Epoch::new(20));
-    assert!(!life.gives_up_pages(), "the other part takes pages");
+    assert_eq!(life.gives_up_pages(), None, "the other part takes pages");
     life.part_ended(0, written(2), Epoch::new(21));
     assert_eq!(life.awaited_marks(), Some(Epoch::new(9)));
-    assert!(life.gives_up_pages() && !life.gives_up_pages(), "they are ended once, before the install");
+    assert!(ends_once(&mut life), "before the install");
     assert!(matches!(life.decide(0, &seen(21)), Action::Wait));
     let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(21) }) else {
         panic!("its marks are synced")
@@ -408,36 +416,41 @@ fn n12_a_picture_is_installed_once_marks_of_its_epoch_are_synced() {
     assert_eq!(report.picture_epoch(), Some(Epoch::new(9)));
 }
 
+/// Whether the attempt's pages are to be ended, and only once.
+fn ends_once(life: &mut Life) -> bool {
+    life.gives_up_pages() == Some(ATTEMPT) && life.gives_up_pages().is_none()
+}
+
 #[test]
 fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
     for (mut life, _) in [published(), announced(), at_pages()] {
-        assert!(!life.gives_up_pages());
+        assert_eq!(life.gives_up_pages(), None);
         life.end(CLOSED, DurabilityError::Stopped).send();
-        assert!(life.gives_up_pages() && !life.gives_up_pages());
+        assert!(ends_once(&mut life));
     }
     let (mut life, _) = at_pages();
     life.part_failed("the device is gone");
-    assert!(life.gives_up_pages(), "while the other checkpointer still writes");
+    assert!(ends_once(&mut life), "while the other checkpointer still writes");
     let ended = Circumstances { health: Health::EpochsEnded("used up".to_owned()), ..seen(8) };
     let (mut life, _) = published();
     assert!(matches!(life.decide(0, &ended), Action::GoOn));
-    assert!(life.gives_up_pages());
+    assert!(ends_once(&mut life));
 }
 
 #[test]
 fn n13_pages_that_are_published_behind_the_end_are_ended() {
     let (mut life, _) = picture();
     life.end(CLOSED, DurabilityError::Stopped).send();
-    assert!(!life.gives_up_pages(), "nobody ends what is not published yet");
-    assert!(!life.published(Epoch::new(8)));
-    assert!(life.gives_up_pages());
+    assert_eq!(life.gives_up_pages(), None, "nobody ends what is not published yet");
+    assert!(!life.published(pages(8)));
+    assert!(ends_once(&mut life));
 }
 
 #[test]
 fn n13_the_next_attempt_has_pages_of_its_own() {
     let (mut life, _) = at_pages();
     life.part_failed("no space");
-    assert!(life.gives_up_pages());
+    assert!(ends_once(&mut life));
     life.part_left();
     assert!(matches!(life.decide(0, &seen(11)), Action::CleanUp { .. }));
     life.cleaned_up(SECOND).send();
@@ -448,10 +461,21 @@ fn n13_the_next_attempt_has_pages_of_its_own() {
 }
 
 #[test]
+fn n13_pages_that_have_ended_before_they_are_dealt_out_fail_the_attempt() {
+    let (mut life, ticket) = announced();
+    assert!(matches!(life.decide(0, &seen(11)), Action::Cut));
+    life.cannot_cut("they have ended");
+    assert!(ends_once(&mut life));
+    assert!(matches!(life.decide(0, &seen(11)), Action::CleanUp { .. }));
+    life.cleaned_up(SECOND).send();
+    assert_eq!(failure(&ticket), "they have ended");
+}
+
+#[test]
 fn a_state_without_pages_fails_the_attempt() {
     let (mut life, ticket) = picture();
     life.cannot_publish("no pages");
-    assert!(!life.gives_up_pages());
+    assert_eq!(life.gives_up_pages(), None);
     assert!(matches!(life.decide(0, &seen(7)), Action::CleanUp { .. }));
     life.cleaned_up(SECOND).send();
     assert_eq!(failure(&ticket), "no pages");

@@ -26,7 +26,6 @@ use crate::checkpoint::files::write::{Beginning, PartWriter};
 use crate::checkpoint::life::{Action, Circumstances, NotInstalled, PartTask};
 use crate::checkpoint::room::Room;
 use crate::checkpoint::walk::Walk;
-use crate::on_panic::OnPanic;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::NotReplaced;
 use crate::store::names::PartName;
@@ -142,11 +141,11 @@ impl Checkpoints {
                 return CheckpointStep::Worked;
             }
         };
-        // Nobody else ends pages that are not all published.
-        let _guard = OnPanic::new(|| pages.end_pages());
         let published = pages.publish_pages(self.config.page_bytes);
-        assert!(published <= self.epochs.now(), "N1: it is E, read behind the publication");
-        if self.life.lock().published(published) { CheckpointStep::Worked } else { CheckpointStep::Stopped }
+        // At once: from here on somebody ends them, whatever panics.
+        let goes_on = self.life.lock().published(published);
+        assert!(published.epoch <= self.epochs.now(), "N1: it is E, read behind the publication");
+        if goes_on { CheckpointStep::Worked } else { CheckpointStep::Stopped }
     }
 
     /// Every commit sees the pages now (N1): announces the picture's freeze.
@@ -164,13 +163,20 @@ impl Checkpoints {
     /// Every epoch below e_l is installed (K1, N2, E2): cuts the state into parts, or deals its pages out.
     fn cut(&self, walk: &dyn Walk) -> CheckpointStep {
         let count = self.checkpointers.len();
-        let parts = match (self.config.strategy, walk.pages()) {
-            (Strategy::Pictures, Some(pages)) => {
+        let published = self.life.lock().pages();
+        let parts = match (published, walk.pages()) {
+            (Some(attempt), Some(pages)) => {
                 assert!(
                     self.epochs.is_installed_below(self.epochs.newest_freeze()),
                     "N2: E is above the freeze"
                 );
-                pages.page_slices(count)
+                match pages.page_slices(attempt, count) {
+                    Ok(parts) => parts,
+                    Err(ended) => {
+                        self.life.lock().cannot_cut(&ended.to_string());
+                        return CheckpointStep::Worked;
+                    }
+                }
             }
             _ => walk.slices(count),
         };
@@ -184,14 +190,14 @@ impl Checkpoints {
     /// Makes the files of this checkpointer's part.
     fn begin_part(&self, checkpointer: usize, task: PartTask, part: &mut Option<PartWork>) -> CheckpointStep {
         assert!(part.is_none(), "a checkpointer has one part at a time");
-        let PartTask { number, low, salt, slices, ticket, room } = task;
+        let PartTask { number, low, pages, salt, slices, ticket, room } = task;
         assert!(low < self.epochs.now(), "K1, N2: the walk begins behind e_l");
         let origin = Origin { identity: self.database, salt, entries: self.entries };
         let beginning = Beginning { number, generation: self.generation, low, origin };
         match PartWriter::create(self.store.disk(), &beginning, checkpointer as u32, &self.config) {
             Ok(writer) => {
                 let block = CheckpointBlock::sharing(self.permit.clone());
-                let source = EntrySource::of(self.config.strategy);
+                let source = EntrySource::of(pages);
                 *part = Some(PartWork::new(slices, (low, source), writer, block, (ticket, room)));
             }
             Err(error) => self.part_failed(&error.to_string()),
@@ -216,8 +222,7 @@ impl Checkpoints {
         let wait = self.pace.lock().wait(self.clock.nanos());
         let Some(work) = part else { return CheckpointStep::Waiting };
         let checked = work.check_room(&**self.store.disk(), checkpointer);
-        let stepped =
-            checked.and_then(|()| work.step(walk, wait.is_zero()).map_err(|error| error.to_string()));
+        let stepped = checked.and_then(|()| work.step(walk, wait.is_zero()));
         match stepped {
             // Not longer: this thread renews what is reserved, too.
             Ok(None) => return CheckpointStep::Paced(wait.min(PACED_MAX)),

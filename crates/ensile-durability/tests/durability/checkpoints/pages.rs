@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{DisplacedBlock, PageContents, Pages, Slice};
+use ensile_durability::{
+    DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Slice, TakenPage,
+};
 
 use super::store::{KEYS, SECTIONS, Store, body, bound, key_of};
 
@@ -26,6 +28,14 @@ struct State {
     /// How many were begun, and ended.
     published: u64,
     ended: u64,
+}
+
+impl State {
+    /// The picture, if this attempt at it is under way.
+    fn of(&mut self, attempt: PictureAttempt) -> Result<&mut Picture, PagesEnded> {
+        let is_newest = attempt.number() == self.published;
+        self.picture.as_mut().filter(|_| is_newest).ok_or(PagesEnded::Ended)
+    }
 }
 
 #[derive(Debug)]
@@ -76,34 +86,44 @@ impl MadePages {
 }
 
 impl Pages for Store {
-    fn publish_pages(&self, _page_bytes: usize) -> Epoch {
+    fn publish_pages(&self, _page_bytes: usize) -> PublishedPages {
         let pages = self.pages.as_ref().expect("it was asked for them");
         let mut state = pages.state.lock().expect("no panic");
         assert!(state.picture.is_none(), "N13: the pages of the attempt before were ended");
         let since = self.epochs().newest_freeze();
         state.picture = Some(Picture { since, closed: BTreeSet::new(), left: BTreeMap::new() });
         state.published += 1;
-        self.epochs().now()
+        PublishedPages { attempt: PictureAttempt::new(state.published), epoch: self.epochs().now() }
     }
 
-    fn page_slices(&self, parts: usize) -> Vec<Vec<Slice>> {
+    fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
+        let pages = self.pages.as_ref().expect("it has published them");
+        let _goes_on = pages.state.lock().expect("no panic").of(attempt)?;
         let width = KEYS.div_ceil(parts as u64).next_multiple_of(PAGE_KEYS);
         let slice = |part: u64, section: u64| Slice {
             section: section as u32,
             from: bound(part * width),
             to: ((part + 1) * width < KEYS).then(|| bound((part + 1) * width)),
         };
-        (0..parts as u64).map(|part| (0..SECTIONS).map(|section| slice(part, section)).collect()).collect()
+        Ok((0..parts as u64)
+            .map(|part| (0..SECTIONS).map(|section| slice(part, section)).collect())
+            .collect())
     }
 
-    fn take_page(&self, slice: &Slice, resume: &mut Vec<u8>, freeze: Epoch, page: &mut PageContents) -> bool {
+    fn take_page(
+        &self,
+        attempt: PictureAttempt,
+        slice: &Slice,
+        resume: &mut Vec<u8>,
+        freeze: Epoch,
+        page: &mut PageContents,
+    ) -> Result<TakenPage, PagesEnded> {
         page.clear();
         let rows = self.rows.lock().expect("no panic");
         let pages = self.pages.as_ref().expect("it has published them");
         let mut state = pages.state.lock().expect("no panic");
-        let Some(picture) = state.picture.as_mut().filter(|picture| freeze > picture.since) else {
-            return false;
-        };
+        let picture = state.of(attempt)?;
+        assert!(freeze > picture.since, "N1: it was announced behind the publication");
         let (section, first) =
             (u64::from(slice.section), key_of(if resume.is_empty() { &slice.from } else { resume }));
         assert!(first.is_multiple_of(PAGE_KEYS), "slices are made of whole pages");
@@ -121,31 +141,40 @@ impl Pages for Store {
             page.push(tid, |out| out.extend_from_slice(&body(key, Some(&value))));
         }
         *resume = bound(next).to_vec();
-        slice.to.as_deref().map_or(KEYS, key_of) > next
+        let has_more = slice.to.as_deref().map_or(KEYS, key_of) > next;
+        Ok(if has_more { TakenPage::More } else { TakenPage::Last })
     }
 
-    fn take_displaced(&self, freeze: Epoch, block: &mut DisplacedBlock<'_>) -> bool {
+    fn take_displaced(
+        &self,
+        attempt: PictureAttempt,
+        _freeze: Epoch,
+        block: &mut DisplacedBlock<'_>,
+    ) -> Result<bool, PagesEnded> {
         let pages = self.pages.as_ref().expect("it has published them");
         let mut state = pages.state.lock().expect("no panic");
-        let picture = state.picture.as_mut().filter(|picture| freeze > picture.since);
-        let Some(picture) = picture.filter(|_| pages.is_semi_fuzzy) else { return false };
+        let picture = state.of(attempt)?;
+        if !pages.is_semi_fuzzy {
+            return Ok(false);
+        }
         let mut added = 0;
         // In no order of keys: the newest version first.
         while let Some((key, (tid, value))) = picture.left.iter().max_by_key(|(_, (tid, _))| *tid) {
             let (key, tid, body) = (*key, *tid, body(*key, Some(value)));
             if added == self.step_entries || !block.has_room(body.len()) {
-                return true;
+                return Ok(true);
             }
             block.push((key % SECTIONS) as u32, tid, |out| out.extend_from_slice(&body));
             picture.left.remove(&key);
             added += 1;
         }
-        false
+        Ok(false)
     }
 
-    fn end_pages(&self) {
+    fn end_pages(&self, attempt: PictureAttempt) {
         let mut state = self.pages.as_ref().expect("it has published them").state.lock().expect("no panic");
-        if state.picture.take().is_some() {
+        if state.of(attempt).is_ok() {
+            state.picture = None;
             state.ended += 1;
         }
     }

@@ -8,7 +8,8 @@ use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_durability::{
     CheckpointBlock, CheckpointConfig, CheckpointReport, CheckpointStep, DisplacedBlock, DurabilityError,
-    Health, PageContents, Pages, Recovery, Slice, Walk,
+    Health, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Recovery, Slice, TakenPage,
+    Walk,
 };
 use ensile_sim::{Fault, SimDisk};
 
@@ -311,25 +312,37 @@ impl Walk for Panics<'_> {
 }
 
 impl Pages for Panics<'_> {
-    fn publish_pages(&self, page_bytes: usize) -> Epoch {
+    fn publish_pages(&self, page_bytes: usize) -> PublishedPages {
         self.0.publish_pages(page_bytes)
     }
 
-    fn page_slices(&self, parts: usize) -> Vec<Vec<Slice>> {
-        self.0.page_slices(parts)
+    fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
+        self.0.page_slices(attempt, parts)
     }
 
-    fn take_page(&self, slice: &Slice, resume: &mut Vec<u8>, freeze: Epoch, page: &mut PageContents) -> bool {
+    fn take_page(
+        &self,
+        attempt: PictureAttempt,
+        slice: &Slice,
+        resume: &mut Vec<u8>,
+        freeze: Epoch,
+        page: &mut PageContents,
+    ) -> Result<TakenPage, PagesEnded> {
         assert!(resume.is_empty(), "a bug in the second page");
-        self.0.take_page(slice, resume, freeze, page)
+        self.0.take_page(attempt, slice, resume, freeze, page)
     }
 
-    fn take_displaced(&self, freeze: Epoch, block: &mut DisplacedBlock<'_>) -> bool {
-        self.0.take_displaced(freeze, block)
+    fn take_displaced(
+        &self,
+        attempt: PictureAttempt,
+        freeze: Epoch,
+        block: &mut DisplacedBlock<'_>,
+    ) -> Result<bool, PagesEnded> {
+        self.0.take_displaced(attempt, freeze, block)
     }
 
-    fn end_pages(&self) {
-        self.0.end_pages();
+    fn end_pages(&self, attempt: PictureAttempt) {
+        self.0.end_pages(attempt);
     }
 }
 

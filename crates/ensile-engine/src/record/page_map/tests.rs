@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use ensile_base::Epoch;
+use ensile_base::sync::Arc;
+use ensile_durability::PictureAttempt;
 use ensile_epoch::{EpochConfig, Epochs};
 use proptest::prelude::*;
 
-use super::{PageBounds, PageMap, TablePages};
+use super::{PageBounds, PageMap, PictureUnderWay, TablePages};
 
 /// Keys that share much, differ in zeros at their ends, and have equal slices.
 fn keys() -> impl Strategy<Value = Vec<u8>> {
@@ -67,6 +69,10 @@ fn one_page_has_every_key() {
     assert_eq!((pages.lower(0), pages.upper(0)), (&b""[..], None));
 }
 
+fn picture(attempt: u64, since: u64) -> Arc<PictureUnderWay> {
+    PictureUnderWay::new(PictureAttempt::new(attempt), Epoch::new(since))
+}
+
 #[test]
 fn a_map_is_freed_once_every_pin_is_newer_than_its_unpublication() {
     let epochs = Epochs::new(&EpochConfig { first: Epoch::new(10), snapshot_interval: Duration::MAX });
@@ -74,22 +80,22 @@ fn a_map_is_freed_once_every_pin_is_newer_than_its_unpublication() {
         let _ = epochs.try_advance(at * 1_000_000_000);
         epochs.scan();
     };
-    let table = TablePages::new(Some(PageMap::new(Epoch::new(7), PageBounds::default())));
+    let table = TablePages::new(Some(PageMap::new(&picture(1, 7), PageBounds::default())));
     let mut pin = epochs.register_pin();
     let call = pin.begin(epochs.now());
     let first = table.load(call.pinned()).expect("published");
-    table.publish(PageMap::new(Epoch::new(9), PageBounds::new(&["m"])), &epochs);
+    table.publish(PageMap::new(&picture(2, 9), PageBounds::new(&["m"])), &epochs);
     let second = table.load(call.pinned()).expect("published");
     assert!(first.address() != second.address() && second.bounds().page_of(b"m") == 1);
     (1..4).for_each(tick);
     assert!(!table.collect(&epochs), "a pin may reach it");
-    assert_eq!(first.since(), Epoch::new(7));
+    assert_eq!((first.since(), first.attempt()), (Epoch::new(7), PictureAttempt::new(1)));
     table.unpublish(&epochs);
     assert!(table.load(call.pinned()).is_none());
     drop(call);
     pin.end();
     (4..7).for_each(tick);
     assert!(table.collect(&epochs));
-    table.publish(PageMap::new(Epoch::new(9), PageBounds::default()), &epochs);
+    table.publish(PageMap::new(&picture(3, 9), PageBounds::default()), &epochs);
     drop(table);
 }

@@ -1,0 +1,127 @@
+//! Faults that pictures have had, each as a scene that shows it: what is late, what is large, what grows meanwhile.
+//!
+//! Epochs move when the test says so.
+//!
+//! Neighbours: `pictures` has what a picture is; `driven` moves the epochs.
+
+#![cfg(not(any(loom, shuttle)))]
+
+mod driven;
+
+use ensile_base::Epoch;
+use ensile_durability::{PageContents, Pages, PagesEnded, PictureAttempt, TakenPage};
+use ensile_engine::{Database, Readable, Result, Table};
+
+use driven::Driven;
+
+type Rows = Table<u64, Vec<u8>>;
+
+/// Pages of few rows.
+const PAGE_BYTES: usize = 4 << 10;
+/// The section of the first table that is opened.
+const FIRST_TABLE: u32 = 1;
+
+fn open() -> Result<(Driven, Rows)> {
+    let driven = Driven::open(|builder| builder.pictures());
+    let table = driven.db.table("rows")?;
+    Ok((driven, table))
+}
+
+fn pages(db: &Database) -> &dyn Pages {
+    db.pages().expect("opened for pictures")
+}
+
+fn reach(driven: &Driven, epoch: Epoch) {
+    while driven.db.epoch() < epoch {
+        driven.tick();
+    }
+}
+
+/// A picture that was begun.
+#[derive(Clone, Copy)]
+struct Begun {
+    attempt: PictureAttempt,
+    freeze: Epoch,
+}
+
+/// Begins a picture. Every commit from here on is behind its freeze.
+fn begin(driven: &Driven) -> Begun {
+    let published = pages(&driven.db).publish_pages(PAGE_BYTES);
+    reach(driven, published.epoch.plus(2));
+    let freeze = driven.db.announce_freeze().expect("E is above the last one");
+    reach(driven, freeze.next());
+    Begun { attempt: published.attempt, freeze }
+}
+
+/// Bytes and rows of each page of the first table, in order.
+fn take(db: &Database, Begun { attempt, freeze }: Begun) -> Result<Vec<(usize, u32)>, PagesEnded> {
+    let (mut counts, mut page) = (Vec::new(), PageContents::new());
+    for slice in pages(db).page_slices(attempt, 1)?.concat() {
+        let mut resume = Vec::new();
+        let mut taken = TakenPage::More;
+        while taken == TakenPage::More {
+            taken = pages(db).take_page(attempt, &slice, &mut resume, freeze, &mut page)?;
+            if slice.section == FIRST_TABLE {
+                counts.push((page.bytes(), page.entries()));
+            }
+        }
+    }
+    Ok(counts)
+}
+
+fn rows(counts: &[(usize, u32)]) -> u32 {
+    counts.iter().map(|(_, rows)| rows).sum()
+}
+
+/// N13: a checkpointer that is slow ends its attempt when the next one is under way.
+#[test]
+fn an_end_that_is_late_leaves_the_next_attempt_alone() -> Result<()> {
+    let (driven, table) = open()?;
+    let db = &driven.db;
+    let put_all = |byte| db.run(|tx| (0..500).try_for_each(|key| tx.put(&table, &key, &vec![byte; 100])));
+    put_all(1)?;
+    let first = begin(&driven);
+    pages(db).end_pages(first.attempt);
+    let second = begin(&driven);
+    put_all(2)?;
+    let left = db.stats().displaced_bytes;
+    pages(db).end_pages(first.attempt);
+    assert_eq!(db.stats().displaced_bytes, left, "what was left to the second one is kept");
+    assert_eq!(rows(&take(db, second).expect("it goes on")), 500);
+    pages(db).end_pages(second.attempt);
+    assert_eq!(db.stats().displaced_bytes, 0);
+    // Also where nobody has ended the first one: the second has.
+    let (first, second) = (begin(&driven), begin(&driven));
+    pages(db).end_pages(first.attempt);
+    assert_eq!(rows(&take(db, second).expect("it goes on")), 500);
+    Ok(())
+}
+
+/// N13: what has ended is told from what has no more pages.
+#[test]
+fn an_attempt_that_has_ended_has_no_pages_and_no_slices() -> Result<()> {
+    let (driven, table) = open()?;
+    let db = &driven.db;
+    db.run(|tx| (0..500).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
+    let first = begin(&driven);
+    let slices = pages(db).page_slices(first.attempt, 1).expect("it goes on").concat();
+    let is_over = || {
+        let mut page = PageContents::new();
+        let ended = slices.iter().all(|slice| {
+            let taken = pages(db).take_page(first.attempt, slice, &mut Vec::new(), first.freeze, &mut page);
+            taken == Err(PagesEnded::Ended) && page.entries() == 0
+        });
+        ended && pages(db).page_slices(first.attempt, 1) == Err(PagesEnded::Ended)
+    };
+    assert!(!is_over(), "its pages are there");
+    pages(db).end_pages(first.attempt);
+    assert!(is_over());
+    driven.pass_ticks(5);
+    let second = begin(&driven);
+    assert!(is_over(), "the maps are another attempt's");
+    assert_eq!(rows(&take(db, second).expect("it goes on")), 500);
+    let text = PagesEnded::Ended.to_string();
+    assert!(text.contains("ended before all of its pages were taken"), "{text}");
+    assert_eq!(db.run(|tx| Ok(tx.range(&table, ..).count()))?, 500);
+    Ok(())
+}
