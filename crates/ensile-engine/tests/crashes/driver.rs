@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use ensile_base::random::Random;
+use ensile_engine::checkpoint::Strategy;
 use ensile_engine::receipt::Epoch;
 use ensile_engine::{Error, Readable, Result};
 use ensile_sim::SimDisk;
@@ -85,6 +86,8 @@ pub(crate) struct Driver<'scope, 'env> {
     waiting: Vec<Waiting>,
     /// What answers and steps said when they failed.
     pub(crate) errors: Vec<Error>,
+    /// The checkpoints that were installed, each by what it covers, and the disk's call behind which that was known.
+    pub(crate) installed: Vec<(u64, Epoch)>,
 }
 
 impl<'scope, 'env> Driver<'scope, 'env> {
@@ -97,8 +100,8 @@ impl<'scope, 'env> Driver<'scope, 'env> {
     ) -> Self {
         let mut random = Random::seeded(seed);
         let workers = (0..random.between(1, 3)).map(|_| Worker::spawn(scope, life)).collect();
-        let (waiting, errors) = (Vec::new(), Vec::new());
-        Self { life, scope, disk: disk.clone(), ledger, random, workers, waiting, errors }
+        let (waiting, errors, installed) = (Vec::new(), Vec::new(), Vec::new());
+        Self { life, scope, disk: disk.clone(), ledger, random, workers, waiting, errors, installed }
     }
 
     fn at(&self) -> u64 {
@@ -131,20 +134,40 @@ impl<'scope, 'env> Driver<'scope, 'env> {
                 Ok(())
             }
             _ => {
-                let logger = self.random.below(self.life.loggers as u64) as usize;
+                let logger = self.random.below(self.life.setting.loggers as u64) as usize;
                 self.life.db.logger_step(logger);
                 Ok(())
             }
         };
         self.errors.extend(done.err());
+        if self.life.setting.strategy == Strategy::Pictures {
+            self.take_pictures();
+        }
+        let installed = self.life.installed();
+        if self.installed.last().map_or(Epoch::ZERO, |last| last.1) < installed {
+            self.installed.push((self.at(), installed));
+        }
         self.hear();
+    }
+
+    /// A picture waits for more epochs than a fuzzy checkpoint, so it is asked for and worked at more often.
+    fn take_pictures(&mut self) {
+        if self.random.percent(10) {
+            // Whatever comes of it: who asked does not wait.
+            drop(self.life.db.checkpoint());
+        }
+        for checkpointer in 0..CHECKPOINTERS {
+            if self.random.percent(60) {
+                self.life.db.checkpoint_step(checkpointer);
+            }
+        }
     }
 
     /// Closes the epoch, and lets every logger do what it can.
     pub(crate) fn settle(&mut self) {
         self.life.beat();
         for _ in 0..2 {
-            (0..self.life.loggers).for_each(|logger| {
+            (0..self.life.setting.loggers).for_each(|logger| {
                 self.life.db.logger_step(logger);
             });
         }

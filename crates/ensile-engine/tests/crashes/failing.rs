@@ -14,7 +14,7 @@ use ensile_sim::ledger::Ledger;
 use ensile_sim::{Call, Fault, SimDisk, environment};
 
 use crate::driver::Driver;
-use crate::life::Life;
+use crate::life::{Life, Setting};
 use crate::points::{judge, some_survival};
 
 /// A case takes milliseconds: one that takes so long hangs.
@@ -165,7 +165,7 @@ fn run(case: &Case, seed: u64) -> Result<(), String> {
     case.plan(&disk);
     let mut interrupted = false;
     while !case.has_come(&disk) {
-        match Life::open(&disk, case.loggers) {
+        match Life::open(&disk, Setting::fuzzy(case.loggers)) {
             Ok(life) => {
                 judge(&life, &disk, &mut ledger, interrupted)?;
                 interrupted = false;
@@ -203,8 +203,8 @@ fn run(case: &Case, seed: u64) -> Result<(), String> {
     }
     disk.heal();
     for _ in 0..2 {
-        let life =
-            Life::open(&disk, case.loggers).map_err(|error| format!("cannot be opened again: {error}"))?;
+        let life = Life::open(&disk, Setting::fuzzy(case.loggers))
+            .map_err(|error| format!("cannot be opened again: {error}"))?;
         judge(&life, &disk, &mut ledger, interrupted)?;
         interrupted = false;
         disk.crash_with(some_survival(&mut random), random.next_u64());

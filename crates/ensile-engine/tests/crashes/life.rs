@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
-use ensile_engine::checkpoint::Schedule;
+use ensile_engine::checkpoint::{Schedule, Strategy};
 use ensile_engine::receipt::Epoch;
 use ensile_engine::{Database, Durability, Error, Index, Readable, Result, Table, Tuning};
 use ensile_sim::SimDisk;
@@ -23,11 +23,27 @@ const LOG_FILE_BYTES: u64 = 8 << 10;
 
 type Row = Vec<u8>;
 
+/// How a database is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) loggers: usize,
+    pub(crate) strategy: Strategy,
+    /// Of pictures: what commits displace is written beside their pages.
+    pub(crate) semi_fuzzy: bool,
+}
+
+impl Setting {
+    /// Fuzzy checkpoints.
+    pub(crate) fn fuzzy(loggers: usize) -> Self {
+        Self { loggers, strategy: Strategy::Fuzzy, semi_fuzzy: false }
+    }
+}
+
 /// One life of the database.
 pub(crate) struct Life {
     pub(crate) db: Database,
     pub(crate) rows: Table<u64, Row>,
-    pub(crate) loggers: usize,
+    pub(crate) setting: Setting,
     clock: Clock,
     by_length: Index<u64, u64, Row>,
     by_name: Index<Vec<u8>, u64, Row>,
@@ -35,7 +51,8 @@ pub(crate) struct Life {
 
 impl Life {
     /// Opens it as a process of its own, which is dead after the disk's next crash.
-    pub(crate) fn open(disk: &SimDisk, loggers: usize) -> Result<Self> {
+    pub(crate) fn open(disk: &SimDisk, setting: Setting) -> Result<Self> {
+        let Setting { loggers, strategy, semi_fuzzy } = setting;
         let clock = Clock::manual();
         let db = Database::builder("unused")
             .disk(Arc::new(disk.mounted()))
@@ -48,6 +65,8 @@ impl Life {
                 loggers: Some(loggers),
                 checkpointers: Some(CHECKPOINTERS),
                 checkpoint_files: 2,
+                checkpoint_strategy: strategy,
+                semi_fuzzy,
                 // Small, so that logs get new files.
                 log_file_bytes: LOG_FILE_BYTES,
                 ..Tuning::default()
@@ -61,7 +80,7 @@ impl Life {
             .unique_index("by_name", 1, |key: &u64, row: &Row| name(*key, row))
             .open()?;
         let (by_length, by_name) = (rows.index("by_length")?, rows.index("by_name")?);
-        Ok(Self { db, rows, loggers, clock, by_length, by_name })
+        Ok(Self { db, rows, setting, clock, by_length, by_name })
     }
 
     pub(crate) fn beat(&self) {
@@ -72,6 +91,18 @@ impl Life {
     /// D as recovery decided it when this life began.
     pub(crate) fn recovered_to(&self) -> Epoch {
         self.db.recovery_report().expect("there is a log").durable_epoch
+    }
+
+    /// e_l of the checkpoint that recovery loaded, or S of the picture; 0 if it loaded none.
+    pub(crate) fn loaded(&self) -> Epoch {
+        let report = self.db.recovery_report().expect("there is a log");
+        report.checkpoint.map_or(Epoch::ZERO, |(low, _)| low)
+    }
+
+    /// The same of the checkpoint that this life has installed last.
+    pub(crate) fn installed(&self) -> Epoch {
+        let last = self.db.stats().checkpoints.and_then(|stats| stats.last);
+        last.map_or(Epoch::ZERO, |report| report.low)
     }
 
     /// The first epoch of this life.

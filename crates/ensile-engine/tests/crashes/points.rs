@@ -3,14 +3,18 @@
 //! `ENSILE_CRASH_POINTS=100000 cargo test --profile release-plain -p ensile-engine --test crashes points` runs longer.
 
 use ensile_base::random::Random;
+use ensile_engine::checkpoint::Strategy;
+use ensile_engine::receipt::Epoch;
 use ensile_sim::ledger::Ledger;
 use ensile_sim::{SimDisk, Survival, environment};
 
 use crate::driver::Driver;
-use crate::life::Life;
+use crate::life::{Life, Setting};
 
 /// Lives of one database whose every call is a crash point.
 const LIVES: usize = 3;
+/// One crash point in this many is looked at beside pictures too.
+const PICTURES_SHARE: u64 = 2;
 /// Recoveries that power may fail in, one behind the other.
 const INTERRUPTED_MAX: u64 = 3;
 
@@ -37,20 +41,46 @@ pub(crate) fn judge(
     Ok(())
 }
 
-/// Some steps of a life.
-fn drive(life: &Life, disk: &SimDisk, ledger: &mut Ledger, steps: u64, seed: u64) -> Result<(), String> {
+/// Checkpoints that were installed, each by what it covers, and the disk's call behind which that was known.
+type Installed = Vec<(u64, Epoch)>;
+
+/// Some steps of a life. The checkpoints that it installs.
+fn drive(
+    life: &Life,
+    disk: &SimDisk,
+    ledger: &mut Ledger,
+    steps: u64,
+    seed: u64,
+) -> Result<Installed, String> {
     std::thread::scope(|scope| {
         let mut driver = Driver::new(scope, life, disk, ledger, seed);
         (0..steps).for_each(|_| driver.step());
         match driver.errors.pop() {
             Some(error) if !disk.is_without_power() => Err(error.to_string()),
-            _ => Ok(()),
+            _ => Ok(std::mem::take(&mut driver.installed)),
         }
     })
 }
 
+/// Recovery loads the checkpoint that was `installed` before the crash, or a newer one.
+fn check_loaded(life: &Life, installed: Epoch) -> Result<(), String> {
+    let loaded = life.loaded();
+    if loaded < installed {
+        return Err(format!(
+            "a checkpoint from {installed} on was installed, and one from {loaded} on is there"
+        ));
+    }
+    Ok(())
+}
+
 /// The disk has lost power: everything that may follow.
-fn check(disk: &SimDisk, mut ledger: Ledger, loggers: usize, random: &mut Random) -> Result<(), String> {
+fn check(
+    disk: &SimDisk,
+    mut ledger: Ledger,
+    installed: Epoch,
+    setting: Setting,
+    random: &mut Random,
+) -> Result<(), String> {
     disk.crash_with(some_survival(random), random.next_u64());
     // The crash itself may have been in the midst of a recovery.
     let mut interrupted = true;
@@ -59,10 +89,11 @@ fn check(disk: &SimDisk, mut ledger: Ledger, loggers: usize, random: &mut Random
             break;
         }
         // In the midst of recovery, or behind it if that is short.
-        disk.cut_power_at(disk.calls().all + random.between(1, 40 + 8 * loggers as u64));
-        let life = Life::open(disk, loggers);
+        disk.cut_power_at(disk.calls().all + random.between(1, 40 + 8 * setting.loggers as u64));
+        let life = Life::open(disk, setting);
         match &life {
             Ok(life) => {
+                check_loaded(life, installed)?;
                 judge(life, disk, &mut ledger, interrupted)
                     .map_err(|error| format!("recovered at once: {error}"))?;
                 interrupted = false;
@@ -73,8 +104,10 @@ fn check(disk: &SimDisk, mut ledger: Ledger, loggers: usize, random: &mut Random
         disk.crash_with(some_survival(random), random.next_u64());
     }
     for rounds in 0..2 {
-        let loggers = if random.percent(20) { random.between(1, 4) as usize } else { loggers };
-        let life = Life::open(disk, loggers).map_err(|error| format!("cannot be recovered: {error}"))?;
+        let loggers = if random.percent(20) { random.between(1, 4) as usize } else { setting.loggers };
+        let life = Life::open(disk, Setting { loggers, ..setting })
+            .map_err(|error| format!("cannot be recovered: {error}"))?;
+        check_loaded(&life, installed)?;
         judge(&life, disk, &mut ledger, interrupted)
             .map_err(|error| format!("recovery {rounds}: {error}"))?;
         interrupted = false;
@@ -88,19 +121,22 @@ fn check(disk: &SimDisk, mut ledger: Ledger, loggers: usize, random: &mut Random
     Ok(())
 }
 
-/// Runs the lives of one database, and power fails at every call of them. Returns how often it did.
-fn run_database(seed: u64) -> u64 {
+/// Runs the lives of one database, and power fails at every call of them. Returns how often it did, and how many
+/// checkpoints were installed.
+fn run_database(seed: u64, strategy: Strategy) -> (u64, usize) {
     let mut random = Random::seeded(seed);
     let loggers = [1, 2, 4, 8][random.below(4) as usize];
+    let setting = Setting { loggers, strategy, semi_fuzzy: seed.is_multiple_of(2) };
     let (disk, mut ledger, mut points) = (SimDisk::new(), Ledger::default(), 0);
+    let mut installed = Installed::new();
     for number in 0..LIVES {
-        let context = format!("ENSILE_SEED={seed}, {loggers} loggers, life {number}");
+        let context = format!("ENSILE_SEED={seed}, {setting:?}, life {number}");
         disk.keep_moments();
-        let life = Life::open(&disk, loggers).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let life = Life::open(&disk, setting).unwrap_or_else(|error| panic!("{context}: {error}"));
         judge(&life, &disk, &mut ledger, false).unwrap_or_else(|error| panic!("{context}: {error}"));
         let steps = random.between(10, 90);
-        drive(&life, &disk, &mut ledger, steps, random.next_u64())
-            .unwrap_or_else(|error| panic!("{context}: {error}"));
+        let new = drive(&life, &disk, &mut ledger, steps, random.next_u64());
+        installed.extend(new.unwrap_or_else(|error| panic!("{context}: {error}")));
         if random.percent(25) {
             let last = life.db.epoch();
             life.db.close().unwrap_or_else(|error| panic!("{context}: {error}"));
@@ -109,21 +145,37 @@ fn run_database(seed: u64) -> u64 {
         for moment in disk.take_moments() {
             points += 1;
             let call = moment.number;
-            check(&moment.disk, ledger.before(call), loggers, &mut Random::seeded(seed ^ call << 32))
+            let before = installed.iter().rev().find(|(known, _)| *known < call);
+            let before = before.map_or(Epoch::ZERO, |(_, installed)| *installed);
+            let mut random = Random::seeded(seed ^ call << 32);
+            check(&moment.disk, ledger.before(call), before, setting, &mut random)
                 .unwrap_or_else(|error| panic!("{context}, power fails at call {call}: {error}"));
         }
         disk.crash_with(some_survival(&mut random), random.next_u64());
     }
-    points
+    (points, installed.len())
+}
+
+/// Runs databases until power has failed so often. How many checkpoints were installed.
+fn run_databases(wanted: u64, strategy: Strategy) -> usize {
+    let (mut seed, mut points, mut installed) = (environment::number("ENSILE_SEED", 0), 0, 0);
+    while points < wanted {
+        let (more, new) = run_database(seed, strategy);
+        (points, installed) = (points + more, installed + new);
+        seed += 1;
+    }
+    println!("{points} crash points, {installed} checkpoints installed, databases up to seed {}", seed - 1);
+    installed
 }
 
 #[test]
 fn power_may_fail_at_every_call() {
+    run_databases(environment::count("ENSILE_CRASH_POINTS", 1_500), Strategy::Fuzzy);
+}
+
+#[test]
+fn power_may_fail_at_every_call_beside_pictures() {
     let wanted = environment::count("ENSILE_CRASH_POINTS", 1_500);
-    let (mut seed, mut points) = (environment::number("ENSILE_SEED", 0), 0);
-    while points < wanted {
-        points += run_database(seed);
-        seed += 1;
-    }
-    println!("{points} crash points, databases up to seed {}", seed - 1);
+    let installed = run_databases(wanted / PICTURES_SHARE, Strategy::Pictures);
+    assert!(installed > 0, "pictures were installed");
 }

@@ -10,8 +10,11 @@ use ensile_engine::{Error, Readable, Receipt, Result, Transaction};
 use ensile_sim::history::{Predicate, Recorder, Trace, Value};
 use shuttle::thread;
 
-use crate::life::{GROUPS, Life, Row, value_of};
-use crate::plan::{Kind, Operation};
+use crate::life::{GROUPS, Life, Row, number, whole};
+use crate::plan::{Kind, Operation, Plan};
+
+/// Before how many of a hundred transactions a late table is opened.
+const LATE_TABLES_PERCENT: u64 = 20;
 
 /// One session.
 pub(crate) struct Client {
@@ -47,6 +50,14 @@ impl Client {
     /// All of a worker's transactions; a database that stops ends them.
     pub(crate) fn work(&mut self) {
         for _ in 0..self.life.plan.transactions {
+            if self.life.plan.late_tables > 0 && self.random.percent(LATE_TABLES_PERCENT) {
+                let late = self.random.below(self.life.plan.late_tables);
+                match self.life.open_late_table(self.life.plan.keys + late) {
+                    Err(Error::Durability(_)) => return,
+                    Err(error) if !error.is_retryable() => panic!("a table cannot be opened: {error}"),
+                    _ => {}
+                }
+            }
             let kind = self.life.plan.kind(&mut self.random);
             let ended = match kind {
                 Kind::Closure => self.closure(false),
@@ -79,13 +90,24 @@ impl Client {
         self.recorder.commit(trace, Some(receipt.tid()), life.now());
     }
 
-    /// Looks at all rows, in every way.
+    /// Looks at all rows of all tables.
+    pub(crate) fn look_at_all_tables(&mut self) {
+        let Plan { keys, late_tables, .. } = self.life.plan;
+        (keys..keys + late_tables)
+            .for_each(|number| self.life.open_late_table(number).expect("nobody else is here"));
+        self.look();
+    }
+
+    /// Looks at all rows, in every way; of the late tables at those that are open.
     pub(crate) fn look(&mut self) {
         let life = self.life.clone();
         let mut trace = self.recorder.begin(life.now());
         let mut tx = life.db.begin();
         let all = 0..life.plan.keys;
         read(&life, &mut tx, &mut trace, Operation::Scan, all.clone()).expect("nobody else is here");
+        (life.plan.keys..life.plan.keys + life.plan.late_tables)
+            .try_for_each(|number| read_late(&life, &mut tx, &mut trace, number))
+            .expect("nobody else is here");
         if life.by_group.is_some() {
             (0..GROUPS).for_each(|group| {
                 scan_index(&life, &mut tx, &mut trace, group).expect("nobody else is here");
@@ -224,13 +246,6 @@ fn row(life: &Life, value: Value, random: &mut Random) -> Row {
     row
 }
 
-/// The value of a row, which must be whole.
-fn whole(row: &[u8]) -> Value {
-    let value = value_of(row);
-    assert!(row[8..].iter().all(|byte| *byte == value as u8), "a torn row of {value:x}: {row:?}");
-    value
-}
-
 /// A read of some keys, drawn.
 fn some_read(life: &Life, random: &mut Random) -> (Operation, std::ops::Range<u64>) {
     let low = random.below(life.plan.keys);
@@ -254,7 +269,7 @@ fn read(
     let mut seen = Vec::new();
     let bounds = life.key(range.start)..life.key(range.end);
     let visit = |key: Vec<u8>, row: Row| {
-        seen.push((life.number(&key), whole(&row)));
+        seen.push((number(&key), whole(&row)));
         ControlFlow::Continue(())
     };
     match operation {
@@ -283,11 +298,19 @@ fn read(
     Ok(())
 }
 
+/// Reads the row of a late table, if that is open.
+fn read_late(life: &Life, reader: &mut impl Readable, trace: &mut Trace, number: u64) -> Result<()> {
+    let Some(table) = life.table(number) else { return Ok(()) };
+    let row = reader.get(&table, &life.key(number))?;
+    trace.read(number, row.map(|row| whole(&row)));
+    Ok(())
+}
+
 fn scan_index(life: &Life, reader: &mut impl Readable, trace: &mut Trace, group: u64) -> Result<()> {
     let Some(by_group) = &life.by_group else { return Ok(()) };
     let mut seen = Vec::new();
     reader.scan(by_group, group..=group, |key, row| {
-        seen.push((life.number(&key), whole(&row)));
+        seen.push((number(&key), whole(&row)));
         ControlFlow::Continue(())
     })?;
     trace.scan_matching(0..life.plan.keys, Predicate { name: 0, argument: group }, seen);
@@ -304,7 +327,7 @@ fn operations(
     reads_only: bool,
 ) -> Result<()> {
     for _ in 0..random.between(1, life.plan.operations_max) {
-        let number = random.below(life.plan.keys);
+        let number = random.below(life.plan.keys + life.plan.late_tables);
         let operation = life.plan.operation(random);
         if reads_only
             || matches!(
@@ -312,6 +335,10 @@ fn operations(
                 Operation::Get | Operation::Scan | Operation::ScanReverse | Operation::ScanIndex
             )
         {
+            if number >= life.plan.keys {
+                read_late(life, tx, trace, number)?;
+                continue;
+            }
             let (operation, range) = some_read(life, random);
             read(life, tx, trace, operation, range)?;
         } else {
@@ -330,8 +357,9 @@ fn write(
     random: &mut Random,
 ) -> Result<()> {
     let (key, row) = (life.key(number), row(life, value, random));
+    let Some(table) = life.table(number) else { return Ok(()) };
     match operation {
-        Operation::Insert => match tx.insert(&life.rows, &key, &row) {
+        Operation::Insert => match tx.insert(&table, &key, &row) {
             Ok(()) => {
                 trace.read(number, None);
                 trace.write(number, value);
@@ -341,7 +369,7 @@ fn write(
         },
         Operation::Update => {
             let mut seen = None;
-            tx.update(&life.rows, &key, |old: &mut Row| {
+            tx.update(&table, &key, |old: &mut Row| {
                 seen = Some(whole(old));
                 old.clone_from(&row);
             })?;
@@ -353,7 +381,7 @@ fn write(
         Operation::Delete => {
             // Of a row of its own it could not be told what the delete left.
             if trace.own(number).is_none() {
-                let found = tx.delete(&life.rows, &key)?;
+                let found = tx.delete(&table, &key)?;
                 if found {
                     trace.read_present(number);
                     trace.delete(number);
@@ -363,7 +391,7 @@ fn write(
             }
         }
         _ => {
-            tx.put(&life.rows, &key, &row)?;
+            tx.put(&table, &key, &row)?;
             trace.write(number, value);
         }
     }

@@ -10,7 +10,7 @@ use ensile_base::random::Random;
 use ensile_sim::{environment, schedules};
 
 use crate::life;
-use crate::plan::Plan;
+use crate::plan::{Pictures, Plan};
 
 /// How long the plan that is named is run.
 const SECONDS: u64 = 60;
@@ -59,6 +59,7 @@ const PLANS: &[(&str, Draw)] = &[
     ("outgrown-in-walks", outgrown_in_walks),
     ("short-walks", short_walks),
     ("pictures", pictures),
+    ("short-pictures", short_pictures),
 ];
 
 /// Workers that put and read, few keys.
@@ -367,8 +368,24 @@ fn short_walks(random: &mut Random) -> Plan {
 
 /// Pictures, beside epochs that end often.
 fn pictures(random: &mut Random) -> Plan {
-    let semi_fuzzy = random.percent(60);
-    Plan { pictures: true, semi_fuzzy, beat_micros_max: 3_000, beat_rest_max: 30, ..checkpoints(random) }
+    let pictures = Some(Pictures::drawn(random));
+    Plan { pictures, beat_micros_max: 3_000, beat_rest_max: 30, ..checkpoints(random) }
+}
+
+/// Pictures of pages of a row or two, beside rows that are deleted, put again and outgrown, and tables that are opened
+/// meanwhile. Epochs end often, and attempts fail.
+fn short_pictures(random: &mut Random) -> Plan {
+    Plan {
+        keys: 3,
+        operations: [1, 4, 1, 0, 4, 0, 0, 0],
+        fillers: [GROWING, &[0]][random.below(2) as usize],
+        page_bytes: 64,
+        late_tables: 2,
+        fills_checkpoint_device: random.percent(50),
+        beat_micros_max: 60_000,
+        beat_rest_max: 20,
+        ..pictures(random)
+    }
 }
 
 /// Runs a plan for as long as asked for, and panics with what the first run reports that fails.

@@ -3,8 +3,8 @@
 //! Neighbours: `client` is what a worker thread does; `plan` says how much of what.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
@@ -12,7 +12,7 @@ use ensile_base::limits::EPOCH_MICROS_CLOSE;
 use ensile_base::random::Random;
 use ensile_base::sync::next_u64;
 use ensile_base::{Epoch, Tid};
-use ensile_engine::checkpoint::{Schedule, Strategy};
+use ensile_engine::checkpoint::{CheckpointStep, Schedule, Strategy};
 use ensile_engine::recovery::RecoveryReport;
 use ensile_engine::{Database, Durability, Index, Result, Table, Tuning};
 use ensile_sim::SimDisk;
@@ -21,13 +21,16 @@ use ensile_sim::history::{History, Operation, Outcome, Predicate, Recorder, Valu
 use shuttle::thread;
 
 use crate::client::Client;
-use crate::plan::Plan;
+use crate::pictures;
+use crate::plan::{Pictures, Plan};
 
 /// Far more steps than any run takes that goes well.
 pub(crate) const STEPS_MAX: usize = 3_000_000;
 const LOG_FILE_BYTES: u64 = 4 << 10;
 /// Of a hundred steps of a checkpointer, how many ask for a checkpoint first.
 const DEMANDS_PERCENT: u64 = 20;
+/// The folder of the first checkpointer.
+const CHECKPOINT_DEVICE: &str = "checkpoint0";
 /// Groups of rows, for the index.
 pub(crate) const GROUPS: u64 = 3;
 
@@ -43,22 +46,43 @@ pub(crate) fn value_of(row: &[u8]) -> Value {
     u64::from_le_bytes(row[..8].try_into().expect("a row begins with its value"))
 }
 
+/// The number of a row's key.
+pub(crate) fn number(key: &[u8]) -> u64 {
+    u64::from_be_bytes(key[key.len() - 8..].try_into().expect("a key ends in its number"))
+}
+
+/// The value of a row, which must be whole.
+pub(crate) fn whole(row: &[u8]) -> Value {
+    let value = value_of(row);
+    assert!(row[8..].iter().all(|byte| *byte == value as u8), "a torn row of {value:x}: {row:?}");
+    value
+}
+
 /// One open database and what its threads share. What is not the engine's own is std's: it is no step of the program.
 pub(crate) struct Life {
     pub(crate) plan: Plan,
     pub(crate) db: Database,
     pub(crate) rows: Table<Vec<u8>, Row>,
     pub(crate) by_group: Option<Index<u64, Vec<u8>, Row>>,
+    late_tables: Mutex<BTreeMap<u64, Table<Vec<u8>, Row>>>,
+    disk: SimDisk,
+    /// The number of the newest checkpoint that a checkpointer has seen installed.
+    newest_installed: AtomicU64,
+    /// The disk as a power cut left it soon after a checkpoint of this number was installed.
+    crashed_behind: Mutex<Vec<(u64, SimDisk)>>,
     clock: Clock,
     instants: Arc<AtomicU64>,
     is_over: AtomicBool,
 }
 
 impl Life {
-    fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>) -> Result<Self> {
+    /// The database's life of this number.
+    fn open(plan: &Plan, number: usize, disk: &SimDisk, instants: &Arc<AtomicU64>) -> Result<Self> {
         let clock = Clock::manual();
         let mut tuning =
             Tuning { snapshot_interval: Duration::from_micros(plan.snapshot_micros), ..Tuning::default() };
+        let is_fuzzy = plan.pictures.is_none() || plan.changes_strategy && !number.is_multiple_of(2);
+        let strategy = if is_fuzzy { Strategy::Fuzzy } else { Strategy::Pictures };
         let builder = if plan.loggers == 0 {
             Database::builder_in_memory()
         } else {
@@ -66,9 +90,9 @@ impl Life {
                 loggers: Some(plan.loggers),
                 checkpointers: Some(plan.checkpointers.max(1)),
                 checkpoint_files: 2,
-                checkpoint_strategy: if plan.pictures { Strategy::Pictures } else { Strategy::Fuzzy },
-                checkpoint_page_bytes: 4 << 10,
-                semi_fuzzy: plan.semi_fuzzy,
+                checkpoint_strategy: strategy,
+                checkpoint_page_bytes: plan.page_bytes,
+                semi_fuzzy: plan.pictures == Some(Pictures::SemiFuzzy),
                 // Small, so that logs get new files.
                 log_file_bytes: LOG_FILE_BYTES,
                 ..tuning
@@ -85,14 +109,42 @@ impl Life {
             .tuning(tuning)
             .without_threads()
             .open()?;
-        let mut table = db.define::<Vec<u8>, Row>("rows");
+        let mut table = db.define::<Vec<u8>, Row>(pictures::ROWS);
         if plan.indexed {
             table = table.index("by_group", 1, |_: &Vec<u8>, row: &Row| value_of(row) % GROUPS);
         }
         let rows = table.open()?;
         let by_group = plan.indexed.then(|| rows.index("by_group")).transpose()?;
         let (plan, instants) = (plan.clone(), instants.clone());
-        Ok(Self { plan, db, rows, by_group, clock, instants, is_over: AtomicBool::new(false) })
+        Ok(Self {
+            plan,
+            db,
+            rows,
+            by_group,
+            late_tables: Mutex::default(),
+            disk: disk.clone(),
+            newest_installed: AtomicU64::new(0),
+            crashed_behind: Mutex::default(),
+            clock,
+            instants,
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    /// The table of this key; none if it is a late one that nobody has opened in this life.
+    pub(crate) fn table(&self, number: u64) -> Option<Table<Vec<u8>, Row>> {
+        if number < self.plan.keys {
+            return Some(self.rows.clone());
+        }
+        self.late_tables.lock().expect("no panic").get(&number).cloned()
+    }
+
+    /// Opens the late table of this key, and makes it if it is not there.
+    pub(crate) fn open_late_table(&self, number: u64) -> Result<()> {
+        let late = number - self.plan.keys;
+        let table = self.db.define::<Vec<u8>, Row>(&format!("{}{late}", pictures::LATE)).open()?;
+        self.late_tables.lock().expect("no panic").insert(number, table);
+        Ok(())
     }
 
     /// An instant: each call's is later than the one before.
@@ -106,10 +158,6 @@ impl Life {
         [prefix, &number.to_be_bytes()].concat()
     }
 
-    pub(crate) fn number(&self, key: &[u8]) -> u64 {
-        u64::from_be_bytes(key[key.len() - 8..].try_into().expect("a key ends in its number"))
-    }
-
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
@@ -119,6 +167,34 @@ impl Life {
         self.db.heartbeat_step();
         self.clock.advance(Duration::from_micros(EPOCH_MICROS_CLOSE));
         self.db.boundary_step();
+    }
+
+    /// A step of a checkpointer. Of each picture that is installed it keeps what a power cut leaves then.
+    fn checkpoint(&self, checkpointer: usize, random: &mut Random) {
+        if random.percent(DEMANDS_PERCENT) {
+            // Whatever comes of it: who asked does not wait.
+            drop(self.db.checkpoint());
+        }
+        let step = self.db.checkpoint_step(checkpointer);
+        // The manifest costs few steps, but may not be synced yet. Only a step that has done something installs.
+        let is_new = || pictures::installed(&self.disk) > self.newest_installed.load(Ordering::SeqCst);
+        if self.plan.pictures.is_none() || step != Some(CheckpointStep::Worked) || !is_new() {
+            return;
+        }
+        let Some(report) = self.db.stats().checkpoints.and_then(|stats| stats.last) else { return };
+        if self.newest_installed.fetch_max(report.number, Ordering::SeqCst) < report.number {
+            let disk = self.disk.fork();
+            disk.crash(random.next_u64());
+            self.crashed_behind.lock().expect("no panic").push((report.number, disk));
+        }
+    }
+
+    /// The first checkpointer's device is full for a while.
+    fn fill_checkpoint_device(&self, random: &mut Random) {
+        rest(random, 300);
+        self.disk.set_device(CHECKPOINT_DEVICE, Some(random.below(1_000)));
+        rest(random, 300);
+        self.disk.set_device(CHECKPOINT_DEVICE, None);
     }
 }
 
@@ -159,14 +235,13 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
         start(
             |life, checkpointer, random| {
                 rest(random, 20);
-                if random.percent(DEMANDS_PERCENT) {
-                    // Whatever comes of it: who asked does not wait.
-                    drop(life.db.checkpoint());
-                }
-                life.db.checkpoint_step(checkpointer);
+                life.checkpoint(checkpointer, random);
             },
             checkpointer,
         );
+    }
+    if life.plan.fills_checkpoint_device {
+        start(|life, _, random| life.fill_checkpoint_device(random), 0);
     }
     if life.plan.loggers > 0 && random.percent(life.plan.crash_percent) {
         let (disk, life, mut random) = (disk.clone(), life.clone(), Random::seeded(random.next_u64()));
@@ -195,7 +270,7 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     if life.plan.checkpointers > 0 {
         let stats = life.db.stats().checkpoints;
-        let kind = usize::from(life.plan.pictures);
+        let kind = usize::from(life.plan.pictures.is_some());
         INSTALLED[kind].fetch_add(stats.map_or(0, |stats| stats.installed), Ordering::SeqCst);
         let loaded = life.db.recovery_report().is_some_and(|report| report.checkpoint.is_some());
         LOADED[kind].fetch_add(u64::from(loaded), Ordering::SeqCst);
@@ -204,7 +279,13 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
 }
 
 /// Opens the database, with power failing now and then while it recovers.
-fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>, random: &mut Random) -> Arc<Life> {
+fn open(
+    plan: &Plan,
+    number: usize,
+    disk: &SimDisk,
+    instants: &Arc<AtomicU64>,
+    random: &mut Random,
+) -> Arc<Life> {
     while plan.loggers > 0 && random.percent(25) {
         let (power, mut seeds) = (disk.clone(), Random::seeded(random.next_u64()));
         let power = thread::spawn(move || {
@@ -212,11 +293,11 @@ fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>, random: &mut Ran
             power.crash(seeds.next_u64());
         });
         // Failed, or never told of its success: all the same to what follows.
-        let opened = Life::open(plan, disk, instants);
+        let opened = Life::open(plan, number, disk, instants);
         power.join().expect("no panic");
         drop(opened);
     }
-    let life = Life::open(plan, disk, instants);
+    let life = Life::open(plan, number, disk, instants);
     Arc::new(life.unwrap_or_else(|error| panic!("what a crash left cannot be recovered: {error}")))
 }
 
@@ -227,11 +308,16 @@ fn alone(life: &Arc<Life>, session: u32, random: &mut Random, work: fn(&mut Clie
     client.into_recorder()
 }
 
+/// The manifest's text.
+pub(crate) fn manifest(disk: &SimDisk) -> String {
+    String::from_utf8(disk.bytes("MANIFEST")).expect("the manifest is text")
+}
+
 /// What recovery decided of the generation that `begun` tells the begin of: it is in the manifest for good, whichever
 /// open found it. One of which nothing counts may be left out there; so may one of which only its checkpoint counts,
 /// and then no entry that counts is above e_h, or e_c.
 fn durable_of(disk: &SimDisk, begun: &RecoveryReport) -> Epoch {
-    let manifest = String::from_utf8(disk.bytes("MANIFEST")).expect("the manifest is text");
+    let manifest = manifest(disk);
     let epoch_in = |line: &str, name: &str| {
         let number = line.split_once(name).and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
         Epoch::new(number.expect("an epoch"))
@@ -255,9 +341,9 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
     let disk = SimDisk::new();
     let instants = Arc::new(AtomicU64::new(1));
     let mut history = History::default();
-    let mut begun = None;
+    let (mut begun, mut newest_installed) = (None, 0);
     for number in 0..plan.lives {
-        let life = open(&plan, &disk, &instants, &mut random);
+        let life = open(&plan, number, &disk, &instants, &mut random);
         if let Some(begun) = &begun {
             history.crash(durable_of(&disk, begun));
         }
@@ -265,17 +351,25 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
         let first = if number == 0 { Client::fill } else { Client::look };
         history.extend([alone(&life, number as u32 * 100, &mut random, first)]);
         history.extend(live(&life, &disk, number, &mut random));
+        let crashed_behind = std::mem::take(&mut *life.crashed_behind.lock().expect("no panic"));
+        for (installed, disk) in crashed_behind {
+            pictures::check(&disk, &plan, installed, &history);
+        }
+        newest_installed = newest_installed.max(life.newest_installed.load(Ordering::SeqCst));
         if plan.loggers > 0 && random.percent(60) {
             disk.crash(random.next_u64());
         } else if plan.loggers == 0 {
             history.extend([alone(&life, 99, &mut random, Client::look)]);
         }
         drop(Arc::into_inner(life).expect("its threads have ended"));
+        if plan.pictures.is_some() {
+            pictures::check(&disk, &plan, newest_installed, &history);
+        }
     }
     if let Some(begun) = &begun {
-        let life = open(&plan, &disk, &instants, &mut random);
+        let life = open(&plan, plan.lives, &disk, &instants, &mut random);
         history.crash(durable_of(&disk, begun));
-        history.extend([alone(&life, plan.lives as u32 * 100, &mut random, Client::look)]);
+        history.extend([alone(&life, plan.lives as u32 * 100, &mut random, Client::look_at_all_tables)]);
     }
     judge(&history);
 }

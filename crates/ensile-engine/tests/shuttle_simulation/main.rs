@@ -9,6 +9,7 @@
 mod client;
 mod hunt;
 mod life;
+mod pictures;
 mod plan;
 
 use std::sync::atomic::Ordering::SeqCst;

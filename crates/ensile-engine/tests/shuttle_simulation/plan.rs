@@ -49,6 +49,21 @@ impl Kind {
     const ALL: [Self; 5] = [Self::Closure, Self::Open, Self::ReadOnly, Self::Snapshot, Self::Failing];
 }
 
+/// Where commits leave what they displace to a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pictures {
+    /// In their pages' lists.
+    Lists,
+    /// In their workers' lists, which are written beside the pages.
+    SemiFuzzy,
+}
+
+impl Pictures {
+    pub(crate) fn drawn(random: &mut Random) -> Self {
+        if random.percent(60) { Self::SemiFuzzy } else { Self::Lists }
+    }
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -88,10 +103,16 @@ pub(crate) struct Plan {
     pub(crate) layered: bool,
     /// Threads that step checkpoints; none: no checkpoints.
     pub(crate) checkpointers: usize,
-    /// Whether the checkpoints are pictures.
-    pub(crate) pictures: bool,
-    /// Whether what they displace goes beside their pages.
-    pub(crate) semi_fuzzy: bool,
+    /// Whether the checkpoints are pictures, and of which kind.
+    pub(crate) pictures: Option<Pictures>,
+    /// Whether every second life's checkpoints are fuzzy all the same.
+    pub(crate) changes_strategy: bool,
+    /// About how many bytes of rows a page of a picture has.
+    pub(crate) page_bytes: usize,
+    /// Tables of one row, its key behind `keys`, that clients open in the midst of a life.
+    pub(crate) late_tables: u64,
+    /// Whether the first checkpointer's device is full now and then.
+    pub(crate) fills_checkpoint_device: bool,
 }
 
 impl Plan {
@@ -129,8 +150,11 @@ impl Plan {
             undisturbed: false,
             layered: random.percent(20),
             checkpointers: 0,
-            pictures: false,
-            semi_fuzzy: false,
+            pictures: None,
+            changes_strategy: false,
+            page_bytes: 4 << 10,
+            late_tables: 0,
+            fills_checkpoint_device: false,
         }
     }
 
@@ -157,7 +181,11 @@ impl Plan {
 
     /// The same with pictures.
     pub(crate) fn with_pictures(random: &mut Random) -> Self {
-        Self { pictures: true, semi_fuzzy: random.percent(60), ..Self::with_checkpoints(random) }
+        Self {
+            pictures: Some(Pictures::drawn(random)),
+            changes_strategy: random.percent(20),
+            ..Self::with_checkpoints(random)
+        }
     }
 
     pub(crate) fn operation(&self, random: &mut Random) -> Operation {
