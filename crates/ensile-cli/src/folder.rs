@@ -324,12 +324,11 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
 fn checkpoint_line(facts: Option<&CheckpointFacts>) -> String {
     let Some(facts) = facts else { return "checkpoint: none\n".to_owned() };
     let CheckpointFacts { number, low, high, files, entries, bytes } = facts;
-    format!(
-        "checkpoint {number}: entries below epoch {}, valid from epoch {}; {entries} entries in {files} files, {}\n",
-        low.number(),
-        high.number(),
-        sized(*bytes),
-    )
+    let shown = match facts.picture_epoch() {
+        Some(epoch) => format!("picture at the end of epoch {}", epoch.number()),
+        None => format!("entries below epoch {}, valid from epoch {}", low.number(), high.number()),
+    };
+    format!("checkpoint {number}: {shown}; {entries} entries in {files} files, {}\n", sized(*bytes))
 }
 
 fn role(role: &Role) -> String {
@@ -388,8 +387,10 @@ fn examination(found: &Examination) -> Value {
         })
         .collect();
     let checkpoint = found.checkpoint.as_ref().map(|checkpoint| {
+        let picture_epoch = checkpoint.picture_epoch().map(Epoch::number);
         json!({
-            "number": checkpoint.number, "low": checkpoint.low.number(), "high": checkpoint.high.number(),
+            "number": checkpoint.number, "kind": if picture_epoch.is_some() { "picture" } else { "fuzzy" },
+            "picture_epoch": picture_epoch, "low": checkpoint.low.number(), "high": checkpoint.high.number(),
             "files": checkpoint.files, "entries": checkpoint.entries, "bytes": checkpoint.bytes,
         })
     });

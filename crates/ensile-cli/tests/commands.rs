@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use ensile::Readable as _;
+use ensile::checkpoint::Strategy;
 
 use outside::Folder;
 
@@ -73,6 +74,30 @@ fn a_whole_folder_is_verified_and_explained() {
     assert_eq!(document["examination"]["whole"], true);
     let tables = document["tables"].as_array().expect("tables");
     assert!(tables.iter().any(|table| table["name"] == "numbers" && table["rows"] == 90), "{document}");
+}
+
+#[test]
+fn a_checkpoint_says_whether_it_is_a_picture() {
+    for (strategy, kind) in [(Strategy::Fuzzy, "fuzzy"), (Strategy::Pictures, "picture")] {
+        let folder = Folder::new(kind);
+        let tuning = ensile::Tuning { checkpoint_strategy: strategy, ..ensile::Tuning::default() };
+        let db = ensile::Database::builder(folder.0.join("data")).tuning(tuning).open().expect("opens");
+        let table = db.table::<u64, u64>("numbers").expect("a table");
+        db.run(|tx| tx.put(&table, &1, &1)).expect("commits");
+        let report = db.checkpoint().expect("is open").wait().expect("is installed");
+        db.close().expect("closes");
+        let (_, stdout, _) = ensile(&folder, "inspect data");
+        let shown = format!("picture at the end of epoch {};", report.high.number());
+        assert_eq!(stdout.contains(&shown), kind == "picture", "{stdout}");
+        let (output, stdout, stderr) = ensile(&folder, "verify data --json");
+        assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+        let (_, stdout, _) = ensile(&folder, "inspect data --json");
+        let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+        let checkpoint = &document["examination"]["checkpoint"];
+        assert_eq!(checkpoint["kind"], kind, "{document}");
+        let epoch = report.picture_epoch().map(|epoch| epoch.number());
+        assert_eq!(checkpoint["picture_epoch"].as_u64(), epoch, "{document}");
+    }
 }
 
 #[test]

@@ -1,13 +1,19 @@
-//! Fuzzy checkpoints (SiloR §4): what bounds the log, written beside running transactions.
+//! Checkpoints: what bounds the log, written beside running transactions. *Fuzzy* ones (SiloR §4) show the state
+//! together with the log of the epochs in which they were written. *Pictures* (SIREN §3) show it at the end of one
+//! epoch.
 //!
 //! ```text
-//! trigger --> e_l = E --E >= e_l + 1--> slices --> blocks, in turn to m files a checkpointer --all synced--> e_h = E
-//!         --D >= e_h--> manifest --> what it covers is removed
+//! fuzzy:   trigger --> e_l = E --E >= e_l + 1--> slices --> blocks ..
+//! picture: trigger --> pages: x = E --E >= x + 2--> freeze S = E + 1 --E >= S + 1--> pages --> blocks ..
+//! both:    .. in turn to m files a checkpointer --all synced--> e_h = E, or e_c = S - 1 --D is there--> manifest
+//!          --> what it covers is removed
 //! ```
 //! No thread is spawned here: `Database` gives every checkpointer a thread that steps, and a simulator steps itself.
 //!
-//! Invariants: K1 (`docs/protocols/checkpoints.md` argues it): an installed checkpoint `[e_l, e_h]` and the log from
-//! e_l on give the state at any D >= e_h.
+//! Invariants:
+//! - K1 (`docs/protocols/checkpoints.md` argues it): an installed checkpoint `[e_l, e_h]` and the log from e_l on give
+//!   the state at any D >= e_h.
+//! - N1, N2, N12, N13 (`docs/protocols/pictures.md`): of a picture e_l is S and e_h is e_c.
 //!
 //! Neighbours: below, `control` decides when, the log has D, the store the manifest; `recovery` reads what is written
 //! here; the engine walks.
@@ -24,17 +30,18 @@ mod walk;
 mod block;
 mod room;
 
-pub(crate) mod fuzzy;
+pub(crate) mod files;
 
 mod life;
 
 mod manager;
 
 pub use block::CheckpointBlock;
-pub use config::CheckpointConfig;
+pub use config::{CheckpointConfig, Strategy};
 pub use manager::{CheckpointStep, Checkpoints};
 pub use page::PageContents;
 pub use pages::Pages;
 pub use stats::CheckpointStats;
+pub(crate) use ticket::picture_epoch;
 pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
 pub use walk::{Slice, Walk};

@@ -5,7 +5,7 @@
 //! time ([`Recoverable`]):
 //! - [`OpenStore`]: the folders of an open database and what guards them, which log and checkpoints share.
 //! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, and the waits for it.
-//! - [`Checkpoints`]: fuzzy checkpoints of a [`Walk`] beside its writers, which bound the log, offered as steps.
+//! - [`Checkpoints`]: checkpoints of a [`Walk`] or of its [`Pages`] beside its writers, which bound the log, as steps.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
 //!   work items that any number of threads pull.
 //! - [`examine`]: the same judgement of every byte without an open, and the cut to the last consistent epoch.
@@ -49,7 +49,7 @@ mod recovery;
 
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
-    CheckpointStats, CheckpointStep, Checkpoints, PageContents, Pages, Slice, Walk,
+    CheckpointStats, CheckpointStep, Checkpoints, PageContents, Pages, Slice, Strategy, Walk,
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};

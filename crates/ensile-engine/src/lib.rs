@@ -98,11 +98,11 @@ pub use typed::*;
 #[cfg(feature = "experiments")]
 pub use variants::{LogRecords, Variants};
 
-/// When checkpoints begin, and what a database reports of them.
+/// When checkpoints begin, what they show, and what a database reports of them.
 pub mod checkpoint {
     #[cfg(feature = "simulation")]
     pub use ensile_durability::CheckpointStep;
-    pub use ensile_durability::{CheckpointHandle, CheckpointProgress, CheckpointReport};
+    pub use ensile_durability::{CheckpointHandle, CheckpointProgress, CheckpointReport, Strategy};
 
     pub use crate::open::tuning::Schedule;
 }

@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::Folder;
-use ensile::checkpoint::Schedule;
+use ensile::checkpoint::{Schedule, Strategy};
 use ensile::prelude::*;
 use ensile::{Builder, Tuning, folder};
 
 const KEPT: [&str; 1] = ["0.1"];
 const REFUSED: [&str; 1] = ["before-0.1"];
+const BOTH: [Strategy; 2] = [Strategy::Fuzzy, Strategy::Pictures];
 const LARGE_BYTES: usize = 600 << 10;
 
 type Rows = BTreeMap<u32, String>;
@@ -48,13 +49,14 @@ fn people(db: &Database) -> Result<Table<u32, String>> {
         .open()
 }
 
-/// Lives a database's first two lives in the folder; what must be there afterwards.
-fn written(path: &Path) -> Result<Content> {
+/// Lives a database's first two lives in the folder, with checkpoints of this kind; what must be there afterwards.
+fn written(path: &Path, checkpoint_strategy: Strategy) -> Result<Content> {
     let mut names: Rows = (0..200).map(|key| (key, format!("person {key}"))).collect();
     let large = vec![7; LARGE_BYTES];
     {
         let log_file_interval = Duration::from_millis(5);
-        let db = tuned(path, Tuning { log_file_interval, ..Tuning::default() }).open()?;
+        let db =
+            tuned(path, Tuning { log_file_interval, checkpoint_strategy, ..Tuning::default() }).open()?;
         let table = people(&db)?;
         for (key, name) in &names {
             db.run(|tx| tx.put(&table, key, name))?;
@@ -103,16 +105,17 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Opens what a version wrote, reads it, writes, and opens it once more.
-fn read_and_go_on(path: &Path, expected: &Content) -> Result<()> {
+/// Opens what a version wrote, reads it, writes, makes a checkpoint of this kind, and opens it once more.
+fn read_and_go_on(path: &Path, expected: &Content, checkpoint_strategy: Strategy) -> Result<()> {
     let examined = folder::verify(path)?;
     assert!(examined.damage.is_empty() && examined.torn_tails.is_empty(), "{examined:?}");
     {
-        let db = builder(path).open()?;
+        let db = tuned(path, Tuning { checkpoint_strategy, ..Tuning::default() }).open()?;
         assert_eq!(&content(&db)?, expected);
         let table = people(&db)?;
         db.run(|tx| tx.put(&table, &1000, &"of today".to_owned()))?;
-        db.checkpoint()?.wait()?;
+        let is_picture = db.checkpoint()?.wait()?.picture_epoch().is_some();
+        assert_eq!(is_picture, checkpoint_strategy == Strategy::Pictures);
         db.close()?;
     }
     let db = builder(path).open()?;
@@ -125,15 +128,15 @@ fn read_and_go_on(path: &Path, expected: &Content) -> Result<()> {
 #[test]
 fn folders_of_released_versions_open() -> Result<()> {
     let fresh = Folder::new();
-    let expected = written(&fresh.path().join("data"))?;
-    for version in KEPT {
+    let expected = written(&fresh.path().join("data"), Strategy::Fuzzy)?;
+    for (version, strategy) in KEPT.into_iter().flat_map(|version| BOTH.map(|strategy| (version, strategy))) {
         let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(version);
-        let copied = fresh.path().join(version);
+        let copied = fresh.path().join(format!("{version}-{strategy:?}"));
         copy(&kept, &copied);
         // A kept folder is a copy wherever it is checked out.
         assert!(builder(&copied).open().is_err_and(|error| error.to_string().contains("adopt")), "{version}");
         folder::adopt(&copied)?;
-        read_and_go_on(&copied, &expected)?;
+        read_and_go_on(&copied, &expected, strategy)?;
     }
     Ok(())
 }
@@ -173,11 +176,21 @@ fn folders_of_before_the_first_release_are_refused_by_name_and_left_as_they_are(
 #[test]
 fn a_folder_of_this_version_opens() -> Result<()> {
     let fresh = Folder::new();
-    let data = fresh.path().join("data");
-    let expected = written(&data)?;
-    if let Some(keep) = std::env::var_os("ENSILE_WRITE_FIXTURE").map(PathBuf::from) {
-        assert!(!keep.exists(), "a kept folder is never written again: {}", keep.display());
-        copy(&data, &keep);
+    for (before, after) in BOTH.into_iter().flat_map(|before| BOTH.map(|after| (before, after))) {
+        let data = fresh.path().join(format!("{before:?}-{after:?}"));
+        let expected = written(&data, before)?;
+        keep(&data, before);
+        read_and_go_on(&data, &expected, after)?;
     }
-    read_and_go_on(&data, &expected)
+    Ok(())
+}
+
+/// Keeps a folder with fuzzy checkpoints, if that is asked for.
+fn keep(data: &Path, strategy: Strategy) {
+    if strategy == Strategy::Fuzzy
+        && let Some(keep) = std::env::var_os("ENSILE_WRITE_FIXTURE").map(PathBuf::from)
+    {
+        assert!(!keep.exists(), "a kept folder is never written again: {}", keep.display());
+        copy(data, &keep);
+    }
 }

@@ -5,7 +5,7 @@
 //! - It is synced before anything is written behind it: a file with more than it, whose opening block cannot be read,
 //!   is damaged or another's.
 //!
-//! Neighbours: written by `log::segments` and `checkpoint::fuzzy::write`, read by [`super::scan`].
+//! Neighbours: written by `log::segments` and `checkpoint::files::write`, read by [`super::scan`].
 
 use ensile_base::checksum::crc32c;
 

@@ -3,7 +3,7 @@
 //! Invariant: a block's payload takes at most [`BLOCK_BYTES_MAX`] of memory, unless a single entry needs more; only one
 //! block of all checkpointers is such a large one at a time.
 //!
-//! Neighbours: `crate::block` has the grammar; `Walk` fills blocks, `fuzzy::write` sends them out.
+//! Neighbours: `crate::block` has the grammar; `Walk` fills blocks, `files::write` sends them out.
 
 use ensile_base::Tid;
 use ensile_base::checksum::crc32c;

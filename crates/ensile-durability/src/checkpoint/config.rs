@@ -1,7 +1,8 @@
 //! When and how checkpoints are made: what an application sets, and what is refused.
 //!
-//! Neighbours: read by `manager` and `fuzzy::write`; filled in by the database's builder.
+//! Neighbours: read by `manager`, `life` and `files::write`; filled in by the database's builder.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,9 +23,28 @@ const _: () = {
     assert!(usual + LARGE_BYTES_MAX + 2 * VALUE_BYTES_MAX <= MEMORY_BYTES_MAX - (4 << 20));
 };
 
+/// How long a page may be set to be.
+const PAGE_BYTES: RangeInclusive<usize> = 4 << 10..=1 << 20;
+
+/// What a checkpoint shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// The state together with the log of the epochs in which it was written (SiloR §4): a *fuzzy* checkpoint. It asks
+    /// nothing of commits.
+    #[default]
+    Fuzzy,
+    /// The state at the end of one epoch (SIREN §3.1): a *picture*. While one is taken, a commit that changes a row for
+    /// the first time copies the version that it displaces.
+    Pictures,
+}
+
 /// When and how checkpoints are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointConfig {
+    /// What a checkpoint shows. It may change from one open to the next.
+    pub strategy: Strategy,
+    /// About how many bytes of rows a picture takes at a time: 4 KiB to 1 MiB.
+    pub page_bytes: usize,
     /// How many checkpointers walk and write in parallel, each in a folder of its own.
     pub checkpointers: usize,
     /// Folders for the checkpointers' files, one each, in this order; none: plain folders in the database's own. They
@@ -51,6 +71,8 @@ pub struct CheckpointConfig {
 impl Default for CheckpointConfig {
     fn default() -> Self {
         Self {
+            strategy: Strategy::default(),
+            page_bytes: 64 << 10,
             checkpointers: 1,
             folders: Vec::new(),
             files: 1,
@@ -84,6 +106,11 @@ impl CheckpointConfig {
         check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
         if self.files == 0 || self.files > FILES_MAX as usize {
             let why = format!("a checkpointer needs between 1 and {FILES_MAX} files");
+            return Err(DurabilityError::config(why));
+        }
+        if !PAGE_BYTES.contains(&self.page_bytes) {
+            let (least, most) = (PAGE_BYTES.start(), PAGE_BYTES.end());
+            let why = format!("checkpoint_page_bytes is not between {least} and {most}");
             return Err(DurabilityError::config(why));
         }
         if self.bandwidth == Some(0) {

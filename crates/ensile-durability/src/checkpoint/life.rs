@@ -9,6 +9,9 @@
 //!   +---- the attempt's files are removed --- Failing <-------------------+-------- not replaced ----------- (busy)
 //!   +---- what it covers is removed --------- Clearing <------------------------------ replaced --------------+
 //! ```
+//! A picture opens in three steps, and is back at `Opening` after each but the last: pages are published, its freeze S
+//! is announced, pages are dealt out. Its e_l is S, its e_h is e_c = S - 1.
+//!
 //! While a checkpointer carries an action out, the stage is `Busy` and the others wait. From any stage a close, a
 //! poisoned log or a panic leads to `Ended`; what was under way then changes nothing any more.
 //!
@@ -19,6 +22,8 @@
 //! - A checkpoint waits for no natural end of an epoch: it closes epochs early, as strict waiters do (E5 keeps the
 //!   least spacing).
 //! - An attempt that fails is cleaned up once no checkpointer writes, and changes nothing else: the log goes on.
+//! - N13: pages that were published are ended once, when no checkpointer is to take more of them, whatever came of the
+//!   attempt.
 //!
 //! Neighbours: `stage` has the arrows, `action` what goes in and comes out, `strategy` what depends on the kind of the
 //! checkpoint; `manager` carries the actions out and reports what came of them; `control` decides when one is due.
@@ -32,7 +37,8 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 
-use super::fuzzy::write::PartWritten;
+use super::config::Strategy;
+use super::files::write::PartWritten;
 use super::room::Room;
 use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
@@ -44,7 +50,7 @@ use crate::store::installed::InstalledCheckpoint;
 use crate::{DurabilityError, Health};
 pub(super) use action::{Action, Answers, Circumstances, NotInstalled, PartTask};
 use stage::{Duty, Stage};
-use strategy::WalkEpochs;
+use strategy::{NextOpening, WalkEpochs};
 
 /// Between two attempts to make a reserve that is missing.
 const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
@@ -61,7 +67,7 @@ struct Attempt {
     salt: Salt,
     ticket: Arc<Ticket>,
     began_nanos: u64,
-    /// Bytes of log when the walk was opened.
+    /// Bytes of log when the walk was opened, of a picture when its freeze was announced.
     log_bytes: u64,
     room: Arc<Room>,
     /// How often the log had found the disk full when the reserve was given up for this attempt.
@@ -85,6 +91,7 @@ impl Attempt {
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) policy: Box<dyn Policy>,
+    pub(super) strategy: Strategy,
     pub(super) load_rate: u64,
     pub(super) replay_rate: u64,
     pub(super) checkpointers: usize,
@@ -102,6 +109,8 @@ pub(super) struct Life {
     terms: Terms,
     stage: Stage,
     attempt: Option<Attempt>,
+    /// A picture's pages are published, and nobody has ended them.
+    has_pages: bool,
     /// For callers that ask for the next checkpoint.
     demand: Option<Arc<Ticket>>,
     next_number: u64,
@@ -142,6 +151,7 @@ impl Life {
             terms,
             stage: Stage::Idle,
             attempt: None,
+            has_pages: false,
             demand: None,
             next_number: number,
             installed,
@@ -231,12 +241,17 @@ impl Life {
     }
 
     fn decide_opening(&mut self, seen: &Circumstances) -> Action {
-        let begins = self.under_way().epochs.begins();
-        if seen.epoch < begins {
-            return self.wait_for_epoch(seen, begins);
-        }
-        self.enter(Stage::Busy(Duty::Cut));
-        Action::Cut
+        let (duty, action) = match self.under_way().epochs.next_opening(seen.epoch) {
+            NextOpening::Epoch(epoch) => return self.wait_for_epoch(seen, epoch),
+            NextOpening::Pages => (Duty::Publish, Action::Publish),
+            NextOpening::Freeze => {
+                self.attempt_mut().log_bytes = seen.log_bytes;
+                (Duty::Announce, Action::Announce)
+            }
+            NextOpening::Parts => (Duty::Cut, Action::Cut),
+        };
+        self.enter(Stage::Busy(duty));
+        action
     }
 
     /// E must reach `epoch` first. Once E stands at its end (L6), the attempt is given up.
@@ -301,7 +316,7 @@ impl Life {
         let checkpointers = self.terms.checkpointers;
         self.attempt = Some(Attempt {
             number: self.next_number,
-            epochs: WalkEpochs::open_fuzzy(seen.epoch),
+            epochs: WalkEpochs::open(self.terms.strategy, seen.epoch),
             salt,
             ticket: self.demand.take().unwrap_or_default(),
             began_nanos: seen.now_nanos,
@@ -334,6 +349,44 @@ impl Life {
         }
         self.enter(Stage::Idle);
         answers
+    }
+
+    /// The pages are published; E is `epoch`, read behind that. False if the checkpoints have ended meanwhile.
+    pub(super) fn published(&mut self, epoch: Epoch) -> bool {
+        assert!(!self.has_pages, "N13: each attempt has its own pages");
+        self.has_pages = true;
+        if !self.is_at(Duty::Publish) {
+            return false;
+        }
+        self.attempt_mut().epochs.published(epoch);
+        self.enter(Stage::Opening);
+        true
+    }
+
+    /// The state has no pages to publish: the attempt is given up.
+    pub(super) fn cannot_publish(&mut self, reason: &str) {
+        assert!(!self.has_pages, "there is nothing to end");
+        if self.is_at(Duty::Publish) {
+            // No checkpointer writes a part now.
+            self.attempt_mut().unfinished = 0;
+            self.fail(reason.into());
+        }
+    }
+
+    /// The freeze is announced. False if the checkpoints have ended meanwhile.
+    pub(super) fn announced(&mut self, freeze: Epoch) -> bool {
+        if !self.is_at(Duty::Announce) {
+            return false;
+        }
+        assert!(self.has_pages, "N1: commits find pages to leave versions to");
+        self.attempt_mut().epochs.announced(freeze);
+        self.enter(Stage::Opening);
+        true
+    }
+
+    /// Whether pages are published of which no checkpointer is to take more. The caller ends them then (N13).
+    pub(super) fn gives_up_pages(&mut self) -> bool {
+        !self.stage.needs_pages() && std::mem::take(&mut self.has_pages)
     }
 
     /// The state is cut into these parts. False if the checkpoints have ended meanwhile.

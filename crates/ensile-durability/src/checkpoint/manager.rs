@@ -7,7 +7,7 @@
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `life` decides, `actions` carries out, `fuzzy` walks and writes; the log has D, the store the manifest.
+//! Neighbours: `life` decides, `actions` carries out, `files` walks and writes; the log has D, the store the manifest.
 
 mod actions;
 
@@ -19,10 +19,11 @@ use ensile_base::sync::{Arc, Mutex};
 use ensile_epoch::Epochs;
 
 use super::block::LargePermit;
-use super::config::CheckpointConfig;
-use super::fuzzy::part::PartWork;
-use super::fuzzy::parts;
+use super::config::{CheckpointConfig, Strategy};
+use super::files::part::PartWork;
+use super::files::parts;
 use super::life::{Answers, CLOSED, Circumstances, Life, Terms};
+use super::pages::Pages;
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
 use super::walk::Walk;
@@ -114,6 +115,7 @@ impl Checkpoints {
         let number = free_number(installed.as_ref(), &there)?;
         let terms = Terms {
             policy: config.policy(),
+            strategy: config.strategy,
             load_rate: config.load_rate,
             replay_rate: config.replay_rate,
             checkpointers: config.checkpointers,
@@ -139,6 +141,17 @@ impl Checkpoints {
             counters: CheckpointCounters::default(),
             config,
         }))
+    }
+
+    /// Whether checkpoints of this state can be made as the settings have it. To be asked before the first step.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`] for pictures of a state that has no pages.
+    pub fn check(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
+        match self.config.strategy {
+            Strategy::Fuzzy => Ok(()),
+            Strategy::Pictures => pages_of(walk).map(drop),
+        }
     }
 
     /// How many checkpointers there are: one thread each.
@@ -212,6 +225,7 @@ impl Checkpoints {
         let _guard = OnPanic::new(|| {
             let answers = self.life.lock().end(PANICKED, DurabilityError::CheckpointFailed);
             self.send(answers);
+            self.end_pages(walk);
         });
         assert!(checkpointer < self.checkpointers.len(), "there is no such checkpointer");
         let mut part = self.checkpointers[checkpointer].part.lock();
@@ -219,16 +233,29 @@ impl Checkpoints {
             // Here, as nothing waits for a checkpointer. Beside a walk too: it may outlast what is reserved.
             self.log.reserved_epochs_step();
         }
-        if part.is_some() {
-            return self.go_on(checkpointer, &mut part, walk);
-        }
-        let (action, seen) = {
-            // What is seen is of the stage that decides over it.
-            let mut life = self.life.lock();
-            let seen = self.see(&life);
-            (life.decide(checkpointer, &seen), seen)
+        let step = if part.is_some() {
+            self.go_on(checkpointer, &mut part, walk)
+        } else {
+            let (action, seen) = {
+                // What is seen is of the stage that decides over it.
+                let mut life = self.life.lock();
+                let seen = self.see(&life);
+                (life.decide(checkpointer, &seen), seen)
+            };
+            self.carry_out(checkpointer, action, &seen, &mut part, walk)
         };
-        self.carry_out(checkpointer, action, &seen, &mut part, walk)
+        self.end_pages(walk);
+        step
+    }
+
+    /// Ends a picture's pages, if no checkpointer is to take more of them (N13).
+    fn end_pages(&self, walk: &dyn Walk) {
+        if self.config.strategy == Strategy::Pictures
+            && self.life.lock().gives_up_pages()
+            && let Some(pages) = walk.pages()
+        {
+            pages.end_pages();
+        }
     }
 
     /// What a decision depends on. Asks the loggers for the marks that the checkpoint waits for.
@@ -247,7 +274,7 @@ impl Checkpoints {
 
     /// Ends the attempt under way, if there is one, and removes its files. Steps find [`CheckpointStep::Stopped`]
     /// afterwards. To be called before the log is closed, which unlocks the folder.
-    pub fn close(&self) {
+    pub fn close(&self, walk: &dyn Walk) {
         if self.store.is_forked() {
             return;
         }
@@ -262,6 +289,7 @@ impl Checkpoints {
             // manifest, or remove files, which are soon another process's.
             *checkpointer.part.lock() = None;
         }
+        self.end_pages(walk);
         if was_open && !self.log.health().has_ended() {
             let (installed, owes_removal) = self.life.lock().owes_removal();
             let kept = installed.as_ref().map_or(0, InstalledCheckpoint::number);
@@ -272,6 +300,12 @@ impl Checkpoints {
             }
         }
     }
+}
+
+/// The state as one of which pictures can be taken.
+fn pages_of(walk: &dyn Walk) -> Result<&dyn Pages, DurabilityError> {
+    let why = "no pictures can be taken of this state: it has no pages, so its checkpoints must be fuzzy";
+    walk.pages().ok_or_else(|| DurabilityError::config(why))
 }
 
 /// The first number that is free, as are all above it.

@@ -18,9 +18,9 @@ use crate::counter::Counter;
 pub struct CheckpointReport {
     /// Its number.
     pub number: u64,
-    /// e_l: the log from this epoch on is still needed.
+    /// e_l: the log from this epoch on is still needed. Of a picture its freeze S.
     pub low: Epoch,
-    /// e_h: it took D to reach this to install it.
+    /// e_h: it took D to reach this to install it. Of a picture e_c, which is S - 1.
     pub high: Epoch,
     /// Entries written.
     pub entries: u64,
@@ -28,6 +28,19 @@ pub struct CheckpointReport {
     pub bytes: u64,
     /// From its beginning until it was installed.
     pub elapsed: Duration,
+}
+
+impl CheckpointReport {
+    /// The epoch e_c at whose end the checkpoint shows the state, if it is a picture; `None` of a fuzzy one.
+    #[must_use]
+    pub fn picture_epoch(&self) -> Option<Epoch> {
+        picture_epoch(self.low, self.high)
+    }
+}
+
+/// e_c of a picture: it has no epoch of its own to be walked in, so it ends before it begins.
+pub(crate) fn picture_epoch(low: Epoch, high: Epoch) -> Option<Epoch> {
+    (low > high).then_some(high)
 }
 
 /// How far an attempt is.

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::replaying::Recovery;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
-use crate::checkpoint::fuzzy::parts;
+use crate::checkpoint::files::parts;
 use crate::error::{unless_full, unless_missing};
 use crate::store::closed_files::ClosedFile;
 use crate::store::installed::InstalledCheckpoint;

@@ -21,7 +21,7 @@ use super::listing::{self, Files};
 use super::load::Load;
 use super::verdict::{self, Verdict};
 use crate::DurabilityError;
-use crate::checkpoint::fuzzy::parts;
+use crate::checkpoint::files::parts;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};

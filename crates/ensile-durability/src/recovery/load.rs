@@ -4,7 +4,7 @@
 //! seal.
 //!
 //! Neighbours: `turns` says which thread loads which file; an examination and a repair load all of them;
-//! `checkpoint::fuzzy::read` reads the files.
+//! `checkpoint::files::read` reads the files.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use crate::checkpoint::fuzzy::end::seal;
-use crate::checkpoint::fuzzy::read::PartReader;
+use crate::checkpoint::files::end::seal;
+use crate::checkpoint::files::read::PartReader;
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::store::installed::InstalledCheckpoint;
 use crate::store::names::{MANIFEST, PartName, checkpoint_folder};
 use crate::{DurabilityError, Recoverable};
 
@@ -46,9 +46,11 @@ impl Load {
     ) -> Result<Self, DurabilityError> {
         let parts = match &checkpoint {
             None => Vec::new(),
-            Some(InstalledCheckpoint::Fuzzy(of)) => {
-                let parts: Vec<_> = of.parts().collect();
-                assert_eq!(parts.len(), of.checkpointers as usize * of.files as usize, "each file is loaded");
+            Some(of) => {
+                let files = of.part_files();
+                let parts: Vec<_> = files.parts().collect();
+                let count = files.checkpointers as usize * files.files as usize;
+                assert_eq!(parts.len(), count, "each file is loaded");
                 for part in &parts {
                     // A link to a device that is not mounted says so, before its files are missed.
                     folders::check(disk, &checkpoint_folder(part.checkpointer))?;
@@ -99,14 +101,14 @@ impl Load {
         disk: &dyn Disk,
         target: &dyn Recoverable,
     ) -> Result<(), DurabilityError> {
-        let InstalledCheckpoint::Fuzzy(of) = self.checkpoint.as_ref().expect("its parts are listed");
+        let of = self.checkpoint.as_ref().expect("its parts are listed");
         let end = self.load_part(disk, of, self.parts[file], target)?;
         let mut loaded = self.loaded.lock();
         assert!(loaded.files < self.parts.len(), "a file is loaded once");
         loaded.ends[file] = end;
         if loaded.files + 1 == self.parts.len() {
             let found = (seal(loaded.ends.iter().copied()), loaded.entries, loaded.bytes);
-            if found != (of.seal, of.entries, of.bytes) {
+            if found != (of.part_files().seal, of.entries(), of.bytes()) {
                 return Err(not_installed());
             }
         }
@@ -118,7 +120,7 @@ impl Load {
     fn load_part(
         &self,
         disk: &dyn Disk,
-        of: &FuzzyCheckpoint,
+        of: &InstalledCheckpoint,
         part: PartName,
         target: &dyn Recoverable,
     ) -> Result<u32, DurabilityError> {

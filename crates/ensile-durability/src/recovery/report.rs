@@ -35,7 +35,7 @@ pub struct RecoveryReport {
     /// full, what is kept is kept for good only up to the database's own D: what is above that is decided by the next
     /// open.
     pub first_epoch: Epoch,
-    /// e_l and e_h of the checkpoint that was loaded.
+    /// e_l and e_h of the checkpoint that was loaded; of a picture S and e_c = S - 1.
     pub checkpoint: Option<(Epoch, Epoch)>,
     /// Entries loaded from it.
     pub checkpoint_entries: u64,

@@ -1,16 +1,19 @@
 //! The installed checkpoint, as the manifest names it: what is asked of it whatever its kind.
 //!
-//! A kind is a variant here and a file below, which knows its line in the manifest and the names of its files. A
-//! `let` or `match` over the kinds stands only where one is written, read back, or asked for here.
+//! A kind is a variant here and a file below, which knows its line in the manifest. A `match` over the kinds stands
+//! only here, and where one is made.
 //!
 //! Invariants:
-//! - K1: [`InstalledCheckpoint::covered`] and [`InstalledCheckpoint::durable_min`] bound the log that goes with it.
+//! - K1, N12, N15: [`InstalledCheckpoint::covered`] and [`InstalledCheckpoint::durable_min`] bound the log that goes
+//!   with it.
 //! - I1: its files say that they are of [`InstalledCheckpoint::database`].
 //!
 //! Neighbours: `manifest` lists it, `whose` and `leases` ask for its folders and files; the checkpoints install it,
 //! recovery loads it.
 
 mod fuzzy;
+mod part_files;
+mod picture;
 
 use std::fmt;
 
@@ -18,90 +21,113 @@ use ensile_base::Epoch;
 
 use crate::identity::Identity;
 pub(crate) use fuzzy::FuzzyCheckpoint;
+pub(crate) use part_files::PartFiles;
+pub(crate) use picture::PictureCheckpoint;
 
 /// An installed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InstalledCheckpoint {
     /// Consistent together with the log of the epochs in which it was written (SiloR §4).
     Fuzzy(FuzzyCheckpoint),
+    /// Consistent by itself, at the end of an epoch (SIREN §3).
+    Picture(PictureCheckpoint),
 }
 
 impl InstalledCheckpoint {
     /// Does this line of the manifest name one?
     pub(super) fn is_line(line: &str) -> bool {
-        FuzzyCheckpoint::is_line(line)
+        FuzzyCheckpoint::is_line(line) || PictureCheckpoint::is_line(line)
     }
 
     /// Reads the line that `Display` writes.
     pub(super) fn parse(line: &str) -> Option<Self> {
+        if PictureCheckpoint::is_line(line) {
+            return PictureCheckpoint::parse(line).map(Self::Picture);
+        }
         FuzzyCheckpoint::parse(line).map(Self::Fuzzy)
     }
 
     /// Does what it says of itself go together?
     pub(crate) fn is_whole(&self) -> bool {
-        let Self::Fuzzy(fuzzy) = self;
-        fuzzy.is_whole()
+        match self {
+            Self::Fuzzy(fuzzy) => fuzzy.is_whole(),
+            Self::Picture(picture) => picture.is_whole(),
+        }
+    }
+
+    /// Is it a picture?
+    pub(crate) fn is_picture(&self) -> bool {
+        matches!(self, Self::Picture(_))
+    }
+
+    /// What it says of its files, which are alike for all kinds.
+    pub(crate) fn part_files(&self) -> &PartFiles {
+        match self {
+            Self::Fuzzy(fuzzy) => &fuzzy.files,
+            Self::Picture(picture) => &picture.files,
+        }
     }
 
     /// A later one has a larger number, whatever its kind.
     pub(crate) fn number(&self) -> u64 {
-        let Self::Fuzzy(fuzzy) = self;
-        fuzzy.number
+        self.part_files().number
     }
 
     /// The generation that was open when it was written.
     pub(crate) fn generation(&self) -> u64 {
-        let Self::Fuzzy(fuzzy) = self;
-        fuzzy.generation
+        self.part_files().generation
     }
 
     /// What its files say whose they are (I1).
     pub(crate) fn database(&self) -> Identity {
-        let Self::Fuzzy(fuzzy) = self;
-        fuzzy.database
+        self.part_files().database
     }
 
-    /// Entries of smaller epochs are in it, or discarded by it: the log is needed from this epoch on (K1).
+    /// Entries of smaller epochs are in it, or discarded by it: the log is needed from this epoch on (K1, N15). Of a
+    /// picture S.
     pub(crate) fn covered(&self) -> Epoch {
-        let Self::Fuzzy(fuzzy) = self;
-        fuzzy.low
+        match self {
+            Self::Fuzzy(fuzzy) => fuzzy.low,
+            Self::Picture(picture) => picture.freeze(),
+        }
     }
 
-    /// The least D beside it: every log had a synced mark of this epoch before it was installed (K1).
+    /// The least D beside it: every log had a synced mark of this epoch before it was installed (K1, N12). Of a picture
+    /// e_c.
     pub(crate) fn durable_min(&self) -> Epoch {
-        let Self::Fuzzy(fuzzy) = self;
-        fuzzy.high
+        match self {
+            Self::Fuzzy(fuzzy) => fuzzy.high,
+            Self::Picture(picture) => picture.epoch,
+        }
     }
 
     /// How many entries it has.
     pub(crate) fn entries(&self) -> u64 {
-        let Self::Fuzzy(fuzzy) = self;
-        fuzzy.entries
+        self.part_files().entries
     }
 
     /// How many bytes are read to load it.
     pub(crate) fn bytes(&self) -> u64 {
-        let Self::Fuzzy(fuzzy) = self;
-        fuzzy.bytes
+        self.part_files().bytes
     }
 
     /// The folders that its files are in.
     pub(crate) fn folders(&self) -> Vec<String> {
-        let Self::Fuzzy(fuzzy) = self;
-        fuzzy.folders().collect()
+        self.part_files().folders().collect()
     }
 
     /// Its files, by their names below the main folder.
     pub(crate) fn files(&self) -> Vec<String> {
-        let Self::Fuzzy(fuzzy) = self;
-        fuzzy.parts().map(|part| part.to_string()).collect()
+        self.part_files().parts().map(|part| part.to_string()).collect()
     }
 }
 
 /// Its line in the manifest.
 impl fmt::Display for InstalledCheckpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Fuzzy(fuzzy) = self;
-        fmt::Display::fmt(fuzzy, f)
+        match self {
+            Self::Fuzzy(fuzzy) => fmt::Display::fmt(fuzzy, f),
+            Self::Picture(picture) => fmt::Display::fmt(picture, f),
+        }
     }
 }

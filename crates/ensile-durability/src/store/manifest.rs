@@ -1,7 +1,7 @@
 //! The manifest: whose folder this is (I1, I2), which checkpoint is installed (K1), which generations of the log count,
 //! and up to which epoch (L4).
 //!
-//! A text file and a checksum (`docs/formats/manifest.md`):
+//! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture:
 //! ```text
 //! ensile manifest 3
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
@@ -20,7 +20,7 @@
 //!   is above it. Generations and epochs only grow. A generation that left no entry may be missing.
 //! - L6: no epoch at or above `reserved` was ever shown; the first epoch of a later life is not below it.
 //! - L7: a format that this program does not know is refused here, before any block is judged.
-//! - K1: no generation before the checkpoint's own is listed, and a closed one's D is not below the least that the
+//! - K1, N12: no generation before the checkpoint's own is listed, and a closed one's D is not below the least that the
 //!   checkpoint allows.
 //! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
 //!   which recovery hands to the log. What `read` would refuse is not written.
@@ -48,7 +48,10 @@ use crate::recoverable::EntryKind;
 
 /// The first words of its first line; the format's number follows.
 const TITLE: &str = "ensile manifest ";
-const MANIFEST_FORMAT: u32 = 3;
+/// Of a manifest without a picture. Programs that know no pictures read it.
+const FORMAT_BEFORE_PICTURES: u32 = 3;
+/// The newest one, of a manifest that names a picture.
+const MANIFEST_FORMAT: u32 = 4;
 /// Far above any real one: a longer file is not a manifest.
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -73,7 +76,7 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// May this checkpoint stand beside it (K1, L4)?
+    /// May this checkpoint stand beside it (K1, N12, L4)?
     fn fits(&self, checkpoint: &InstalledCheckpoint) -> bool {
         match self.number.cmp(&checkpoint.generation()) {
             Ordering::Less => false,
@@ -190,6 +193,12 @@ impl Manifest {
         Ok(Some(text.and_then(Self::parse)))
     }
 
+    /// The least format that has what it says: a program that knows no more than it needs goes on reading it.
+    fn format(&self) -> u32 {
+        let has_picture = self.checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
+        if has_picture { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
+    }
+
     /// The main folder's number.
     pub(crate) fn main(&self) -> FolderId {
         self.folders[MAIN]
@@ -204,16 +213,17 @@ impl Manifest {
         let body = checked_body(text).map_err(Unusable::Damaged)?;
         let (title, lines) = body.split_once('\n').ok_or(Unusable::Damaged("it has no title"))?;
         let format = title.strip_prefix(TITLE).and_then(|number| number.parse().ok());
-        match format.ok_or(Unusable::Damaged("its title cannot be read"))? {
-            MANIFEST_FORMAT => {}
-            format if format > MANIFEST_FORMAT => {
-                return Err(Unusable::Foreign("a newer version of Ensile made it"));
-            }
-            _ => {
-                return Err(Unusable::Foreign("a version of Ensile before its first release made it"));
-            }
+        let format: u32 = format.ok_or(Unusable::Damaged("its title cannot be read"))?;
+        if format > MANIFEST_FORMAT {
+            return Err(Unusable::Foreign("a newer version of Ensile made it"));
+        }
+        if format < FORMAT_BEFORE_PICTURES {
+            return Err(Unusable::Foreign("a version of Ensile before its first release made it"));
         }
         let manifest = parse_lines(lines).ok_or(Unusable::Damaged("a line cannot be read"))?;
+        if manifest.format() != format {
+            return Err(Unusable::Damaged("its format is not that of its lines"));
+        }
         if manifest.generations.iter().any(|generation| generation.format != FORMAT) {
             return Err(Unusable::Foreign("its logs are of another version's format"));
         }
@@ -338,7 +348,7 @@ impl ManifestKeeper {
 impl fmt::Display for Manifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
-        let mut body = format!("{TITLE}{MANIFEST_FORMAT}\n");
+        let mut body = format!("{TITLE}{}\n", self.format());
         let Self { identity, parent, state, reserved, folders, checkpoint, generations } = self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {

@@ -106,7 +106,7 @@ impl std::fmt::Display for SegmentFile {
     }
 }
 
-/// One file of one fuzzy checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
+/// One file of one checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartName {
     /// The checkpoint's number.

@@ -4,6 +4,8 @@
 mod conditions;
 mod damaged;
 mod ending;
+mod pages;
+mod pictures;
 mod room;
 mod simulation;
 pub(crate) mod store;

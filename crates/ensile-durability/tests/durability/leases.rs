@@ -143,7 +143,7 @@ fn i3_a_failed_attempt_takes_its_own_files_and_not_the_leased_ones() {
         life.rig.settle();
     }
     assert!(has_begun(), "{:?}", disk.files());
-    life.checkpoints.close();
+    life.checkpoints.close(&life.store);
     assert!(!has_begun(), "{:?}", disk.files());
     assert!(lease.has_all_names().expect("it looks"));
 }
@@ -152,7 +152,7 @@ fn i3_a_failed_attempt_takes_its_own_files_and_not_the_leased_ones() {
 fn i3_an_open_does_not_wait_for_a_lease_and_a_lease_needs_a_database() {
     let disk = SimDisk::new();
     let (life, worker, _reader, lease) = leased_beside(&disk);
-    life.checkpoints.close();
+    life.checkpoints.close(&life.store);
     life.rig.log.close().expect("closes");
     drop((worker, life));
     let life = Life::open(&disk, 2, settings()).expect("opens");

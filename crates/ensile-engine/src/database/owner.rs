@@ -27,7 +27,7 @@ impl OpenDatabase {
             self.shared.mark_closed();
             // Before the log releases the folder.
             if let Some(checkpoints) = &self.shared.checkpoints {
-                checkpoints.close();
+                checkpoints.close(&*self.shared);
             }
             let result = self.shared.log.as_ref().map_or(Ok(()), |log| {
                 self.shared.wait_for_commits();

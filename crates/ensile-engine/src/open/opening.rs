@@ -13,7 +13,7 @@ use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
     CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogScan, OpenStore, Opening, Phase,
-    PhaseReport, Recovered, RecoveryReport,
+    PhaseReport, Recovered, RecoveryReport, Strategy,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
@@ -89,7 +89,8 @@ impl Builder {
         };
         let (log, checkpoints) = running.unzip();
         let catalog = Catalog::new(replay.finish());
-        let (clock, settings) = (self.clock.clone(), self.settings.clone());
+        let (clock, mut settings) = (self.clock.clone(), self.settings.clone());
+        settings.pictures |= checkpoints.is_some() && self.tuning.checkpoint_strategy == Strategy::Pictures;
         let parts = SharedParts {
             settings,
             epochs,
@@ -107,8 +108,10 @@ impl Builder {
         let open = OpenDatabase { shared, threads: Threads::none(), closed: Mutex::new(None) };
         let database = Database { open: Arc::new(open) };
         // From here on a failure closes the database, as the drop of any last handle does.
+        let shared = &database.open.shared;
+        shared.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.check(&**shared))?;
         if self.own_threads {
-            threads::start(&database.open.threads, &database.open.shared)?;
+            threads::start(&database.open.threads, shared)?;
         }
         catalogue::bootstrap(&database)?;
         Ok(database)

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use ensile_durability::{CheckpointConfig, LogConfig, Opening};
+use ensile_durability::{CheckpointConfig, LogConfig, Opening, Strategy};
 
 use super::builder::Builder;
 
@@ -49,6 +49,12 @@ pub struct Tuning {
     pub checkpoint_bandwidth: Option<u64>,
     /// Bytes after which a checkpointer syncs what it has written. 32 MiB by default.
     pub checkpoint_sync_bytes: u64,
+    /// What a checkpoint shows: [`Strategy::Fuzzy`], the default, or [`Strategy::Pictures`]. It may change from one
+    /// open to the next. A database in memory makes no checkpoints.
+    pub checkpoint_strategy: Strategy,
+    /// About how many bytes of rows a picture takes at a time: 4 KiB to 1 MiB, 64 KiB by default. With smaller pages
+    /// rows that are displaced wait for a shorter time, and there are more pages to look among.
+    pub checkpoint_page_bytes: usize,
     /// Time between snapshot boundaries (Silo §4.9). 250 ms by default: what a snapshot shows is at most about that
     /// much older than the last epoch, and a quarter more while the heartbeat is late or if its ticks are further
     /// apart. A longer interval keeps old versions for longer. A shorter one copies rows that change all the time more
@@ -65,7 +71,8 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         let LogConfig { segment_bytes, segment_interval, buffer_bytes_max, .. } = LogConfig::default();
-        let CheckpointConfig { bandwidth, sync_bytes, .. } = CheckpointConfig::default();
+        let CheckpointConfig { strategy, page_bytes, bandwidth, sync_bytes, .. } =
+            CheckpointConfig::default();
         Self {
             loggers: None,
             log_file_bytes: segment_bytes,
@@ -75,6 +82,8 @@ impl Default for Tuning {
             checkpoint_files: cores(),
             checkpoint_bandwidth: bandwidth,
             checkpoint_sync_bytes: sync_bytes,
+            checkpoint_strategy: strategy,
+            checkpoint_page_bytes: page_bytes,
             // The paper has a second (§4.9). A quarter of it keeps fewer versions, which are in the caches when they
             // are read, and costs writers no more that could be measured.
             snapshot_interval: Duration::from_millis(250),
@@ -159,6 +168,8 @@ impl Builder {
         let Schedule { interval, log_bytes, recovery_time } = self.schedule;
         let folders = self.checkpoint_folders.as_ref();
         CheckpointConfig {
+            strategy: self.tuning.checkpoint_strategy,
+            page_bytes: self.tuning.checkpoint_page_bytes,
             checkpointers: self.tuning.checkpointers.or(folders.map(Vec::len)).unwrap_or(1),
             folders: folders.cloned().unwrap_or_default(),
             files: self.tuning.checkpoint_files,

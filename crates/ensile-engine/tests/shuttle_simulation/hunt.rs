@@ -58,6 +58,7 @@ const PLANS: &[(&str, Draw)] = &[
     ("checkpoints", checkpoints),
     ("outgrown-in-walks", outgrown_in_walks),
     ("short-walks", short_walks),
+    ("pictures", pictures),
 ];
 
 /// Workers that put and read, few keys.
@@ -362,6 +363,11 @@ fn outgrown_in_walks(random: &mut Random) -> Plan {
 /// Results that hardly wait, so that a crash takes epochs back, and epochs that end often, in a walk too.
 fn short_walks(random: &mut Random) -> Plan {
     Plan { strict_percent: 10, loggers: 1, beat_micros_max: 60_000, beat_rest_max: 20, ..checkpoints(random) }
+}
+
+/// Pictures, beside epochs that end often.
+fn pictures(random: &mut Random) -> Plan {
+    Plan { pictures: true, beat_micros_max: 3_000, beat_rest_max: 30, ..checkpoints(random) }
 }
 
 /// Runs a plan for as long as asked for, and panics with what the first run reports that fails.

@@ -12,7 +12,7 @@ use ensile_base::limits::EPOCH_MICROS_CLOSE;
 use ensile_base::random::Random;
 use ensile_base::sync::next_u64;
 use ensile_base::{Epoch, Tid};
-use ensile_engine::checkpoint::Schedule;
+use ensile_engine::checkpoint::{Schedule, Strategy};
 use ensile_engine::recovery::RecoveryReport;
 use ensile_engine::{Database, Durability, Index, Result, Table, Tuning};
 use ensile_sim::SimDisk;
@@ -31,9 +31,9 @@ const DEMANDS_PERCENT: u64 = 20;
 /// Groups of rows, for the index.
 pub(crate) const GROUPS: u64 = 3;
 
-/// Checkpoints installed, and lives begun with one, over all runs of this process.
-pub(crate) static INSTALLED: AtomicU64 = AtomicU64::new(0);
-pub(crate) static LOADED: AtomicU64 = AtomicU64::new(0);
+/// Checkpoints installed, and lives begun with one, over all runs of this process: without pictures, and with them.
+pub(crate) static INSTALLED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+pub(crate) static LOADED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// A row: its value, and bytes that make rows outgrow each other.
 pub(crate) type Row = Vec<u8>;
@@ -66,6 +66,8 @@ impl Life {
                 loggers: Some(plan.loggers),
                 checkpointers: Some(plan.checkpointers.max(1)),
                 checkpoint_files: 2,
+                checkpoint_strategy: if plan.pictures { Strategy::Pictures } else { Strategy::Fuzzy },
+                checkpoint_page_bytes: 4 << 10,
                 // Small, so that logs get new files.
                 log_file_bytes: LOG_FILE_BYTES,
                 ..tuning
@@ -192,9 +194,10 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     if life.plan.checkpointers > 0 {
         let stats = life.db.stats().checkpoints;
-        INSTALLED.fetch_add(stats.map_or(0, |stats| stats.installed), Ordering::SeqCst);
+        let kind = usize::from(life.plan.pictures);
+        INSTALLED[kind].fetch_add(stats.map_or(0, |stats| stats.installed), Ordering::SeqCst);
         let loaded = life.db.recovery_report().is_some_and(|report| report.checkpoint.is_some());
-        LOADED.fetch_add(u64::from(loaded), Ordering::SeqCst);
+        LOADED[kind].fetch_add(u64::from(loaded), Ordering::SeqCst);
     }
     recorders
 }
@@ -225,7 +228,7 @@ fn alone(life: &Arc<Life>, session: u32, random: &mut Random, work: fn(&mut Clie
 
 /// What recovery decided of the generation that `begun` tells the begin of: it is in the manifest for good, whichever
 /// open found it. One of which nothing counts may be left out there; so may one of which only its checkpoint counts,
-/// and then no entry that counts is above e_h.
+/// and then no entry that counts is above e_h, or e_c.
 fn durable_of(disk: &SimDisk, begun: &RecoveryReport) -> Epoch {
     let manifest = String::from_utf8(disk.bytes("MANIFEST")).expect("the manifest is text");
     let epoch_in = |line: &str, name: &str| {
@@ -236,8 +239,12 @@ fn durable_of(disk: &SimDisk, begun: &RecoveryReport) -> Epoch {
     if let Some(line) = manifest.lines().find(|line| line.starts_with(&of_it)) {
         return epoch_in(line, " durable ");
     }
-    let checkpoint = manifest.lines().find(|line| line.starts_with("checkpoint ") && line.contains(&of_it));
-    checkpoint.map_or(begun.durable_epoch, |line| epoch_in(line, " high "))
+    let installed =
+        |kind: &str| manifest.lines().find(|line| line.starts_with(kind) && line.contains(&of_it));
+    installed("checkpoint ")
+        .map(|line| epoch_in(line, " high "))
+        .or_else(|| installed("picture ").map(|line| epoch_in(line, " epoch ")))
+        .unwrap_or(begun.durable_epoch)
 }
 
 /// The body of one run.

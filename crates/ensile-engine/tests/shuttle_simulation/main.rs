@@ -30,7 +30,18 @@ fn lives_that_end_in_crashes_are_one_serializable_history() {
 #[test]
 fn lives_with_checkpoints_are_one_serializable_history() {
     schedules::check(300, life::STEPS_MAX, || life::run(Plan::with_checkpoints));
-    let (installed, loaded) = (life::INSTALLED.load(SeqCst), life::LOADED.load(SeqCst));
+    assert_seen(0);
+}
+
+#[test]
+fn lives_with_pictures_are_one_serializable_history() {
+    schedules::check(300, life::STEPS_MAX, || life::run(Plan::with_pictures));
+    assert_seen(1);
+}
+
+/// Checkpoints of this kind were installed and loaded.
+fn assert_seen(kind: usize) {
+    let (installed, loaded) = (life::INSTALLED[kind].load(SeqCst), life::LOADED[kind].load(SeqCst));
     println!("{installed} checkpoints installed, {loaded} lives began with one");
     // One schedule that is run again need not have any.
     assert!(environment::count("ENSILE_SCHEDULES", 300) < 300 || installed.min(loaded) > 100);

@@ -88,6 +88,8 @@ pub(crate) struct Plan {
     pub(crate) layered: bool,
     /// Threads that step checkpoints; none: no checkpoints.
     pub(crate) checkpointers: usize,
+    /// Whether the checkpoints are pictures.
+    pub(crate) pictures: bool,
 }
 
 impl Plan {
@@ -125,6 +127,7 @@ impl Plan {
             undisturbed: false,
             layered: random.percent(20),
             checkpointers: 0,
+            pictures: false,
         }
     }
 
@@ -147,6 +150,11 @@ impl Plan {
             checkpointers: random.between(1, 2) as usize,
             ..Self::on_disk(random)
         }
+    }
+
+    /// The same with pictures.
+    pub(crate) fn with_pictures(random: &mut Random) -> Self {
+        Self { pictures: true, ..Self::with_checkpoints(random) }
     }
 
     pub(crate) fn operation(&self, random: &mut Random) -> Operation {

@@ -48,6 +48,10 @@ pub(in crate::checkpoint) enum Action {
     /// Find out whether a checkpoint of about `bytes` bytes fits, then call [`super::Life::begin`] or
     /// [`super::Life::put_off`].
     LookForRoom { bytes: u64 },
+    /// Publish a picture's pages: [`super::Life::published`] or [`super::Life::cannot_publish`].
+    Publish,
+    /// Announce the freeze of the picture whose pages are published: [`super::Life::announced`].
+    Announce,
     /// Cut the state into a part for each checkpointer: [`super::Life::cut`].
     Cut,
     /// Write this part: [`super::Life::part_ended`], [`super::Life::part_failed`] or [`super::Life::part_left`].

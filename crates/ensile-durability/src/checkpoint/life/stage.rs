@@ -7,7 +7,7 @@
 pub(super) enum Stage {
     /// No checkpoint is under way.
     Idle,
-    /// E is to reach e_l + 1.
+    /// What `strategy` wants before the walk begins.
     Opening,
     /// Checkpointers walk and write their parts.
     Walking,
@@ -28,6 +28,8 @@ pub(super) enum Stage {
 pub(super) enum Duty {
     LookForRoom,
     RemoveAgain,
+    Publish,
+    Announce,
     Cut,
     GiveUpReserve,
     Install,
@@ -43,7 +45,9 @@ impl Stage {
         let arrows: &[Self] = match self {
             Idle => &[Busy(LookForRoom), Busy(RemoveAgain)],
             Busy(LookForRoom) => &[Idle, Opening],
-            Opening => &[Busy(Cut), Failing],
+            Opening => &[Busy(Publish), Busy(Announce), Busy(Cut), Failing],
+            Busy(Publish) => &[Opening, Failing],
+            Busy(Announce) => &[Opening],
             Busy(Cut) => &[Walking],
             Walking => &[Walked, Failing],
             Walked => &[Busy(GiveUpReserve), Busy(Install), Failing],
@@ -55,6 +59,11 @@ impl Stage {
             Ended => &[],
         };
         arrows.contains(&next) || next == Ended && self != Ended
+    }
+
+    /// Are a picture's pages still to be taken?
+    pub(super) fn needs_pages(self) -> bool {
+        matches!(self, Self::Opening | Self::Busy(Duty::Announce | Duty::Cut) | Self::Walking)
     }
 
     /// Is a checkpoint under way?

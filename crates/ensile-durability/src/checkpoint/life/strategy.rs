@@ -3,9 +3,15 @@
 //! The stages are the same for every kind, and `super` has them. A kind is a variant here, and each question is a
 //! method.
 //!
+//! ```text
+//! fuzzy:   e_l = E ------------------------------------------------------> E >= e_l + 1: the state is cut
+//! picture: pages are published: x = E --E >= x + 2--> the freeze S is announced --E >= S + 1--> pages are dealt out
+//! ```
 //! Invariants:
 //! - K1: e_l is the E of the attempt's beginning, and the walk begins only when every epoch below it is installed. e_h
 //!   is the E that is read when no checkpointer walks any more.
+//! - N1: a freeze is announced once every commit that may have missed the pages has ended.
+//! - N2: no page is taken before every commit of an epoch below the freeze is installed.
 //!
 //! Neighbours: `super` asks; `store::installed` has what is installed, a variant a kind too.
 
@@ -13,49 +19,100 @@ use ensile_base::Epoch;
 
 use super::Terms;
 use crate::block::Salt;
-use crate::checkpoint::fuzzy::end::seal;
-use crate::checkpoint::fuzzy::write::PartWritten;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::checkpoint::config::Strategy;
+use crate::checkpoint::files::end::seal;
+use crate::checkpoint::files::write::PartWritten;
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles, PictureCheckpoint};
 
 /// The epochs of a walk, from its opening on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WalkEpochs {
     /// SiloR §4: e_l, and e_h once the walk has ended.
     Fuzzy { low: Epoch, high: Option<Epoch> },
+    /// SIREN §3.1: x, which is E behind the publication of the pages, and S once it is announced.
+    Picture { published: Option<Epoch>, freeze: Option<Epoch> },
+}
+
+/// What is to be done before a walk begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextOpening {
+    /// E is to reach this.
+    Epoch(Epoch),
+    /// The state is to publish its pages.
+    Pages,
+    /// The freeze is to be announced.
+    Freeze,
+    /// The state is to be cut into parts, which are walked then.
+    Parts,
 }
 
 impl WalkEpochs {
-    /// A fuzzy walk is opened when E is `epoch`.
-    pub(super) fn open_fuzzy(epoch: Epoch) -> Self {
+    /// A walk is opened when E is `epoch`.
+    pub(super) fn open(strategy: Strategy, epoch: Epoch) -> Self {
         assert!(epoch > Epoch::ZERO, "E has begun");
-        Self::Fuzzy { low: epoch, high: None }
+        match strategy {
+            Strategy::Fuzzy => Self::Fuzzy { low: epoch, high: None },
+            Strategy::Pictures => Self::Picture { published: None, freeze: None },
+        }
+    }
+
+    /// What comes next when E is `epoch`.
+    pub(super) fn next_opening(self, epoch: Epoch) -> NextOpening {
+        let (least, next) = match self {
+            // Every epoch below `low` is installed then (E2).
+            Self::Fuzzy { low, .. } => (low.next(), NextOpening::Parts),
+            Self::Picture { published: None, .. } => return NextOpening::Pages,
+            // A commit that missed the pages has an epoch <= x: it has ended then (N1, E2).
+            Self::Picture { published: Some(published), freeze: None } => {
+                (published.plus(2), NextOpening::Freeze)
+            }
+            // Every epoch below S is installed then (N2, E2).
+            Self::Picture { freeze: Some(freeze), .. } => (freeze.next(), NextOpening::Parts),
+        };
+        if epoch < least { NextOpening::Epoch(least) } else { next }
+    }
+
+    /// The pages are published; E is `epoch`, read behind that.
+    pub(super) fn published(&mut self, epoch: Epoch) {
+        let Self::Picture { published: published @ None, freeze: None } = self else {
+            unreachable!("pages are published once, for a picture")
+        };
+        *published = Some(epoch);
+    }
+
+    /// The freeze is announced.
+    pub(super) fn announced(&mut self, announced: Epoch) {
+        let Self::Picture { published: Some(published), freeze: freeze @ None } = self else {
+            unreachable!("a freeze is announced once, for pages that are published")
+        };
+        assert!(announced > published.next(), "N1: E was two above the publication");
+        *freeze = Some(announced);
     }
 
     /// Entries of epochs below this are walked; the log from it on goes with them.
     pub(super) fn low(self) -> Epoch {
-        let Self::Fuzzy { low, .. } = self;
-        low
-    }
-
-    /// The walk begins once E has reached this: every epoch below `low` is installed then (E2).
-    pub(super) fn begins(self) -> Epoch {
-        let Self::Fuzzy { low, .. } = self;
-        low.next()
+        match self {
+            Self::Fuzzy { low, .. } => low,
+            Self::Picture { freeze, .. } => freeze.expect("no page is taken before the freeze is announced"),
+        }
     }
 
     /// No checkpointer walks any more. E is `epoch`, read since.
     pub(super) fn end(&mut self, epoch: Epoch) {
-        let Self::Fuzzy { low, high } = self;
-        assert!(epoch > *low, "K1: E has passed e_l before the walk began");
-        assert_eq!(*high, None, "a walk ends once");
-        *high = Some(epoch);
+        assert!(epoch > self.low(), "K1, N2: E has passed e_l before the walk began");
+        if let Self::Fuzzy { high, .. } = self {
+            assert_eq!(*high, None, "a walk ends once");
+            *high = Some(epoch);
+        }
     }
 
-    /// The epoch of which every log is to have a synced mark before the checkpoint is installed; `None` while
-    /// checkpointers walk.
+    /// The epoch of which every log is to have a synced mark before the checkpoint is installed; `None` while that is
+    /// not known.
     pub(super) fn demanded(self) -> Option<Epoch> {
-        let Self::Fuzzy { high, .. } = self;
-        high
+        match self {
+            Self::Fuzzy { high, .. } => high,
+            Self::Picture { freeze, .. } => freeze.map(Epoch::previous),
+        }
     }
 
     /// What is installed of a walk that has ended, whose parts are these.
@@ -65,15 +122,10 @@ impl WalkEpochs {
         written: &[PartWritten],
         terms: &Terms,
     ) -> InstalledCheckpoint {
-        let Self::Fuzzy { low, high } = self;
-        let high = high.expect("K1: e_h is read before anything is installed");
-        assert!(low < high, "K1: the walk began behind e_l");
         assert!(written.iter().all(|part| part.ends.len() == terms.files as usize), "each file has an end");
-        InstalledCheckpoint::Fuzzy(FuzzyCheckpoint {
+        let files = PartFiles {
             number,
             generation: terms.generation,
-            low,
-            high,
             checkpointers: terms.checkpointers as u32,
             files: terms.files,
             entries: written.iter().map(|part| part.entries).sum(),
@@ -81,25 +133,19 @@ impl WalkEpochs {
             salt,
             seal: seal(written.iter().flat_map(|part| part.ends.iter().copied())),
             database: terms.database,
-        })
+        };
+        match self {
+            Self::Fuzzy { low, high } => {
+                let high = high.expect("K1: e_h is read before anything is installed");
+                assert!(low < high, "K1: the walk began behind e_l");
+                InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low, high, files })
+            }
+            Self::Picture { .. } => {
+                InstalledCheckpoint::Picture(PictureCheckpoint { epoch: self.low().previous(), files })
+            }
+        }
     }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn k1_a_fuzzy_walk_begins_behind_low_and_demands_the_epoch_of_its_end() {
-        let mut epochs = WalkEpochs::open_fuzzy(Epoch::new(7));
-        assert_eq!((epochs.low(), epochs.begins(), epochs.demanded()), (Epoch::new(7), Epoch::new(8), None));
-        epochs.end(Epoch::new(9));
-        assert_eq!((epochs.low(), epochs.demanded()), (Epoch::new(7), Some(Epoch::new(9))));
-    }
-
-    #[test]
-    #[should_panic(expected = "K1: E has passed e_l")]
-    fn k1_no_fuzzy_walk_ends_before_it_may_begin() {
-        WalkEpochs::open_fuzzy(Epoch::new(7)).end(Epoch::new(7));
-    }
-}
+mod tests;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Action, CLOSED, Circumstances, Life, NotInstalled, RESERVE_PAUSE_NANOS, TRIED_EVERY, Terms};
 use crate::block::Salt;
-use crate::checkpoint::fuzzy::write::PartWritten;
+use crate::checkpoint::config::Strategy;
+use crate::checkpoint::files::write::PartWritten;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::Ticket;
 use crate::checkpoint::walk::Slice;
@@ -18,8 +19,13 @@ const CHECKPOINTERS: usize = 2;
 const SECOND: u64 = 1_000_000_000;
 
 fn life() -> Life {
+    life_of(Strategy::Fuzzy)
+}
+
+fn life_of(strategy: Strategy) -> Life {
     let terms = Terms {
         policy: Box::new(Trigger::default()),
+        strategy,
         load_rate: 1,
         replay_rate: 1,
         checkpointers: CHECKPOINTERS,
@@ -323,4 +329,130 @@ fn an_outcome_that_comes_behind_the_end_changes_nothing_but_what_the_manifest_na
     assert!(matches!(life.decide(0, &seen(8)), Action::Cut));
     life.end(CLOSED, DurabilityError::Stopped).send();
     assert!(!life.cut(Vec::new()) && life.has_ended());
+}
+
+/// Asked for, and its pages are to be published at E = 7.
+fn picture() -> (Life, Arc<Ticket>) {
+    let mut life = life_of(Strategy::Pictures);
+    let (ticket, answers) = life.demand();
+    answers.send();
+    assert!(matches!(life.decide(0, &seen(7)), Action::LookForRoom { .. }));
+    assert!(life.begin(Room::default(), salt(), &seen(7)));
+    assert!(matches!(life.decide(0, &seen(7)), Action::Publish));
+    (life, ticket)
+}
+
+/// Its pages were published at E = 7.
+fn published() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = picture();
+    assert!(matches!(life.decide(1, &seen(7)), Action::Wait), "one checkpointer publishes");
+    assert!(life.published(Epoch::new(7)));
+    (life, ticket)
+}
+
+/// Its freeze, S = 10, was announced at E = 9.
+fn announced() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = published();
+    assert!(matches!(life.decide(1, &seen(9)), Action::Announce));
+    assert!(life.announced(Epoch::new(10)));
+    (life, ticket)
+}
+
+/// Its parts are begun.
+fn at_pages() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = announced();
+    assert!(matches!(life.decide(0, &seen(11)), Action::Cut));
+    assert!(life.cut(vec![vec![slice()], vec![slice()]]));
+    for checkpointer in 0..CHECKPOINTERS {
+        let Action::WritePart(task) = life.decide(checkpointer, &seen(11)) else { panic!("it has a part") };
+        assert_eq!(task.low, Epoch::new(10));
+    }
+    (life, ticket)
+}
+
+#[test]
+fn n1_a_freeze_is_announced_once_every_commit_sees_the_pages() {
+    let (mut life, _) = published();
+    for epoch in [7, 8] {
+        assert!(matches!(life.decide(0, &seen(epoch)), Action::CloseEpoch));
+    }
+    assert!(matches!(life.decide(0, &seen(9)), Action::Announce));
+}
+
+#[test]
+fn n2_no_page_is_taken_before_every_commit_below_the_freeze_has_ended() {
+    let (mut life, _) = announced();
+    for epoch in [9, 10] {
+        assert!(matches!(life.decide(0, &seen(epoch)), Action::CloseEpoch));
+    }
+    assert!(matches!(life.decide(0, &seen(11)), Action::Cut));
+}
+
+#[test]
+fn n12_a_picture_is_installed_once_marks_of_its_epoch_are_synced() {
+    let (mut life, ticket) = at_pages();
+    life.part_ended(1, written(1), Epoch::new(20));
+    assert!(!life.gives_up_pages(), "the other part takes pages");
+    life.part_ended(0, written(2), Epoch::new(21));
+    assert_eq!(life.awaited_marks(), Some(Epoch::new(9)));
+    assert!(life.gives_up_pages() && !life.gives_up_pages(), "they are ended once, before the install");
+    assert!(matches!(life.decide(0, &seen(21)), Action::Wait));
+    let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(21) }) else {
+        panic!("its marks are synced")
+    };
+    assert_eq!((installed.covered(), installed.durable_min()), (Epoch::new(10), Epoch::new(9)));
+    life.installed(Ok(installed), SECOND).1.send();
+    assert!(matches!(life.decide(0, &seen(21)), Action::Clear(_)));
+    life.cleared(None, SECOND).send();
+    let report = ticket.outcome().expect("answered").expect("installed");
+    assert_eq!(report.picture_epoch(), Some(Epoch::new(9)));
+}
+
+#[test]
+fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
+    for (mut life, _) in [published(), announced(), at_pages()] {
+        assert!(!life.gives_up_pages());
+        life.end(CLOSED, DurabilityError::Stopped).send();
+        assert!(life.gives_up_pages() && !life.gives_up_pages());
+    }
+    let (mut life, _) = at_pages();
+    life.part_failed("the device is gone");
+    assert!(life.gives_up_pages(), "while the other checkpointer still writes");
+    let ended = Circumstances { health: Health::EpochsEnded("used up".to_owned()), ..seen(8) };
+    let (mut life, _) = published();
+    assert!(matches!(life.decide(0, &ended), Action::GoOn));
+    assert!(life.gives_up_pages());
+}
+
+#[test]
+fn n13_pages_that_are_published_behind_the_end_are_ended() {
+    let (mut life, _) = picture();
+    life.end(CLOSED, DurabilityError::Stopped).send();
+    assert!(!life.gives_up_pages(), "nobody ends what is not published yet");
+    assert!(!life.published(Epoch::new(8)));
+    assert!(life.gives_up_pages());
+}
+
+#[test]
+fn n13_the_next_attempt_has_pages_of_its_own() {
+    let (mut life, _) = at_pages();
+    life.part_failed("no space");
+    assert!(life.gives_up_pages());
+    life.part_left();
+    assert!(matches!(life.decide(0, &seen(11)), Action::CleanUp { .. }));
+    life.cleaned_up(SECOND).send();
+    life.demand().1.send();
+    assert!(matches!(life.decide(0, &seen(12)), Action::LookForRoom { .. }));
+    assert!(life.begin(Room::default(), salt(), &seen(12)));
+    assert!(matches!(life.decide(0, &seen(12)), Action::Publish));
+}
+
+#[test]
+fn a_state_without_pages_fails_the_attempt() {
+    let (mut life, ticket) = picture();
+    life.cannot_publish("no pages");
+    assert!(!life.gives_up_pages());
+    assert!(matches!(life.decide(0, &seen(7)), Action::CleanUp { .. }));
+    life.cleaned_up(SECOND).send();
+    assert_eq!(failure(&ticket), "no pages");
 }

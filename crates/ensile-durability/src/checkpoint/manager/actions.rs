@@ -1,28 +1,32 @@
 //! The actions of a checkpoint's life, each carried out and its outcome reported.
 //!
 //! Invariants:
-//! - K1: e_h is E, read under the lock of the decisions when a part has ended. A checkpoint counts once marks of e_h
-//!   are synced in every log and the manifest names it; log files are removed after that.
+//! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; of a picture it is e_c. A
+//!   checkpoint counts once marks of e_h are synced in every log and the manifest names it; log files are removed after
+//!   that.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
-//! Neighbours: `life` decides; `fuzzy` writes; the store has the manifest, the log removes its files.
+//! Neighbours: `life` decides; `files` writes; the store has the manifest, the log removes its files.
 
 use std::time::Duration;
 
 use ensile_base::random::Random;
 use ensile_epoch::Advance;
 
-use super::{CheckpointStep, Checkpoints};
+use super::{CheckpointStep, Checkpoints, pages_of};
 use crate::DurabilityError;
 use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::fuzzy::part::{BlockStep, PartWork};
-use crate::checkpoint::fuzzy::parts;
-use crate::checkpoint::fuzzy::write::{Beginning, PartWriter};
+use crate::checkpoint::config::Strategy;
+use crate::checkpoint::files::part::{BlockStep, PartWork};
+use crate::checkpoint::files::parts;
+use crate::checkpoint::files::source::EntrySource;
+use crate::checkpoint::files::write::{Beginning, PartWriter};
 use crate::checkpoint::life::{Action, Circumstances, NotInstalled, PartTask};
 use crate::checkpoint::room::Room;
 use crate::checkpoint::walk::Walk;
+use crate::on_panic::OnPanic;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::NotReplaced;
 use crate::store::names::PartName;
@@ -56,6 +60,8 @@ impl Checkpoints {
                 CheckpointStep::Idle
             }
             Action::LookForRoom { bytes } => self.look_for_room(bytes),
+            Action::Publish => self.publish_pages(walk),
+            Action::Announce => self.announce_freeze(),
             Action::Cut => self.cut(walk),
             Action::WritePart(task) => self.begin_part(checkpointer, task, part),
             Action::GiveUpReserve => {
@@ -112,8 +118,10 @@ impl Checkpoints {
                         return CheckpointStep::Stopped;
                     }
                 }
-                // What is covered then stands in closed files, which can go.
-                self.log.request_roll();
+                if self.config.strategy == Strategy::Fuzzy {
+                    // What is covered then stands in closed files, which can go.
+                    self.log.request_roll();
+                }
                 self.wake_all();
                 CheckpointStep::Worked
             }
@@ -125,9 +133,47 @@ impl Checkpoints {
         }
     }
 
-    /// Every epoch below e_l is installed (K1, E2): cuts the state into parts.
+    /// Publishes the pages of a picture: commits that see them leave what they displace, from the freeze on.
+    fn publish_pages(&self, walk: &dyn Walk) -> CheckpointStep {
+        let pages = match pages_of(walk) {
+            Ok(pages) => pages,
+            Err(error) => {
+                self.life.lock().cannot_publish(&error.to_string());
+                return CheckpointStep::Worked;
+            }
+        };
+        // Nobody else ends pages that are not all published.
+        let _guard = OnPanic::new(|| pages.end_pages());
+        let published = pages.publish_pages(self.config.page_bytes);
+        assert!(published <= self.epochs.now(), "N1: it is E, read behind the publication");
+        if self.life.lock().published(published) { CheckpointStep::Worked } else { CheckpointStep::Stopped }
+    }
+
+    /// Every commit sees the pages now (N1): announces the picture's freeze.
+    fn announce_freeze(&self) -> CheckpointStep {
+        let freeze = self.epochs.announce_freeze();
+        let freeze = freeze.expect("E was two above the freeze before when the pages were published");
+        if !self.life.lock().announced(freeze) {
+            return CheckpointStep::Stopped;
+        }
+        // What is covered then stands in closed files, which can go.
+        self.log.request_roll();
+        CheckpointStep::Worked
+    }
+
+    /// Every epoch below e_l is installed (K1, N2, E2): cuts the state into parts, or deals its pages out.
     fn cut(&self, walk: &dyn Walk) -> CheckpointStep {
-        let parts = walk.slices(self.checkpointers.len());
+        let count = self.checkpointers.len();
+        let parts = match (self.config.strategy, walk.pages()) {
+            (Strategy::Pictures, Some(pages)) => {
+                assert!(
+                    self.epochs.is_installed_below(self.epochs.newest_freeze()),
+                    "N2: E is above the freeze"
+                );
+                pages.page_slices(count)
+            }
+            _ => walk.slices(count),
+        };
         if !self.life.lock().cut(parts) {
             return CheckpointStep::Stopped;
         }
@@ -139,13 +185,14 @@ impl Checkpoints {
     fn begin_part(&self, checkpointer: usize, task: PartTask, part: &mut Option<PartWork>) -> CheckpointStep {
         assert!(part.is_none(), "a checkpointer has one part at a time");
         let PartTask { number, low, salt, slices, ticket, room } = task;
-        assert!(low < self.epochs.now(), "K1: the walk begins behind e_l");
+        assert!(low < self.epochs.now(), "K1, N2: the walk begins behind e_l");
         let origin = Origin { identity: self.database, salt, entries: self.entries };
         let beginning = Beginning { number, generation: self.generation, low, origin };
         match PartWriter::create(self.store.disk(), &beginning, checkpointer as u32, &self.config) {
             Ok(writer) => {
                 let block = CheckpointBlock::sharing(self.permit.clone());
-                *part = Some(PartWork::new(slices, low, writer, block, (ticket, room)));
+                let source = EntrySource::of(self.config.strategy);
+                *part = Some(PartWork::new(slices, (low, source), writer, block, (ticket, room)));
             }
             Err(error) => self.part_failed(&error.to_string()),
         }
@@ -211,7 +258,7 @@ impl Checkpoints {
 
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: InstalledCheckpoint) -> CheckpointStep {
-        assert!(self.log.has_marks_of(installed.durable_min()), "K1: D has reached e_h");
+        assert!(self.log.has_marks_of(installed.durable_min()), "K1, N12: D has reached e_h");
         let result = self.store.manifest().install(installed.clone());
         let result = match result {
             Ok(()) => Ok(installed),

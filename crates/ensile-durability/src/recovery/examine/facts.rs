@@ -8,6 +8,7 @@ use ensile_base::Epoch;
 use ensile_disk::DiskError;
 
 use super::super::judgement::Findings;
+use crate::checkpoint::picture_epoch;
 use crate::{DurabilityError, TornTail};
 
 /// Something that was durable, or says that it is, and cannot be read.
@@ -137,9 +138,9 @@ pub struct GenerationFacts {
 pub struct CheckpointFacts {
     /// Its number.
     pub number: u64,
-    /// e_l: the log is needed from this epoch on.
+    /// e_l: the log is needed from this epoch on. Of a picture its freeze S.
     pub low: Epoch,
-    /// e_h: it had to be durable for the checkpoint to count.
+    /// e_h: it had to be durable for the checkpoint to count. Of a picture e_c, which is S - 1.
     pub high: Epoch,
     /// Its files.
     pub files: u64,
@@ -147,6 +148,14 @@ pub struct CheckpointFacts {
     pub entries: u64,
     /// Bytes of its files.
     pub bytes: u64,
+}
+
+impl CheckpointFacts {
+    /// The epoch e_c at whose end the checkpoint shows the state, if it is a picture; `None` of a fuzzy one.
+    #[must_use]
+    pub fn picture_epoch(&self) -> Option<Epoch> {
+        picture_epoch(self.low, self.high)
+    }
 }
 
 /// What can be done about damage, other than to put copies of the damaged files in place.

@@ -17,7 +17,7 @@ use super::super::replay::{self, Bounds, LogPiece};
 use super::super::report::RecoveryReport;
 use super::Nowhere;
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
-use crate::checkpoint::fuzzy::parts;
+use crate::checkpoint::files::parts;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};

@@ -10,7 +10,7 @@ use super::{Decided, DecidedGeneration, Plan};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
 use crate::store::manifest::{Generation, Making, Manifest};
 
 const INTERVAL: Duration = Duration::from_millis(40);
@@ -118,11 +118,9 @@ fn many_small_generations_are_listed_as_one_once_they_are_merged() {
 fn k1_the_generation_beside_which_the_checkpoint_was_written_is_not_merged() {
     let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
     let mut before = manifest(5000);
-    before.checkpoint = Some(InstalledCheckpoint::Fuzzy(FuzzyCheckpoint {
+    let files = PartFiles {
         number: 1,
         generation: 1,
-        low: Epoch::new(12),
-        high: Epoch::new(14),
         checkpointers: 1,
         files: 1,
         entries: 0,
@@ -130,7 +128,9 @@ fn k1_the_generation_beside_which_the_checkpoint_was_written_is_not_merged() {
         salt: salt(),
         seal: 0,
         database: before.identity,
-    }));
+    };
+    let (low, high) = (Epoch::new(12), Epoch::new(14));
+    before.checkpoint = Some(InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low, high, files }));
     assert!(plan(recovered(&numbers, Some(100)), &before).merging().is_empty(), "one too few are left");
 }
 

@@ -6,7 +6,7 @@ use super::{
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::installed::FuzzyCheckpoint;
+use crate::store::installed::{FuzzyCheckpoint, PartFiles, PictureCheckpoint};
 use ensile_base::Epoch;
 use ensile_disk::{Disk, FolderId};
 use ensile_sim::SimDisk;
@@ -34,12 +34,10 @@ fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
     }
 }
 
-fn fuzzy(number: u64, generation: u64, low: u64, high: u64) -> FuzzyCheckpoint {
-    FuzzyCheckpoint {
+fn part_files(number: u64, generation: u64) -> PartFiles {
+    PartFiles {
         number,
         generation,
-        low: Epoch::new(low),
-        high: Epoch::new(high),
         checkpointers: 2,
         files: 4,
         entries: 9000,
@@ -51,8 +49,17 @@ fn fuzzy(number: u64, generation: u64, low: u64, high: u64) -> FuzzyCheckpoint {
     }
 }
 
+fn fuzzy(low: u64, high: u64, files: PartFiles) -> InstalledCheckpoint {
+    InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low: Epoch::new(low), high: Epoch::new(high), files })
+}
+
 fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> InstalledCheckpoint {
-    InstalledCheckpoint::Fuzzy(fuzzy(number, generation, low, high))
+    fuzzy(low, high, part_files(number, generation))
+}
+
+fn picture(number: u64, generation: u64, epoch: u64) -> InstalledCheckpoint {
+    let (epoch, files) = (Epoch::new(epoch), part_files(number, generation));
+    InstalledCheckpoint::Picture(PictureCheckpoint { epoch, files })
 }
 
 fn without_checkpoint(generations: Vec<Generation>) -> Manifest {
@@ -81,7 +88,7 @@ fn with_checksum(text: &str) -> String {
 fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
     let text = manifest().to_string();
     let format = format!("format {FORMAT}");
-    for (what, with) in [("manifest 3", "manifest 4"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
+    for (what, with) in [("manifest 3", "manifest 5"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
         let changed = with_checksum(&text.replace(what, with));
         assert!(matches!(Manifest::parse(&changed), Err(Unusable::Foreign(_))), "{with}");
     }
@@ -125,6 +132,8 @@ fn the_documented_text_is_the_one_that_is_written() {
         document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     assert_eq!(example, manifest().to_string());
     assert_eq!(Manifest::parse(example), Ok(manifest()));
+    let line = document.split("```text\n").nth(2).and_then(|rest| rest.split('\n').next()).expect("another");
+    assert_eq!(line, picture(7, 3, 63).to_string());
 }
 
 #[test]
@@ -192,10 +201,42 @@ fn k1_a_checkpoint_that_contradicts_the_generations_is_refused() {
         ("ends before it begins", checkpoint(7, 3, 64, 63)),
         ("is of a later generation than one that is listed", checkpoint(7, 4, 71, 72)),
         ("ends within a later generation", checkpoint(7, 2, 40, 70)),
-        ("has no files", InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { files: 0, ..fuzzy(7, 3, 61, 66) })),
+        ("has no files", fuzzy(61, 66, PartFiles { files: 0, ..part_files(7, 3) })),
     ] {
         let manifest = with(checkpoint, both());
         assert!(Manifest::parse(&manifest.to_string()).is_err(), "it {why}");
+    }
+}
+
+#[test]
+fn a_manifest_is_of_the_least_format_that_has_what_it_says() {
+    let with_picture = Manifest { checkpoint: Some(picture(7, 3, 63)), ..manifest() };
+    let (before, newest) = (manifest().to_string(), with_picture.to_string());
+    assert!(before.starts_with("ensile manifest 3\n") && newest.starts_with("ensile manifest 4\n"));
+    assert_eq!(Manifest::parse(&newest), Ok(with_picture));
+    for contradiction in
+        [before.replace("manifest 3", "manifest 4"), newest.replace("manifest 4", "manifest 3")]
+    {
+        let found = Manifest::parse(&with_checksum(&contradiction));
+        assert!(matches!(found, Err(Unusable::Damaged(_))), "{found:?}");
+    }
+}
+
+#[test]
+fn n12_a_picture_that_contradicts_the_generations_is_refused() {
+    let generations = || vec![generation(3, 61, Some(66)), generation(4, 70, None)];
+    let with = |picture| Manifest { checkpoint: Some(picture), ..without_checkpoint(generations()) };
+    for good in [with(picture(7, 3, 61)), with(picture(7, 3, 66))] {
+        assert_eq!(Manifest::parse(&good.to_string()), Ok(good));
+    }
+    for (why, picture) in [
+        ("shows an epoch above the D of its closed generation", picture(7, 3, 67)),
+        ("is of a later generation than one that is listed", picture(7, 4, 71)),
+        ("shows an epoch of a later generation", picture(7, 2, 70)),
+        ("shows no epoch", picture(7, 3, 0)),
+        ("shows the last epoch that there is", picture(7, 4, Epoch::MAX.number() - 1)),
+    ] {
+        assert!(Manifest::parse(&with(picture).to_string()).is_err(), "it {why}");
     }
 }
 

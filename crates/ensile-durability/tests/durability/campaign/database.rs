@@ -106,7 +106,7 @@ impl Making {
         }
         if is_closed {
             drop(workers);
-            life.checkpoints.close();
+            life.checkpoints.close(&life.store);
             life.rig.log.close().expect("closes");
             self.witnessed = life.rig.log.durable_epoch();
             self.hinted = self.witnessed;

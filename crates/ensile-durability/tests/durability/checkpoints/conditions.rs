@@ -204,6 +204,6 @@ fn a_walk_that_panics_ends_the_attempt_and_nobody_waits_for_it() {
     assert!(handle.wait().is_err());
     assert_eq!(life.step(1), CheckpointStep::Stopped);
     assert!(life.checkpoints.demand().wait().is_err());
-    life.checkpoints.close();
+    life.checkpoints.close(&life.store);
     life.rig.log.close().expect("the log goes on");
 }

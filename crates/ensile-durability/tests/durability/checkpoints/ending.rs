@@ -66,7 +66,7 @@ fn close_waits_for_a_step_under_way_though_another_checkpointer_saw_the_log_stop
         assert!(matches!(life.rig.log.health(), Health::Poisoned(_)));
         assert_eq!(life.step(1), CheckpointStep::Stopped);
         scope.spawn(|| {
-            life.checkpoints.close();
+            life.checkpoints.close(&life.store);
             closed.send(()).expect("somebody waits");
         });
         let too_early = has_closed.recv_timeout(Duration::from_millis(100));

@@ -8,7 +8,7 @@ use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_sim::{Fault, SimDisk};
 
-use super::store::{Changes, KEYS, Life, body, change, present, settings};
+use super::store::{Changes, KEYS, Life, body, change, pictures, present, settings};
 use crate::rig::Worker;
 
 /// Databases, and lives of each.
@@ -33,6 +33,8 @@ struct Client {
     key: u64,
     value: Option<Vec<u8>>,
     tid: Tid,
+    /// The pages that it has seen once it had its epoch.
+    pages: Option<u64>,
 }
 
 struct Written {
@@ -77,11 +79,12 @@ fn advance(
                 Stage::Idle
             } else {
                 tids.insert(client.key, client.tid);
+                client.pages = life.store.seen_pages();
                 Stage::Stamped
             }
         }
         Stage::Stamped => {
-            life.store.install(client.key, client.tid, client.value.as_deref());
+            life.store.install(client.key, client.tid, client.value.as_deref(), client.pages);
             Stage::Installed
         }
         Stage::Installed => {
@@ -114,8 +117,14 @@ fn disturb(disk: &SimDisk, random: &mut Random) {
 fn live(life: &Life, disk: &SimDisk, random: &mut Random, seen: &mut Seen) -> (Vec<Written>, Epoch) {
     let mut written = Vec::new();
     let mut tids = HashMap::new();
-    let client =
-        |_| Client { worker: life.rig.worker(), stage: Stage::Idle, key: 0, value: None, tid: Tid::ZERO };
+    let client = |_| Client {
+        worker: life.rig.worker(),
+        stage: Stage::Idle,
+        key: 0,
+        value: None,
+        tid: Tid::ZERO,
+        pages: None,
+    };
     let mut clients: Vec<Client> = (0..WORKERS).map(client).collect();
     disturb(disk, random);
     let mut reported = life.rig.log.durable_epoch();
@@ -148,13 +157,16 @@ fn live(life: &Life, disk: &SimDisk, random: &mut Random, seen: &mut Seen) -> (V
     let stats = life.checkpoints.stats();
     seen.installed += stats.installed;
     seen.failed += stats.failed;
+    seen.pictures += stats.last.map_or(0, |last| u64::from(last.picture_epoch().is_some()));
+    let (published, ended) = life.store.pages.as_ref().expect("it has pages").counts();
+    assert!(ended == published || ended + 1 == published, "N13: {published} were begun, {ended} ended");
     let ends_cleanly = !disk.is_without_power() && random.percent(15);
     for client in &mut clients {
         // A crash finds commits at any stage; the binding only must not outlive its worker.
         client.worker.commit.unbind();
     }
     if ends_cleanly && clients.iter().all(|client| client.stage == Stage::Idle) {
-        life.checkpoints.close();
+        life.checkpoints.close(&life.store);
         if life.rig.log.close().is_ok() {
             reported = life.rig.log.durable_epoch();
         }
@@ -167,6 +179,8 @@ fn live(life: &Life, disk: &SimDisk, random: &mut Random, seen: &mut Seen) -> (V
 struct Seen {
     installed: u64,
     failed: u64,
+    /// Lives whose last checkpoint was a picture.
+    pictures: u64,
     loaded: u64,
     loaded_entries: u64,
     covered_entries: u64,
@@ -202,7 +216,9 @@ fn run_database(seed: u64, seen: &mut Seen) {
             disk.crash(random.next_u64());
             interrupted = true;
         }
-        let life = Life::open(&disk, loggers, settings())
+        // From one life to the next the strategy may change.
+        let settings = if random.percent(50) { pictures() } else { settings() };
+        let life = Life::open(&disk, loggers, settings)
             .unwrap_or_else(|error| panic!("seed {seed} life {number}: {error}"));
         let report = &life.rig.report;
         seen.loaded += u64::from(report.checkpoint.is_some());
@@ -242,5 +258,5 @@ fn thousands_of_seeded_lives_with_checkpoints_keep_what_they_reported_and_nothin
     }
     assert!(seen.installed > DATABASES && seen.failed > DATABASES / 4, "{seen:?}");
     assert!(seen.loaded > DATABASES && seen.loaded_entries > 10 * DATABASES, "{seen:?}");
-    assert!(seen.covered_entries > DATABASES, "{seen:?}");
+    assert!(seen.covered_entries > DATABASES && seen.pictures > DATABASES / 4, "{seen:?}");
 }

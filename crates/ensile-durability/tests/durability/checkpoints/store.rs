@@ -1,22 +1,24 @@
-//! The smallest state that checkpoints are about: keys with values, deletes, a walk in slices, a recovery.
+//! The smallest state that checkpoints are about: keys with values, deletes, a walk in slices, pages, a recovery.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, LogConfig,
-    Recoverable, Refused, Slice, Walk,
+    CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, LogConfig, Pages,
+    Recoverable, Refused, Slice, Strategy, Walk,
 };
+use ensile_epoch::Epochs;
 
+use super::pages::MadePages;
 use crate::rig::{Rig, Worker, config};
 
 /// Keys are below this.
 pub(crate) const KEYS: u64 = 64;
 /// Sections of the state: a key's is its number modulo this.
-const SECTIONS: u64 = 2;
+pub(crate) const SECTIONS: u64 = 2;
 
 /// The last change of each key; a delete leaves no value.
 pub(crate) type Changes = BTreeMap<u64, (Tid, Option<Vec<u8>>)>;
@@ -27,11 +29,20 @@ pub(crate) struct Store {
     pub(crate) rows: Mutex<Changes>,
     /// Most entries that one step of a walk adds.
     pub(crate) step_entries: usize,
+    /// For pictures; a state that has none walks only.
+    pub(crate) pages: Option<MadePages>,
+    /// E, once the database is open.
+    epochs: OnceLock<ensile_base::sync::Arc<Epochs>>,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { rows: Mutex::default(), step_entries: 3 }
+        Self {
+            rows: Mutex::default(),
+            step_entries: 3,
+            pages: Some(MadePages::default()),
+            epochs: OnceLock::new(),
+        }
     }
 }
 
@@ -62,9 +73,20 @@ pub(crate) fn present(changes: &Changes) -> Changes {
 }
 
 impl Store {
-    /// Installs a change in the live state: a delete leaves nothing.
-    pub(crate) fn install(&self, key: u64, tid: Tid, value: Option<&[u8]>) {
+    /// The pages that a commit sees behind its last fence, once it has read its epoch: those of this picture's number.
+    pub(crate) fn seen_pages(&self) -> Option<u64> {
+        self.pages.as_ref().and_then(MadePages::under_way)
+    }
+
+    /// Installs a change in the live state: a delete leaves nothing. The commit is bound, and has seen these pages: it
+    /// leaves what it displaces to them.
+    pub(crate) fn install(&self, key: u64, tid: Tid, value: Option<&[u8]>, seen: Option<u64>) {
         let mut rows = self.rows.lock().expect("no panic");
+        if let (Some(pages), Some(seen), Some((last, Some(displaced)))) = (&self.pages, seen, rows.get(&key))
+        {
+            let freeze = self.epochs().freeze_at(tid.epoch());
+            pages.leave(seen, freeze, (key, *last, displaced));
+        }
         match value {
             Some(value) => rows.insert(key, (tid, Some(value.to_vec()))),
             None => rows.remove(&key),
@@ -73,6 +95,10 @@ impl Store {
 
     pub(crate) fn present(&self) -> Changes {
         present(&self.rows.lock().expect("no panic"))
+    }
+
+    pub(crate) fn epochs(&self) -> &Epochs {
+        self.epochs.get().expect("the database is open")
     }
 
     /// Ends recovery: deletes are not kept any longer.
@@ -124,11 +150,11 @@ impl Recoverable for Framing {
     }
 }
 
-fn bound(key: u64) -> Box<[u8]> {
+pub(crate) fn bound(key: u64) -> Box<[u8]> {
     key.to_be_bytes().into()
 }
 
-fn key_of(bound: &[u8]) -> u64 {
+pub(crate) fn key_of(bound: &[u8]) -> u64 {
     u64::from_be_bytes(bound.try_into().expect("eight bytes"))
 }
 
@@ -162,6 +188,10 @@ impl Walk for Store {
         }
         false
     }
+
+    fn pages(&self) -> Option<&dyn Pages> {
+        self.pages.as_ref().map(|_| self as &dyn Pages)
+    }
 }
 
 /// One life of a database with checkpoints.
@@ -175,6 +205,11 @@ pub(crate) struct Life {
 
 pub(crate) fn settings() -> CheckpointConfig {
     CheckpointConfig { checkpointers: 2, files: 2, sync_bytes: 256, ..CheckpointConfig::on_demand() }
+}
+
+/// The same for pictures.
+pub(crate) fn pictures() -> CheckpointConfig {
+    CheckpointConfig { strategy: Strategy::Pictures, ..settings() }
 }
 
 impl Life {
@@ -196,7 +231,9 @@ impl Life {
         let store = Store::default();
         let rig = Rig::open_into(disk, config, Clock::manual(), &store)?;
         store.forget_deletes();
+        store.epochs.set(rig.epochs.clone()).expect("set once");
         let checkpoints = Checkpoints::start(&rig.store, &rig.log, settings)?;
+        checkpoints.check(&store)?;
         let found = store.present();
         Ok(Self { rig, store, checkpoints, found })
     }
@@ -207,7 +244,7 @@ impl Life {
         worker.appender.reserve(body.len()).expect("there is room");
         worker.commit.bind(self.rig.epochs.now());
         let tid = worker.stamp(&self.rig.epochs);
-        self.store.install(key, tid, value);
+        self.store.install(key, tid, value, self.store.seen_pages());
         worker.appender.append(tid, |out| out.extend_from_slice(&body));
         worker.appender.release();
         worker.commit.unbind();

@@ -176,7 +176,7 @@ impl Cells {
         }
         void_above(&mut history, life.rig.log.durable_epoch());
         if ending == Ending::Closed {
-            life.checkpoints.close();
+            life.checkpoints.close(&life.store);
             life.rig.log.close().expect("closes");
         }
         drop(life);

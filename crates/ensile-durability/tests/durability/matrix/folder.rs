@@ -119,7 +119,7 @@ impl Folder {
         writing.rounds(&mut random, 1);
         if closed {
             drop(writing);
-            life.checkpoints.close();
+            life.checkpoints.close(&life.store);
             life.rig.log.close().expect("closes");
             witnessed = life.rig.log.durable_epoch();
         } else {

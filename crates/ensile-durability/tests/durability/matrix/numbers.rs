@@ -63,7 +63,7 @@ fn enter(folder: &Folder, disk: &SimDisk) -> Result<(), String> {
         life.rig.settle();
         life.checkpoint()?;
         drop(worker);
-        life.checkpoints.close();
+        life.checkpoints.close(&life.store);
         life.rig.log.close()?;
         drop(life);
         Life::open(&disk, 3, settings()).map(drop)

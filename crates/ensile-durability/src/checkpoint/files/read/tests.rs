@@ -5,10 +5,10 @@ use crate::DurabilityError;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::fuzzy::end::Totals;
+use crate::checkpoint::files::end::Totals;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::installed::FuzzyCheckpoint;
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles, PictureCheckpoint};
 use crate::store::names::{PartName, checkpoint_folder};
 use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
@@ -32,13 +32,11 @@ fn origin() -> Origin {
     Origin { identity, salt: salt(), entries: EntryKind::Values }
 }
 
-/// What the manifest says of the checkpoint.
-fn installed() -> FuzzyCheckpoint {
-    FuzzyCheckpoint {
+/// What the manifest says of the checkpoint's files.
+fn part_files() -> PartFiles {
+    PartFiles {
         number: PART.checkpoint,
         generation: GENERATION,
-        low: LOW,
-        high: LOW,
         checkpointers: 2,
         files: 3,
         entries: 1,
@@ -47,6 +45,16 @@ fn installed() -> FuzzyCheckpoint {
         seal: 0,
         database: origin().identity,
     }
+}
+
+/// A checkpoint with these epochs and files.
+fn fuzzy(low: Epoch, high: Epoch, files: PartFiles) -> InstalledCheckpoint {
+    InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low, high, files })
+}
+
+/// What the manifest says of the checkpoint.
+fn installed() -> InstalledCheckpoint {
+    fuzzy(LOW, LOW, part_files())
 }
 
 /// The opening block of a file, and its checksum.
@@ -96,7 +104,7 @@ fn read(bytes: &[u8]) -> Result<Vec<(u32, Tid, Vec<u8>)>, String> {
 }
 
 /// The rows of a file, or the first error.
-fn read_of(bytes: &[u8], of: &FuzzyCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)>, DurabilityError> {
+fn read_of(bytes: &[u8], of: &InstalledCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)>, DurabilityError> {
     let disk = SimDisk::new();
     disk.create_folder(&checkpoint_folder(PART.checkpointer)).expect("makes the folder");
     let file = disk.create(&PART.to_string()).expect("makes the file");
@@ -200,7 +208,7 @@ fn k1_an_entry_of_the_checkpoints_own_epoch_is_refused() {
 
 #[test]
 fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
-    let of = FuzzyCheckpoint { high: Epoch::new(LOW.number() + 3), ..installed() };
+    let of = fuzzy(LOW, LOW.plus(3), part_files());
     let found = |entries: EntryKind, epoch: u64| {
         let mut block = CheckpointBlock::new();
         block.push(tid(epoch), |body| body.push(1));
@@ -225,10 +233,29 @@ fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
 }
 
 #[test]
+fn n1_no_entry_of_a_picture_is_of_its_freeze() {
+    let (epoch, files) = (LOW.previous(), part_files());
+    let of = InstalledCheckpoint::Picture(PictureCheckpoint { epoch, files });
+    for kind in [EntryKind::Values, EntryKind::Operations] {
+        let found = |epoch: Epoch| {
+            let mut block = CheckpointBlock::new();
+            block.push(tid(epoch.number()), |body| body.push(1));
+            let (mut file, crc) = opening(PART, Origin { entries: kind, ..origin() });
+            let header = rows_header(&mut block, 1, 1, crc);
+            let crc = header.encode(block.block(), salt());
+            file.extend_from_slice(block.block());
+            file.extend(end_block(Totals { entries: 1, blocks: 1 }, 2, crc));
+            read_of(&file, &of)
+        };
+        assert!(found(LOW.previous()).is_ok() && found(LOW).is_err(), "{kind:?}");
+    }
+}
+
+#[test]
 fn i1_a_file_of_another_database_is_told_apart_from_damage() {
     let file = documented();
     let other = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
-    let of = FuzzyCheckpoint { database: other, ..installed() };
+    let of = fuzzy(LOW, LOW, PartFiles { database: other, ..part_files() });
     match read_of(&file, &of) {
         Err(DurabilityError::NotOurs { found, own, .. }) => {
             assert_eq!((&*found, &*own), (&*origin().identity.to_string(), &*other.to_string()));
@@ -241,9 +268,9 @@ fn i1_a_file_of_another_database_is_told_apart_from_damage() {
 fn a_file_of_another_checkpoint_or_place_is_damage() {
     let file = documented();
     let others = [
-        FuzzyCheckpoint { generation: 4, ..installed() },
-        FuzzyCheckpoint { low: Epoch::new(10), ..installed() },
-        FuzzyCheckpoint { salt: Salt::parse("5e6f7a8c").expect("a salt"), ..installed() },
+        fuzzy(LOW, LOW, PartFiles { generation: 4, ..part_files() }),
+        fuzzy(LOW.next(), LOW.next(), part_files()),
+        fuzzy(LOW, LOW, PartFiles { salt: Salt::parse("5e6f7a8c").expect("a salt"), ..part_files() }),
     ];
     for of in others {
         assert!(matches!(read_of(&file, &of), Err(DurabilityError::Damaged { offset: 0, .. })), "{of:?}");

@@ -2,12 +2,13 @@
 //!
 //! Invariant: K1: no entry of an epoch >= e_l is asked for, and every slice is walked to its end.
 //!
-//! Neighbours: `manager` steps it, a block at a time; the state's [`Walk`] fills the block, `write` has the files.
+//! Neighbours: `manager` steps it, a block at a time; `source` fills the block, `write` has the files.
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
 use std::sync::Arc;
 
+use super::source::EntrySource;
 use super::write::{PartWriter, PartWritten};
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::room::Room;
@@ -23,6 +24,7 @@ pub(in crate::checkpoint) struct PartWork {
     resume: Vec<u8>,
     /// e_l.
     low: Epoch,
+    source: EntrySource,
     writer: PartWriter,
     block: CheckpointBlock,
     ticket: Arc<Ticket>,
@@ -43,13 +45,13 @@ pub(in crate::checkpoint) enum BlockStep {
 impl PartWork {
     pub(in crate::checkpoint) fn new(
         slices: Vec<Slice>,
-        low: Epoch,
+        (low, source): (Epoch, EntrySource),
         writer: PartWriter,
         block: CheckpointBlock,
         (ticket, room): (Arc<Ticket>, Arc<Room>),
     ) -> Self {
         let slices = slices.into_iter();
-        Self { slices, slice: None, resume: Vec::new(), low, writer, block, ticket, room }
+        Self { slices, slice: None, resume: Vec::new(), low, source, writer, block, ticket, room }
     }
 
     /// Looks whether there is still room for a block.
@@ -76,7 +78,7 @@ impl PartWork {
             }
         };
         let section = slice.section;
-        let has_more = walk.walk(slice, &mut self.resume, self.low, &mut self.block);
+        let has_more = self.source.fill(walk, slice, &mut self.resume, self.low, &mut self.block);
         let is_refused = self.block.take_refusal();
         if has_more && self.block.entries() == 0 && is_refused {
             return Ok(BlockStep::Refused);

@@ -1,4 +1,4 @@
-//! The files of a fuzzy checkpoint: m of each checkpointer, written beside commits, read back as a whole
+//! The files of a checkpoint: m of each checkpointer, written beside commits, read back as a whole
 //! (`docs/formats/checkpoint.md`).
 //!
 //! ```text
@@ -15,6 +15,7 @@
 // In the order of a file's life: written, read, removed.
 pub(crate) mod end;
 pub(super) mod part;
+pub(super) mod source;
 pub(super) mod write;
 
 pub(crate) mod read;

@@ -15,9 +15,9 @@ use super::end::Totals;
 use crate::block::entries::{self, ENTRY_FRAME_BYTES};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::{At, ChainPlace, Scanner};
-use crate::block::{BlockKind, Header, NotABlock};
+use crate::block::{BlockKind, Header, NotABlock, Salt};
 use crate::recoverable::EntryKind;
-use crate::store::installed::FuzzyCheckpoint;
+use crate::store::installed::InstalledCheckpoint;
 use crate::store::names::PartName;
 use crate::{DurabilityError, Entry};
 
@@ -30,7 +30,8 @@ pub(crate) struct PartReader {
     part: PartName,
     name: String,
     /// The checkpoint that the manifest names.
-    of: FuzzyCheckpoint,
+    of: InstalledCheckpoint,
+    salt: Salt,
     entries: EntryKind,
     /// Where the next block begins, and what it continues.
     offset: u64,
@@ -83,9 +84,14 @@ impl PartReader {
     pub(crate) fn open(
         disk: &dyn Disk,
         part: PartName,
-        of: &FuzzyCheckpoint,
+        of: &InstalledCheckpoint,
     ) -> Result<Self, DurabilityError> {
-        assert!(part.checkpoint == of.number && part.checkpointer < of.checkpointers && part.file < of.files);
+        let files = of.part_files();
+        assert!(part.checkpoint == files.number, "{part} is of another checkpoint");
+        assert!(
+            part.checkpointer < files.checkpointers && part.file < files.files,
+            "{part} is none of its files"
+        );
         let name = part.to_string();
         let file = match disk.open_to_read(&name) {
             Ok(file) => file,
@@ -99,6 +105,7 @@ impl PartReader {
             scanner: Scanner::sequential(file)?,
             part,
             name,
+            salt: files.salt,
             of: of.clone(),
             entries: EntryKind::Values,
             offset: 0,
@@ -144,13 +151,13 @@ impl PartReader {
         if header.kind != BlockKind::CheckpointOpening {
             return Err(self.damaged(0, "a log's block begins here: not a file of a checkpoint"));
         }
-        if origin.identity != self.of.database {
-            return Err(DurabilityError::not_ours(&self.name, origin.identity, self.of.database));
+        if origin.identity != self.of.database() {
+            return Err(DurabilityError::not_ours(&self.name, origin.identity, self.of.database()));
         }
         let found = (header.owner, place, header.generation, header.epoch_max, origin.salt);
         let PartName { checkpoint, checkpointer, file } = self.part;
         let place = PartPlace { checkpoint, file };
-        if found != (checkpointer, place, self.of.generation, self.of.low, self.of.salt) {
+        if found != (checkpointer, place, self.of.generation(), self.of.covered(), self.salt) {
             return Err(self.damaged(0, "the file is of another checkpoint, or another file of this one"));
         }
         self.entries = origin.entries;
@@ -160,7 +167,7 @@ impl PartReader {
 
     /// The header at `self.offset` and its checksum, if its block belongs here and the file has all of it.
     fn next_header(&mut self, place: ChainPlace) -> Result<(Header, u32), DurabilityError> {
-        let (header, crc) = match self.scanner.header(self.offset, self.of.salt)? {
+        let (header, crc) = match self.scanner.header(self.offset, self.salt)? {
             At::Block(header, crc) => (header, crc),
             At::TornPayload(_) | At::End => return Err(self.damaged(self.offset, CUT)),
             At::NoBlock(why) => return Err(self.damaged(self.offset, why.detail())),
@@ -222,7 +229,7 @@ impl PartReader {
             entries: header.entries,
             kind: self.entries,
             payload,
-            epoch_end: self.entries.checkpoint_end(self.of.low, self.of.high),
+            epoch_end: self.entries.checkpoint_end(self.of.covered(), self.of.durable_min()),
         }))
     }
 }

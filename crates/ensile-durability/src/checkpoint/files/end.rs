@@ -1,4 +1,4 @@
-//! What each file of a fuzzy checkpoint ends with, and the seal over all of them.
+//! What each file of a checkpoint ends with, and the seal over all of them.
 //!
 //! Invariants:
 //! - Blocks are chained, so an end block's header checksum vouches for its whole file, and the seal for all files.

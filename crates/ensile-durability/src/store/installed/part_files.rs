@@ -1,0 +1,80 @@
+//! What every kind of checkpoint says of its files: m of each of its checkpointers (`docs/formats/checkpoint.md`).
+//!
+//! Neighbours: the kinds' lines in the manifest have it beside their epochs; `checkpoint::files` reads and removes the
+//! files.
+
+use std::fmt;
+
+use crate::block::Salt;
+use crate::identity::Identity;
+use crate::number::{self, CHECKPOINTERS_MAX, FILES_MAX, parse_count};
+use crate::store::names::{PartName, checkpoint_folder};
+
+/// The files of a checkpoint that is, or is about to be, installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartFiles {
+    pub(crate) number: u64,
+    /// The generation that was open when it was written.
+    pub(crate) generation: u64,
+    /// How many checkpointers wrote it, into how many files each.
+    pub(crate) checkpointers: u32,
+    pub(crate) files: u32,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    /// Of its blocks: a block of another checkpoint has another one.
+    pub(crate) salt: Salt,
+    /// Vouches for all its files: `checkpoint::files::end::seal`.
+    pub(crate) seal: u32,
+    /// What its files say whose they are (I1).
+    pub(crate) database: Identity,
+}
+
+impl PartFiles {
+    /// Their names in a line of the manifest, behind the checkpoint's number, generation and epochs.
+    pub(super) const NAMES: [&str; 6] = ["checkpointers", "files", "entries", "bytes", "salt", "seal"];
+
+    /// The folders of its checkpointers.
+    pub(super) fn folders(&self) -> impl Iterator<Item = String> + use<> {
+        (0..self.checkpointers).map(checkpoint_folder)
+    }
+
+    /// Its files, in the order that the seal is over.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = PartName> + use<> {
+        let Self { number: checkpoint, checkpointers, files, .. } = *self;
+        (0..checkpointers).flat_map(move |checkpointer| {
+            (0..files).map(move |file| PartName { checkpoint, checkpointer, file })
+        })
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.number > 0 && self.checkpointers > 0 && self.files > 0
+    }
+
+    /// Reads number and generation, the values of [`PartFiles::NAMES`], and the database.
+    pub(super) fn parse(
+        [number, generation]: [&str; 2],
+        [checkpointers, files, entries, bytes, salt, seal]: [&str; 6],
+        database: &str,
+    ) -> Option<Self> {
+        Some(Self {
+            number: number::parse(number)?,
+            generation: number::parse(generation)?,
+            checkpointers: parse_count(checkpointers, CHECKPOINTERS_MAX)?,
+            files: parse_count(files, FILES_MAX)?,
+            entries: entries.parse().ok()?,
+            bytes: bytes.parse().ok()?,
+            salt: Salt::parse(salt)?,
+            seal: u32::from_str_radix(seal, 16).ok()?,
+            database: Identity::parse(database)?,
+        })
+    }
+}
+
+/// What stands behind the epochs in a line of the manifest.
+impl fmt::Display for PartFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { checkpointers, files, entries, bytes, salt, seal, database, .. } = self;
+        write!(f, "checkpointers {checkpointers} files {files} entries {entries} bytes {bytes} ")?;
+        write!(f, "salt {salt} seal {seal:08x} database {database}")
+    }
+}

@@ -1,0 +1,366 @@
+//! Pictures: each is the state at the end of one epoch, whatever is committed beside it; power that is cut or a disk
+//! that fails at any call; a strategy that changes between two opens.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::random::Random;
+use ensile_durability::{
+    CheckpointBlock, CheckpointConfig, CheckpointReport, CheckpointStep, DurabilityError, Health,
+    PageContents, Pages, Recovery, Slice, Walk,
+};
+use ensile_sim::{Fault, SimDisk};
+
+use super::store::{Changes, KEYS, Life, Store, change, pictures, present, settings};
+use crate::rig::{Worker, config};
+
+/// What was committed.
+type History = Vec<(u64, ensile_base::Tid, Option<Vec<u8>>)>;
+
+/// What is present at the end of `epoch`.
+fn at_end_of(history: &History, epoch: Epoch) -> Changes {
+    let mut changes = Changes::new();
+    for (key, tid, value) in history.iter().filter(|(_, tid, _)| tid.epoch() <= epoch) {
+        change(&mut changes, *key, *tid, value.as_deref());
+    }
+    present(&changes)
+}
+
+/// A put or a delete of some key.
+fn commit(life: &Life, worker: &mut Worker, random: &mut Random, history: &mut History) {
+    let key = random.below(KEYS);
+    let bytes = random.below(300) as usize;
+    let value = (!random.percent(30)).then(|| vec![random.next_u64() as u8; bytes]);
+    if life.rig.log.health() == Health::Running {
+        let tid = life.commit(worker, key, value.as_deref());
+        history.push((key, tid, value));
+    }
+}
+
+/// What the installed checkpoint holds, and nothing of the log.
+fn loaded(disk: &SimDisk) -> Changes {
+    let store = Store::default();
+    let recovery = Recovery::open(Arc::new(disk.clone()), config(1)).expect("reads");
+    while recovery.load_step(&store).expect("loads") {}
+    store.present()
+}
+
+/// A checkpoint with commits before each step; `None` if it failed, or the disk has no power.
+fn checkpoint(
+    life: &Life,
+    worker: &mut Worker,
+    random: &mut Random,
+    history: &mut History,
+    disk: &SimDisk,
+) -> Option<CheckpointReport> {
+    let handle = life.checkpoints.demand();
+    for _ in 0..1000 {
+        if disk.is_without_power() {
+            return None;
+        }
+        if let Some(outcome) = handle.outcome() {
+            return outcome.ok();
+        }
+        for checkpointer in 0..life.checkpoints.checkpointers() {
+            commit(life, worker, random, history);
+            life.step(checkpointer);
+        }
+        commit(life, worker, random, history);
+        life.rig.settle();
+    }
+    panic!("the checkpoint does not end: {:?}", life.checkpoints.stats());
+}
+
+#[test]
+fn a_picture_is_the_state_at_the_end_of_one_epoch_whatever_is_committed_beside_it() {
+    for seed in 0..200 {
+        let (mut random, mut history) = (Random::seeded(seed), History::new());
+        let disk = SimDisk::new();
+        let life = Life::open(&disk, 1, pictures()).expect("opens");
+        let mut worker = life.rig.worker();
+        for _ in 0..100 {
+            commit(&life, &mut worker, &mut random, &mut history);
+        }
+        for _ in 0..3 {
+            let report =
+                checkpoint(&life, &mut worker, &mut random, &mut history, &disk).expect("is installed");
+            let epoch = report.picture_epoch().expect("a picture");
+            assert_eq!((report.low, report.high), (epoch.next(), epoch));
+            let copy = disk.fork();
+            copy.crash(seed);
+            assert_eq!(loaded(&copy), at_end_of(&history, epoch), "seed {seed}, at the end of {epoch}");
+        }
+        life.rig.settle();
+        drop((worker, life));
+        disk.crash(seed);
+        let life = Life::open(&disk, 1, settings()).expect("opens");
+        assert_eq!(life.found, at_end_of(&history, life.rig.report.durable_epoch), "seed {seed}");
+        assert_eq!(life.rig.report.checkpoint.map(|(low, high)| high.next() == low), Some(true));
+    }
+}
+
+/// A disk with rows and an installed checkpoint of this kind, and what was committed.
+fn prepared(settings: CheckpointConfig, random: &mut Random) -> (SimDisk, History) {
+    let (disk, mut history) = (SimDisk::new(), History::new());
+    let life = Life::open(&disk, 2, settings).expect("opens");
+    let mut worker = life.rig.worker();
+    for _ in 0..30 {
+        commit(&life, &mut worker, random, &mut history);
+    }
+    checkpoint(&life, &mut worker, random, &mut history, &disk).expect("is installed");
+    life.rig.settle();
+    drop((worker, life));
+    disk.crash(1);
+    (disk, history)
+}
+
+/// One life with a picture, in which the disk is hurt behind so many calls. False if they were not reached.
+fn life_hurt_at(call: u64, before: CheckpointConfig, hurt: impl Fn(&SimDisk, u64)) -> bool {
+    let mut random = Random::seeded(5);
+    let (disk, mut history) = prepared(before, &mut Random::seeded(9));
+    let life = Life::open(&disk, 2, pictures()).expect("opens");
+    let durable = life.rig.report.durable_epoch;
+    history.retain(|(_, tid, _)| tid.epoch() <= durable);
+    let mut worker = life.rig.worker();
+    let at = disk.calls().all + call;
+    hurt(&disk, at);
+    let installed = checkpoint(&life, &mut worker, &mut random, &mut history, &disk);
+    let (published, ended) = life.store.pages.as_ref().expect("it has pages").counts();
+    if !disk.is_without_power() {
+        assert_eq!(published, ended, "N13: call {call}");
+    }
+    let reported = life.rig.log.durable_epoch();
+    let is_reached = disk.calls().all >= at;
+    drop((worker, life));
+    disk.heal();
+    disk.crash(call);
+    let life = Life::open(&disk, 2, settings()).unwrap_or_else(|error| panic!("call {call}: {error}"));
+    let durable = life.rig.report.durable_epoch;
+    assert!(durable >= reported, "call {call}");
+    assert_eq!(life.found, at_end_of(&history, durable), "call {call}, at the end of {durable}");
+    if let Some(report) = installed {
+        assert_eq!(life.rig.report.checkpoint, Some((report.low, report.high)), "call {call}");
+    }
+    is_reached
+}
+
+#[test]
+fn n12_power_that_is_cut_at_any_call_of_a_picture_loses_nothing() {
+    for before in [settings(), pictures()] {
+        let reached = (1..1000)
+            .take_while(|call| life_hurt_at(*call, before.clone(), |disk, call| disk.cut_power_at(call)));
+        let reached = reached.count();
+        assert!((50..1000).contains(&reached), "{reached} calls");
+    }
+}
+
+#[test]
+fn n13_a_call_that_fails_fails_an_attempt_or_the_log_and_leaves_no_pages() {
+    for before in [settings(), pictures()] {
+        let reached = (1..1000).take_while(|call| {
+            life_hurt_at(*call, before.clone(), |disk, call| {
+                disk.fail_calls(call..=call, Fault::INPUT_OUTPUT)
+            })
+        });
+        let reached = reached.count();
+        assert!((50..1000).contains(&reached), "{reached} calls");
+    }
+}
+
+#[test]
+fn each_change_of_the_strategy_between_two_opens_loses_nothing() {
+    for (seed, kinds) in [[false, false], [false, true], [true, false], [true, true]].into_iter().enumerate()
+    {
+        let (mut random, mut history) = (Random::seeded(seed as u64), History::new());
+        let disk = SimDisk::new();
+        for is_picture in kinds {
+            let settings = if is_picture { pictures() } else { settings() };
+            let life = Life::open(&disk, 2, settings).expect("opens");
+            assert_eq!(life.found, at_end_of(&history, life.rig.report.durable_epoch), "{kinds:?}");
+            let mut worker = life.rig.worker();
+            for _ in 0..2 {
+                let report = checkpoint(&life, &mut worker, &mut random, &mut history, &disk);
+                assert_eq!(report.expect("is installed").picture_epoch().is_some(), is_picture);
+            }
+            for _ in 0..40 {
+                commit(&life, &mut worker, &mut random, &mut history);
+            }
+            life.rig.settle();
+            drop((worker, life));
+            disk.crash(seed as u64);
+        }
+        let life = Life::open(&disk, 2, settings()).expect("opens");
+        assert_eq!(life.found, at_end_of(&history, Epoch::MAX), "{kinds:?}");
+    }
+}
+
+#[test]
+fn a_demand_is_answered_by_a_picture_that_shows_what_was_shown_before_it() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, pictures()).expect("opens");
+    let mut worker = life.rig.worker();
+    // Behind any number of steps of the picture before.
+    for steps in 0..12 {
+        let first = life.checkpoints.demand();
+        for _ in 0..steps {
+            life.step(0);
+            life.rig.settle();
+        }
+        let tid = life.commit(&mut worker, steps, Some(b"shown"));
+        let second = life.checkpoints.demand();
+        while second.outcome().is_none() {
+            (0..2).for_each(|checkpointer| _ = life.step(checkpointer));
+            life.rig.settle();
+        }
+        let report = second.outcome().expect("it has ended").expect("is installed");
+        assert!(report.picture_epoch() >= Some(tid.epoch()), "behind {steps} steps");
+        assert!(first.outcome().is_some(), "demands are answered in order");
+    }
+}
+
+#[test]
+fn n12_a_log_that_ends_below_an_installed_picture_is_damage() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, pictures()).expect("opens");
+    let mut worker = life.rig.worker();
+    for key in 0..20 {
+        life.commit(&mut worker, key, Some(&[1; 50]));
+        life.rig.settle();
+    }
+    let report = life.checkpoint().expect("is installed");
+    drop((worker, life));
+    disk.crash(3);
+    // All marks behind the first block of the newest file are gone, and with them what vouches for e_c.
+    let log = disk.files().into_iter().rfind(|name| name.starts_with("log0/log-")).expect("a log");
+    let bytes = disk.bytes(&log);
+    disk.put(&log, bytes[..crate::rig::OPENING_BYTES as usize].to_vec());
+    disk.lose("HINT");
+    match Life::open(&disk, 1, pictures()).map(drop) {
+        Err(DurabilityError::Damaged { file, detail, .. }) => {
+            assert_eq!(file, log);
+            assert!(detail.contains(&report.high.to_string()), "{detail}");
+        }
+        found => panic!("{found:?}"),
+    }
+}
+
+#[test]
+fn rows_larger_than_a_page_and_a_block_come_back() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, pictures()).expect("opens");
+    let mut worker = life.rig.worker();
+    let value = |key: u64| vec![key as u8; if key.is_multiple_of(3) { 300_000 } else { 3000 }];
+    for key in 0..KEYS {
+        life.commit(&mut worker, key, Some(&value(key)));
+        life.rig.settle();
+    }
+    assert_eq!(life.checkpoint().expect("is installed").entries, KEYS);
+    drop((worker, life));
+    disk.crash(8);
+    let life = Life::open(&disk, 1, pictures()).expect("opens");
+    assert_eq!(life.rig.report.checkpoint_entries, KEYS);
+    assert!(life.found.iter().all(|(key, (_, found))| found.as_ref() == Some(&value(*key))));
+}
+
+#[test]
+fn a_state_without_pages_is_refused_before_the_first_step() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, pictures()).expect("opens");
+    let mut bare = Store::default();
+    bare.pages = None;
+    match life.checkpoints.check(&bare) {
+        Err(DurabilityError::Config(why)) => assert!(why.contains("no pictures can be taken"), "{why}"),
+        found => panic!("{found:?}"),
+    }
+    let handle = life.checkpoints.demand();
+    for _ in 0..10 {
+        life.checkpoints.step(0, &bare);
+    }
+    let error = handle.outcome().expect("answered").expect_err("it has no pages").to_string();
+    assert!(error.contains("no pictures can be taken"), "{error}");
+    for page_bytes in [0, (4 << 10) - 1, (1 << 20) + 1] {
+        let found = CheckpointConfig { page_bytes, ..pictures() }.check();
+        assert!(matches!(found, Err(DurabilityError::Config(_))), "{page_bytes}");
+    }
+}
+
+/// The pages of a state; its second page cannot be taken.
+struct Panics<'s>(&'s Store);
+
+impl Walk for Panics<'_> {
+    fn slices(&self, _: usize) -> Vec<Vec<Slice>> {
+        unreachable!("pages are taken")
+    }
+
+    fn walk(&self, _: &Slice, _: &mut Vec<u8>, _: Epoch, _: &mut CheckpointBlock) -> bool {
+        unreachable!("pages are taken")
+    }
+
+    fn pages(&self) -> Option<&dyn Pages> {
+        Some(self)
+    }
+}
+
+impl Pages for Panics<'_> {
+    fn publish_pages(&self, page_bytes: usize) -> Epoch {
+        self.0.publish_pages(page_bytes)
+    }
+
+    fn page_slices(&self, parts: usize) -> Vec<Vec<Slice>> {
+        self.0.page_slices(parts)
+    }
+
+    fn take_page(&self, slice: &Slice, resume: &mut Vec<u8>, freeze: Epoch, page: &mut PageContents) -> bool {
+        assert!(resume.is_empty(), "a bug in the second page");
+        self.0.take_page(slice, resume, freeze, page)
+    }
+
+    fn end_pages(&self) {
+        self.0.end_pages();
+    }
+}
+
+#[test]
+fn n13_pages_end_with_a_close_a_poisoned_log_or_a_panic() {
+    // Behind any number of steps, from the publication to the last page.
+    for steps in 0..14 {
+        for how in 0..3 {
+            let disk = SimDisk::new();
+            let life = Life::open(&disk, 1, pictures()).expect("opens");
+            let mut worker = life.rig.worker();
+            for key in 0..KEYS {
+                life.commit(&mut worker, key, Some(&[1; 50]));
+            }
+            let handle = life.checkpoints.demand();
+            for _ in 0..steps {
+                life.step(0);
+                life.rig.settle();
+            }
+            let pages = life.store.pages.as_ref().expect("it has pages");
+            match how {
+                0 => life.checkpoints.close(&life.store),
+                1 => {
+                    life.commit(&mut worker, 1, Some(b"lost"));
+                    disk.fail_all_syncs(true);
+                    life.rig.settle();
+                    assert!(matches!(life.rig.log.health(), Health::Poisoned(_)));
+                    assert_eq!(life.step(1), CheckpointStep::Stopped);
+                }
+                _ => {
+                    let _panic = catch_unwind(AssertUnwindSafe(|| {
+                        for _ in 0..30 {
+                            life.checkpoints.step(0, &Panics(&life.store));
+                            life.checkpoints.step(1, &life.store);
+                            life.rig.settle();
+                        }
+                    }));
+                }
+            }
+            assert!(handle.outcome().is_some(), "nobody waits for it");
+            let (published, ended) = pages.counts();
+            assert_eq!(published, ended, "behind {steps} steps");
+            assert_eq!(pages.under_way(), None);
+        }
+    }
+}
