@@ -101,7 +101,11 @@ const SILOR_EXAMPLES: &str = "Examples:
 
 const SIREN_EXAMPLES: &str = "Examples:
   ensile-bench siren formulas                         table 3 of the paper, worked out again
-  ensile-bench siren device --disk-mb 30              what a device of 30 MB/s comes to on this machine";
+  ensile-bench siren device --disk-mb 30              what a device of 30 MB/s comes to on this machine
+  ensile-bench siren table3                           extra memory of pictures of 300 MB, some minutes
+  ensile-bench siren table3 --rows 6666667 --out docs/results/siren     of 2 GB, as in the paper
+  ensile-bench siren skew --ways lists --updates 50000
+  ensile-bench siren against-fuzzy --rows 1000000 --seconds 30";
 
 const RECOVERY_EXAMPLES: &str = "Examples:
   ensile-bench recovery                               every scene, into ./recovery-results

@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, builder::RangedU64ValueParser, value_parser};
+use ensile::Tuning;
 
 use super::Name;
 use super::formulas::Rates;
 use super::slow_disk::{SlowFiles, Speed};
+use super::strategy::{Strategy, Way};
 use crate::arguments::positive_seconds;
+use crate::failure::Result;
 
 /// `ensile-bench siren`.
 #[derive(Clone, Debug, Args)]
@@ -56,11 +59,26 @@ pub struct SirenArguments {
         value_parser = value_parser!(u64).range(1..=100_000_000)
     )]
     pub(crate) updates: Vec<u64>,
+    /// How pictures are taken, one run each
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "lists,semi-fuzzy,semi-fuzzy-on-device")]
+    pub(crate) ways: Vec<Way>,
+    /// Threads that update [default: one less than there are cores, which is left to the checkpointer]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub(crate) workers: Option<usize>,
+    /// Rounds; figures are medians over them [default: 1, and 3 for `against-fuzzy`]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    pub(crate) rounds: Option<usize>,
+    /// Of a hundred transactions of `against-fuzzy` so many only read
+    #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(0..=100))]
+    pub(crate) read_percent: u64,
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
     /// Tuples a second that are written, for the experiment `formulas`: what the paper has for 30 MB/s
     #[arg(long, default_value_t = 70_000, value_parser = value_parser!(u64).range(1..))]
     pub(crate) formula_writes: u64,
-    /// Length of what is timed, in seconds
-    #[arg(long, default_value_t = 5.0, value_parser = positive_seconds)]
+    /// Length of a run of `against-fuzzy` and of `device`, in seconds
+    #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
 }
 
@@ -73,6 +91,28 @@ impl SirenArguments {
     /// The slow device.
     pub(super) fn speed(&self) -> Speed {
         Speed { bytes_per_s: self.disk_mb * 1_000_000, sync: Duration::from_millis(self.sync_ms) }
+    }
+
+    /// Threads that update.
+    pub(super) fn workers(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.workers.unwrap_or(cores.saturating_sub(1).max(1))
+    }
+
+    /// The strategies of the ways, each once.
+    pub(super) fn strategies(&self) -> Vec<Strategy> {
+        let mut strategies = Vec::new();
+        for strategy in self.ways.iter().map(|way| way.strategy()) {
+            if !strategies.contains(&strategy) {
+                strategies.push(strategy);
+            }
+        }
+        strategies
+    }
+
+    /// Refuses what this build cannot do: before anything is measured.
+    pub(super) fn check(&self) -> Result<()> {
+        self.strategies().into_iter().try_for_each(|strategy| strategy.tune(&mut Tuning::default()))
     }
 
     /// The rates of the paper's table.

@@ -4,12 +4,12 @@
 //!
 //! Neighbours: [`super::slow_disk`] is measured.
 
-use ensile::DurabilityError;
 use ensile_base::clock::Clock;
-use ensile_disk::{Disk, DiskError, RealDisk};
+use ensile_disk::{Disk, DiskError};
 
 use super::Made;
 use super::arguments::SirenArguments;
+use super::run::{failed, slow_disk};
 use super::slow_disk::SlowDisk;
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
@@ -31,14 +31,11 @@ const OFF: (&str, &str) = ("off what was asked", "%");
 pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     let speed = arguments.speed();
     let path = fresh_folder(&arguments.data, FOLDER)?;
-    let real =
-        RealDisk::existing(&path).map_err(|error| Failure::Database(DurabilityError::from(error).into()))?;
-    let disk = SlowDisk::over(Box::new(real), arguments.device, speed, Clock::machine());
+    let disk = slow_disk(arguments, &path, &Clock::machine())?;
     disk.slow_down(true);
     let (mut rows, mut said, mut held) = (Vec::new(), String::new(), true);
     for writers in [1, 2] {
-        let rate = written_per_s(&disk, writers, arguments.seconds)
-            .map_err(|error| Failure::Database(DurabilityError::from(error).into()))?;
+        let rate = written_per_s(&disk, writers, arguments.seconds).map_err(failed)?;
         let asked = speed.bytes_per_s as f64;
         let off = (rate / asked - 1.0) * 100.0;
         held &= off.abs() <= OFF_MAX;
@@ -55,7 +52,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
     let title = format!("A device of {} MB/s, on the disk of this machine", arguments.disk_mb);
     let figure = Figure { name: "device", title, drawn: RATE, rows, ..Figure::default() };
-    Ok(Made(figure, held, said))
+    Ok(Made(vec![figure], held, said))
 }
 
 /// Bytes a second that so many threads write, all together. Syncs are left out: a device takes them between writes.
