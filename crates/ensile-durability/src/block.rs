@@ -94,21 +94,30 @@ pub(crate) enum BlockKind {
     End,
     /// The first block of a checkpoint's file.
     CheckpointOpening,
+    /// Entries of any sections that commits have left beside a picture's pages.
+    Displaced,
     /// Written by a newer version: of a kind, with a flag or of a format that this one does not know (L7).
     Unknown,
 }
 
 impl BlockKind {
-    const KNOWN: [Self; 6] =
-        [Self::Data, Self::Mark, Self::LogOpening, Self::Rows, Self::End, Self::CheckpointOpening];
+    /// Those that this version writes. Between them are bytes that other files' kinds will have.
+    const KNOWN: [(u8, Self); 7] = [
+        (0, Self::Data),
+        (1, Self::Mark),
+        (2, Self::LogOpening),
+        (3, Self::Rows),
+        (4, Self::End),
+        (5, Self::CheckpointOpening),
+        (8, Self::Displaced),
+    ];
 
     fn of_byte(byte: u8) -> Self {
-        Self::KNOWN.get(usize::from(byte)).copied().unwrap_or(Self::Unknown)
+        Self::KNOWN.iter().find(|known| known.0 == byte).map_or(Self::Unknown, |known| known.1)
     }
 
     fn byte(self) -> u8 {
-        let at = Self::KNOWN.iter().position(|kind| *kind == self);
-        at.expect("what is not known is not written") as u8
+        Self::KNOWN.iter().find(|known| known.1 == self).expect("what is not known is not written").0
     }
 
     /// Does a file begin with it?
@@ -212,7 +221,7 @@ impl Header {
         assert!(self.epoch_seen() < Epoch::MAX, "there is an epoch above every epoch that is seen (L4)");
         assert!(self.epoch_min <= self.epoch_max, "epochs {} to {}", self.epoch_min, self.epoch_max);
         assert!(self.generation.max(self.sequence) < NUMBER_END, "a reader takes no larger number");
-        let has_entries = matches!(self.kind, BlockKind::Data | BlockKind::Rows);
+        let has_entries = matches!(self.kind, BlockKind::Data | BlockKind::Rows | BlockKind::Displaced);
         assert!(self.entries == 0 || has_entries, "entries in a block of {:?}", self.kind);
         assert!(self.section == 0 || self.kind == BlockKind::Rows, "a section in a block of {:?}", self.kind);
         assert!(self.kind != BlockKind::Mark || self.payload_bytes == 0, "a mark has no payload");

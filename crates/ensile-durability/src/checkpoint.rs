@@ -28,6 +28,7 @@ mod pages;
 mod walk;
 
 mod block;
+mod displaced;
 mod room;
 
 pub(crate) mod files;
@@ -38,6 +39,7 @@ mod manager;
 
 pub use block::CheckpointBlock;
 pub use config::{CheckpointConfig, Strategy};
+pub use displaced::DisplacedBlock;
 pub use manager::{CheckpointStep, Checkpoints};
 pub use page::PageContents;
 pub use pages::Pages;

@@ -49,7 +49,7 @@ mod recovery;
 
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
-    CheckpointStats, CheckpointStep, Checkpoints, PageContents, Pages, Slice, Strategy, Walk,
+    CheckpointStats, CheckpointStep, Checkpoints, DisplacedBlock, PageContents, Pages, Slice, Strategy, Walk,
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};

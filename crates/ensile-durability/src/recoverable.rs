@@ -87,11 +87,15 @@ pub trait Recoverable: Sync {
     /// entries may have been replayed.
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused>;
 
-    /// Loads the entries of one checkpoint block of `section`, in key order. It is called from several threads, before
-    /// any replay. Each key comes once at most.
+    /// Loads entries of one checkpoint block that are of `section`. It is called from several threads, before any
+    /// replay. They come in key order, and each key comes once at most; but for what commits have left beside a
+    /// picture's pages ([`Pages::take_displaced`](crate::Pages::take_displaced)): that comes in any order, and one of
+    /// its keys may come with a page too, before or after. An entry whose key is there with the same TID is passed over
+    /// (N11).
     ///
     /// # Errors
-    /// Which entry cannot be understood, and why, as [`Recoverable::replay`] says it.
+    /// Which entry cannot be understood, and why, as [`Recoverable::replay`] says it. Also one whose key is there with
+    /// another TID: that is damage.
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused>;
 
     /// Every entry of an epoch below `epoch` is replayed, and none of them comes any more (L8). It is called from

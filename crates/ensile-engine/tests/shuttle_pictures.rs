@@ -1,7 +1,8 @@
 //! Pictures beside commits under shuttle's schedules: each shows, of every key, the newest version below its freeze.
 //!
-//! Workers write few keys, a heartbeat moves epochs, and a checkpointer takes pictures, some of which it gives up. TIDs
-//! of one key grow in the serial order (E5), so what a picture has to show follows from the receipts.
+//! Workers write few keys, a heartbeat moves epochs, and a checkpointer takes pictures, some of which it gives up; half
+//! of the lives are semi-fuzzy. TIDs of one key grow in the serial order (E5), so what a picture has to show follows
+//! from the receipts.
 //!
 //! `ENSILE_SEED=7 ENSILE_SCHEDULES=1 RUSTFLAGS='--cfg shuttle' cargo test -p ensile-engine --test shuttle_pictures`
 //! runs one schedule again.
@@ -19,7 +20,7 @@ use ensile_base::limits::EPOCH_MICROS_CLOSE;
 use ensile_base::random::Random;
 use ensile_base::sync::next_u64;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{PageContents, Pages};
+use ensile_durability::{CheckpointBlock, DisplacedBlock, PageContents, Pages};
 use ensile_engine::{Database, Durability, Result, Table, Tuning};
 use ensile_sim::{environment, schedules};
 use shuttle::thread;
@@ -37,6 +38,9 @@ static DISPLACED: AtomicU64 = AtomicU64::new(0);
 type Rows = Table<u64, Vec<u8>>;
 /// A key's versions by TID; `None`: it was deleted.
 type Versions = BTreeMap<u64, BTreeMap<Tid, Option<Vec<u8>>>>;
+
+/// Rows of a picture, by key.
+type Taken = BTreeMap<u64, (Tid, Vec<u8>)>;
 
 /// One database and what its threads share. What is not the engine's own is std's: it is no step of the program.
 struct Life {
@@ -57,7 +61,7 @@ impl Life {
         let db = Database::builder_in_memory()
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
-            .tuning(Tuning { snapshot_interval, ..Tuning::default() })
+            .tuning(Tuning { snapshot_interval, semi_fuzzy: random.percent(50), ..Tuning::default() })
             .without_threads()
             .pictures()
             .open()?;
@@ -139,7 +143,7 @@ impl Life {
     }
 
     fn take_pages(&self, freeze: Epoch, random: &mut Random) {
-        let (mut rows, mut page) = (BTreeMap::new(), PageContents::new());
+        let (mut rows, mut displaced, mut page) = (Taken::new(), Taken::new(), PageContents::new());
         for slice in self.pages().page_slices(1).concat() {
             let (mut resume, mut has_more) = (Vec::new(), true);
             while has_more {
@@ -147,15 +151,34 @@ impl Life {
                 if random.percent(2) {
                     return;
                 }
+                if random.percent(50) {
+                    self.take_displaced(freeze, &mut displaced);
+                }
                 has_more = self.pages().take_page(&slice, &mut resume, freeze, &mut page);
-                for (_, body) in page.iter().filter(|_| slice.section > 0) {
-                    // Two bytes of the key's length, and eight of the key.
-                    let key = u64::from_be_bytes(body[2..10].try_into().expect("a key"));
-                    assert!(rows.insert(key, body[10..].to_vec()).is_none(), "each key once");
+                for (tid, body) in page.iter().filter(|_| slice.section > 0) {
+                    assert!(rows.insert(key_of(body), (tid, body[10..].to_vec())).is_none(), "each key once");
                 }
             }
         }
+        self.take_displaced(freeze, &mut displaced);
+        for (key, row) in displaced {
+            let walked = rows.entry(key).or_insert_with(|| row.clone());
+            assert_eq!(*walked, row, "a row has one TID, wherever it comes from");
+        }
+        let rows = rows.into_iter().map(|(key, (_, row))| (key, row)).collect();
         self.pictures.lock().expect("no panic").push((freeze, rows));
+    }
+
+    /// What commits have left beside the pages.
+    fn take_displaced(&self, freeze: Epoch, displaced: &mut Taken) {
+        let mut block = CheckpointBlock::new();
+        let mut versions = DisplacedBlock::of(&mut block);
+        let has_more = self.pages().take_displaced(freeze, &mut versions);
+        assert!(!has_more, "a block has room for all of them");
+        for (_, tid, body) in versions.iter().filter(|(section, ..)| *section > 0) {
+            let before = displaced.insert(key_of(body), (tid, body[10..].to_vec()));
+            assert!(before.is_none(), "one version of a row is left");
+        }
     }
 
     fn beat(&self, random: &mut Random) {
@@ -174,6 +197,11 @@ impl Life {
         });
         newest.collect()
     }
+}
+
+/// Behind two bytes of its length there are eight of the key.
+fn key_of(body: &[u8]) -> u64 {
+    u64::from_be_bytes(body[2..10].try_into().expect("a key"))
 }
 
 fn rest(random: &mut Random, most: u64) {
@@ -214,6 +242,8 @@ fn run() {
     for thread in background {
         thread.join().expect("no panic");
     }
+    // What came late to the last picture goes once E is two above its end.
+    (0..4).for_each(|_| life.beat(&mut random));
     let stats = life.db.stats();
     assert_eq!(stats.displaced_bytes, 0, "what was displaced was freed");
     let pictures = std::mem::take(&mut *life.pictures.lock().expect("no panic"));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ensile_base::sync::{AtomicBool, Ordering};
 
-use crate::block::entries::ENTRY_FRAME_BYTES;
+use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
 use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
 
 /// Most bytes of a block's payload, unless one entry alone is larger.
@@ -124,6 +124,11 @@ impl CheckpointBlock {
     #[must_use]
     pub fn entries(&self) -> u32 {
         self.entries
+    }
+
+    /// Its entries, each with its TID and its body. Asked before the block is sealed.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Tid, &[u8])> {
+        FramedEntries::of(&self.bytes[HEADER_BYTES..]).map(|entry| entry.expect("what was pushed is framed"))
     }
 
     /// Did the walk stop because another block is large? Asked once for each stop.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! part := slice* -> block*, in turn to m files
-//! file := opening-block rows-block* end-block     and nothing behind it
+//! file := opening-block (rows-block | pending-removes-block)* end-block     and nothing behind it
 //! ```
 //! Invariants:
 //! - K1: an installed checkpoint's files are whole, and together what was installed: the manifest has their seal.

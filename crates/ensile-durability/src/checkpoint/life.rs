@@ -473,11 +473,13 @@ impl Life {
                     let (number, high) = (installed.number(), installed.durable_min());
                     assert_eq!((attempt.number, attempt.demanded()), (number, high));
                     let log_bytes = attempt.log_bytes;
+                    let displaced = attempt.written.iter().map(|part| part.displaced).sum();
                     self.last = Some(CheckpointReport {
                         number,
                         low: installed.covered(),
                         high,
                         entries: installed.entries(),
+                        displaced,
                         bytes: installed.bytes(),
                         elapsed: Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos)),
                     });

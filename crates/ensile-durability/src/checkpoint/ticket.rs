@@ -24,6 +24,9 @@ pub struct CheckpointReport {
     pub high: Epoch,
     /// Entries written.
     pub entries: u64,
+    /// Of these, versions that commits have displaced and that stand beside the pages of a semi-fuzzy picture (SIREN
+    /// §3.3). Their rows may stand in pages too.
+    pub displaced: u64,
     /// Bytes of its files.
     pub bytes: u64,
     /// From its beginning until it was installed.

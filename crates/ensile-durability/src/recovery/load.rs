@@ -130,17 +130,19 @@ impl Load {
             if rows.kind != target.entries() {
                 return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
             }
-            let entries =
-                rows.entries().map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
-            target.load(rows.section, &entries).map_err(|refused| DurabilityError::Replay {
-                file: name.as_str().into(),
-                offset: rows.offset,
-                tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
-                detail: refused.detail.into(),
-            })?;
+            let sections =
+                rows.by_section().map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
+            for (section, entries) in sections {
+                target.load(section, &entries).map_err(|refused| DurabilityError::Replay {
+                    file: name.as_str().into(),
+                    offset: rows.offset,
+                    tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
+                    detail: refused.detail.into(),
+                })?;
+            }
             let mut loaded = self.loaded.lock();
             loaded.bytes += rows.bytes;
-            loaded.entries += entries.len() as u64;
+            loaded.entries += u64::from(rows.entries);
         }
         // What is not of blocks is the end block.
         let (totals, end) = reader.end().expect("behind its last block a file has ended");

@@ -7,7 +7,7 @@
 //!   most one of a key is left to a picture.
 //!
 //! Neighbours: `prepare` comes before and `locked` asks; `install` leaves; `record::pending` has the lists, and
-//! `record::page_map` says which list.
+//! `record::page_map` says which page's state decides.
 
 use ensile_base::Epoch;
 use ensile_epoch::Pinned;
@@ -16,6 +16,7 @@ use super::Commit;
 use super::locked::Locked;
 use crate::error::{Error, Result};
 use crate::record::page_map::PageMap;
+use crate::record::pending::RemovePlace;
 use crate::record::word::Word;
 use crate::sets::Sets;
 use crate::shared::SharedState;
@@ -75,7 +76,8 @@ fn prepare(commit: &mut Commit<'_, '_>) {
             continue;
         }
         let Some(word) = record.read_older(freeze, scratch) else { continue };
-        let version = blocks.pending_remove(word.tid(), key, scratch.bytes());
+        let place = RemovePlace { table: write.table, since: map.since() };
+        let version = blocks.pending_remove((place, word.tid()), key, scratch.bytes());
         removes.push(PreparedRemove::new(lock.at, (map, page), version));
     }
 }

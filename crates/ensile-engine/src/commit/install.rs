@@ -161,7 +161,11 @@ impl<'p> Installing<'_, 'p> {
         let Some(version) = prepared.version.take() else { unreachable!("it is left once") };
         debug_assert_eq!(version.tid(), write.before.tid(), "the version that is displaced is left (N4)");
         let bytes = version.bytes();
-        let (left, effect) = page.leave_before(version, || self.install(write));
+        let (left, effect) = if self.shared.has_semi_fuzzy_pictures() {
+            page.leave_beside_before(&own.displaced, version, || self.install(write))
+        } else {
+            page.leave_before(version, || self.install(write))
+        };
         match left {
             Ok(()) => WorkerCounters::add(&own.counters.displaced_bytes, bytes as u64),
             Err(unused) => prepared.version = Some(unused),

@@ -84,6 +84,7 @@ impl Builder {
                 before_images: false,
                 garbage_bytes_max: 256 << 20,
                 pictures: false,
+                semi_fuzzy: Tuning::default().semi_fuzzy,
                 epoch_interval: Duration::from_millis(40),
                 switches: Switches::default(),
                 recovery_threads: cores(),
@@ -208,6 +209,7 @@ impl Builder {
 
     /// Settings that few programs change: see [`Tuning`].
     pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.settings.semi_fuzzy = tuning.semi_fuzzy;
         self.tuning = tuning;
         self
     }

@@ -4,8 +4,9 @@
 //! Invariants, from `docs/protocols/pictures.md`:
 //! - N1: maps are published before the freeze is announced. Once E is two above what is read behind that, no commit has
 //!   an older map.
-//! - N8: a page is closed behind its walk, and what commits have left of it until then is merged in.
-//! - N13: who is late closes no page of a later picture.
+//! - N8: a page is closed behind its walk, and what commits have left of it until then is merged in; semi-fuzzy, it is
+//!   found in their workers' lists behind that (N9).
+//! - N13: who is late closes no page of a later picture, and takes none of its versions.
 //! - N17: pages are cut before their freeze.
 //! - No pin stands from one page to the next, or for more than some thousand keys while tables are cut.
 //!
@@ -17,7 +18,7 @@ use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
-use ensile_durability::{PageContents, Pages, Slice};
+use ensile_durability::{DisplacedBlock, PageContents, Pages, Slice};
 use ensile_index::{Direction, Range};
 
 use super::walk::{SLICES_PER_PART, copy_rows};
@@ -38,12 +39,13 @@ impl Pages for SharedState {
         let Some(pictures) = &self.pictures else { unreachable!("`Walk::pages` has handed this out") };
         // An attempt before that nobody has ended. What it was waiting for is freed by now.
         self.end_pages();
-        self.collect_maps();
+        self.collect_after_pictures();
         let tables = self.logged_tables.all();
         let cut = tables.iter().map(|(id, table)| (*id, self.cut(&table.tree, page_bytes)));
         let bounds: HashMap<u32, PageBounds> = cut.collect();
         pictures.begin();
-        self.logged_tables.publish_pages(bounds, &self.epochs);
+        let since = self.logged_tables.publish_pages(bounds, &self.epochs);
+        pictures.may_take_since(since);
         // SeqCst: the maps come before E is read (N7); partner: a commit's fence behind its epoch (C1).
         fence(Ordering::SeqCst);
         self.epochs.now()
@@ -119,6 +121,20 @@ impl Pages for SharedState {
         }
     }
 
+    fn take_displaced(&self, freeze: Epoch, block: &mut DisplacedBlock<'_>) -> bool {
+        self.take_displaced_until(freeze, |version| {
+            let (key, value) = (version.key(), version.value());
+            debug_assert!(version.tid().epoch() < freeze, "what is left is older than the freeze (N4)");
+            let has_room = block.has_room(checkpoint_entry::bytes(key.len(), value.len()));
+            if has_room {
+                block.push(version.place().table, version.tid(), |body| {
+                    checkpoint_entry::encode(body, key, value);
+                });
+            }
+            has_room
+        })
+    }
+
     fn end_pages(&self) {
         let Some(pictures) = &self.pictures else { unreachable!("`Walk::pages` has handed this out") };
         if !pictures.is_under_way() {
@@ -136,6 +152,7 @@ impl Pages for SharedState {
             }
             table.pages.unpublish(&self.epochs);
         }
+        self.drop_displaced();
         pictures.end();
     }
 }

@@ -153,9 +153,12 @@ impl Replay {
             let (mut nodes, changes) = worker.nodes(&self.epochs);
             changes.clear();
             let inserted = run.insert(key, record, &mut nodes, changes, pinned);
-            if let RecordInsert::Exists(_, record) = inserted {
+            if let RecordInsert::Exists(there, record) = inserted {
                 worker.blocks.discard(record);
-                return Err(refused("its key came before in this checkpoint"));
+                // A picture may have a row in its page, and beside the pages (N11).
+                if there.word().tid() != entry.tid {
+                    return Err(refused("its key came before in this checkpoint, with another TID"));
+                }
             }
         }
         Ok(())

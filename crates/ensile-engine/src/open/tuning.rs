@@ -55,6 +55,10 @@ pub struct Tuning {
     /// About how many bytes of rows a picture takes at a time: 4 KiB to 1 MiB, 64 KiB by default. With smaller pages
     /// rows that are displaced wait for a shorter time, and there are more pages to look among.
     pub checkpoint_page_bytes: usize,
+    /// Whether consistent checkpoints are semi-fuzzy (SIREN §3.3): what commits displace meanwhile is written at once,
+    /// in blocks of its own, and freed. On by default. Else it stays in memory until its page is written, and a
+    /// checkpoint has each row once.
+    pub semi_fuzzy: bool,
     /// Time between snapshot boundaries (Silo §4.9). 250 ms by default: what a snapshot shows is at most about that
     /// much older than the last epoch, and a quarter more while the heartbeat is late or if its ticks are further
     /// apart. A longer interval keeps old versions for longer. A shorter one copies rows that change all the time more
@@ -84,6 +88,7 @@ impl Default for Tuning {
             checkpoint_sync_bytes: sync_bytes,
             checkpoint_strategy: strategy,
             checkpoint_page_bytes: page_bytes,
+            semi_fuzzy: true,
             // The paper has a second (§4.9). A quarter of it keeps fewer versions, which are in the caches when they
             // are read, and costs writers no more that could be measured.
             snapshot_interval: Duration::from_millis(250),

@@ -17,7 +17,7 @@ use ensile_index::NodeMemory;
 use ensile_memory::{Cache, Memory, SizeClass};
 
 use super::owned::{RetiredRecord, VersionRoom};
-use super::pending::PendingRemove;
+use super::pending::{PendingRemove, RemovePlace};
 use super::version_page::VersionPage;
 use super::word::Word;
 use super::{ADDRESS_BITS, ADDRESS_MASK, Address, DATA_WORD, HEADER_BYTES, PAGED, Record};
@@ -188,10 +188,15 @@ impl Blocks {
     }
 
     /// A version of a row as a picture needs it, in a block of its own.
-    pub(crate) fn pending_remove(&mut self, tid: Tid, key: &[u8], value: &[u8]) -> PendingRemove {
+    pub(crate) fn pending_remove(
+        &mut self,
+        version: (RemovePlace, Tid),
+        key: &[u8],
+        value: &[u8],
+    ) -> PendingRemove {
         let block = self.cache.allocate(PendingRemove::class(key.len(), value.len()));
         // SAFETY: the block was just allocated under this class.
-        unsafe { PendingRemove::begin(block, tid, key, value) }
+        unsafe { PendingRemove::begin(block, version, key, value) }
     }
 
     /// Frees a version that no list has. Returns its bytes.

@@ -1,27 +1,31 @@
-//! Pending removes: versions that commits displace and a picture still needs, in lists, one a page (SIREN, §3.1).
+//! Pending removes: versions that commits displace and a picture still needs, in lists: one a page (SIREN, §3.1), or
+//! one a worker (semi-fuzzy, §3.3).
 //!
 //! ```text
-//! 0        8        16            24
-//! +--------+--------+------+------+------+-------...
-//! |next    |TID     |key's |value's|key  |value
-//! +--------+--------+------+------+------+-------...
+//! 0        8        16    18    20      24       32
+//! +--------+--------+-----+-----+-------+--------+------+-------...
+//! |next    |TID     |key's|table|value's|since   |key   |value
+//! +--------+--------+-----+-----+-------+--------+------+-------...
 //! ```
 //!
 //! Invariants:
-//! - A block has one holder: the worker that made it until it pushes it, then the list, then the one that closes the
-//!   page. Nothing of it changes once it is pushed.
-//! - N3: a version is left before anything of its record is changed ([`PageState::leave_before`]).
+//! - A block has one holder: the worker that made it until it pushes it, then the list, then the one that takes the
+//!   list. Nothing of it changes once it is pushed.
+//! - N3: a version is left before anything of its record is changed ([`PageState::leave_before`],
+//!   [`PageState::leave_beside_before`]).
 //! - N8: a page is closed behind the walk, by one exchange that takes the list ([`PageState::close_behind`]). Nothing
 //!   is pushed to a closed page.
+//! - N9: who takes a worker's list behind the close of a page finds what the walk of that page has missed
+//!   ([`WorkerList::take`]).
 //!
 //! Neighbours: `blocks` makes and frees blocks; commits push them (`commit::displaced`), a picture's checkpointers take
 //! them (`open::pages`); `page_map` has the pages.
 
 use std::ptr::NonNull;
 
-use ensile_base::Tid;
-use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use ensile_base::limits::{KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
 use ensile_base::sync::{AtomicU64, Ordering, note};
+use ensile_base::{Epoch, Tid};
 use ensile_memory::{FREED_WORD, SizeClass};
 
 use super::ADDRESS_MASK;
@@ -32,12 +36,26 @@ struct PendingHeader {
     /// The block that was pushed before this one; 0 ends the list.
     next: AtomicU64,
     tid: AtomicU64,
-    /// The key's in the low half, the value's above it.
+    /// From the low end: the key's length and the table, 16 bits each, and the value's length.
     lengths: AtomicU64,
+    /// What the picture's maps are of: the newest freeze before its own.
+    since: AtomicU64,
 }
 
 const HEADER_BYTES: usize = size_of::<PendingHeader>();
-const _: () = assert!(SizeClass::BYTES_MAX >= HEADER_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX);
+const _: () = {
+    assert!(SizeClass::BYTES_MAX >= HEADER_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX);
+    assert!(KEY_BYTES_MAX < 1 << 16 && TABLES_MAX <= 1 << 16 && VALUE_BYTES_MAX < 1 << 32);
+};
+
+/// Where a version belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RemovePlace {
+    /// A logged table.
+    pub(crate) table: u32,
+    /// Tells its picture apart: the newest freeze when that published its maps.
+    pub(crate) since: Epoch,
+}
 
 /// A version of a row that a picture needs. Not to be copied: its block is freed once.
 #[derive(Debug)]
@@ -58,15 +76,21 @@ impl PendingRemove {
     ///
     /// # Safety
     /// The block is the caller's alone, lies at a word's address, and is of that class.
-    pub(super) unsafe fn begin(block: NonNull<u8>, tid: Tid, key: &[u8], value: &[u8]) -> Self {
+    pub(super) unsafe fn begin(
+        block: NonNull<u8>,
+        (place, tid): (RemovePlace, Tid),
+        key: &[u8],
+        value: &[u8],
+    ) -> Self {
         debug_assert!(
             key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX,
             "a row is within its limits"
         );
+        debug_assert!((place.table as usize) < TABLES_MAX, "a logged table's id is small");
         let header = block.cast::<PendingHeader>();
         assert_eq!(block.expose_provenance().get() as u64 & !ADDRESS_MASK, 0, "user addresses fit 48 bits");
         debug_assert!(header.is_aligned(), "blocks are cut at words");
-        let lengths = key.len() as u64 | (value.len() as u64) << 32;
+        let lengths = key.len() as u64 | u64::from(place.table) << 16 | (value.len() as u64) << 32;
         // SAFETY: the block is ours alone, aligned, and has room for the header, the key and the value behind each
         // other.
         unsafe {
@@ -74,6 +98,7 @@ impl PendingRemove {
                 next: AtomicU64::new(0),
                 tid: AtomicU64::new(tid.bits()),
                 lengths: AtomicU64::new(lengths),
+                since: AtomicU64::new(place.since.number()),
             });
             let data = header.add(1).cast::<u8>();
             data.copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
@@ -92,17 +117,25 @@ impl PendingRemove {
     /// The version's TID.
     #[inline]
     pub(crate) fn tid(&self) -> Tid {
-        // Relaxed: written before the push; the Acquire in `close_behind` has seen it, or we wrote it.
+        // Relaxed: written before the push; the Acquire that took the list has seen it, or we wrote it.
         let bits = self.header().tid.load(Ordering::Relaxed);
         debug_assert_ne!(bits, FREED_WORD, "a version that was freed is read");
         Tid::from_word(bits)
     }
 
+    /// Where it belongs.
+    pub(crate) fn place(&self) -> RemovePlace {
+        let PendingHeader { lengths, since, .. } = self.header();
+        // Relaxed, both: written before the push; the Acquire that took the list has seen it, or we wrote it.
+        let (lengths, since) = (lengths.load(Ordering::Relaxed), since.load(Ordering::Relaxed));
+        RemovePlace { table: u32::from((lengths >> 16) as u16), since: Epoch::new(since) }
+    }
+
     #[inline]
     fn lengths(&self) -> (usize, usize) {
-        // Relaxed: written before the push; the Acquire in `close_behind` has seen it, or we wrote it.
+        // Relaxed: written before the push; the Acquire that took the list has seen it, or we wrote it.
         let lengths = self.header().lengths.load(Ordering::Relaxed);
-        let (key, value) = (lengths as u32 as usize, (lengths >> 32) as usize);
+        let (key, value) = (usize::from(lengths as u16), (lengths >> 32) as usize);
         debug_assert!(key <= KEY_BYTES_MAX && value <= VALUE_BYTES_MAX, "a row is within its limits");
         (key, value)
     }
@@ -152,7 +185,8 @@ impl PendingRemove {
     }
 }
 
-/// The state word of a page: the block that was pushed last, and whether the page is closed.
+/// The state word of a page: the block that was pushed last, and whether the page is closed. Semi-fuzzy, it has no
+/// blocks.
 #[derive(Debug)]
 pub(crate) struct PageState(AtomicU64);
 
@@ -187,6 +221,24 @@ impl PageState {
         (pushed, change())
     }
 
+    /// As [`PageState::leave_before`], where the version goes to the list of the worker that leaves it.
+    #[inline(always)]
+    pub(crate) fn leave_beside_before<R>(
+        &self,
+        own: &WorkerList,
+        left: PendingRemove,
+        change: impl FnOnce() -> R,
+    ) -> (Result<(), PendingRemove>, R) {
+        // If the page is closed behind this look, its walk has read the record as it was: nobody needs the version.
+        let pushed = if self.is_closed() {
+            Err(left)
+        } else {
+            own.push(left);
+            Ok(())
+        };
+        (pushed, change())
+    }
+
     fn push(&self, left: PendingRemove) -> Result<(), PendingRemove> {
         // Acquire: as in `is_closed`; partner: the Release in `close_behind` (N8).
         let mut seen = self.0.load(Ordering::Acquire);
@@ -217,7 +269,43 @@ impl PageState {
     }
 }
 
-/// What commits have left of a page that is closed. Not to be copied: who closes the page owns its list.
+/// A worker's list, semi-fuzzy: the block that it pushed last. Checkpointers take the whole list.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerList(AtomicU64);
+
+impl WorkerList {
+    /// Adds a version. Its own worker calls this.
+    fn push(&self, left: PendingRemove) {
+        // Relaxed: what the worker has pushed itself, or 0.
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            // Relaxed: the block is ours until the exchange publishes it.
+            left.header().next.store(seen, Ordering::Relaxed);
+            // Release: the block is complete; partner: the Acquire in `take`. Relaxed on failure: the list was taken,
+            // and nothing of it is looked at.
+            let pushed = self.0.compare_exchange(seen, left.address(), Ordering::Release, Ordering::Relaxed);
+            match pushed {
+                // The list owns it now.
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes what is there. Who has read a record's new TID before finds the version that was left for it, unless it
+    /// was taken already: the push comes before that TID (N3, N9).
+    pub(crate) fn take(&self) -> Option<PendingList> {
+        // Relaxed: a push that comes before is seen, as this reads the word that it stored; most lists are empty.
+        if self.0.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        // Acquire: the blocks are complete; partner: the Release in `push`.
+        let next = self.0.swap(0, Ordering::Acquire);
+        (next != 0).then_some(PendingList { next })
+    }
+}
+
+/// What commits have left of a page that is closed, or a worker. Not to be copied: who takes a list owns it.
 #[derive(Debug)]
 #[must_use = "free its blocks: their memory is lost otherwise"]
 pub(crate) struct PendingList {
@@ -232,7 +320,7 @@ impl Iterator for PendingList {
         debug_assert!(self.next & CLOSED == 0, "a list ends with no block");
         let first = NonNull::new(std::ptr::with_exposed_provenance_mut::<PendingHeader>(self.next as usize))?;
         let first = PendingRemove(first);
-        // Relaxed: written before the push, which the Acquire in `close_behind` has seen.
+        // Relaxed: written before the push, which the Acquire that took the list has seen.
         self.next = first.header().next.load(Ordering::Relaxed);
         Some(first)
     }

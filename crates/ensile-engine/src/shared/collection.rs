@@ -80,7 +80,7 @@ impl SharedState {
         if !self.settings.switches.collects() {
             return;
         }
-        self.collect_maps();
+        self.collect_after_pictures();
         // Relaxed: figures, each a little old.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (mut made, mut waiting, mut unhooks) = (GarbageBytes::default(), GarbageBytes::default(), 0);
@@ -167,6 +167,11 @@ impl SharedState {
     /// D.
     fn unhook_limit(&self, limits: ReclaimLimits) -> Epoch {
         limits.snapshots().min(self.commit_limit()).min(self.durable_epoch().next())
+    }
+
+    /// Does something with what all workers share that there ever were.
+    pub(crate) fn each_worker(&self, work: impl FnMut(&WorkerShared)) {
+        self.workers.lock().iter().map(|worker| &**worker).for_each(work);
     }
 
     /// Sums one counter over all workers there ever were; 0 in a forked child, where the list may be locked for ever

@@ -94,6 +94,8 @@ pub(crate) struct Settings {
     pub(crate) garbage_bytes_max: u64,
     /// Consistent pictures can be taken of it: commits leave to them what they displace.
     pub(crate) pictures: bool,
+    /// They leave that beside the pages.
+    pub(crate) semi_fuzzy: bool,
     pub(crate) epoch_interval: Duration,
     /// Threads that recover, and that rebuild indexes.
     pub(crate) recovery_threads: usize,
@@ -141,7 +143,7 @@ impl SharedState {
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
             logged_tables: LoggedTables::new(&parts.catalog.trees),
-            pictures: settings.pictures.then(Pictures::default),
+            pictures: settings.pictures.then(|| Pictures::new(settings.semi_fuzzy)),
             idle_workers: Arc::new(IdleWorkers::new(parts.process)),
             catalog: Mutex::new(parts.catalog),
             table_filled: Condvar::new(),

@@ -1,34 +1,89 @@
-//! What a database has that takes pictures: whether one is under way, and how much was displaced (SIREN, §3.1).
+//! What a database has that takes pictures: whether one is under way, what was displaced and how much (SIREN, §3.1,
+//! §3.3).
 //!
-//! Invariant (N1): a picture counts as under way from before the first map is published until after the last one was
-//! taken back. So a commit that finds none needs to look for no map.
+//! Invariants:
+//! - N1: a picture counts as under way from before the first map is published until after the last one was taken back.
+//!   So a commit that finds none needs to look for no map.
+//! - N9: all workers' lists are taken, also of workers that are idle or whose threads have ended.
+//! - N13: of what is taken, only what was left to this picture is handed out.
 //!
 //! Neighbours: commits look and count (`commit::displaced`), `open::pages` begins and ends pictures and frees what they
 //! have taken; `database::health` reports.
 
 use crossbeam_utils::CachePadded;
-use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use ensile_base::Epoch;
+use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
 
 use super::SharedState;
 use crate::record::blocks::Blocks;
-use crate::record::pending::PendingRemove;
+use crate::record::pending::{PendingList, PendingRemove};
 
 /// Of a database that takes pictures.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pictures {
     is_under_way: CachePadded<AtomicBool>,
+    /// Commits leave to their workers' lists what they displace, and not to the pages'.
+    is_semi_fuzzy: bool,
+    taken: Mutex<TakenVersions>,
     /// Bytes of displaced versions that were freed since the database was opened. What was displaced is counted by
     /// workers.
     freed_bytes: AtomicU64,
     /// The most that there ever were at once.
     peak_bytes: AtomicU64,
-    /// Whether there may be maps that were unpublished and not freed.
-    has_old_maps: AtomicBool,
+    /// Whether there may be maps that were unpublished and not freed, or versions that came late.
+    has_remains: AtomicBool,
     /// What checkpointers free into.
     blocks: Mutex<Vec<Blocks>>,
 }
 
+/// What was taken of workers' lists and is in no block yet.
+#[derive(Debug, Default)]
+struct TakenVersions {
+    /// What the maps of the picture under way are of; `None`: no picture is.
+    since: Option<Epoch>,
+    /// E, read behind the end of the last picture, until what came late was looked for.
+    ended: Option<Epoch>,
+    lists: Vec<PendingList>,
+    /// The one that found no room.
+    first: Option<PendingRemove>,
+}
+
+impl TakenVersions {
+    fn next(&mut self) -> Option<PendingRemove> {
+        if self.first.is_some() {
+            return self.first.take();
+        }
+        while let Some(list) = self.lists.last_mut() {
+            if let Some(version) = list.next() {
+                return Some(version);
+            }
+            self.lists.pop();
+        }
+        None
+    }
+}
+
 impl Pictures {
+    pub(super) fn new(is_semi_fuzzy: bool) -> Self {
+        Self {
+            is_under_way: CachePadded::default(),
+            is_semi_fuzzy,
+            taken: Mutex::default(),
+            freed_bytes: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+            has_remains: AtomicBool::new(false),
+            blocks: Mutex::default(),
+        }
+    }
+
+    /// The picture's maps are published, and of this freeze: what is left to them from now on is handed out.
+    pub(crate) fn may_take_since(&self, since: Epoch) {
+        let mut taken = self.taken.lock();
+        debug_assert!(taken.since.is_none(), "the picture before has ended");
+        // What came late to that one is freed where it is found (N13).
+        (taken.since, taken.ended) = (Some(since), None);
+    }
+
     /// Whether commits may find maps.
     #[inline]
     pub(crate) fn is_under_way(&self) -> bool {
@@ -48,7 +103,7 @@ impl Pictures {
         // Release: partner is the Acquire in `is_under_way`; the maps were taken back before.
         self.is_under_way.store(false, Ordering::Release);
         // Relaxed: the heartbeat looks again at its next tick.
-        self.has_old_maps.store(true, Ordering::Relaxed);
+        self.has_remains.store(true, Ordering::Relaxed);
         // What is left of their memory serves others.
         self.blocks.lock().clear();
     }
@@ -61,6 +116,73 @@ impl SharedState {
         self.pictures.as_ref().is_some_and(Pictures::is_under_way)
     }
 
+    /// Whether commits leave to their workers' lists what they displace.
+    #[inline]
+    pub(crate) fn has_semi_fuzzy_pictures(&self) -> bool {
+        self.pictures.as_ref().is_some_and(|pictures| pictures.is_semi_fuzzy)
+    }
+
+    /// Takes versions that commits have left to the picture with this freeze, and frees them, until `put` has no room
+    /// for one. True if there are more.
+    pub(crate) fn take_displaced_until(
+        &self,
+        freeze: Epoch,
+        mut put: impl FnMut(&PendingRemove) -> bool,
+    ) -> bool {
+        let Some(pictures) = &self.pictures else { unreachable!("nothing is displaced without pictures") };
+        let mut done = Vec::new();
+        let has_more = {
+            let mut taken = pictures.taken.lock();
+            // N13: a later picture's maps are of this freeze, or of a newer one.
+            let Some(since) = taken.since.filter(|since| freeze > *since) else { return false };
+            self.take_lists(&mut taken);
+            loop {
+                let Some(version) = taken.next() else { break false };
+                // Of another `since`: a commit was late, and its picture has ended (N13).
+                if version.place().since == since && !put(&version) {
+                    taken.first = Some(version);
+                    break true;
+                }
+                done.push(version);
+            }
+        };
+        self.free_displaced(done);
+        has_more
+    }
+
+    /// Takes the lists of all workers that there ever were (N9).
+    fn take_lists(&self, taken: &mut TakenVersions) {
+        self.each_worker(|worker| taken.lists.extend(worker.displaced.take()));
+    }
+
+    /// The picture has ended, and its pages are closed: frees what is in workers' lists.
+    pub(crate) fn drop_displaced(&self) {
+        let Some(pictures) = &self.pictures else { return };
+        let mut taken = pictures.taken.lock();
+        taken.since = None;
+        self.take_lists(&mut taken);
+        self.free_displaced(std::iter::from_fn(|| taken.next()));
+        // SeqCst: the pages were closed before E is read; partner: a commit's fence behind its epoch (C1). A commit of
+        // a later epoch finds them closed (E2).
+        fence(Ordering::SeqCst);
+        taken.ended = Some(self.epochs.now());
+    }
+
+    /// Frees what commits have left that were late: they had found a page open when the picture ended. True if no
+    /// commit is that late any more.
+    fn drop_late_versions(&self, pictures: &Pictures) -> bool {
+        let mut taken = pictures.taken.lock();
+        let Some(ended) = taken.ended else { return true };
+        debug_assert!(taken.since.is_none(), "a picture under way frees what it finds");
+        if self.epochs.now() < ended.plus(2) {
+            return false;
+        }
+        taken.ended = None;
+        self.take_lists(&mut taken);
+        self.free_displaced(std::iter::from_fn(|| taken.next()));
+        true
+    }
+
     /// Bytes of displaced versions that a picture has not taken yet, and the most that there ever were at once.
     pub(crate) fn displaced_bytes(&self) -> (u64, u64) {
         let Some(pictures) = &self.pictures else { return (0, 0) };
@@ -71,7 +193,7 @@ impl SharedState {
         (now, pictures.peak_bytes.fetch_max(now, Ordering::Relaxed).max(now))
     }
 
-    /// Frees versions that a page's list has given up. There are never more than just before that.
+    /// Frees versions that a list has given up. There are never more than just before that.
     pub(crate) fn free_displaced(&self, versions: impl IntoIterator<Item = PendingRemove>) {
         let Some(pictures) = &self.pictures else { unreachable!("nothing is displaced without pictures") };
         let mut versions = versions.into_iter().peekable();
@@ -87,20 +209,24 @@ impl SharedState {
         pictures.freed_bytes.fetch_add(freed as u64, Ordering::Relaxed);
     }
 
-    /// Frees the maps of former pictures that no pin reaches any more (E3). A step of the heartbeat.
-    pub(crate) fn collect_maps(&self) {
+    /// Frees the maps of former pictures that no pin reaches any more (E3), and versions that were left too late. A
+    /// step of the heartbeat.
+    pub(crate) fn collect_after_pictures(&self) {
         let Some(pictures) = &self.pictures else { return };
         // Relaxed, both: what is missed is found at the next tick.
-        if !pictures.has_old_maps.swap(false, Ordering::Relaxed) {
+        if !pictures.has_remains.swap(false, Ordering::Relaxed) {
             return;
         }
-        let mut is_done = true;
+        let mut is_done = self.drop_late_versions(pictures);
         for (_, table) in self.logged_tables.all() {
             is_done &= table.pages.collect(&self.epochs);
         }
         if !is_done {
             // Relaxed: the next tick looks again.
-            pictures.has_old_maps.store(true, Ordering::Relaxed);
+            pictures.has_remains.store(true, Ordering::Relaxed);
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -71,7 +71,8 @@ impl LoggedTables {
     }
 
     /// Publishes a map for every table, with these bounds; a table that was added since they were found has one page.
-    pub(crate) fn publish_pages(&self, mut bounds: HashMap<u32, PageBounds>, epochs: &Epochs) {
+    /// What the maps are of.
+    pub(crate) fn publish_pages(&self, mut bounds: HashMap<u32, PageBounds>, epochs: &Epochs) -> Epoch {
         let EnteredTables { tables, since } = &mut *self.entered.lock();
         let newest = epochs.newest_freeze();
         *since = Some(newest);
@@ -79,6 +80,7 @@ impl LoggedTables {
             let bounds = bounds.remove(id).unwrap_or_default();
             table.pages.publish(PageMap::new(newest, bounds), epochs);
         }
+        newest
     }
 
     /// Tables that are added from here on have no map: the picture has ended.

@@ -1,8 +1,8 @@
 //! What commits: one worker's commit binding, log buffer, memory and garbage.
 //!
 //! A worker belongs to one thread at a time and to no transaction: an open transaction borrows one at commit (E4).
-//! Nothing here is shared but [`WorkerShared`]: the counters, and the garbage, which the heartbeat frees where the
-//! worker does not (E6).
+//! Nothing here is shared but [`WorkerShared`]: the counters, the garbage, which the heartbeat frees where the worker
+//! does not (E6), and what commits leave to a picture, which checkpointers take.
 //!
 //! Neighbours: `session` hands workers to transactions; commit drives one; `garbage` frees what it left behind.
 
@@ -27,7 +27,7 @@ use crate::garbage::{Garbage, Horizon, RetiredNodes};
 use crate::record::Scratch;
 use crate::record::blocks::{Blocks, NodeBlocks};
 use crate::record::page_map::{MapAddress, PageMap};
-use crate::record::pending::{PageState, PendingRemove};
+use crate::record::pending::{PageState, PendingRemove, WorkerList};
 
 /// Read-only commits between two looks at the garbage.
 const READS_PER_COLLECTION: u32 = 32;
@@ -67,6 +67,8 @@ impl WorkerCounters {
 #[derive(Debug, Default)]
 pub(crate) struct WorkerShared {
     pub(crate) counters: CachePadded<WorkerCounters>,
+    /// Versions that its commits have left to a picture, if pictures are semi-fuzzy.
+    pub(crate) displaced: CachePadded<WorkerList>,
     garbage: Mutex<Garbage>,
 }
 

@@ -367,7 +367,8 @@ fn short_walks(random: &mut Random) -> Plan {
 
 /// Pictures, beside epochs that end often.
 fn pictures(random: &mut Random) -> Plan {
-    Plan { pictures: true, beat_micros_max: 3_000, beat_rest_max: 30, ..checkpoints(random) }
+    let semi_fuzzy = random.percent(60);
+    Plan { pictures: true, semi_fuzzy, beat_micros_max: 3_000, beat_rest_max: 30, ..checkpoints(random) }
 }
 
 /// Runs a plan for as long as asked for, and panics with what the first run reports that fails.

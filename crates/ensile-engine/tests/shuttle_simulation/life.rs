@@ -68,6 +68,7 @@ impl Life {
                 checkpoint_files: 2,
                 checkpoint_strategy: if plan.pictures { Strategy::Pictures } else { Strategy::Fuzzy },
                 checkpoint_page_bytes: 4 << 10,
+                semi_fuzzy: plan.semi_fuzzy,
                 // Small, so that logs get new files.
                 log_file_bytes: LOG_FILE_BYTES,
                 ..tuning

@@ -90,6 +90,8 @@ pub(crate) struct Plan {
     pub(crate) checkpointers: usize,
     /// Whether the checkpoints are pictures.
     pub(crate) pictures: bool,
+    /// Whether what they displace goes beside their pages.
+    pub(crate) semi_fuzzy: bool,
 }
 
 impl Plan {
@@ -128,6 +130,7 @@ impl Plan {
             layered: random.percent(20),
             checkpointers: 0,
             pictures: false,
+            semi_fuzzy: false,
         }
     }
 
@@ -154,7 +157,7 @@ impl Plan {
 
     /// The same with pictures.
     pub(crate) fn with_pictures(random: &mut Random) -> Self {
-        Self { pictures: true, ..Self::with_checkpoints(random) }
+        Self { pictures: true, semi_fuzzy: random.percent(60), ..Self::with_checkpoints(random) }
     }
 
     pub(crate) fn operation(&self, random: &mut Random) -> Operation {

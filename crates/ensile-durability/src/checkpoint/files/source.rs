@@ -36,6 +36,11 @@ impl EntrySource {
         }
     }
 
+    /// Whether commits may leave something beside the slices that belongs to the part.
+    pub(super) fn has_displaced(&self) -> bool {
+        matches!(self, Self::Pages(_))
+    }
+
     /// Goes on at `resume`, and fills `block` with entries of epochs below `low`. True if the slice has more.
     pub(super) fn fill(
         &mut self,

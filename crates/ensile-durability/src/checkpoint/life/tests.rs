@@ -58,7 +58,7 @@ fn slice() -> Slice {
 }
 
 fn written(end: u32) -> PartWritten {
-    PartWritten { entries: 10, bytes: 1000, ends: vec![end] }
+    PartWritten { entries: 10, displaced: 3, bytes: 1000, ends: vec![end] }
 }
 
 /// Asked for, and begun with e_l = `low`.

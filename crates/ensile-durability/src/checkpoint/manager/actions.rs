@@ -214,23 +214,24 @@ impl Checkpoints {
             return if life.has_ended() { CheckpointStep::Stopped } else { CheckpointStep::Worked };
         }
         let wait = self.pace.lock().wait(self.clock.nanos());
-        if !wait.is_zero() {
-            // Not longer: this thread renews what is reserved, too.
-            return CheckpointStep::Paced(wait.min(PACED_MAX));
-        }
         let Some(work) = part else { return CheckpointStep::Waiting };
         let checked = work.check_room(&**self.store.disk(), checkpointer);
-        let stepped = checked.and_then(|()| work.step(walk).map_err(|error| error.to_string()));
+        let stepped =
+            checked.and_then(|()| work.step(walk, wait.is_zero()).map_err(|error| error.to_string()));
         match stepped {
-            Ok(BlockStep::Refused) => return CheckpointStep::Waiting,
-            Ok(BlockStep::Written { bytes, entries, is_synced }) if entries > 0 => {
-                self.pace.lock().spend(bytes);
+            // Not longer: this thread renews what is reserved, too.
+            Ok(None) => return CheckpointStep::Paced(wait.min(PACED_MAX)),
+            Ok(Some(BlockStep::Refused)) => return CheckpointStep::Waiting,
+            Ok(Some(BlockStep::Written { bytes, entries, is_synced, is_paced })) if entries > 0 => {
+                if is_paced {
+                    self.pace.lock().spend(bytes);
+                }
                 self.counters.bytes.add(bytes);
                 self.counters.entries.add(entries);
                 self.counters.syncs.add(u64::from(is_synced));
             }
-            Ok(BlockStep::Written { .. }) => {}
-            Ok(BlockStep::Ended) => self.end_part(checkpointer, part.take()),
+            Ok(Some(BlockStep::Written { .. })) => {}
+            Ok(Some(BlockStep::Ended)) => self.end_part(checkpointer, part.take()),
             Err(reason) => {
                 *part = None;
                 self.part_failed(&reason);

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointReport, CheckpointStep, DurabilityError, Health,
-    PageContents, Pages, Recovery, Slice, Walk,
+    CheckpointBlock, CheckpointConfig, CheckpointReport, CheckpointStep, DisplacedBlock, DurabilityError,
+    Health, PageContents, Pages, Recovery, Slice, Walk,
 };
 use ensile_sim::{Fault, SimDisk};
 
+use super::pages::MadePages;
 use super::store::{Changes, KEYS, Life, Store, change, pictures, present, settings};
 use crate::rig::{Worker, config};
 
@@ -74,10 +75,14 @@ fn checkpoint(
 
 #[test]
 fn a_picture_is_the_state_at_the_end_of_one_epoch_whatever_is_committed_beside_it() {
+    let mut displaced = 0;
     for seed in 0..200 {
         let (mut random, mut history) = (Random::seeded(seed), History::new());
         let disk = SimDisk::new();
-        let life = Life::open(&disk, 1, pictures()).expect("opens");
+        let is_semi_fuzzy = seed % 2 > 0;
+        let mut store = Store::default();
+        store.pages = Some(MadePages::new(is_semi_fuzzy));
+        let life = Life::open_into(&disk, config(1), pictures(), store).expect("opens");
         let mut worker = life.rig.worker();
         for _ in 0..100 {
             commit(&life, &mut worker, &mut random, &mut history);
@@ -87,6 +92,8 @@ fn a_picture_is_the_state_at_the_end_of_one_epoch_whatever_is_committed_beside_i
                 checkpoint(&life, &mut worker, &mut random, &mut history, &disk).expect("is installed");
             let epoch = report.picture_epoch().expect("a picture");
             assert_eq!((report.low, report.high), (epoch.next(), epoch));
+            assert!(is_semi_fuzzy || report.displaced == 0);
+            displaced += report.displaced;
             let copy = disk.fork();
             copy.crash(seed);
             assert_eq!(loaded(&copy), at_end_of(&history, epoch), "seed {seed}, at the end of {epoch}");
@@ -98,6 +105,7 @@ fn a_picture_is_the_state_at_the_end_of_one_epoch_whatever_is_committed_beside_i
         assert_eq!(life.found, at_end_of(&history, life.rig.report.durable_epoch), "seed {seed}");
         assert_eq!(life.rig.report.checkpoint.map(|(low, high)| high.next() == low), Some(true));
     }
+    assert!(displaced > 300, "{displaced} versions beside pages");
 }
 
 /// A disk with rows and an installed checkpoint of this kind, and what was committed.
@@ -314,6 +322,10 @@ impl Pages for Panics<'_> {
     fn take_page(&self, slice: &Slice, resume: &mut Vec<u8>, freeze: Epoch, page: &mut PageContents) -> bool {
         assert!(resume.is_empty(), "a bug in the second page");
         self.0.take_page(slice, resume, freeze, page)
+    }
+
+    fn take_displaced(&self, freeze: Epoch, block: &mut DisplacedBlock<'_>) -> bool {
+        self.0.take_displaced(freeze, block)
     }
 
     fn end_pages(&self) {

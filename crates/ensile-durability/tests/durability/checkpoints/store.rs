@@ -40,7 +40,7 @@ impl Default for Store {
         Self {
             rows: Mutex::default(),
             step_entries: 3,
-            pages: Some(MadePages::default()),
+            pages: Some(MadePages::new(true)),
             epochs: OnceLock::new(),
         }
     }
@@ -119,16 +119,15 @@ impl Recoverable for Store {
 
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
         let mut rows = self.rows.lock().expect("no panic");
-        let mut before = None;
         for (entry, Entry { tid, body }) in entries.iter().enumerate() {
             let refused = |detail: &str| Refused { entry, detail: detail.to_owned() };
             let (key, value) = parse(body).ok_or_else(|| refused("no key"))?;
-            if key % SECTIONS != u64::from(section) || before >= Some(key) {
+            if key % SECTIONS != u64::from(section) {
                 return Err(refused("out of place"));
             }
-            before = Some(key);
-            if rows.insert(key, (*tid, value.map(<[u8]>::to_vec))).is_some() {
-                return Err(refused("a key that was loaded, or replayed, before"));
+            let row = (*tid, value.map(<[u8]>::to_vec));
+            if rows.entry(key).or_insert_with(|| row.clone()) != &row {
+                return Err(refused("a key that was loaded, or replayed, before with another TID"));
             }
         }
         Ok(())
@@ -227,8 +226,17 @@ impl Life {
         config: LogConfig,
         settings: CheckpointConfig,
     ) -> Result<Self, DurabilityError> {
+        Self::open_into(disk, config, settings, Store::default())
+    }
+
+    /// The same into this state, which is empty.
+    pub(crate) fn open_into(
+        disk: &ensile_sim::SimDisk,
+        config: LogConfig,
+        settings: CheckpointConfig,
+        store: Store,
+    ) -> Result<Self, DurabilityError> {
         let disk: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let store = Store::default();
         let rig = Rig::open_into(disk, config, Clock::manual(), &store)?;
         store.forget_deletes();
         store.epochs.set(rig.epochs.clone()).expect("set once");

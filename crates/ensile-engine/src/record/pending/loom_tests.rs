@@ -1,7 +1,8 @@
-//! Loom on the shipped list of a page, beside the shipped record: N3 and N8, from both sides.
+//! Loom on the shipped lists of a page and of a worker, beside the shipped record: N3, N8 and N9, from both sides.
 //!
 //! A commit of an epoch from the freeze on changes a row while a checkpointer takes the row's page. The steps of either
-//! are repeated here; the order of those that matter is the shipped one (`leave_before`, `close_behind`).
+//! are repeated here; the order of those that matter is the shipped one (`leave_before`, `leave_beside_before`,
+//! `close_behind`).
 
 use std::ptr::NonNull;
 // Counts over all runs of a model, which loom must not know.
@@ -12,7 +13,7 @@ use ensile_base::sync::{Arc, Ordering};
 use ensile_base::{Epoch, Tid};
 use loom::thread;
 
-use super::{PageState, PendingRemove};
+use super::{PageState, PendingRemove, RemovePlace, WorkerList};
 use crate::commit::serialization_point;
 use crate::record::Scratch;
 use crate::record::loom_tests::{Block, SHORT, epochs, lock, tid};
@@ -26,11 +27,12 @@ fn copy_of(tid: Tid, value: &[u8]) -> PendingRemove {
     let words = PendingRemove::class(0, value.len()).bytes().div_ceil(size_of::<u64>());
     let block = NonNull::from(Box::leak(vec![0_u64; words].into_boxed_slice())).cast();
     // SAFETY: the block was just allocated, in words, for a row of these lengths.
-    unsafe { PendingRemove::begin(block, tid, &[], value) }
+    unsafe { PendingRemove::begin(block, (RemovePlace { table: 1, since: Epoch::FIRST }, tid), &[], value) }
 }
 
-/// A commit of the freeze's epoch: what it displaces is left before anything is changed.
-fn displace(block: &Block, page: &PageState) {
+/// A commit of the freeze's epoch: what it displaces is left before anything is changed, to the worker's list if there
+/// is one.
+fn displace(block: &Block, page: &PageState, own: Option<&WorkerList>) {
     let (record, epochs) = (block.record(), epochs());
     let before = lock(record);
     let _ = serialization_point(&epochs, true);
@@ -42,29 +44,47 @@ fn displace(block: &Block, page: &PageState) {
         return change();
     }
     // The list takes it, or it comes back; loom's memory stays.
-    let (_taken, ()) = page.leave_before(copy_of(before.tid(), &SHORT), change);
+    let version = copy_of(before.tid(), &SHORT);
+    let (_taken, ()) = match own {
+        None => page.leave_before(version, change),
+        Some(own) => page.leave_beside_before(own, version, change),
+    };
 }
 
-/// What a checkpointer finds of the row: by its walk, and in the list.
-fn take(block: &Block, page: &PageState) -> (Option<(Tid, Vec<u8>)>, Vec<(Tid, Vec<u8>)>) {
+/// What a checkpointer finds of the row: by its walk, and in the page's list, or behind that in the worker's.
+fn take(
+    block: &Block,
+    page: &PageState,
+    worker: Option<&WorkerList>,
+) -> (Option<(Tid, Vec<u8>)>, Vec<(Tid, Vec<u8>)>) {
     let mut scratch = Scratch::default();
     let (walked, list) = page.close_behind(|| block.record().read_older(FREEZE, &mut scratch));
-    let list = list.expect("nobody else closes the page");
+    let list = list.into_iter().chain(worker.and_then(WorkerList::take)).flatten();
     let walked = walked.map(|word| (word.tid(), scratch.bytes().to_vec()));
     (walked, list.map(|left| (left.tid(), left.value().to_vec())).collect())
 }
 
 #[test]
 fn loom_n3_n8_a_version_below_the_freeze_is_walked_or_left() {
+    walked_or_left(|| None);
+}
+
+/// The list is taken right behind the close, and once: nobody waits for the commit.
+#[test]
+fn loom_n3_n9_a_version_below_the_freeze_is_walked_or_in_the_workers_list() {
+    walked_or_left(|| Some(Arc::default()));
+}
+
+fn walked_or_left(list: fn() -> Option<Arc<WorkerList>>) {
     let outcomes: StdArc<[AtomicUsize; 3]> = StdArc::default();
     let counted = outcomes.clone();
     loom::model(move || {
-        let (block, page) = (Block::new(&SHORT, 1), Arc::new(PageState::new()));
+        let (block, page, own) = (Block::new(&SHORT, 1), Arc::new(PageState::new()), list());
         let writer = {
-            let (block, page) = (block.clone(), page.clone());
-            thread::spawn(move || displace(&block, &page))
+            let (block, page, own) = (block.clone(), page.clone(), own.clone());
+            thread::spawn(move || displace(&block, &page, own.as_deref()))
         };
-        let (walked, left) = take(&block, &page);
+        let (walked, left) = take(&block, &page, own.as_deref());
         let version = (tid(1), SHORT.to_vec());
         assert!(walked.is_some() || !left.is_empty(), "the version is nowhere");
         assert!(left.len() <= 1 && walked.iter().chain(&left).all(|found| *found == version));
@@ -101,5 +121,27 @@ fn loom_n8_of_two_versions_none_is_lost() {
         let pushed = [(other, tid(1)), (own, tid(2))];
         let expected: Vec<_> = pushed.iter().filter(|(pushed, _)| *pushed).map(|(_, tid)| *tid).collect();
         assert_eq!(list, expected, "what was taken is what was pushed");
+    });
+}
+
+/// A worker pushes twice while two checkpointers take its list: each version is found once.
+#[test]
+fn loom_n9_a_workers_versions_are_taken_once() {
+    loom::model(|| {
+        let (page, own) = (PageState::new(), Arc::new(WorkerList::default()));
+        let take =
+            |own: &WorkerList| own.take().into_iter().flatten().map(|left| left.tid()).collect::<Vec<_>>();
+        let takers = [0; 2].map(|_| {
+            let own = own.clone();
+            thread::spawn(move || take(&own))
+        });
+        for epoch in [1, 2] {
+            let (pushed, ()) = page.leave_beside_before(&own, copy_of(tid(epoch), &SHORT), || ());
+            assert!(pushed.is_ok(), "nobody closes the page");
+        }
+        let mut taken: Vec<_> = takers.into_iter().flat_map(|taker| taker.join().unwrap()).collect();
+        taken.extend(take(&own));
+        taken.sort_unstable();
+        assert_eq!(taken, [tid(1), tid(2)]);
     });
 }

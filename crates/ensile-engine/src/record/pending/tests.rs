@@ -3,11 +3,15 @@
 use ensile_base::{Epoch, Tid};
 use ensile_memory::{Memory, MemoryConfig};
 
-use super::PageState;
+use super::{PageState, RemovePlace, WorkerList};
 use crate::record::blocks::Blocks;
 
 fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch))
+}
+
+fn version(epoch: u64) -> (RemovePlace, Tid) {
+    (RemovePlace { table: 4095 - epoch as u32, since: Epoch::new(epoch + 10) }, tid(epoch))
 }
 
 #[test]
@@ -17,7 +21,7 @@ fn a_list_has_what_was_pushed_before_the_page_was_closed() {
     let rows: Vec<(Vec<u8>, Vec<u8>)> =
         [0, 1, 7, 100, 1024, 100_000].map(|bytes| (vec![3; bytes % 100], vec![7; bytes])).into();
     for (epoch, (key, value)) in rows.iter().enumerate() {
-        let left = blocks.pending_remove(tid(epoch as u64), key, value);
+        let left = blocks.pending_remove(version(epoch as u64), key, value);
         let (pushed, changed) = page.leave_before(left, || "changed");
         assert!(pushed.is_ok() && changed == "changed" && !page.is_closed());
     }
@@ -27,7 +31,8 @@ fn a_list_has_what_was_pushed_before_the_page_was_closed() {
     for left in list.expect("nobody else closes it") {
         epoch -= 1;
         let (key, value) = &rows[epoch];
-        assert_eq!((left.tid(), left.key(), left.value()), (tid(epoch as u64), &key[..], &value[..]));
+        assert_eq!((left.place(), left.tid()), version(epoch as u64));
+        assert_eq!((left.key(), left.value()), (&key[..], &value[..]));
         assert!(left.bytes() >= key.len() + value.len());
         let bytes = left.bytes();
         assert_eq!(blocks.free_pending(left), bytes);
@@ -42,10 +47,36 @@ fn nothing_is_left_in_a_page_that_is_closed_and_it_is_closed_once() {
     let ((), list) = page.close_behind(|| ());
     assert_eq!(list.map(Iterator::count), Some(0));
     assert!(page.is_closed());
-    let left = blocks.pending_remove(tid(1), b"key", b"value");
+    let left = blocks.pending_remove(version(1), b"key", b"value");
     let (pushed, ()) = page.leave_before(left, || ());
     let back = pushed.expect_err("it is closed");
     assert_eq!(back.value(), b"value");
     blocks.free_pending(back);
     assert!(page.close_behind(|| ()).1.is_none(), "the list is somebody else's");
+}
+
+#[test]
+fn a_workers_list_is_taken_as_a_whole_and_grows_again() {
+    let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
+    let (page, own) = (PageState::new(), WorkerList::default());
+    assert!(own.take().is_none());
+    for first in [1, 4] {
+        for epoch in first..first + 3 {
+            let left = blocks.pending_remove(version(epoch), b"key", b"value");
+            let (pushed, changed) = page.leave_beside_before(&own, left, || "changed");
+            assert!(pushed.is_ok() && changed == "changed");
+        }
+        let list: Vec<_> = own.take().expect("three were pushed").collect();
+        assert!(list.iter().map(|left| left.tid()).eq([2, 1, 0].map(|at| tid(first + at))));
+        assert!(own.take().is_none(), "it is taken once");
+        for left in list {
+            blocks.free_pending(left);
+        }
+    }
+    let ((), list) = page.close_behind(|| ());
+    assert_eq!(list.map(Iterator::count), Some(0), "the page's own list has none of them");
+    let left = blocks.pending_remove(version(1), b"key", b"value");
+    let (pushed, ()) = page.leave_beside_before(&own, left, || ());
+    blocks.free_pending(pushed.expect_err("the page is closed"));
+    assert!(own.take().is_none());
 }
