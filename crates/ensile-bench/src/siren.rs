@@ -70,9 +70,6 @@ const FIG8: &str = "fig8";
 /// Runs what was asked for, prints it and writes its files. False if something was not as it was asked for.
 pub(crate) fn run(arguments: &SirenArguments) -> Result<bool> {
     let command = machine::command();
-    if matches!(arguments.figure, Name::All | Name::Table3 | Name::Skew | Name::AgainstFuzzy) {
-        arguments.check()?;
-    }
     figure::prepare(&arguments.out)?;
     let _made = MadeFolders::new([&arguments.data]);
     // Before anything runs: the load is to be the others'.

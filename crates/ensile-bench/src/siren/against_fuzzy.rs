@@ -71,13 +71,14 @@ struct AlwaysOne<'b> {
     ended: u64,
     seconds: f64,
     entries: u64,
+    displaced: u64,
     looks: (u64, u64),
 }
 
 impl<'b> AlwaysOne<'b> {
     fn begin(db: &'b Database) -> Result<Self> {
         let running = db.checkpoint()?;
-        Ok(Self { db, running, ended: 0, seconds: 0.0, entries: 0, looks: (0, 0) })
+        Ok(Self { db, running, ended: 0, seconds: 0.0, entries: 0, displaced: 0, looks: (0, 0) })
     }
 
     fn look(&mut self) -> Result<()> {
@@ -88,6 +89,7 @@ impl<'b> AlwaysOne<'b> {
             self.ended += 1;
             self.seconds += report.elapsed.as_secs_f64();
             self.entries += report.entries;
+            self.displaced += report.displaced;
             self.running = self.db.checkpoint()?;
         }
         Ok(())
@@ -102,6 +104,8 @@ struct Course {
     seconds: f64,
     /// Mean entries of a checkpoint.
     entries: f64,
+    /// Of these, versions that were displaced.
+    displaced: f64,
     /// Share of the looks at which one was under way.
     within: f64,
     displaced_peak: u64,
@@ -132,7 +136,7 @@ fn one(arguments: &SirenArguments, strategy: Strategy, seed: u64) -> Result<Cour
     let setup =
         Setup { strategy, on_slow_device: false, choice: Choice::Uniform, updates_per_s: u64::MAX, seed };
     let builder = Database::builder(&path).durability(Durability::Relaxed);
-    let db = options(arguments, &setup)?.open(builder)?;
+    let db = options(arguments, &setup).open(builder)?;
     let workers = arguments.workers();
     let benchmark = Benchmark::load(db, arguments.rows, arguments.row_bytes, workers as u64)?;
     let plan =
@@ -148,12 +152,13 @@ fn one(arguments: &SirenArguments, strategy: Strategy, seed: u64) -> Result<Cour
         failed.is_none() && !is_enough
     })?;
     failed.map_or(Ok(()), Err)?;
-    let AlwaysOne { ended, seconds, entries, looks, .. } = always;
+    let AlwaysOne { ended, seconds, entries, displaced, looks, .. } = always;
     let course = Course {
         part: timeline.part(|step| step >= LEAD_IN_STEPS.min(timeline.len() / 4)),
         checkpoints: ended,
         seconds: seconds / ended.max(1) as f64,
         entries: entries as f64 / ended.max(1) as f64,
+        displaced: displaced as f64 / ended.max(1) as f64,
         within: looks.0 as f64 / looks.1.max(1) as f64,
         displaced_peak: benchmark.db.stats().displaced_bytes_peak,
     };
@@ -180,6 +185,9 @@ fn made(arguments: &SirenArguments, strategies: &[Strategy], courses: &[Vec<Cour
         row(("latency until durable, p99.9", "ms"), &|course| course.part.quantile_ms(0.999));
         row(("a checkpoint", "s"), &|course| (course.checkpoints > 0).then_some(course.seconds));
         row(("entries of a checkpoint", "1"), &|course| (course.checkpoints > 0).then_some(course.entries));
+        row(("displaced versions in a checkpoint", "1"), &|course| {
+            (course.checkpoints > 0).then_some(course.displaced)
+        });
         row(("within a checkpoint", "% of the time"), &|course| Some(course.within * 100.0));
         row(("displaced at the peak", "MB"), &|course| Some(course.displaced_peak as f64 / 1e6));
         for course in courses {

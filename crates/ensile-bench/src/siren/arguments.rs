@@ -6,14 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, builder::RangedU64ValueParser, value_parser};
-use ensile::Tuning;
 
 use super::Name;
 use super::formulas::Rates;
 use super::slow_disk::{SlowFiles, Speed};
 use super::strategy::{Strategy, Way};
 use crate::arguments::positive_seconds;
-use crate::failure::Result;
 
 /// `ensile-bench siren`.
 #[derive(Clone, Debug, Args)]
@@ -108,11 +106,6 @@ impl SirenArguments {
             }
         }
         strategies
-    }
-
-    /// Refuses what this build cannot do: before anything is measured.
-    pub(super) fn check(&self) -> Result<()> {
-        self.strategies().into_iter().try_for_each(|strategy| strategy.tune(&mut Tuning::default()))
     }
 
     /// The rates of the paper's table.

@@ -103,7 +103,7 @@ pub(super) fn run(arguments: &SirenArguments, setup: Setup) -> Result<Run> {
         builder = builder.disk(Arc::<SlowDisk>::clone(&disk));
         slow = Some(disk);
     }
-    let db = options(arguments, &setup)?.open(builder)?;
+    let db = options(arguments, &setup).open(builder)?;
     let benchmark = Benchmark::load(db, arguments.rows, arguments.row_bytes, arguments.workers() as u64)?;
     let slow_down = |is_slow| slow.iter().for_each(|disk| disk.slow_down(is_slow));
     slow_down(true);
@@ -127,7 +127,7 @@ pub(super) fn failed(error: ensile_disk::DiskError) -> Failure {
 }
 
 /// How the database is opened.
-pub(super) fn options(arguments: &SirenArguments, setup: &Setup) -> Result<Options> {
+pub(super) fn options(arguments: &SirenArguments, setup: &Setup) -> Options {
     let mut tuning = Tuning {
         checkpointers: Some(1),
         checkpoint_files: 1,
@@ -135,14 +135,14 @@ pub(super) fn options(arguments: &SirenArguments, setup: &Setup) -> Result<Optio
         checkpoint_bandwidth: (!setup.on_slow_device).then(|| arguments.speed().bytes_per_s),
         ..Tuning::default()
     };
-    setup.strategy.tune(&mut tuning)?;
-    Ok(Options {
+    setup.strategy.tune(&mut tuning);
+    Options {
         data: arguments.data.clone(),
         snapshots: false,
         checkpoints: Schedule::on_demand(),
         tuning,
         ..Options::default()
-    })
+    }
 }
 
 /// Holds the rate, takes a picture meanwhile, and samples.
@@ -279,14 +279,35 @@ impl Run {
         most.saturating_sub(self.samples[0].resident_bytes)
     }
 
+    /// Versions that were displaced: in a semi-fuzzy picture all, as it has written them, and with lists the most that
+    /// there were at once. `None` if that was not seen.
+    pub(super) fn versions(&self) -> Option<u64> {
+        match (&self.report, self.setup.strategy) {
+            (Some(report), Strategy::SemiFuzzy) => Some(report.displaced),
+            _ => self.version_bytes().map(|bytes| self.displaced_peak / bytes),
+        }
+    }
+
     /// Whether there were never more displaced versions than rows that had been updated. `None` if that was not seen.
     pub(super) fn has_one_version_a_row(&self) -> Option<bool> {
-        let bytes = self.version_bytes()?;
-        let fits = |displaced: u64, touched: u64| displaced <= bytes * touched;
-        let samples = self.samples.iter().all(|sample| fits(sample.displaced_bytes, sample.touched));
-        Some(samples && fits(self.displaced_peak, self.touched()))
+        let all = self.versions()? <= self.touched();
+        let samples = self.version_bytes().is_none_or(|bytes| {
+            self.samples.iter().all(|sample| sample.displaced_bytes <= bytes * sample.touched)
+        });
+        Some(all && samples)
+    }
+
+    /// Whether each row is in the pages of the picture at most once, and in the picture at least once.
+    pub(super) fn has_each_row(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| {
+            let most = self.rows + CATALOGUE_MAX;
+            report.entries >= self.rows && report.entries - report.displaced <= most
+        })
     }
 }
+
+/// Entries of a picture that are no rows of the table: the catalogue's.
+const CATALOGUE_MAX: u64 = 16;
 
 /// Different readings of displaced bytes that tell what one version takes. That so many multiples have another common
 /// divisor is less likely than one in thousands.

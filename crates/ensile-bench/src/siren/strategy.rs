@@ -3,9 +3,7 @@
 //! Neighbours: [`super::run`] opens databases by these; [`super::arguments`] takes them from the command line.
 
 use clap::ValueEnum;
-use ensile::Tuning;
-
-use crate::failure::{Failure, Result};
+use ensile::{Tuning, checkpoint};
 
 /// What a checkpoint shows, and where displaced versions go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,21 +25,13 @@ impl Strategy {
         }
     }
 
-    /// Sets what a database needs to be opened with for it.
-    ///
-    /// # Errors
-    /// `Failure::Usage`: this build has no such checkpoints.
-    pub(super) fn tune(self, tuning: &mut Tuning) -> Result<()> {
-        use ensile::checkpoint::Strategy as Shown;
+    /// Sets what a database is opened with.
+    pub(super) fn tune(self, tuning: &mut Tuning) {
         tuning.checkpoint_strategy = match self {
-            Self::Fuzzy => Shown::Fuzzy,
-            Self::Lists => Shown::Pictures,
-            Self::SemiFuzzy => {
-                let words = "this build takes no semi-fuzzy pictures yet: --ways lists,lists-on-device";
-                return Err(Failure::Usage(words.to_owned()));
-            }
+            Self::Fuzzy => checkpoint::Strategy::Fuzzy,
+            Self::Lists | Self::SemiFuzzy => checkpoint::Strategy::Pictures,
         };
-        Ok(())
+        tuning.semi_fuzzy = self == Self::SemiFuzzy;
     }
 }
 

@@ -6,7 +6,7 @@
 use super::arguments::SirenArguments;
 use super::formulas::{Rates, peak_share};
 use super::run::{Run, Setup, run};
-use super::strategy::{Strategy, Way};
+use super::strategy::Way;
 use super::updates::{Choice, HOT_ROWS, HOT_UPDATES};
 use super::{FIG8, Made};
 use crate::failure::Result;
@@ -22,8 +22,6 @@ const OVER_TIME: (&str, &str) = ("there twice", "% of the rows");
 const FORMULA_OVER_TIME: (&str, &str) = ("by formula (1)", "% of the rows");
 /// How far from the rate that was asked for updates may be, in percent.
 const OFF_MAX: f64 = 2.0;
-/// Entries of a picture that are no rows of the table: the catalogue's.
-const CATALOGUE_MAX: u64 = 16;
 /// Points of a line of figure 8.
 const POINTS: usize = 60;
 const MB: f64 = 1e6;
@@ -186,6 +184,9 @@ fn rows_of(Rounds { way, runs }: &Rounds, arguments: &SirenArguments) -> Vec<Row
             Some(run.displaced_peak as f64 / run.memory_bytes as f64 * 100.0)
         }),
         row(("displaced at the peak", "MB"), &|run| Some(run.displaced_peak as f64 / MB)),
+        row(("displaced versions written", "% of the updates"), &|run| {
+            Some(run.report.as_ref()?.displaced as f64 / run.updates() as f64 * 100.0)
+        }),
         row(("rows and index", "MB"), &|run| Some(run.memory_bytes as f64 / MB)),
         row(("resident, more than before", "MB"), &|run| Some(run.resident_extra() as f64 / MB)),
         row(("a displaced version", "bytes"), &|run| run.version_bytes().map(|bytes| bytes as f64)),
@@ -221,30 +222,23 @@ fn judged(way: Way, run: &Run) -> (bool, String) {
         grouped(run.updates_per_s()),
         if is_held { "" } else { ": NOT HELD" }
     )];
-    let versions = run.version_bytes().map(|bytes| run.displaced_peak / bytes);
-    let (updates, touched) = (grouped(run.updates() as f64), grouped(run.touched() as f64));
-    let of = |versions: u64| format!("{} versions at most, of {touched} rows", grouped(versions as f64));
     let has_one = run.has_one_version_a_row();
-    words.push(match (has_one, versions) {
-        (Some(true), Some(versions)) => {
-            format!("{} that {updates} updates met: one a row", of(versions))
-        }
-        (Some(false), Some(versions)) => format!("{}: MORE THAN ONE A ROW", of(versions)),
-        _ => "too little was displaced to count versions".to_owned(),
-    });
-    let (is_whole, entries) = match &run.report {
-        None => (false, format!("GIVEN UP after {:.0} s", run.seconds())),
-        Some(report) => {
-            let more = report.entries.checked_sub(run.rows);
-            let is_whole = match run.setup.strategy {
-                Strategy::Lists => more.is_some_and(|more| more <= CATALOGUE_MAX),
-                Strategy::SemiFuzzy | Strategy::Fuzzy => more.is_some(),
-            };
-            let rows =
-                format!("{} entries for {} rows", grouped(report.entries as f64), grouped(run.rows as f64));
-            (is_whole, if is_whole { rows } else { format!("{rows}: NOT EACH ROW ONCE") })
-        }
-    };
+    words.push(run.versions().map_or("too little was displaced to count versions".to_owned(), |versions| {
+        let [versions, touched, updates] =
+            [versions, run.touched(), run.updates()].map(|count| grouped(count as f64));
+        let verdict = if has_one == Some(false) { "MORE THAN ONE A ROW" } else { "one a row" };
+        format!("{versions} versions of {touched} rows that {updates} updates met: {verdict}")
+    }));
+    let is_whole = run.has_each_row();
+    let entries = run.report.as_ref().map_or_else(
+        || format!("GIVEN UP after {:.0} s", run.seconds()),
+        |report| {
+            let [entries, displaced, rows] =
+                [report.entries, report.displaced, run.rows].map(|count| grouped(count as f64));
+            let verdict = if is_whole { "" } else { ": NOT EACH ROW ONCE" };
+            format!("{entries} entries, {displaced} of them displaced, for {rows} rows{verdict}")
+        },
+    );
     words.push(entries);
     let line = format!("  {}: asked {asked} updates/s, {}\n", way.name(), words.join("; "));
     (is_held && is_whole && has_one != Some(false), line)
