@@ -32,6 +32,10 @@ impl Life {
     }
 
     fn try_open_for(disk: &SimDisk, strategy: Strategy) -> Result<Self> {
+        Self::try_open_with(disk, strategy, true)
+    }
+
+    fn try_open_with(disk: &SimDisk, strategy: Strategy, semi_fuzzy: bool) -> Result<Self> {
         let clock = Clock::manual();
         let builder = Database::builder("unused")
             .disk(Arc::new(disk.mounted()))
@@ -46,6 +50,7 @@ impl Life {
                 checkpoint_sync_bytes: 512,
                 checkpoint_strategy: strategy,
                 checkpoint_page_bytes: 4 << 10,
+                semi_fuzzy,
                 ..Tuning::default()
             })
             .recovery_threads(1)
@@ -302,6 +307,39 @@ fn check_k1_changes_during_the_walk_come_from_the_log(strategy: Strategy) {
     assert_eq!(life.state(), expected);
     let late: Table<u64, u64> = life.db.table("late").expect("opens");
     assert_eq!(life.db.run(|tx| tx.get(&late, &5)).expect("reads"), Some(55));
+}
+
+#[test]
+fn what_commits_displace_is_written_beside_the_pages_or_with_them() {
+    for semi_fuzzy in [false, true] {
+        let disk = SimDisk::new();
+        let life = Life::try_open_with(&disk, Strategy::Pictures, semi_fuzzy).expect("opens");
+        for key in 0..64 {
+            life.put(key, &[1; 1000]);
+        }
+        life.settle();
+        let handle = life.begin();
+        let mut changed = 0;
+        while handle.outcome().is_none() {
+            for checkpointer in 0..CHECKPOINTERS {
+                // From the end of the table, where pages are taken last.
+                life.put(63 - changed % 64, &[2; 3000]);
+                changed += 1;
+                life.step(checkpointer);
+            }
+            life.settle();
+        }
+        let report = handle.outcome().expect("it has ended").expect("is installed");
+        assert_eq!(report.displaced > 0, semi_fuzzy, "{report:?}");
+        assert!(report.entries - report.displaced <= 66, "64 rows, and what the catalogue has: {report:?}");
+        let expected = life.state();
+        life.settle();
+        assert_nothing_displaced(&life);
+        let life = crash(&disk, life);
+        let recovered = life.db.recovery_report().expect("has a log");
+        assert_eq!(recovered.checkpoint_entries, report.entries);
+        assert_eq!(life.state(), expected);
+    }
 }
 
 #[test]
@@ -577,8 +615,8 @@ fn lives_with_checkpoints_lose_power_at_any_call_and_nothing_that_was_durable() 
         for number in 0..6 {
             let context = format!("seed {seed}, life {number}");
             let strategy = BOTH[random.below(2) as usize];
-            let life =
-                Life::try_open_for(&disk, strategy).unwrap_or_else(|error| panic!("{context}: {error}"));
+            let life = Life::try_open_with(&disk, strategy, random.percent(50))
+                .unwrap_or_else(|error| panic!("{context}: {error}"));
             assert_eq!(life.state(), state, "{context}: what came back is not what was judged");
             if random.percent(80) {
                 disk.cut_power_at(disk.calls().all + random.between(1, 250));

@@ -38,7 +38,8 @@ pub struct Stats {
     pub garbage_things: u64,
     /// Bytes of the versions that commits have displaced and a picture under way still needs: a consistent checkpoint.
     /// They grow by a row's size and some 30 bytes with each row that is changed for the first time since the picture's
-    /// freeze, and are freed page by page. They do not count against
+    /// freeze. They are freed as the device takes them, or, without
+    /// [`Tuning::semi_fuzzy`](crate::Tuning::semi_fuzzy), page by page. They do not count against
     /// [`Builder::garbage_bytes_max`](crate::Builder::garbage_bytes_max).
     pub displaced_bytes: u64,
     /// The most that these ever were.
