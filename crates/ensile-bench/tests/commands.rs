@@ -139,6 +139,10 @@ fn nonsense_ends_with_exit_code_2_and_a_reason() {
         ("siren table4", "possible values"),
         ("siren table3 --ways pages", "possible values"),
         ("siren table3 --rows 99", "99 is not in 100.."),
+        (
+            "siren skew --rows 4294967296 --row-bytes 65536 --out .",
+            "do not fit into the memory that is free: --rows",
+        ),
         ("tpcc --systems silo,silo", "names silo twice"),
     ] {
         let (output, _, stderr) = bench(&folder, line);

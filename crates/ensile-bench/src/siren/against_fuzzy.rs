@@ -10,7 +10,7 @@ use ensile::{Database, Durability};
 
 use super::Made;
 use super::arguments::SirenArguments;
-use super::run::{FOLDER, Setup, options};
+use super::run::{FOLDER, Setup, must_fit, options};
 use super::strategy::Strategy;
 use super::updates::{Benchmark, Choice};
 use crate::driver::{self, Pace, Plan, Slice, Subject};
@@ -113,6 +113,7 @@ struct Course {
 
 /// All strategies, in turns.
 pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
+    must_fit(arguments)?;
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
     let mut progress = Progress::new(rounds);
     let mut strategies = vec![Strategy::Fuzzy];

@@ -23,7 +23,7 @@ use super::slow_disk::SlowDisk;
 use super::strategy::Strategy;
 use super::updates::{Benchmark, Choice, HeldUpdates};
 use crate::failure::{Failure, Result};
-use crate::machine::resident_bytes;
+use crate::machine::{available_bytes, resident_bytes};
 use crate::system::{Options, fresh_folder};
 
 /// Time between two looks.
@@ -95,6 +95,7 @@ pub(super) struct Run {
 
 /// Makes a run: opens, fills, takes the picture, and removes what is left on disk.
 pub(super) fn run(arguments: &SirenArguments, setup: Setup) -> Result<Run> {
+    must_fit(arguments)?;
     let path = fresh_folder(&arguments.data, FOLDER)?;
     let clock = Clock::machine();
     let (mut builder, mut slow) = (Database::builder(&path).durability(Durability::Relaxed), None);
@@ -113,6 +114,18 @@ pub(super) fn run(arguments: &SirenArguments, setup: Setup) -> Result<Run> {
     benchmark.db.close()?;
     std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
     made
+}
+
+/// Refuses a table that does not fit into the memory that is free, with as much again for displaced versions, index and
+/// log.
+pub(super) fn must_fit(arguments: &SirenArguments) -> Result<()> {
+    let (bytes, most) = (2 * arguments.rows * arguments.row_bytes as u64, available_bytes());
+    if bytes <= most {
+        return Ok(());
+    }
+    let most = most / 2 / arguments.row_bytes as u64;
+    let words = format!("{} rows do not fit into the memory that is free: --rows {most}", arguments.rows);
+    Err(Failure::Usage(words))
 }
 
 /// The slow device over the disk of this machine.

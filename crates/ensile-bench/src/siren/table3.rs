@@ -14,12 +14,12 @@ use crate::figure::{Figure, Place, Row};
 use crate::number::grouped;
 use crate::progress::Progress;
 
-/// What is drawn.
-const PEAK: (&str, &str) = ("there twice at the peak", "% of the rows");
-const BY_FORMULA: (&str, &str) = ("by formula (1) at the measured rates", "% of the rows");
-const BY_PAGES: (&str, &str) = ("by formula (2) at the measured rates", "% of the rows");
+/// What is drawn. Formulas are worked out for the rates that were measured.
+const PEAK: (&str, &str) = ("there twice, peak", "% of the rows");
+const BY_FORMULA: (&str, &str) = ("by formula (1)", "% of the rows");
+const BY_PAGES: (&str, &str) = ("by formula (2)", "% of the rows");
 const OVER_TIME: (&str, &str) = ("there twice", "% of the rows");
-const FORMULA_OVER_TIME: (&str, &str) = ("by formula (1)", "% of the rows");
+const AT_MEASURED_RATES: &str = "formula (1) is worked out for the rates that were measured";
 /// How far from the rate that was asked for updates may be, in percent.
 const OFF_MAX: f64 = 2.0;
 /// Points of a line of figure 8.
@@ -122,7 +122,8 @@ impl<'a> Measured<'a> {
         );
         let rows = self.all.iter().flat_map(|rounds| rows_of(rounds, self.arguments)).collect();
         let dashed = Some(BY_FORMULA);
-        Figure { name, title, horizontal: "updates/s", drawn: PEAK, dashed, rows, ..Figure::default() }
+        let notes = vec![AT_MEASURED_RATES.to_owned()];
+        Figure { name, title, horizontal: "updates/s", drawn: PEAK, dashed, notes, rows }
     }
 
     /// Figure 8: the first rate over time, of each way its first round.
@@ -137,9 +138,9 @@ impl<'a> Measured<'a> {
             title,
             horizontal: "seconds since the first page",
             drawn: OVER_TIME,
-            dashed: Some(FORMULA_OVER_TIME),
+            dashed: Some(BY_FORMULA),
+            notes: vec![AT_MEASURED_RATES.to_owned()],
             rows,
-            ..Figure::default()
         })
     }
 }
@@ -206,7 +207,7 @@ fn points_of(Rounds { way, runs }: &Rounds, arguments: &SirenArguments) -> Vec<R
         points.push(row(OVER_TIME, percent_of_rows(run, arguments, sample.displaced_bytes)));
         if let Some(rates) = run.rates() {
             let duplicates: f64 = parts_of(run, rates).iter().map(|part| part.duplicates(1.0, second)).sum();
-            points.push(row(FORMULA_OVER_TIME, duplicates / rates.tuples * 100.0));
+            points.push(row(BY_FORMULA, duplicates / rates.tuples * 100.0));
         }
     }
     points
