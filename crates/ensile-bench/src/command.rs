@@ -20,6 +20,7 @@ use crate::recovery::{
 use crate::report;
 use crate::silo::{self, arguments::SiloArguments};
 use crate::silor::{self, arguments::SilorArguments};
+use crate::siren::{self, arguments::SirenArguments};
 use crate::snapshots::{self, arguments::SnapshotsArguments};
 use crate::tpcc::{self, arguments::TpccArguments};
 use crate::ycsb::{self, arguments::YcsbArguments};
@@ -48,6 +49,9 @@ pub enum Bench {
     /// The experiments of SiloR's paper over time: log, checkpoints, and what they cost; CSV, JSON and SVG files.
     #[command(after_help = SILOR_EXAMPLES)]
     Silor(SilorArguments),
+    /// The experiments of SIREN's paper: what consistent checkpoints cost; CSV, JSON and SVG files.
+    #[command(after_help = SIREN_EXAMPLES)]
+    Siren(SirenArguments),
     /// How fast a killed database is back: checkpoint and log apart, beside the device's own rate; CSV, JSON and SVG
     /// files.
     #[command(after_help = RECOVERY_EXAMPLES)]
@@ -94,6 +98,14 @@ const SILOR_EXAMPLES: &str = "Examples:
   ensile-bench silor                                  every experiment, into ./silor-results
   ensile-bench silor fig1 --seconds 60                YCSB over time: memsilo, logsilo, silor
   ensile-bench silor fig6 --rounds 2 --out docs/results/silor";
+
+const SIREN_EXAMPLES: &str = "Examples:
+  ensile-bench siren formulas                         table 3 of the paper, worked out again
+  ensile-bench siren device --disk-mb 30              what a device of 30 MB/s comes to on this machine
+  ensile-bench siren table3                           extra memory of pictures of 300 MB, some minutes
+  ensile-bench siren table3 --rows 6666667 --out docs/results/siren     of 2 GB, as in the paper
+  ensile-bench siren skew --ways lists --updates 50000
+  ensile-bench siren against-fuzzy --rows 1000000 --seconds 30";
 
 const RECOVERY_EXAMPLES: &str = "Examples:
   ensile-bench recovery                               every scene, into ./recovery-results
@@ -147,6 +159,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         }
         Bench::Silo(arguments) => silo::run(arguments)?,
         Bench::Silor(arguments) => silor::run(arguments)?,
+        Bench::Siren(arguments) => siren::run(arguments)?,
         Bench::Recovery(arguments) => recovery::run(arguments)?,
         Bench::RecoveryVictim(arguments) => {
             recovery::victim::run(arguments)?;

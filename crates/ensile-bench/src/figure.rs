@@ -116,19 +116,18 @@ struct Document<'a> {
 impl Figure {
     /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
     pub(crate) fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
-        let document = Document {
-            figure: self.name,
-            title: &self.title,
-            command,
-            machine,
-            rows: &self.rows,
-            scenes: &[],
-        };
-        let json = serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize");
+        let json = self.json(machine, command);
         let origin = format!("{}; {command}", machine.line());
         let files =
-            [("csv", Ok(self.csv(&origin))), ("json", Ok(json + "\n")), ("svg", drawing::svg(self, &origin))];
+            [("csv", Ok(self.csv(&origin))), ("json", Ok(json)), ("svg", drawing::svg(self, &origin))];
         write_files(folder, self.name, files)
+    }
+
+    /// The document for programs.
+    pub(crate) fn json(&self, machine: &Machine, command: &str) -> String {
+        let Self { name, title, rows, .. } = self;
+        let document = Document { figure: name, title, command, machine, rows, scenes: &[] };
+        serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize") + "\n"
     }
 
     /// Comment lines behind `#`, a heading, a line for each row.

@@ -7,6 +7,7 @@
 //!         -> latency     a strict commit beside the device's own sync
 //!         -> silo        the experiments of Silo's paper -> figure; shared_writes
 //!         -> silor       the experiments of SiloR's paper: driver -> timeline -> figure
+//!         -> siren       the experiments of SIREN's paper: slow_disk, formulas -> figure
 //!         -> recovery    how fast a killed database is back
 //!         -> snapshots, open_transaction       what versions and idle transactions cost
 //!         -> limits      memory held back, versions kept, turns, contention, threads that end
@@ -17,7 +18,7 @@
 //! are medians over rounds. See `driver` for how a window is timed and what counts in it.
 //!
 //! Neighbours: the `ensile-bench` binary hands the command line to [`run`]; the database is used through the crate
-//! `ensile` only, as an application would.
+//! `ensile` only, as an application would. `siren` puts a disk of its own below it.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -37,6 +38,7 @@ mod report;
 mod shared_writes;
 mod silo;
 mod silor;
+mod siren;
 mod snapshots;
 mod system;
 mod tally;
@@ -55,6 +57,7 @@ pub use open_transaction::arguments::OpenTransactionArguments;
 pub use recovery::arguments::{RecoveryArguments, RecoveryVictimArguments};
 pub use silo::arguments::SiloArguments;
 pub use silor::arguments::SilorArguments;
+pub use siren::arguments::SirenArguments;
 pub use snapshots::arguments::SnapshotsArguments;
 pub use tpcc::arguments::{BusinessArguments, Mix, TpccArguments};
 pub use ycsb::arguments::YcsbArguments;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use ensile_bench::{Bench, Failure};
 
-/// The laboratory of Ensile: workloads, crash tests and the experiments of Silo's and SiloR's papers.
+/// The laboratory of Ensile: workloads, crash tests and the experiments of Silo's, SiloR's and SIREN's papers.
 #[derive(Debug, Parser)]
 #[command(name = "ensile-bench", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Arguments {
@@ -58,6 +58,7 @@ mod tests {
             "limits",
             "silo",
             "silor",
+            "siren",
             "recovery",
         ] {
             assert!(help.contains(name), "{name} in {help}");

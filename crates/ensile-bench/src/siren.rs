@@ -1,0 +1,106 @@
+//! `ensile-bench siren`: the experiments of SIREN's evaluation (ICDE'06, §4 and §5), each by its name.
+//!
+//! ```text
+//! formulas       §4.1  table 3 by formulas (1) and (2), at any rates                      `formulas`
+//! device         -     what the slow device comes to on this machine                      `device`
+//! table3         §4.1  table 3 and figure 8: extra memory of a full picture               `table3`, `run`
+//! skew           §4.1  the same with 99 % of the updates on 1 % of the rows               `table3`, `run`
+//! against-fuzzy  §5    throughput with pictures and with SiloR's fuzzy checkpoints        `against_fuzzy`
+//! ```
+//! Where the paper has a disk of 30 MB/s, a run paces what the walk writes, or has a device that is slow for all that
+//! is written to it. The output says which rates were asked for and which were held. Exit code 1 says that one was not.
+//!
+//! Neighbours: [`crate::figure`] writes what was measured; [`slow_disk`] is the device that the paper had.
+
+mod against_fuzzy;
+pub(crate) mod arguments;
+mod device;
+mod formulas;
+mod run;
+mod slow_disk;
+mod strategy;
+mod table3;
+mod updates;
+
+use clap::ValueEnum;
+
+use crate::failure::Result;
+use crate::figure::{self, Figure};
+use crate::machine::{self, Machine};
+use crate::siren::arguments::SirenArguments;
+use crate::system::MadeFolders;
+
+/// What can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// Every experiment, one after the other.
+    All,
+    /// Extra memory by the paper's formulas: table 3 (§4.1).
+    Formulas,
+    /// How many bytes a second the slow device takes on this machine.
+    Device,
+    /// Extra memory of a full picture, by the rate of updates, and over time: table 3 and figure 8 (§4.1).
+    Table3,
+    /// The same with 99 % of the updates on 1 % of the rows: one version of each row is kept.
+    Skew,
+    /// Throughput with pictures and with SiloR's fuzzy checkpoints, each always within a full one (§5).
+    AgainstFuzzy,
+}
+
+/// What an experiment has made: figures, whether everything is as it was asked for, and what to say of it.
+struct Made(Vec<Figure>, bool, String);
+
+/// An experiment: its name, and how it is run.
+struct Experiment {
+    name: Name,
+    run: fn(&SirenArguments) -> Result<Made>,
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment { name: Name::Formulas, run: table3::by_formulas },
+    Experiment { name: Name::Device, run: device::run },
+    Experiment { name: Name::Table3, run: table3::uniform },
+    Experiment { name: Name::Skew, run: table3::skewed },
+    Experiment { name: Name::AgainstFuzzy, run: against_fuzzy::run },
+];
+
+/// The figure whose points are in its files only.
+const FIG8: &str = "fig8";
+
+/// Runs what was asked for, prints it and writes its files. False if something was not as it was asked for.
+pub(crate) fn run(arguments: &SirenArguments) -> Result<bool> {
+    let command = machine::command();
+    figure::prepare(&arguments.out)?;
+    let _made = MadeFolders::new([&arguments.data]);
+    // Before anything runs: the load is to be the others'.
+    let machine = Machine::look();
+    let asked = arguments.figure;
+    let mut held = true;
+    for experiment in EXPERIMENTS.iter().filter(|experiment| asked == Name::All || experiment.name == asked) {
+        let Made(figures, is_as_asked, said) = (experiment.run)(arguments)?;
+        held &= is_as_asked;
+        // Printed first: what was measured is not lost if a file cannot be written.
+        for figure in &figures {
+            if arguments.json {
+                print!("{}", figure.json(&machine, &command));
+            } else if figure.name != FIG8 {
+                print!("{}", figure.table());
+            }
+        }
+        if arguments.json {
+            eprint!("{said}")
+        } else {
+            print!("{said}")
+        }
+        for figure in &figures {
+            figure.write(&arguments.out, &machine, &command)?;
+            if !arguments.json {
+                println!(
+                    "  in {}",
+                    arguments.out.join(format!("{}.{{csv,json,svg}}", figure.name)).display()
+                );
+            }
+        }
+    }
+    Ok(held)
+}

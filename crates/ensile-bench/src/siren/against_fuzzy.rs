@@ -1,0 +1,220 @@
+//! Pictures against SiloR's fuzzy checkpoints: transactions a second while a full checkpoint is always under way (§5,
+//! figure 9). Both logs are redo only.
+//!
+//! The sides take turns, and begin in turns: each round has a run of every strategy, each with a fresh database.
+//!
+//! Neighbours: [`crate::driver::over_time`] runs the load of [`super::updates`].
+
+use ensile::checkpoint::CheckpointHandle;
+use ensile::{Database, Durability};
+
+use super::Made;
+use super::arguments::SirenArguments;
+use super::run::{FOLDER, Setup, must_fit, options};
+use super::strategy::Strategy;
+use super::updates::{Benchmark, Choice};
+use crate::driver::{self, Pace, Plan, Slice, Subject};
+use crate::failure::{Failure, Result};
+use crate::figure::{Figure, Place, Row};
+use crate::number::{counted, grouped};
+use crate::progress::Progress;
+use crate::system::fresh_folder;
+use crate::tally::{Step, epoch_to_wait_for};
+use crate::timeline::Part;
+
+const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
+/// What averages leave out at the beginning, in steps of the timeline.
+const LEAD_IN_STEPS: usize = 10;
+/// A run that has seen no checkpoint end goes on for this many times its length.
+const LONGER_MAX: f64 = 20.0;
+/// A run has to be within a checkpoint for this share of the time.
+const WITHIN_MIN: f64 = 0.95;
+/// Rounds unless something else is asked for.
+const ROUNDS: usize = 3;
+
+/// Transactions that run as fast as they can.
+struct FreeUpdates<'b> {
+    benchmark: &'b Benchmark,
+    read_percent: u64,
+}
+
+impl Subject for FreeUpdates<'_> {
+    fn name(&self) -> &'static str {
+        "siren"
+    }
+
+    fn durable_epoch(&self) -> Option<u64> {
+        Some(self.benchmark.db.durable_epoch().number())
+    }
+
+    fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
+        let Self { benchmark, read_percent } = self;
+        let durable = || benchmark.db.durable_epoch();
+        slice.repeat(
+            || durable().number(),
+            |random| {
+                let rows = benchmark.draw(Choice::Uniform, random);
+                let reads = random.percent(*read_percent);
+                let (conflicts, receipt) =
+                    if reads { benchmark.read(rows)? } else { benchmark.update(rows)? };
+                let epoch = epoch_to_wait_for(receipt.epoch(), durable());
+                Ok(Step { committed: 1, conflicts, epoch })
+            },
+        )
+    }
+}
+
+/// Asks for the next checkpoint as soon as the one before has ended.
+struct AlwaysOne<'b> {
+    db: &'b Database,
+    running: CheckpointHandle,
+    ended: u64,
+    seconds: f64,
+    entries: u64,
+    displaced: u64,
+    looks: (u64, u64),
+}
+
+impl<'b> AlwaysOne<'b> {
+    fn begin(db: &'b Database) -> Result<Self> {
+        let running = db.checkpoint()?;
+        Ok(Self { db, running, ended: 0, seconds: 0.0, entries: 0, displaced: 0, looks: (0, 0) })
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let is_running = self.db.stats().checkpoints.is_some_and(|stats| stats.running.is_some());
+        self.looks = (self.looks.0 + u64::from(is_running), self.looks.1 + 1);
+        if let Some(outcome) = self.running.outcome() {
+            let report = outcome.map_err(ensile::Error::from)?;
+            self.ended += 1;
+            self.seconds += report.elapsed.as_secs_f64();
+            self.entries += report.entries;
+            self.displaced += report.displaced;
+            self.running = self.db.checkpoint()?;
+        }
+        Ok(())
+    }
+}
+
+/// A run that was made.
+struct Course {
+    part: Part,
+    checkpoints: u64,
+    /// Mean length of a checkpoint.
+    seconds: f64,
+    /// Mean entries of a checkpoint.
+    entries: f64,
+    /// Of these, versions that were displaced.
+    displaced: f64,
+    /// Share of the looks at which one was under way.
+    within: f64,
+    displaced_peak: u64,
+}
+
+/// All strategies, in turns.
+pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
+    must_fit(arguments)?;
+    let rounds = arguments.rounds.unwrap_or(ROUNDS);
+    let mut progress = Progress::new(rounds);
+    let mut strategies = vec![Strategy::Fuzzy];
+    strategies.extend(arguments.strategies());
+    let mut courses: Vec<Vec<Course>> = strategies.iter().map(|_| Vec::new()).collect();
+    for round in 0..rounds {
+        for turn in 0..strategies.len() {
+            let index = (round + turn) % strategies.len();
+            let course = one(arguments, strategies[index], arguments.seed + round as u64)?;
+            progress.round(round, strategies[index].name(), course.part.rate());
+            courses[index].push(course);
+        }
+    }
+    progress.clear();
+    Ok(made(arguments, &strategies, &courses))
+}
+
+/// One run of one strategy.
+fn one(arguments: &SirenArguments, strategy: Strategy, seed: u64) -> Result<Course> {
+    let path = fresh_folder(&arguments.data, FOLDER)?;
+    let setup =
+        Setup { strategy, on_slow_device: false, choice: Choice::Uniform, updates_per_s: u64::MAX, seed };
+    let builder = Database::builder(&path).durability(Durability::Relaxed);
+    let db = options(arguments, &setup).open(builder)?;
+    let workers = arguments.workers();
+    let benchmark = Benchmark::load(db, arguments.rows, arguments.row_bytes, workers as u64)?;
+    let plan =
+        Plan { threads: workers, batch: 1, pace: Pace::Timed(arguments.seconds), rounds: 1, seed, pin: None };
+    let subject = FreeUpdates { benchmark: &benchmark, read_percent: arguments.read_percent };
+    let mut always = AlwaysOne::begin(&benchmark.db)?;
+    let mut failed = None;
+    let timeline = driver::over_time(&subject, &plan, |nanos| {
+        failed = always.look().err();
+        let second = nanos as f64 / 1e9;
+        let is_enough =
+            second >= arguments.seconds && (always.ended > 0 || second >= arguments.seconds * LONGER_MAX);
+        failed.is_none() && !is_enough
+    })?;
+    failed.map_or(Ok(()), Err)?;
+    let AlwaysOne { ended, seconds, entries, displaced, looks, .. } = always;
+    let course = Course {
+        part: timeline.part(|step| step >= LEAD_IN_STEPS.min(timeline.len() / 4)),
+        checkpoints: ended,
+        seconds: seconds / ended.max(1) as f64,
+        entries: entries as f64 / ended.max(1) as f64,
+        displaced: displaced as f64 / ended.max(1) as f64,
+        within: looks.0 as f64 / looks.1.max(1) as f64,
+        displaced_peak: benchmark.db.stats().displaced_bytes_peak,
+    };
+    benchmark.db.close()?;
+    std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
+    Ok(course)
+}
+
+/// The rows, their ratios, and whether each run was within a checkpoint.
+fn made(arguments: &SirenArguments, strategies: &[Strategy], courses: &[Vec<Course>]) -> Made {
+    let place = || Place::Bar(format!("{} % reads", arguments.read_percent));
+    let rates = |courses: &[Course]| courses.iter().map(|course| course.part.rate()).collect::<Vec<f64>>();
+    let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
+    for (strategy, courses) in strategies.iter().zip(courses) {
+        let name = strategy.name();
+        let mut row = |metric, of: &dyn Fn(&Course) -> Option<f64>| {
+            let values: Vec<f64> = courses.iter().filter_map(of).collect();
+            if !values.is_empty() {
+                rows.push(Row::new(name, place(), metric, values));
+            }
+        };
+        row(THROUGHPUT, &|course| Some(course.part.rate()));
+        row(("latency until durable, mean", "ms"), &|course| course.part.mean_ms());
+        row(("latency until durable, p99.9", "ms"), &|course| course.part.quantile_ms(0.999));
+        row(("a checkpoint", "s"), &|course| (course.checkpoints > 0).then_some(course.seconds));
+        row(("entries of a checkpoint", "1"), &|course| (course.checkpoints > 0).then_some(course.entries));
+        row(("displaced versions in a checkpoint", "1"), &|course| {
+            (course.checkpoints > 0).then_some(course.displaced)
+        });
+        row(("within a checkpoint", "% of the time"), &|course| Some(course.within * 100.0));
+        row(("displaced at the peak", "MB"), &|course| Some(course.displaced_peak as f64 / 1e6));
+        for course in courses {
+            let is_always = course.within >= WITHIN_MIN && course.checkpoints > 0;
+            is_as_asked &= is_always;
+            said += &format!(
+                "  {name}: asked: always within a full checkpoint; held: {:.1} % of the time, {} ended{}\n",
+                course.within * 100.0,
+                counted(course.checkpoints as usize, "checkpoint"),
+                if is_always { "" } else { ": NOT HELD" }
+            );
+        }
+    }
+    let fuzzy = rates(&courses[0]);
+    for (strategy, courses) in strategies.iter().zip(courses).skip(1) {
+        let ratio = Row::ratio((strategy.name(), &rates(courses)), (strategies[0].name(), &fuzzy), place());
+        said += &format!("  {}: {:.3} ({:.3} .. {:.3})\n", ratio.system, ratio.median, ratio.min, ratio.max);
+        rows.push(ratio);
+    }
+    let title = format!(
+        "Five {} a transaction while a full checkpoint is written: {} rows of {} bytes, {} MB/s",
+        if arguments.read_percent == 0 { "updates" } else { "updates or reads" },
+        grouped(arguments.rows as f64),
+        arguments.row_bytes,
+        arguments.disk_mb
+    );
+    let figure = Figure { name: "against-fuzzy", title, drawn: THROUGHPUT, rows, ..Figure::default() };
+    Made(vec![figure], is_as_asked, said)
+}

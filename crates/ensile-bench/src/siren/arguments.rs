@@ -1,0 +1,119 @@
+//! The options of `ensile-bench siren`: table 2 of the paper.
+//!
+//! Neighbours: parsed by [`crate::command`]; [`super`] runs by them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, builder::RangedU64ValueParser, value_parser};
+
+use super::Name;
+use super::formulas::Rates;
+use super::slow_disk::{SlowFiles, Speed};
+use super::strategy::{Strategy, Way};
+use crate::arguments::positive_seconds;
+
+/// `ensile-bench siren`.
+#[derive(Clone, Debug, Args)]
+pub struct SirenArguments {
+    /// Which experiment
+    #[arg(value_enum, default_value_t = Name::All)]
+    pub(crate) figure: Name,
+    /// Folder for the figures
+    #[arg(long, default_value = "siren-results")]
+    pub(crate) out: PathBuf,
+    /// Print JSON documents instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Folder for the database; removed when it is measured
+    #[arg(long, default_value = "ensile-data")]
+    pub(crate) data: PathBuf,
+    /// Rows of the table (6666667 of 300 bytes are the paper's 2 GB)
+    #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(100..=1 << 32))]
+    pub(crate) rows: u64,
+    /// Bytes of a row, its key of four bytes included
+    #[arg(long, default_value_t = 300, value_parser = RangedU64ValueParser::<usize>::new().range(8..=65_536))]
+    pub(crate) row_bytes: usize,
+    /// Bytes of a page
+    #[arg(long, default_value_t = 16_384, value_parser = RangedU64ValueParser::<usize>::new().range(4_096..=1 << 20))]
+    pub(crate) page_bytes: usize,
+    /// How much of a page is rows, in percent: for formula (2) only, as pictures pack their pages
+    #[arg(long, default_value_t = 70, value_parser = value_parser!(u64).range(1..=100))]
+    pub(crate) fill: u64,
+    /// What the device takes, in MB a second
+    #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) disk_mb: u64,
+    /// What a sync of the slow device takes, in milliseconds
+    #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(0..=60_000))]
+    pub(crate) sync_ms: u64,
+    /// Which files are on the slow device
+    #[arg(long, value_enum, default_value_t = SlowFiles::All)]
+    pub(crate) device: SlowFiles,
+    /// Updates a second, one run each
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "100000,50000,20000,10000",
+        value_parser = value_parser!(u64).range(1..=100_000_000)
+    )]
+    pub(crate) updates: Vec<u64>,
+    /// How pictures are taken, one run each
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "lists,semi-fuzzy,semi-fuzzy-on-device")]
+    pub(crate) ways: Vec<Way>,
+    /// Threads that update [default: one less than there are cores, which is left to the checkpointer]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub(crate) workers: Option<usize>,
+    /// Rounds; figures are medians over them [default: 1, and 3 for `against-fuzzy`]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    pub(crate) rounds: Option<usize>,
+    /// Of a hundred transactions of `against-fuzzy` so many only read
+    #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(0..=100))]
+    pub(crate) read_percent: u64,
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Tuples a second that are written, for the experiment `formulas`: what the paper has for 30 MB/s
+    #[arg(long, default_value_t = 70_000, value_parser = value_parser!(u64).range(1..))]
+    pub(crate) formula_writes: u64,
+    /// Length of a run of `against-fuzzy` and of `device`, in seconds
+    #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
+    pub(crate) seconds: f64,
+}
+
+impl SirenArguments {
+    /// Np: rows of a page of formula (2).
+    pub(super) fn rows_per_page(&self) -> f64 {
+        (self.page_bytes as f64 * self.fill as f64 / 100.0 / self.row_bytes as f64).max(1.0)
+    }
+
+    /// The slow device.
+    pub(super) fn speed(&self) -> Speed {
+        Speed { bytes_per_s: self.disk_mb * 1_000_000, sync: Duration::from_millis(self.sync_ms) }
+    }
+
+    /// Threads that update.
+    pub(super) fn workers(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.workers.unwrap_or(cores.saturating_sub(1).max(1))
+    }
+
+    /// The strategies of the ways, each once.
+    pub(super) fn strategies(&self) -> Vec<Strategy> {
+        let mut strategies = Vec::new();
+        for strategy in self.ways.iter().map(|way| way.strategy()) {
+            if !strategies.contains(&strategy) {
+                strategies.push(strategy);
+            }
+        }
+        strategies
+    }
+
+    /// The rates of the paper's table.
+    pub(super) fn rates(&self, updated_per_s: u64) -> Rates {
+        Rates {
+            tuples: self.rows as f64,
+            written_per_s: self.formula_writes as f64,
+            updated_per_s: updated_per_s as f64,
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! One picture beside updates at a held rate: what it took, sampled every ten milliseconds.
+//!
+//! Each run has a fresh database, so its picture is a full one. The rate is held for a while before the picture is
+//! asked for, and until it is installed.
+//!
+//! Invariant: what is said of a run was measured between the demand for the picture and its installation.
+//!
+//! Neighbours: [`super::updates`] is the load; [`super::table3`] makes figures of runs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile::checkpoint::{CheckpointReport, Schedule};
+use ensile::{Database, Durability, DurabilityError, Tuning};
+use ensile_base::clock::Clock;
+use ensile_base::sync::{Ordering, fence, sleep};
+use ensile_disk::RealDisk;
+
+use super::arguments::SirenArguments;
+use super::formulas::Rates;
+use super::slow_disk::SlowDisk;
+use super::strategy::Strategy;
+use super::updates::{Benchmark, Choice, HeldUpdates};
+use crate::failure::{Failure, Result};
+use crate::machine::{available_bytes, resident_bytes};
+use crate::system::{Options, fresh_folder};
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long the rate is held before a picture is asked for.
+const LEAD_IN: Duration = Duration::from_secs(1);
+/// The database's folder, in the folder of all data.
+pub(super) const FOLDER: &str = "siren";
+/// A picture that takes this many times as long as the device needs for the rows, and these seconds, is given up.
+const LONGER_MAX: f64 = 5.0;
+const LONGER_SECONDS: f64 = 30.0;
+
+/// How a picture is to be taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) strategy: Strategy,
+    /// Whether the device is slow; else the picture's walk is paced.
+    pub(super) on_slow_device: bool,
+    pub(super) choice: Choice,
+    pub(super) updates_per_s: u64,
+    pub(super) seed: u64,
+}
+
+/// What was seen at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sample {
+    pub(super) second: f64,
+    pub(super) displaced_bytes: u64,
+    resident_bytes: u64,
+    /// Updates so far.
+    updates: u64,
+    /// Rows that were updated so far.
+    pub(super) touched: u64,
+    /// Entries that the picture has written.
+    written: u64,
+}
+
+impl Sample {
+    fn of(clock: &Clock, updates: &HeldUpdates<'_>, db: &Database, written: u64) -> Self {
+        let stats = db.stats();
+        // Acquire: partner is a fence of the commits whose displaced versions were counted. They marked their rows
+        // before, so those are counted below.
+        fence(Ordering::Acquire);
+        Self {
+            second: clock.nanos() as f64 / 1e9,
+            displaced_bytes: stats.displaced_bytes,
+            resident_bytes: resident_bytes(),
+            updates: updates.done(),
+            touched: updates.touched(),
+            written,
+        }
+    }
+}
+
+/// A run that was made.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) setup: Setup,
+    pub(super) rows: u64,
+    /// From just before the picture was asked for until it was installed.
+    pub(super) samples: Vec<Sample>,
+    /// Memory of rows and index before the picture.
+    pub(super) memory_bytes: u64,
+    /// The most that displaced versions took at once.
+    pub(super) displaced_peak: u64,
+    /// `None` if it was given up.
+    pub(super) report: Option<CheckpointReport>,
+}
+
+/// Makes a run: opens, fills, takes the picture, and removes what is left on disk.
+pub(super) fn run(arguments: &SirenArguments, setup: Setup) -> Result<Run> {
+    must_fit(arguments)?;
+    let path = fresh_folder(&arguments.data, FOLDER)?;
+    let clock = Clock::machine();
+    let (mut builder, mut slow) = (Database::builder(&path).durability(Durability::Relaxed), None);
+    if setup.on_slow_device {
+        let disk = slow_disk(arguments, &path, &clock)?;
+        builder = builder.disk(Arc::<SlowDisk>::clone(&disk));
+        slow = Some(disk);
+    }
+    let db = options(arguments, &setup).open(builder)?;
+    let benchmark = Benchmark::load(db, arguments.rows, arguments.row_bytes, arguments.workers() as u64)?;
+    let slow_down = |is_slow| slow.iter().for_each(|disk| disk.slow_down(is_slow));
+    slow_down(true);
+    let made = beside_updates(arguments, setup, &benchmark, &clock);
+    // What is left to write is not measured.
+    slow_down(false);
+    benchmark.db.close()?;
+    std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
+    made
+}
+
+/// Refuses a table that does not fit into the memory that is free, with as much again for displaced versions, index and
+/// log.
+pub(super) fn must_fit(arguments: &SirenArguments) -> Result<()> {
+    let (bytes, most) = (2 * arguments.rows * arguments.row_bytes as u64, available_bytes());
+    if bytes <= most {
+        return Ok(());
+    }
+    let most = most / 2 / arguments.row_bytes as u64;
+    let words = format!("{} rows do not fit into the memory that is free: --rows {most}", arguments.rows);
+    Err(Failure::Usage(words))
+}
+
+/// The slow device over the disk of this machine.
+pub(super) fn slow_disk(arguments: &SirenArguments, path: &Path, clock: &Clock) -> Result<Arc<SlowDisk>> {
+    let real = RealDisk::existing(path).map_err(failed)?;
+    Ok(Arc::new(SlowDisk::over(Box::new(real), arguments.device, arguments.speed(), clock.clone())))
+}
+
+/// What the disk said.
+pub(super) fn failed(error: ensile_disk::DiskError) -> Failure {
+    Failure::Database(DurabilityError::from(error).into())
+}
+
+/// How the database is opened.
+pub(super) fn options(arguments: &SirenArguments, setup: &Setup) -> Options {
+    let mut tuning = Tuning {
+        checkpointers: Some(1),
+        checkpoint_files: 1,
+        checkpoint_page_bytes: arguments.page_bytes,
+        checkpoint_bandwidth: (!setup.on_slow_device).then(|| arguments.speed().bytes_per_s),
+        ..Tuning::default()
+    };
+    setup.strategy.tune(&mut tuning);
+    Options {
+        data: arguments.data.clone(),
+        snapshots: false,
+        checkpoints: Schedule::on_demand(),
+        tuning,
+        ..Options::default()
+    }
+}
+
+/// Holds the rate, takes a picture meanwhile, and samples.
+fn beside_updates(
+    arguments: &SirenArguments,
+    setup: Setup,
+    benchmark: &Benchmark,
+    clock: &Clock,
+) -> Result<Run> {
+    let updates = HeldUpdates::new(benchmark, setup.choice, setup.updates_per_s as f64);
+    let workers = arguments.workers();
+    std::thread::scope(|scope| {
+        let updates = &updates;
+        let working: Vec<_> = (0..workers as u64)
+            .map(|worker| {
+                scope.spawn(move || updates.work(workers, setup.seed ^ ((worker + 1) << 32), clock))
+            })
+            .collect();
+        sleep(LEAD_IN);
+        let is_working = || !working.iter().any(std::thread::ScopedJoinHandle::is_finished);
+        let made = taken(arguments, setup, benchmark, (updates, clock), &is_working);
+        updates.end();
+        // Why a worker ended early matters more than what was missed by that.
+        working.into_iter().try_for_each(|worker| worker.join().expect("updating does not panic"))?;
+        made
+    })
+}
+
+/// Takes a picture.
+fn taken(
+    arguments: &SirenArguments,
+    setup: Setup,
+    benchmark: &Benchmark,
+    (updates, clock): (&HeldUpdates<'_>, &Clock),
+    is_working: &dyn Fn() -> bool,
+) -> Result<Run> {
+    let db = &benchmark.db;
+    let memory = db.stats().memory;
+    let memory_bytes = memory.chunk_bytes - memory.empty_bytes + memory.large_bytes;
+    let mut samples = vec![Sample::of(clock, updates, db, 0)];
+    let limit = samples[0].second + longest(arguments);
+    let picture = db.checkpoint()?;
+    let report = loop {
+        let outcome = picture.outcome();
+        samples.push(Sample::of(clock, updates, db, picture.progress().entries));
+        let second = samples[samples.len() - 1].second;
+        match outcome {
+            Some(outcome) => break Some(outcome.map_err(ensile::Error::from)?),
+            None if second > limit || !is_working() => break None,
+            None => sleep(LOOK),
+        }
+    };
+    let displaced_peak = db.stats().displaced_bytes_peak;
+    Ok(Run { setup, rows: benchmark.rows, samples, memory_bytes, displaced_peak, report })
+}
+
+/// Seconds after which a picture is given up.
+fn longest(arguments: &SirenArguments) -> f64 {
+    let bytes = arguments.rows as f64 * arguments.row_bytes as f64;
+    bytes / arguments.speed().bytes_per_s as f64 * LONGER_MAX + LONGER_SECONDS
+}
+
+impl Run {
+    fn ends(&self) -> (Sample, Sample) {
+        (self.samples[0], self.samples[self.samples.len() - 1])
+    }
+
+    /// Seconds from the demand until it was installed, or given up.
+    pub(super) fn seconds(&self) -> f64 {
+        let (first, last) = self.ends();
+        last.second - first.second
+    }
+
+    /// Ru: updates a second, as they were held.
+    pub(super) fn updates_per_s(&self) -> f64 {
+        let (first, last) = self.ends();
+        (last.updates - first.updates) as f64 / self.seconds()
+    }
+
+    /// How far from the rate that was asked for, in percent.
+    pub(super) fn off_percent(&self) -> f64 {
+        (self.updates_per_s() / self.setup.updates_per_s as f64 - 1.0) * 100.0
+    }
+
+    /// How many updates there were.
+    pub(super) fn updates(&self) -> u64 {
+        let (first, last) = self.ends();
+        last.updates - first.updates
+    }
+
+    /// Rows that were updated at least once, before the picture was asked for or beside it.
+    pub(super) fn touched(&self) -> u64 {
+        self.ends().1.touched
+    }
+
+    /// The first and the last sample of the time in which the picture was written.
+    fn walk(&self) -> Option<(Sample, Sample)> {
+        let begun = self.samples.iter().position(|sample| sample.written > 0)?;
+        let most = self.ends().1.written;
+        let ended = self.samples.iter().position(|sample| sample.written == most)?;
+        (ended > begun).then(|| (self.samples[begun], self.samples[ended]))
+    }
+
+    /// When the first rows had been written.
+    pub(super) fn walk_begun(&self) -> f64 {
+        self.walk().map_or(0.0, |(first, _)| first.second)
+    }
+
+    /// Rc and the other rates of the formulas, as they were measured; `None` if the picture was too short for that, or
+    /// was given up.
+    ///
+    /// A semi-fuzzy picture writes displaced versions too, beside its pages: they are no rows of the walk. So its rate
+    /// is that of all rows over the time of the walk.
+    pub(super) fn rates(&self) -> Option<Rates> {
+        let (first, last) = self.walk().filter(|_| self.report.is_some())?;
+        let share = (last.written - first.written) as f64 / last.written as f64;
+        let written_per_s = self.rows as f64 * share / (last.second - first.second);
+        Some(Rates { tuples: self.rows as f64, written_per_s, updated_per_s: self.updates_per_s() })
+    }
+
+    /// Bytes that one displaced version takes. All rows have one length, so it is what divides everything that was
+    /// seen. `None` if too little was seen to say so.
+    pub(super) fn version_bytes(&self) -> Option<u64> {
+        let mut seen: Vec<u64> = self.samples.iter().map(|sample| sample.displaced_bytes).collect();
+        seen.push(self.displaced_peak);
+        seen.sort_unstable();
+        seen.dedup();
+        (seen.len() >= READINGS_MIN).then(|| seen.into_iter().fold(0, greatest_common_divisor))
+    }
+
+    /// The most resident memory above that of the moment before.
+    pub(super) fn resident_extra(&self) -> u64 {
+        let most = self.samples.iter().map(|sample| sample.resident_bytes).max().unwrap_or_default();
+        most.saturating_sub(self.samples[0].resident_bytes)
+    }
+
+    /// Versions that were displaced: in a semi-fuzzy picture all, as it has written them, and with lists the most that
+    /// there were at once. `None` if that was not seen.
+    pub(super) fn versions(&self) -> Option<u64> {
+        match (&self.report, self.setup.strategy) {
+            (Some(report), Strategy::SemiFuzzy) => Some(report.displaced),
+            _ => self.version_bytes().map(|bytes| self.displaced_peak / bytes),
+        }
+    }
+
+    /// Whether there were never more displaced versions than rows that had been updated. `None` if that was not seen.
+    pub(super) fn has_one_version_a_row(&self) -> Option<bool> {
+        let all = self.versions()? <= self.touched();
+        let samples = self.version_bytes().is_none_or(|bytes| {
+            self.samples.iter().all(|sample| sample.displaced_bytes <= bytes * sample.touched)
+        });
+        Some(all && samples)
+    }
+
+    /// Whether each row is in the pages of the picture at most once, and in the picture at least once.
+    pub(super) fn has_each_row(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| {
+            let most = self.rows + CATALOGUE_MAX;
+            report.entries >= self.rows && report.entries - report.displaced <= most
+        })
+    }
+}
+
+/// Entries of a picture that are no rows of the table: the catalogue's.
+const CATALOGUE_MAX: u64 = 16;
+
+/// Different readings of displaced bytes that tell what one version takes. That so many multiples have another common
+/// divisor is less likely than one in thousands.
+const READINGS_MIN: usize = 12;
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests;

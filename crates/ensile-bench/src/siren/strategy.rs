@@ -1,0 +1,72 @@
+//! How checkpoints are made in a run, and how a run with pictures is paced.
+//!
+//! Neighbours: [`super::run`] opens databases by these; [`super::arguments`] takes them from the command line.
+
+use clap::ValueEnum;
+use ensile::{Tuning, checkpoint};
+
+/// What a checkpoint shows, and where displaced versions go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strategy {
+    /// SiloR's: fuzzy, with the log.
+    Fuzzy,
+    /// A picture; displaced versions stay in memory until their page is written (§3.1).
+    Lists,
+    /// A picture; displaced versions are written at once (§3.3).
+    SemiFuzzy,
+}
+
+impl Strategy {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Fuzzy => "fuzzy (SiloR)",
+            Self::Lists => "lists",
+            Self::SemiFuzzy => "semi-fuzzy",
+        }
+    }
+
+    /// Sets what a database is opened with.
+    pub(super) fn tune(self, tuning: &mut Tuning) {
+        tuning.checkpoint_strategy = match self {
+            Self::Fuzzy => checkpoint::Strategy::Fuzzy,
+            Self::Lists | Self::SemiFuzzy => checkpoint::Strategy::Pictures,
+        };
+        tuning.semi_fuzzy = self == Self::SemiFuzzy;
+    }
+}
+
+/// A strategy, and what is as fast as the device of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Way {
+    /// Lists; the walk is paced.
+    Lists,
+    /// Lists; the device is slow (`--device` says for which files).
+    ListsOnDevice,
+    /// Semi-fuzzy; the walk is paced, and displaced versions are written as fast as the disk is.
+    SemiFuzzy,
+    /// Semi-fuzzy; the device is slow for pages and displaced versions together.
+    SemiFuzzyOnDevice,
+}
+
+impl Way {
+    pub(super) fn strategy(self) -> Strategy {
+        match self {
+            Self::Lists | Self::ListsOnDevice => Strategy::Lists,
+            Self::SemiFuzzy | Self::SemiFuzzyOnDevice => Strategy::SemiFuzzy,
+        }
+    }
+
+    pub(super) fn is_on_slow_device(self) -> bool {
+        matches!(self, Self::ListsOnDevice | Self::SemiFuzzyOnDevice)
+    }
+
+    /// As tables and figures call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Lists => "lists",
+            Self::ListsOnDevice => "lists, slow device",
+            Self::SemiFuzzy => "semi-fuzzy",
+            Self::SemiFuzzyOnDevice => "semi-fuzzy, slow device",
+        }
+    }
+}

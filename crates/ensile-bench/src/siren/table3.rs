@@ -1,0 +1,246 @@
+//! Table 3 and figure 8 of the paper: extra memory of a full picture at its peak and over time, by the rate of updates;
+//! and the same where most updates go to few rows.
+//!
+//! Neighbours: [`super::run`] measures, [`super::formulas`] says what is to be expected.
+
+use super::arguments::SirenArguments;
+use super::formulas::{Rates, peak_share};
+use super::run::{Run, Setup, run};
+use super::strategy::Way;
+use super::updates::{Choice, HOT_ROWS, HOT_UPDATES};
+use super::{FIG8, Made};
+use crate::failure::Result;
+use crate::figure::{Figure, Place, Row};
+use crate::number::grouped;
+use crate::progress::Progress;
+
+/// What is drawn. Formulas are worked out for the rates that were measured.
+const PEAK: (&str, &str) = ("there twice, peak", "% of the rows");
+const BY_FORMULA: (&str, &str) = ("by formula (1)", "% of the rows");
+const BY_PAGES: (&str, &str) = ("by formula (2)", "% of the rows");
+const OVER_TIME: (&str, &str) = ("there twice", "% of the rows");
+const AT_MEASURED_RATES: &str = "formula (1) is worked out for the rates that were measured";
+/// How far from the rate that was asked for updates may be, in percent.
+const OFF_MAX: f64 = 2.0;
+/// Points of a line of figure 8.
+const POINTS: usize = 60;
+const MB: f64 = 1e6;
+
+/// Both formulas at the rates that were asked for.
+pub(super) fn by_formulas(arguments: &SirenArguments) -> Result<Made> {
+    let mut rows = Vec::new();
+    for &updates in &arguments.updates {
+        let rates = arguments.rates(updates);
+        let skewed = rates.skewed(HOT_UPDATES, HOT_ROWS);
+        for (name, share) in [
+            ("SIREN, formula (1)", peak_share(&[rates], 1.0)),
+            ("pages, formula (2)", peak_share(&[rates], arguments.rows_per_page())),
+            ("SIREN, 99 % on 1 %", peak_share(&skewed, 1.0)),
+        ] {
+            rows.push(Row::new(name, Place::At(updates as f64), PEAK, vec![share * 100.0]));
+        }
+    }
+    rows.sort_by(|a, b| a.system.cmp(&b.system));
+    let title = format!(
+        "Extra memory by the formulas: {} rows, {} written a second, {:.1} a page",
+        grouped(arguments.rows as f64),
+        grouped(arguments.formula_writes as f64),
+        arguments.rows_per_page()
+    );
+    let figure =
+        Figure { name: "formulas", title, horizontal: "updates/s", drawn: PEAK, rows, ..Figure::default() };
+    Ok(Made(vec![figure], true, String::new()))
+}
+
+/// Table 3, and figure 8 at the first rate.
+pub(super) fn uniform(arguments: &SirenArguments) -> Result<Made> {
+    let measured = Measured::of(arguments, Choice::Uniform)?;
+    let over_time = measured.over_time(arguments);
+    let mut figures = vec![measured.peaks("table3", "uniform updates")];
+    figures.extend(over_time);
+    Ok(Made(figures, measured.is_as_asked, measured.said))
+}
+
+/// 99 % of the updates on 1 % of the rows.
+pub(super) fn skewed(arguments: &SirenArguments) -> Result<Made> {
+    let measured = Measured::of(arguments, Choice::Skewed)?;
+    let figure = measured.peaks("skew", "99 % of the updates on 1 % of the rows");
+    Ok(Made(vec![figure], measured.is_as_asked, measured.said))
+}
+
+/// Runs of one way at one rate, a round each.
+struct Rounds {
+    way: Way,
+    runs: Vec<Run>,
+}
+
+/// All runs of a figure.
+struct Measured<'a> {
+    arguments: &'a SirenArguments,
+    all: Vec<Rounds>,
+    is_as_asked: bool,
+    said: String,
+}
+
+impl<'a> Measured<'a> {
+    fn of(arguments: &'a SirenArguments, choice: Choice) -> Result<Self> {
+        let mut progress = Progress::new(arguments.rounds.unwrap_or(1));
+        let (mut all, mut is_as_asked, mut said) = (Vec::new(), true, String::new());
+        for &way in &arguments.ways {
+            for &updates_per_s in &arguments.updates {
+                let mut runs = Vec::new();
+                for round in 0..arguments.rounds.unwrap_or(1) {
+                    let rate = grouped(updates_per_s as f64);
+                    progress.say(&format!("{}, {rate} updates/s, round {}", way.name(), round + 1));
+                    let setup = Setup {
+                        strategy: way.strategy(),
+                        on_slow_device: way.is_on_slow_device(),
+                        choice,
+                        updates_per_s,
+                        seed: arguments.seed + round as u64,
+                    };
+                    let run = run(arguments, setup)?;
+                    let (held, words) = judged(way, &run);
+                    is_as_asked &= held;
+                    said += &words;
+                    runs.push(run);
+                }
+                all.push(Rounds { way, runs });
+            }
+        }
+        progress.clear();
+        Ok(Self { arguments, all, is_as_asked, said })
+    }
+
+    /// Rows at each rate.
+    fn peaks(&self, name: &'static str, updates: &str) -> Figure {
+        let SirenArguments { rows, row_bytes, disk_mb, .. } = *self.arguments;
+        let title = format!(
+            "A full picture of {:.0} MB at {disk_mb} MB/s, {updates}: {} rows of {row_bytes} bytes",
+            rows as f64 * row_bytes as f64 / MB,
+            grouped(rows as f64),
+        );
+        let rows = self.all.iter().flat_map(|rounds| rows_of(rounds, self.arguments)).collect();
+        let dashed = Some(BY_FORMULA);
+        let notes = vec![AT_MEASURED_RATES.to_owned()];
+        Figure { name, title, horizontal: "updates/s", drawn: PEAK, dashed, notes, rows }
+    }
+
+    /// Figure 8: the first rate over time, of each way its first round.
+    fn over_time(&self, arguments: &SirenArguments) -> Option<Figure> {
+        let updates = *arguments.updates.first()?;
+        let is_first = |rounds: &&Rounds| rounds.runs[0].setup.updates_per_s == updates;
+        let rows = self.all.iter().filter(is_first).flat_map(|rounds| points_of(rounds, arguments)).collect();
+        let title =
+            format!("Rows that are there twice during a picture, {} updates/s", grouped(updates as f64));
+        Some(Figure {
+            name: FIG8,
+            title,
+            horizontal: "seconds since the first page",
+            drawn: OVER_TIME,
+            dashed: Some(BY_FORMULA),
+            notes: vec![AT_MEASURED_RATES.to_owned()],
+            rows,
+        })
+    }
+}
+
+/// The tuples of the formulas: all alike, or hot and cold ones apart.
+fn parts_of(run: &Run, rates: Rates) -> Vec<Rates> {
+    match run.setup.choice {
+        Choice::Uniform => vec![rates],
+        Choice::Skewed => rates.skewed(HOT_UPDATES, HOT_ROWS).to_vec(),
+    }
+}
+
+/// Displaced bytes as a share of the rows, in percent. Where it was not seen what a version takes, it is more than its
+/// row: then the share is too large.
+fn percent_of_rows(run: &Run, arguments: &SirenArguments, displaced_bytes: u64) -> f64 {
+    let bytes = run.version_bytes().unwrap_or(arguments.row_bytes as u64);
+    displaced_bytes as f64 / bytes as f64 / run.rows as f64 * 100.0
+}
+
+fn rows_of(Rounds { way, runs }: &Rounds, arguments: &SirenArguments) -> Vec<Row> {
+    let asked = runs[0].setup.updates_per_s as f64;
+    let row = |metric, of: &dyn Fn(&Run) -> Option<f64>| {
+        let values: Vec<f64> = runs.iter().filter_map(of).collect();
+        (!values.is_empty()).then(|| Row::new(way.name(), Place::At(asked), metric, values))
+    };
+    let by_formula = |run: &Run, together| Some(peak_share(&parts_of(run, run.rates()?), together) * 100.0);
+    // A page has hot rows and cold ones: formula (2) says nothing of skewed updates.
+    let by_pages = |run: &Run| match run.setup.choice {
+        Choice::Uniform => by_formula(run, arguments.rows_per_page()),
+        Choice::Skewed => None,
+    };
+    let rows = [
+        row(("updates, asked", "/s"), &|run| Some(run.setup.updates_per_s as f64)),
+        row(("updates, held", "/s"), &|run| Some(run.updates_per_s())),
+        row(("updates, off what was asked", "%"), &|run| Some(run.off_percent())),
+        row(("rows written", "/s"), &|run| Some(run.rates()?.written_per_s)),
+        row(("picture, from demand to install", "s"), &|run| run.report.as_ref().map(|_| run.seconds())),
+        row(PEAK, &|run| Some(percent_of_rows(run, arguments, run.displaced_peak))),
+        row(BY_FORMULA, &|run| by_formula(run, 1.0)),
+        row(BY_PAGES, &by_pages),
+        row(("displaced at the peak", "% of the bytes of rows and index"), &|run| {
+            Some(run.displaced_peak as f64 / run.memory_bytes as f64 * 100.0)
+        }),
+        row(("displaced at the peak", "MB"), &|run| Some(run.displaced_peak as f64 / MB)),
+        row(("displaced versions written", "% of the updates"), &|run| {
+            Some(run.report.as_ref()?.displaced as f64 / run.updates() as f64 * 100.0)
+        }),
+        row(("rows and index", "MB"), &|run| Some(run.memory_bytes as f64 / MB)),
+        row(("resident, more than before", "MB"), &|run| Some(run.resident_extra() as f64 / MB)),
+        row(("a displaced version", "bytes"), &|run| run.version_bytes().map(|bytes| bytes as f64)),
+    ];
+    rows.into_iter().flatten().collect()
+}
+
+/// The line of one run, and the formula's.
+fn points_of(Rounds { way, runs }: &Rounds, arguments: &SirenArguments) -> Vec<Row> {
+    let run = &runs[0];
+    let begun = run.walk_begun();
+    let stride = run.samples.len().div_ceil(POINTS).max(1);
+    let mut points = Vec::new();
+    for sample in run.samples.iter().step_by(stride).filter(|sample| sample.second >= begun) {
+        let second = ((sample.second - begun) * 100.0).round() / 100.0;
+        let row = |metric, percent| Row::new(way.name(), Place::At(second), metric, vec![percent]);
+        points.push(row(OVER_TIME, percent_of_rows(run, arguments, sample.displaced_bytes)));
+        if let Some(rates) = run.rates() {
+            let duplicates: f64 = parts_of(run, rates).iter().map(|part| part.duplicates(1.0, second)).sum();
+            points.push(row(BY_FORMULA, duplicates / rates.tuples * 100.0));
+        }
+    }
+    points
+}
+
+/// Whether a run was what was asked for, and a line of what was.
+fn judged(way: Way, run: &Run) -> (bool, String) {
+    let asked = grouped(run.setup.updates_per_s as f64);
+    let off = run.off_percent();
+    let is_held = off.abs() <= OFF_MAX;
+    let mut words = vec![format!(
+        "held {} ({off:+.2} %){}",
+        grouped(run.updates_per_s()),
+        if is_held { "" } else { ": NOT HELD" }
+    )];
+    let has_one = run.has_one_version_a_row();
+    words.push(run.versions().map_or("too little was displaced to count versions".to_owned(), |versions| {
+        let [versions, touched, updates] =
+            [versions, run.touched(), run.updates()].map(|count| grouped(count as f64));
+        let verdict = if has_one == Some(false) { "MORE THAN ONE A ROW" } else { "one a row" };
+        format!("{versions} versions of {touched} rows that {updates} updates met: {verdict}")
+    }));
+    let is_whole = run.has_each_row();
+    let entries = run.report.as_ref().map_or_else(
+        || format!("GIVEN UP after {:.0} s", run.seconds()),
+        |report| {
+            let [entries, displaced, rows] =
+                [report.entries, report.displaced, run.rows].map(|count| grouped(count as f64));
+            let verdict = if is_whole { "" } else { ": NOT EACH ROW ONCE" };
+            format!("{entries} entries, {displaced} of them displaced, for {rows} rows{verdict}")
+        },
+    );
+    words.push(entries);
+    let line = format!("  {}: asked {asked} updates/s, {}\n", way.name(), words.join("; "));
+    (is_held && is_whole && has_one != Some(false), line)
+}
