@@ -25,10 +25,14 @@ pub(super) struct Rates {
 impl Rates {
     /// Tuples that are there twice `seconds` after the freeze, if an update duplicates `together` tuples.
     pub(super) fn duplicates(&self, together: f64, seconds: f64) -> f64 {
-        let Self { tuples, written_per_s, updated_per_s } = *self;
-        let unwritten = (tuples - seconds * written_per_s).max(0.0);
-        let untouched = (1.0 - together / tuples).max(0.0).powf(seconds * updated_per_s);
-        unwritten * (1.0 - untouched)
+        let written = seconds * self.written_per_s / self.tuples;
+        self.duplicates_after(together, written, seconds * self.updated_per_s)
+    }
+
+    /// The same once this share of the tuples is written and so many updates were made, however fast.
+    pub(super) fn duplicates_after(&self, together: f64, written: f64, updates: f64) -> f64 {
+        let untouched = (1.0 - together / self.tuples).max(0.0).powf(updates);
+        self.tuples * (1.0 - written).max(0.0) * (1.0 - untouched)
     }
 
     /// Seconds until the picture has written all of them.

@@ -32,6 +32,8 @@ const LOOK: Duration = Duration::from_millis(10);
 const LEAD_IN: Duration = Duration::from_secs(1);
 /// The database's folder, in the folder of all data.
 pub(super) const FOLDER: &str = "siren";
+/// Parts of a picture's time in each of which the rate is looked at.
+const TENTHS: usize = 10;
 /// A picture that takes this many times as long as the device needs for the rows, and these seconds, is given up.
 const LONGER_MAX: f64 = 5.0;
 const LONGER_SECONDS: f64 = 30.0;
@@ -50,13 +52,13 @@ pub(super) struct Setup {
 /// What was seen at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
-    pub(super) second: f64,
-    pub(super) displaced_bytes: u64,
+    second: f64,
+    displaced_bytes: u64,
     resident_bytes: u64,
     /// Updates so far.
     updates: u64,
     /// Rows that were updated so far.
-    pub(super) touched: u64,
+    touched: u64,
     /// Entries that the picture has written.
     written: u64,
 }
@@ -76,6 +78,16 @@ impl Sample {
             written,
         }
     }
+}
+
+/// How far a picture and the updates beside it were.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    pub(super) second: f64,
+    /// Share of its entries.
+    pub(super) written: f64,
+    pub(super) updates: f64,
+    pub(super) displaced_bytes: u64,
 }
 
 /// A run that was made.
@@ -240,6 +252,24 @@ impl Run {
         (self.updates_per_s() / self.setup.updates_per_s as f64 - 1.0) * 100.0
     }
 
+    /// The same in that tenth of the time in which it was furthest from it.
+    pub(super) fn off_percent_at_worst(&self) -> f64 {
+        let (first, last) = self.ends();
+        let mut worst = 0.0_f64;
+        let mut before = first;
+        for tenth in 1..=TENTHS {
+            let end = first.second + self.seconds() * tenth as f64 / TENTHS as f64;
+            let after = *self.samples.iter().find(|sample| sample.second >= end).unwrap_or(&last);
+            let rate = (after.updates - before.updates) as f64 / (after.second - before.second);
+            let off = (rate / self.setup.updates_per_s as f64 - 1.0) * 100.0;
+            if off.abs() > worst.abs() {
+                worst = off;
+            }
+            before = after;
+        }
+        worst
+    }
+
     /// How many updates there were.
     pub(super) fn updates(&self) -> u64 {
         let (first, last) = self.ends();
@@ -259,9 +289,18 @@ impl Run {
         (ended > begun).then(|| (self.samples[begun], self.samples[ended]))
     }
 
-    /// When the first rows had been written.
-    pub(super) fn walk_begun(&self) -> f64 {
-        self.walk().map_or(0.0, |(first, _)| first.second)
+    /// What had been done at each sample since the first rows were written. Empty if the picture was given up.
+    pub(super) fn course(&self) -> Vec<Done> {
+        let Some((first, last)) = self.walk().filter(|_| self.report.is_some()) else { return Vec::new() };
+        let samples = self.samples.iter().filter(|sample| sample.second >= first.second);
+        samples
+            .map(|sample| Done {
+                second: sample.second - first.second,
+                written: sample.written as f64 / last.written as f64,
+                updates: (sample.updates - first.updates) as f64,
+                displaced_bytes: sample.displaced_bytes,
+            })
+            .collect()
     }
 
     /// Rc and the other rates of the formulas, as they were measured; `None` if the picture was too short for that, or

@@ -64,6 +64,13 @@ fn nothing_is_there_twice_at_the_freeze_and_at_the_end() {
 }
 
 #[test]
+fn how_fast_it_was_does_not_matter_once_it_is_done() {
+    let rates = rates(50e3);
+    let (steady, after) = (rates.duplicates(1.0, 20.0), rates.duplicates_after(1.0, 0.21, 1e6));
+    assert!((steady - after).abs() < 1e-6 * steady, "{steady} {after}");
+}
+
+#[test]
 fn skewed_updates_are_even_ones_where_the_skew_is_none() {
     let rates = rates(50e3);
     let even = peak_share(&[rates], 1.0);

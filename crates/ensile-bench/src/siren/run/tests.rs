@@ -36,10 +36,25 @@ fn the_rate_that_was_held_is_that_of_the_whole_picture() {
     let run = run(|look| look);
     assert_eq!((run.updates(), run.seconds()), (10_000, 10.0));
     assert!((run.updates_per_s() - 1_000.0).abs() < 1e-9 && run.off_percent().abs() < 1e-9);
+    assert!(run.off_percent_at_worst().abs() < 1e-9);
     assert_eq!(run.resident_extra(), 1_000);
     let walk = run.walk().map(|(first, last)| (first.second, last.second));
     assert_eq!(walk, Some((6.01, 14.0)), "from the first entry to the last");
     assert!(run.rates().is_none(), "a picture that was given up has no rate");
+}
+
+#[test]
+fn a_stall_that_was_made_up_for_shows_in_its_tenth() {
+    let mut run = run(|look| look);
+    for sample in &mut run.samples[300..350] {
+        sample.updates = 5_000 + 3_000;
+    }
+    assert!(run.off_percent().abs() < 1e-9, "the whole time knows nothing of it");
+    assert!(run.off_percent_at_worst().abs() < 1e-9, "nor does a tenth, if it is made up for there");
+    for sample in &mut run.samples[300..420] {
+        sample.updates = 5_000 + 3_000;
+    }
+    assert!((run.off_percent_at_worst().abs() - 100.0).abs() < 1e-6, "{}", run.off_percent_at_worst());
 }
 
 #[test]
