@@ -10,7 +10,7 @@ mod driven;
 
 use ensile_base::Epoch;
 use ensile_durability::{PageContents, Pages, PagesEnded, PictureAttempt, TakenPage};
-use ensile_engine::{Database, Readable, Result, Table};
+use ensile_engine::{Database, Readable, Result, Table, Tuning};
 
 use driven::Driven;
 
@@ -21,8 +21,10 @@ const PAGE_BYTES: usize = 4 << 10;
 /// The section of the first table that is opened.
 const FIRST_TABLE: u32 = 1;
 
+/// What is displaced goes to pages' lists: a page has all of its rows.
 fn open() -> Result<(Driven, Rows)> {
-    let driven = Driven::open(|builder| builder.pictures());
+    let tuning = Tuning { semi_fuzzy: false, ..Tuning::default() };
+    let driven = Driven::open(|builder| builder.tuning(tuning).pictures());
     let table = driven.db.table("rows")?;
     Ok((driven, table))
 }
