@@ -48,7 +48,11 @@ struct Begun {
 
 /// Begins a picture. Every commit from here on is behind its freeze.
 fn begin(driven: &Driven) -> Begun {
-    let published = pages(&driven.db).publish_pages(PAGE_BYTES);
+    begin_with(driven, PAGE_BYTES)
+}
+
+fn begin_with(driven: &Driven, page_bytes: usize) -> Begun {
+    let published = pages(&driven.db).publish_pages(page_bytes);
     reach(driven, published.epoch.plus(2));
     let freeze = driven.db.announce_freeze().expect("E is above the last one");
     reach(driven, freeze.next());
@@ -125,5 +129,36 @@ fn an_attempt_that_has_ended_has_no_pages_and_no_slices() -> Result<()> {
     let text = PagesEnded::Ended.to_string();
     assert!(text.contains("ended before all of its pages were taken"), "{text}");
     assert_eq!(db.run(|tx| Ok(tx.range(&table, ..).count()))?, 500);
+    Ok(())
+}
+
+/// Every sixteenth row is much shorter than the others, or much longer: no row tells how long the next ones are.
+#[test]
+fn a_page_has_its_bytes_and_one_row_at_most() -> Result<()> {
+    for (sixteenth, others) in [(10, 3000), (3000, 10)] {
+        let (driven, table) = open()?;
+        let row = |key: u64| vec![7; if key.is_multiple_of(16) { sixteenth } else { others }];
+        driven.db.run(|tx| (0..2000).try_for_each(|key| tx.put(&table, &key, &row(key))))?;
+        let counts = take(&driven.db, begin(&driven)).expect("it goes on");
+        let (_, full) = counts.split_last().expect("a table has a page");
+        assert!(full.iter().all(|(bytes, _)| (PAGE_BYTES..PAGE_BYTES + 3100).contains(bytes)), "{counts:?}");
+        assert_eq!(rows(&counts), 2000);
+    }
+    Ok(())
+}
+
+/// More keys than are looked at under one pin, half of them without a row: these fill no page.
+#[test]
+fn a_page_of_many_keys_is_cut_and_taken_whole() -> Result<()> {
+    const KEYS: u64 = 20_000;
+    let (driven, table) = open()?;
+    let db = &driven.db;
+    db.run(|tx| (0..KEYS).try_for_each(|key| tx.put(&table, &key, &vec![7; 60])))?;
+    // The deletes are of an epoch that has not passed: their records stay in the index.
+    db.run(|tx| (5_000..15_000).try_for_each(|key| tx.delete(&table, &key).map(drop)))?;
+    let begun = begin_with(&driven, 1 << 20);
+    db.run(|tx| (0..KEYS).step_by(3).try_for_each(|key| tx.put(&table, &key, &vec![8; 20])))?;
+    let counts = take(db, begun).expect("it goes on");
+    assert_eq!((counts.len(), rows(&counts)), (1, 10_000), "{counts:?}");
     Ok(())
 }

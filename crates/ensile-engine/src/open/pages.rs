@@ -8,7 +8,8 @@
 //!   found in their workers' lists behind that (N9).
 //! - N13: who is late takes, closes and ends nothing of a later attempt.
 //! - N17: pages are cut before their freeze.
-//! - No pin stands from one page to the next, or for more than some thousand keys while tables are cut.
+//! - No pin stands from one page to the next, or for more than some thousand keys, while tables are cut and while pages
+//!   are walked.
 //!
 //! Neighbours: `walk` copies rows; `record::page_map` has maps, `record::pending` lists; commits leave versions
 //! (`commit::displaced`); the durability crate's checkpointers call.
@@ -24,20 +25,15 @@ use ensile_durability::{
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
 
-use super::walk::{SLICES_PER_PART, copy_rows};
+use super::walk::{KEYS_PER_PIN, RecordBatch, SLICES_PER_PART, copy_rows};
 use crate::formats::checkpoint_entry;
 use crate::record::page_map::{PageBounds, PageMap};
-use crate::record::pending::PendingRemove;
+use crate::record::pending::{PendingList, PendingRemove};
 use crate::record::tree::{RecordTree, RecordVisitor};
-use crate::record::{LeafWitness, Record};
+use crate::record::{HEADER_BYTES, LeafWitness, Record};
 use crate::shared::SharedState;
 use crate::shared::pictures::Pictures;
 use crate::tables::logged_tables::LoggedTable;
-
-/// One record in so many is asked for its length.
-const SAMPLED: usize = 16;
-/// Keys that are looked at under one pin while a table is cut.
-const KEYS_PER_PIN: usize = 4096;
 
 impl Pages for SharedState {
     fn publish_pages(&self, page_bytes: usize) -> PublishedPages {
@@ -107,28 +103,13 @@ impl Pages for SharedState {
     ) -> Result<TakenPage, PagesEnded> {
         page.clear();
         let Some(table) = self.logged_tables.get(slice.section) else { unreachable!("tables stay") };
-        let mut pin = self.epochs.register_pin();
-        let call = pin.begin(self.epochs.now());
-        let pinned = call.pinned();
-        let map = map_of(attempt, &table, pinned)?;
-        assert!(freeze > map.since(), "the freeze was announced behind the attempt's maps (N1)");
-        debug_assert!(
-            self.epochs.is_installed_below(freeze),
-            "no page is walked before its freeze is over (N2)"
-        );
-        let from: &[u8] = if resume.is_empty() { &slice.from } else { resume };
-        let at = map.bounds().page_of(from);
-        debug_assert_eq!(map.bounds().lower(at), from, "slices are made of whole pages");
-        let upper = map.bounds().upper(at);
-        let range =
-            Range { lower: Bound::Included(from), upper: upper.map_or(Bound::Unbounded, Bound::Excluded) };
-        let (stopped, list) =
-            map.page(at).close_behind(|| copy_rows(&table.tree, range, freeze, page, pinned));
-        debug_assert!(stopped.is_none(), "a page takes every row");
-        let Some(list) = list else {
-            // The attempt has ended meanwhile.
-            page.clear();
-            return Err(PagesEnded::Ended);
+        let first: &[u8] = if resume.is_empty() { &slice.from } else { resume };
+        let (upper, list) = match self.walk_page((attempt, freeze), &table, first, page) {
+            Ok(walked) => walked,
+            Err(ended) => {
+                page.clear();
+                return Err(ended);
+            }
         };
         let mut left: Vec<PendingRemove> = list.collect();
         if !left.is_empty() {
@@ -136,8 +117,8 @@ impl Pages for SharedState {
         }
         self.free_displaced(left);
         match upper {
-            Some(next) if slice.to.as_deref() != Some(next) => {
-                *resume = next.to_vec();
+            Some(next) if slice.to.as_deref() != Some(&next) => {
+                *resume = next;
                 Ok(TakenPage::More)
             }
             _ => Ok(TakenPage::Last),
@@ -186,6 +167,44 @@ impl SharedState {
         pictures
     }
 
+    /// Copies the rows of the page that begins with `first`, some thousand keys under one pin, and closes it behind the
+    /// last of them (N8). Where it ends, and what was left of it; `page` is not whole if the attempt has ended.
+    fn walk_page(
+        &self,
+        (attempt, freeze): (PictureAttempt, Epoch),
+        table: &LoggedTable,
+        first: &[u8],
+        page: &mut PageContents,
+    ) -> Result<(Option<Vec<u8>>, PendingList), PagesEnded> {
+        let mut pin = self.epochs.register_pin();
+        let mut stopped_at: Option<Vec<u8>> = None;
+        loop {
+            let call = pin.begin(self.epochs.now());
+            let map = map_of(attempt, table, call.pinned())?;
+            assert!(freeze > map.since(), "the freeze was announced behind the attempt's maps (N1)");
+            debug_assert!(
+                self.epochs.is_installed_below(freeze),
+                "no page is walked before its freeze is over (N2)"
+            );
+            let at = map.bounds().page_of(first);
+            debug_assert_eq!(map.bounds().lower(at), first, "slices are made of whole pages");
+            let upper = map.bounds().upper(at);
+            let range = Range {
+                lower: Bound::Included(stopped_at.as_deref().unwrap_or(first)),
+                upper: upper.map_or(Bound::Unbounded, Bound::Excluded),
+            };
+            let (target, pinned) = ((&mut *page, KEYS_PER_PIN), call.pinned());
+            let closed =
+                map.page(at).close_behind_last(|| copy_rows(&table.tree, range, freeze, target, pinned));
+            match closed {
+                ControlFlow::Break(next) => stopped_at = Some(next),
+                ControlFlow::Continue(Some(list)) => return Ok((upper.map(<[u8]>::to_vec), list)),
+                // The attempt has ended meanwhile.
+                ControlFlow::Continue(None) => return Err(PagesEnded::Ended),
+            }
+        }
+    }
+
     /// Takes back the maps that are published. The caller has the lock of the attempts, and nobody publishes others
     /// meanwhile (N13).
     fn take_back_maps(&self) {
@@ -207,45 +226,66 @@ impl SharedState {
 
     /// Where pages of about `page_bytes` begin in a table, as it is now.
     fn cut(&self, tree: &RecordTree, page_bytes: usize) -> PageBounds {
-        let mut cutter = PageCutter {
-            page_bytes,
-            bounds: Vec::new(),
-            filled: 0,
-            value_bytes: 0,
-            seen: 0,
-            left: 0,
-            stopped_at: None,
-        };
+        let mut cut = PageCut { page_bytes, bounds: Vec::new(), filled: 0 };
         let mut pin = self.epochs.register_pin();
         let mut from = Some(Vec::new());
         while let Some(key) = from {
             let call = pin.begin(self.epochs.now());
-            cutter.left = KEYS_PER_PIN;
+            let (batch, left) = (RecordBatch::new(), KEYS_PER_PIN);
+            let mut cutter = PageCutter { cut: &mut cut, batch, left, stopped_at: None };
             let range = Range { lower: Bound::Included(&key), upper: Bound::Unbounded };
             tree.scan(range, Direction::Forward, &mut cutter, call.pinned());
-            drop(call);
-            from = cutter.stopped_at.take();
+            cutter.flush();
+            from = cutter.stopped_at;
         }
-        PageBounds::new(&cutter.bounds)
+        PageBounds::new(&cut.bounds)
     }
 }
 
-/// A scan that counts rows' bytes, and notes where a page is full.
-struct PageCutter {
+/// Where pages begin, as a table's rows are counted one after the other. A page has `page_bytes` and one row at most.
+struct PageCut {
     page_bytes: usize,
     bounds: Vec<Vec<u8>>,
     /// Bytes of the page so far.
     filled: usize,
-    /// Bytes of the value that was sampled last: the next ones are taken to be as long.
-    value_bytes: usize,
-    seen: usize,
+}
+
+impl PageCut {
+    /// The next key, and the bytes of its value if it has a row.
+    fn add(&mut self, key: &[u8], value_bytes: Option<usize>) {
+        if self.filled >= self.page_bytes {
+            self.bounds.push(key.to_vec());
+            self.filled = 0;
+        }
+        if let Some(bytes) = value_bytes {
+            self.filled += PageContents::FRAME_BYTES + checkpoint_entry::bytes(key.len(), bytes);
+        }
+    }
+}
+
+/// A scan that counts rows' bytes. No value is copied.
+struct PageCutter<'p, 'c> {
+    cut: &'c mut PageCut,
+    batch: RecordBatch<'p>,
     /// Keys that are still looked at under this pin.
     left: usize,
     /// The first key that was not.
     stopped_at: Option<Vec<u8>>,
 }
 
-impl<'p> RecordVisitor<'p> for PageCutter {
+impl PageCutter<'_, '_> {
+    /// Counts the batch, whose records have been asked for.
+    fn flush(&mut self) {
+        for (key, record) in self.batch.iter() {
+            // Both may change until the freeze: a page that grows meanwhile is overfull.
+            let bytes = (!record.word().is_absent()).then(|| record.length());
+            self.cut.add(key, bytes);
+        }
+        self.batch.clear();
+    }
+}
+
+impl<'p> RecordVisitor<'p> for PageCutter<'p, '_> {
     fn witness(&mut self, _witness: LeafWitness<'p>) {}
 
     #[inline]
@@ -255,15 +295,9 @@ impl<'p> RecordVisitor<'p> for PageCutter {
             return ControlFlow::Break(());
         }
         self.left -= 1;
-        if self.seen.is_multiple_of(SAMPLED) {
-            self.value_bytes = record.length();
+        if self.batch.add(key, record, HEADER_BYTES) {
+            self.flush();
         }
-        self.seen += 1;
-        if self.filled >= self.page_bytes {
-            self.bounds.push(key.to_vec());
-            self.filled = 0;
-        }
-        self.filled += PageContents::FRAME_BYTES + checkpoint_entry::bytes(key.len(), self.value_bytes);
         ControlFlow::Continue(())
     }
 }

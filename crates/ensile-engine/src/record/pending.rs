@@ -21,6 +21,7 @@
 //! Neighbours: `blocks` makes and frees blocks; commits push them (`commit::displaced`), a picture's checkpointers take
 //! them (`open::pages`); `page_map` has the pages.
 
+use std::ops::ControlFlow;
 use std::ptr::NonNull;
 
 use ensile_base::limits::{KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
@@ -266,6 +267,19 @@ impl PageState {
         // complete; partner: Release in `push`.
         let before = self.0.fetch_or(CLOSED, Ordering::AcqRel);
         (walked, (before & CLOSED == 0).then_some(PendingList { next: before }))
+    }
+
+    /// As [`PageState::close_behind`], where `walk` reads some of the page's records and breaks off if there are more:
+    /// the page is closed behind the last of them only.
+    #[inline]
+    pub(crate) fn close_behind_last<B>(
+        &self,
+        walk: impl FnOnce() -> Option<B>,
+    ) -> ControlFlow<B, Option<PendingList>> {
+        match walk() {
+            Some(more) => ControlFlow::Break(more),
+            None => ControlFlow::Continue(self.close_behind(|| ()).1),
+        }
     }
 }
 
