@@ -161,12 +161,18 @@ impl Commit<'_, '_> {
     fn prepare_and_take_effect(&mut self) -> Result<Committed> {
         self.place()?;
         let log_bytes = self.reserve()?;
-        self.prepare_displaced();
         loop {
+            self.prepare_displaced();
             match self.bind_and_take_effect() {
-                Err(_) if std::mem::take(&mut self.worker.is_turned_away) => self.wait_for_turn(log_bytes)?,
+                Err(_) if std::mem::take(&mut self.worker.is_turned_away) => {
+                    self.give_back_displaced();
+                    self.wait_for_turn(log_bytes)?;
+                }
                 // This happens once at most: what is reserved now suffices for anything that the locks can find.
-                Err(_) if self.worker.images.fell_short() => images::reserve_again(self)?,
+                Err(_) if self.worker.images.fell_short() => {
+                    self.give_back_displaced();
+                    images::reserve_again(self)?;
+                }
                 committed => return committed,
             }
         }
