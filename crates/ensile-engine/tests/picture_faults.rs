@@ -9,7 +9,9 @@
 mod driven;
 
 use ensile_base::Epoch;
-use ensile_durability::{PageContents, Pages, PagesEnded, PictureAttempt, TakenPage};
+use ensile_durability::{
+    CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage,
+};
 use ensile_engine::{Database, Readable, Result, Table, Tuning};
 
 use driven::Driven;
@@ -130,6 +132,62 @@ fn an_attempt_that_has_ended_has_no_pages_and_no_slices() -> Result<()> {
     assert!(text.contains("ended before all of its pages were taken"), "{text}");
     assert_eq!(db.run(|tx| Ok(tx.range(&table, ..).count()))?, 500);
     Ok(())
+}
+
+/// K3: no commit waits for a picture, and none fails for one. Who notices first: the heartbeat, or a checkpointer.
+#[test]
+fn a_picture_gives_way_to_commits_that_displace_more_than_may_wait() -> Result<()> {
+    const MOST: u64 = 50_000;
+    for (semi_fuzzy, by_heartbeat) in [(false, false), (false, true), (true, false), (true, true)] {
+        let tuning = Tuning { semi_fuzzy, displaced_bytes_max: MOST, ..Tuning::default() };
+        let driven = Driven::open(|builder| builder.tuning(tuning).pictures());
+        let (db, table) = (&driven.db, driven.db.table("rows")?);
+        let put = |keys: u64, byte| {
+            db.run(|tx| (0..keys).try_for_each(|key| tx.put(&table, &key, &vec![byte; 100])))
+        };
+        put(500, 1)?;
+        let first = begin(&driven);
+        put(100, 2)?;
+        driven.tick();
+        assert!(pages(db).page_slices(first.attempt, 1).is_ok(), "less waits than may");
+        put(500, 3)?;
+        let waiting = db.stats().displaced_bytes;
+        assert!(waiting > MOST);
+        if by_heartbeat {
+            driven.tick();
+            driven.tick();
+            assert_eq!(db.stats().displaced_bytes, 0, "nobody needs them");
+        }
+        let why = PagesEnded::GaveWay { displaced_bytes: waiting, displaced_bytes_max: MOST };
+        assert_eq!(take(db, first), Err(why));
+        let displaced = pages(db).take_displaced(
+            first.attempt,
+            first.freeze,
+            &mut DisplacedBlock::of(&mut CheckpointBlock::new()),
+        );
+        assert_eq!(displaced, Err(why));
+        put(500, 4)?;
+        pages(db).end_pages(first.attempt);
+        let stats = db.stats();
+        assert_eq!((stats.displaced_bytes, stats.displaced_bytes_peak, stats.aborts), (0, waiting, 0));
+        assert!(why.to_string().contains("displaced_bytes_max is 50000. Allow more, or"), "{why}");
+        // The next one is taken as after any that failed.
+        let second = begin(&driven);
+        put(100, 5)?;
+        assert_eq!(take(db, first), Err(why), "also when another one is under way");
+        assert_eq!(take_rows(db, second), 500);
+    }
+    Ok(())
+}
+
+/// Rows of the first table, from pages or from beside them.
+fn take_rows(db: &Database, begun: Begun) -> u32 {
+    let from_pages = rows(&take(db, begun).expect("it goes on"));
+    let mut block = CheckpointBlock::new();
+    let mut beside = DisplacedBlock::of(&mut block);
+    let has_more = pages(db).take_displaced(begun.attempt, begun.freeze, &mut beside);
+    assert_eq!(has_more, Ok(false));
+    from_pages + beside.iter().filter(|(section, ..)| *section == FIRST_TABLE).count() as u32
 }
 
 /// Every sixteenth row is much shorter than the others, or much longer: no row tells how long the next ones are.

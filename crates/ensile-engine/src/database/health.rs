@@ -40,7 +40,9 @@ pub struct Stats {
     /// They grow by a row's size and some 30 bytes with each row that is changed for the first time since the picture's
     /// freeze. They are freed as the device takes them, or, without
     /// [`Tuning::semi_fuzzy`](crate::Tuning::semi_fuzzy), page by page. They do not count against
-    /// [`Builder::garbage_bytes_max`](crate::Builder::garbage_bytes_max).
+    /// [`Builder::garbage_bytes_max`](crate::Builder::garbage_bytes_max), but have a limit of their own,
+    /// [`Tuning::displaced_bytes_max`](crate::Tuning::displaced_bytes_max). What a transaction that is about to commit
+    /// has copied for this is counted in `memory` only, until it has committed: at most what it changes.
     pub displaced_bytes: u64,
     /// The most that these ever were.
     pub displaced_bytes_peak: u64,

@@ -8,6 +8,8 @@
 //!   found in their workers' lists behind that (N9).
 //! - N13: who is late takes, closes and ends nothing of a later attempt.
 //! - N17: pages are cut before their freeze.
+//! - K3: a picture whose commits displace more than may wait gives way. The heartbeat notices, and checkpointers do
+//!   between pages.
 //! - No pin stands from one page to the next, or for more than some thousand keys, while tables are cut and while pages
 //!   are walked.
 //!
@@ -46,6 +48,8 @@ impl Pages for SharedState {
             attempts.begin()
         };
         self.collect_after_pictures();
+        // What the last one has left does not count against this one.
+        self.free_ended();
         let tables = self.logged_tables.all();
         let cut = tables.iter().map(|(id, table)| (*id, self.cut(&table.tree, page_bytes)));
         let bounds: HashMap<u32, PageBounds> = cut.collect();
@@ -67,7 +71,7 @@ impl Pages for SharedState {
         let call = pin.begin(self.epochs.now());
         let tables = self.logged_tables.all();
         let maps = tables.iter().map(|(section, table)| {
-            let map = map_of(attempt, table, call.pinned())?;
+            let map = self.map_of(attempt, table, call.pinned())?;
             Ok((*section, map.bounds()))
         });
         let maps: Vec<_> = maps.collect::<Result<_, _>>()?;
@@ -102,6 +106,7 @@ impl Pages for SharedState {
         page: &mut PageContents,
     ) -> Result<TakenPage, PagesEnded> {
         page.clear();
+        self.bound_displaced();
         let Some(table) = self.logged_tables.get(slice.section) else { unreachable!("tables stay") };
         let first: &[u8] = if resume.is_empty() { &slice.from } else { resume };
         let (upper, list) = match self.walk_page((attempt, freeze), &table, first, page) {
@@ -131,6 +136,7 @@ impl Pages for SharedState {
         freeze: Epoch,
         block: &mut DisplacedBlock<'_>,
     ) -> Result<bool, PagesEnded> {
+        self.bound_displaced();
         self.take_displaced_until(attempt, |version| {
             let (key, value) = (version.key(), version.value());
             debug_assert!(version.tid().epoch() < freeze, "what is left is older than the freeze (N4)");
@@ -145,23 +151,43 @@ impl Pages for SharedState {
     }
 
     fn end_pages(&self, attempt: PictureAttempt) {
-        let mut attempts = self.own_pictures().attempts.lock();
-        if attempts.end_if_newest(attempt) {
-            self.take_back_maps();
+        {
+            let mut attempts = self.own_pictures().attempts.lock();
+            if attempts.end_if_newest(attempt) {
+                self.take_back_maps();
+            }
         }
+        // Also what one has left that gave way.
+        self.free_ended();
     }
 }
 
-/// The table's map for this attempt. Each logged table has one until the attempt ends (N1).
-fn map_of<'m>(
-    attempt: PictureAttempt,
-    table: &'m LoggedTable,
-    pinned: Pinned<'m>,
-) -> Result<&'m PageMap, PagesEnded> {
-    table.pages.load(pinned).filter(|map| map.attempt() == attempt).ok_or(PagesEnded::Ended)
-}
-
 impl SharedState {
+    /// The table's map for this attempt. Each logged table has one until the attempt ends (N1).
+    fn map_of<'m>(
+        &self,
+        attempt: PictureAttempt,
+        table: &'m LoggedTable,
+        pinned: Pinned<'m>,
+    ) -> Result<&'m PageMap, PagesEnded> {
+        let map = table.pages.load(pinned).filter(|map| map.attempt() == attempt);
+        map.ok_or_else(|| self.own_pictures().why_ended(attempt))
+    }
+
+    /// Ends the picture under way if commits have displaced more than may wait for it (K3).
+    pub(crate) fn bound_displaced(&self) {
+        if self.displaced_too_much().is_none() {
+            return;
+        }
+        let mut attempts = self.own_pictures().attempts.lock();
+        // Once more: perhaps that one has ended meanwhile, and the next one is published.
+        if let Some(why) = self.displaced_too_much()
+            && attempts.give_way(why)
+        {
+            self.take_back_maps();
+        }
+    }
+
     fn own_pictures(&self) -> &Pictures {
         let Some(pictures) = &self.pictures else { unreachable!("`Walk::pages` has handed this out") };
         pictures
@@ -180,7 +206,7 @@ impl SharedState {
         let mut stopped_at: Option<Vec<u8>> = None;
         loop {
             let call = pin.begin(self.epochs.now());
-            let map = map_of(attempt, table, call.pinned())?;
+            let map = self.map_of(attempt, table, call.pinned())?;
             assert!(freeze > map.since(), "the freeze was announced behind the attempt's maps (N1)");
             debug_assert!(
                 self.epochs.is_installed_below(freeze),
@@ -200,15 +226,16 @@ impl SharedState {
                 ControlFlow::Break(next) => stopped_at = Some(next),
                 ControlFlow::Continue(Some(list)) => return Ok((upper.map(<[u8]>::to_vec), list)),
                 // The attempt has ended meanwhile.
-                ControlFlow::Continue(None) => return Err(PagesEnded::Ended),
+                ControlFlow::Continue(None) => return Err(self.own_pictures().why_ended(attempt)),
             }
         }
     }
 
-    /// Takes back the maps that are published. The caller has the lock of the attempts, and nobody publishes others
-    /// meanwhile (N13).
+    /// Takes back the maps that are published, and puts aside what is left to them. The caller has the lock of the
+    /// attempts, and nobody publishes others meanwhile (N13).
     fn take_back_maps(&self) {
         self.logged_tables.no_more_maps();
+        let mut lists = Vec::new();
         for (_, table) in self.logged_tables.all() {
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
@@ -216,10 +243,11 @@ impl SharedState {
             // Commits that have this map leave nothing more.
             for page in map.pages() {
                 let ((), list) = page.close_behind(|| ());
-                self.free_displaced(list.into_iter().flatten());
+                lists.extend(list.filter(|list| !list.is_empty()));
             }
             table.pages.unpublish(&self.epochs);
         }
+        self.own_pictures().put_aside(lists);
         self.drop_displaced();
         self.own_pictures().end();
     }

@@ -326,6 +326,15 @@ pub(crate) struct PendingList {
     next: u64,
 }
 
+impl PendingList {
+    /// Whether nothing was left.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        debug_assert!(self.next & CLOSED == 0, "a list ends with no block");
+        self.next == 0
+    }
+}
+
 impl Iterator for PendingList {
     type Item = PendingRemove;
 

@@ -96,6 +96,8 @@ pub(crate) struct Settings {
     pub(crate) pictures: bool,
     /// They leave that beside the pages.
     pub(crate) semi_fuzzy: bool,
+    /// So much of it may wait.
+    pub(crate) displaced_bytes_max: u64,
     pub(crate) epoch_interval: Duration,
     /// Threads that recover, and that rebuild indexes.
     pub(crate) recovery_threads: usize,
@@ -143,7 +145,7 @@ impl SharedState {
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
             logged_tables: LoggedTables::new(&parts.catalog.trees),
-            pictures: settings.pictures.then(|| Pictures::new(settings.semi_fuzzy)),
+            pictures: settings.pictures.then(|| Pictures::new(&settings)),
             idle_workers: Arc::new(IdleWorkers::new(parts.process)),
             catalog: Mutex::new(parts.catalog),
             table_filled: Condvar::new(),

@@ -7,6 +7,7 @@ use ensile_durability::{PagesEnded, PictureAttempt};
 use crate::record::page_map::{PageBounds, PageMap, PictureUnderWay};
 use crate::record::pending::RemovePlace;
 use crate::shared::SharedState;
+use crate::shared::pictures::FREED_PER_STEP;
 use crate::worker::{Worker, WorkerCounters};
 use crate::{Database, Result};
 
@@ -75,6 +76,23 @@ fn what_comes_late_is_freed_once_no_commit_can_be_that_late() -> Result<()> {
     }
     assert!(shared.drop_late_versions(pictures));
     assert_eq!(shared.displaced_bytes().0, 0);
+    Ok(())
+}
+
+/// Epochs wait for the heartbeat, so it frees a bounded number at a time.
+#[test]
+fn what_an_ended_picture_has_left_is_freed_step_by_step() -> Result<()> {
+    let db = open()?;
+    let (shared, mut worker) = (db.shared(), db.shared().new_worker());
+    shared.pictures.as_ref().expect("opened for pictures").may_take(FIRST, Epoch::new(10));
+    let versions = 2 * FREED_PER_STEP + 1;
+    (0..versions).for_each(|_| leave(shared, &mut worker, Epoch::new(10)));
+    let all = shared.displaced_bytes().0;
+    shared.drop_displaced();
+    assert_eq!(shared.displaced_bytes().0, all, "nothing is freed under the lock of the attempts");
+    let steps = (0..10).take_while(|_| shared.free_ended_step());
+    let left: Vec<u64> = steps.map(|_| shared.displaced_bytes().0 * versions as u64 / all).collect();
+    assert_eq!(left, [FREED_PER_STEP as u64 + 1, 1, 0]);
     Ok(())
 }
 
