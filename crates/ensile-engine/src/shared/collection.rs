@@ -97,6 +97,9 @@ impl SharedState {
                 collector.due.push(Arc::clone(worker));
             }
         }
+        let maps = &self.logged_tables.waiting_maps;
+        made.pins += maps.made_bytes();
+        waiting.pins += maps.bytes();
         let limits = self.epoch_limits(self.epochs.limits());
         collector.before_last = std::mem::replace(&mut collector.last, limits);
         // Deletes above D wait for D: to end a reader would free none of them.

@@ -185,8 +185,8 @@ impl Pictures {
     pub(crate) fn end(&self) {
         // Release: partner is the Acquire in `is_under_way`; the maps were taken back before.
         self.is_under_way.store(false, Ordering::Release);
-        // Relaxed: the heartbeat looks again at its next tick.
-        self.has_remains.store(true, Ordering::Relaxed);
+        // Release: what remains is there; partner: the Acquire in `collect_after_pictures`.
+        self.has_remains.store(true, Ordering::Release);
         self.give_memory_back();
     }
 
@@ -347,8 +347,12 @@ impl SharedState {
     /// step of the heartbeat.
     pub(crate) fn collect_after_pictures(&self) {
         let Some(pictures) = &self.pictures else { return };
-        // Relaxed, both: what is missed is found at the next tick.
-        if !pictures.has_remains.swap(false, Ordering::Relaxed) {
+        // Relaxed: what is missed is found at the next tick. Most ticks find nothing, and write nothing.
+        if !pictures.has_remains.load(Ordering::Relaxed) {
+            return;
+        }
+        // Acquire: what remains is found behind this; partner: the Release in `end`, or of another call of this.
+        if !pictures.has_remains.swap(false, Ordering::Acquire) {
             return;
         }
         let mut is_done = self.drop_late_versions(pictures);
@@ -356,8 +360,8 @@ impl SharedState {
             is_done &= table.pages.collect(&self.epochs);
         }
         if !is_done {
-            // Relaxed: the next tick looks again.
-            pictures.has_remains.store(true, Ordering::Relaxed);
+            // Release: what remains is there; partner: the Acquire above. The next tick looks again.
+            pictures.has_remains.store(true, Ordering::Release);
         }
     }
 }
