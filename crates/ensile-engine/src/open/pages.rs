@@ -27,14 +27,14 @@ use ensile_durability::{
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
 
-use super::walk::{KEYS_PER_PIN, RecordBatch, SLICES_PER_PART, copy_rows};
+use super::walk::{Copying, KEYS_PER_PIN, RecordBatch, SLICES_PER_PART, copy_rows};
 use crate::formats::checkpoint_entry;
 use crate::record::page_map::{PageBounds, PageMap};
 use crate::record::pending::{PendingList, PendingRemove};
 use crate::record::tree::{RecordTree, RecordVisitor};
-use crate::record::{HEADER_BYTES, LeafWitness, Record};
+use crate::record::{HEADER_BYTES, LeafWitness, Record, Scratch};
 use crate::shared::SharedState;
-use crate::shared::pictures::Pictures;
+use crate::shared::pictures::{PageSpace, Pictures};
 use crate::tables::logged_tables::LoggedTable;
 
 impl Pages for SharedState {
@@ -109,18 +109,21 @@ impl Pages for SharedState {
         self.bound_displaced();
         let Some(table) = self.logged_tables.get(slice.section) else { unreachable!("tables stay") };
         let first: &[u8] = if resume.is_empty() { &slice.from } else { resume };
-        let (upper, list) = match self.walk_page((attempt, freeze), &table, first, page) {
+        let mut space = self.own_pictures().page_space();
+        let walked = self.walk_page((attempt, freeze), &table, first, (page, &mut space.scratch));
+        let (upper, list) = match walked {
             Ok(walked) => walked,
             Err(ended) => {
                 page.clear();
                 return Err(ended);
             }
         };
-        let mut left: Vec<PendingRemove> = list.collect();
-        if !left.is_empty() {
-            merge(page, &mut left, freeze);
+        space.left.extend(list);
+        if !space.left.is_empty() {
+            merge(page, &mut space, freeze);
+            self.free_displaced(space.left.drain(..));
         }
-        self.free_displaced(left);
+        self.own_pictures().keep_page_space(space);
         match upper {
             Some(next) if slice.to.as_deref() != Some(&next) => {
                 *resume = next;
@@ -200,7 +203,7 @@ impl SharedState {
         (attempt, freeze): (PictureAttempt, Epoch),
         table: &LoggedTable,
         first: &[u8],
-        page: &mut PageContents,
+        (page, scratch): (&mut PageContents, &mut Scratch),
     ) -> Result<(Option<Vec<u8>>, PendingList), PagesEnded> {
         let mut pin = self.epochs.register_pin();
         let mut stopped_at: Option<Vec<u8>> = None;
@@ -219,9 +222,10 @@ impl SharedState {
                 lower: Bound::Included(stopped_at.as_deref().unwrap_or(first)),
                 upper: upper.map_or(Bound::Unbounded, Bound::Excluded),
             };
-            let (target, pinned) = ((&mut *page, KEYS_PER_PIN), call.pinned());
+            let (target, scratch, pinned) = (&mut *page, &mut *scratch, call.pinned());
+            let copying = Copying { target, scratch, keys_max: KEYS_PER_PIN };
             let closed =
-                map.page(at).close_behind_last(|| copy_rows(&table.tree, range, freeze, target, pinned));
+                map.page(at).close_behind_last(|| copy_rows(&table.tree, range, freeze, copying, pinned));
             match closed {
                 ControlFlow::Break(next) => stopped_at = Some(next),
                 ControlFlow::Continue(Some(list)) => return Ok((upper.map(<[u8]>::to_vec), list)),
@@ -332,14 +336,16 @@ impl<'p> RecordVisitor<'p> for PageCutter<'p, '_> {
 
 /// Merges the versions that commits have left of a page into what the walk has found there. A key that comes from both
 /// has one TID, and counts once (N4).
-fn merge(page: &mut PageContents, left: &mut [PendingRemove], freeze: Epoch) {
+fn merge(page: &mut PageContents, space: &mut PageSpace, freeze: Epoch) {
+    let PageSpace { left, walked, .. } = space;
     left.sort_unstable_by(|a, b| a.key().cmp(b.key()));
     assert!(left.is_sorted_by(|a, b| a.key() < b.key()), "one version of a key is left to a picture (N4)");
     assert!(
         left.iter().all(|left| left.tid().epoch() < freeze),
         "what is left is older than the freeze (N4)"
     );
-    let walked = std::mem::take(page);
+    debug_assert_eq!(walked.entries(), 0, "the page before was merged");
+    std::mem::swap(page, walked);
     let add = |page: &mut PageContents, left: &PendingRemove| {
         page.push(left.tid(), |body| checkpoint_entry::encode(body, left.key(), left.value()));
     };
@@ -355,4 +361,5 @@ fn merge(page: &mut PageContents, left: &mut [PendingRemove], freeze: Epoch) {
         page.push(tid, |out| out.extend_from_slice(body));
     }
     left.for_each(|behind| add(page, behind));
+    walked.clear();
 }

@@ -65,7 +65,8 @@ impl Walk for SharedState {
         let upper = slice.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = Range { lower: Bound::Included(from), upper };
         // The block's room bounds what is copied under this pin.
-        match copy_rows(&table.tree, range, low, (block, usize::MAX), call.pinned()) {
+        let copying = Copying { target: block, scratch: &mut Scratch::default(), keys_max: usize::MAX };
+        match copy_rows(&table.tree, range, low, copying, call.pinned()) {
             Some(key) => {
                 *resume = key;
                 true
@@ -112,19 +113,28 @@ impl RowTarget for PageContents {
     }
 }
 
-/// Copies the rows of a range that are present and of epochs below `low`; looks at `keys_max` keys at most. Where it
-/// stopped: the key that found no room, or the first one that was not looked at.
+/// What copying rows needs.
+pub(super) struct Copying<'t, T> {
+    pub(super) target: &'t mut T,
+    /// Where a row is read to.
+    pub(super) scratch: &'t mut Scratch,
+    /// Keys that are looked at, at most.
+    pub(super) keys_max: usize,
+}
+
+/// Copies the rows of a range that are present and of epochs below `low`. Where it stopped: the key that found no room,
+/// or the first one that was not looked at.
 pub(super) fn copy_rows(
     tree: &RecordTree,
     range: Range<'_>,
     low: Epoch,
-    (target, keys_max): (&mut impl RowTarget, usize),
+    Copying { target, scratch, keys_max }: Copying<'_, impl RowTarget>,
     pinned: Pinned<'_>,
 ) -> Option<Vec<u8>> {
     let mut visit = RowCopier {
         low,
         target,
-        scratch: Scratch::default(),
+        scratch,
         batch: RecordBatch::new(),
         record_bytes: HEADER_BYTES,
         left: keys_max,
@@ -175,7 +185,7 @@ impl<'w> RecordBatch<'w> {
 struct RowCopier<'w, 't, T> {
     low: Epoch,
     target: &'t mut T,
-    scratch: Scratch,
+    scratch: &'t mut Scratch,
     batch: RecordBatch<'w>,
     /// Bytes of the last record: the next ones are taken to be as large.
     record_bytes: usize,
@@ -212,7 +222,7 @@ impl<'w, T: RowTarget> RowCopier<'w, '_, T> {
         if !self.target.has_room(checkpoint_entry::bytes(key.len(), length)) {
             return false;
         }
-        let Some(word) = record.read_older(self.low, &mut self.scratch) else { return true };
+        let Some(word) = record.read_older(self.low, self.scratch) else { return true };
         let value = self.scratch.bytes();
         debug_assert_eq!(value.len(), length, "a record of an epoch below e_l has changed (K1)");
         if value.len() > length && !self.target.has_room(checkpoint_entry::bytes(key.len(), value.len())) {

@@ -15,10 +15,12 @@
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
+use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
-use ensile_durability::{PagesEnded, PictureAttempt};
+use ensile_durability::{PageContents, PagesEnded, PictureAttempt};
 
 use super::{Settings, SharedState};
+use crate::record::Scratch;
 use crate::record::blocks::Blocks;
 use crate::record::pending::{PendingList, PendingRemove};
 
@@ -48,6 +50,32 @@ pub(crate) struct Pictures {
     has_remains: AtomicBool,
     /// What checkpointers free into.
     blocks: Mutex<Vec<Blocks>>,
+    /// What checkpointers take pages with.
+    spaces: Mutex<Vec<PageSpace>>,
+}
+
+/// What a checkpointer takes pages with: it goes from page to page.
+#[derive(Debug, Default)]
+pub(crate) struct PageSpace {
+    /// Where a row is read to.
+    pub(crate) scratch: Scratch,
+    /// What commits have left of the page.
+    pub(crate) left: Vec<PendingRemove>,
+    /// What its walk has found, while the two are merged.
+    pub(crate) walked: PageContents,
+}
+
+impl PageSpace {
+    /// Gives back what an unusually large page took.
+    fn shrink(&mut self) {
+        debug_assert!(self.left.is_empty() && self.walked.entries() == 0, "the page was taken");
+        if self.scratch.kept_bytes() > KEEP_BYTES_MAX {
+            self.scratch = Scratch::default();
+        }
+        self.left.shrink_to(KEEP_BYTES_MAX / size_of::<PendingRemove>());
+        // Its bytes are bounded where it is cleared.
+        debug_assert!(self.left.capacity() * size_of::<PendingRemove>() <= 2 * KEEP_BYTES_MAX);
+    }
 }
 
 /// The attempts at pictures that there ever were.
@@ -146,6 +174,20 @@ impl Pictures {
             peak_bytes: AtomicU64::new(0),
             has_remains: AtomicBool::new(false),
             blocks: Mutex::default(),
+            spaces: Mutex::default(),
+        }
+    }
+
+    /// What a page is taken with: to be given back.
+    pub(crate) fn page_space(&self) -> PageSpace {
+        self.spaces.lock().pop().unwrap_or_default()
+    }
+
+    /// The page was taken: the next one is taken with this.
+    pub(crate) fn keep_page_space(&self, mut space: PageSpace) {
+        space.shrink();
+        if self.is_under_way() {
+            self.spaces.lock().push(space);
         }
     }
 
@@ -193,6 +235,7 @@ impl Pictures {
     /// What is left of what was freed serves others.
     fn give_memory_back(&self) {
         self.blocks.lock().clear();
+        self.spaces.lock().clear();
     }
 }
 
