@@ -162,7 +162,9 @@ impl Commit<'_, '_> {
         self.place()?;
         let log_bytes = self.reserve()?;
         loop {
-            self.prepare_displaced();
+            if !self.shared.settings.commits_plainly {
+                self.prepare_displaced();
+            }
             match self.bind_and_take_effect() {
                 Err(_) if std::mem::take(&mut self.worker.is_turned_away) => {
                     self.give_back_displaced();
@@ -204,9 +206,8 @@ impl Commit<'_, '_> {
         locked.look_at_gate()?;
         locked.validate()?;
         locked.check_room(boundary)?;
-        locked.check_displaced(epoch)?;
-        if shared.settings.before_images {
-            locked.check_images()?;
+        if !shared.settings.commits_plainly {
+            locked.check_beside(epoch)?;
         }
         let tid = locked.choose_tid(epoch)?;
         locked.install_and_append(tid, boundary);

@@ -82,6 +82,7 @@ impl Builder {
                 durability: Durability::Strict,
                 snapshots: true,
                 before_images: false,
+                commits_plainly: true,
                 garbage_bytes_max: 256 << 20,
                 pictures: false,
                 semi_fuzzy: Tuning::default().semi_fuzzy,

@@ -91,6 +91,8 @@ pub(crate) struct Settings {
     pub(crate) snapshots: bool,
     /// Log entries carry the values that they replace.
     pub(crate) before_images: bool,
+    /// Neither before-images nor pictures: a commit asks once for both.
+    pub(crate) commits_plainly: bool,
     pub(crate) garbage_bytes_max: u64,
     /// Consistent pictures can be taken of it: commits leave to them what they displace.
     pub(crate) pictures: bool,
@@ -128,6 +130,7 @@ impl SharedState {
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let mut settings = parts.settings;
         settings.before_images &= parts.log.is_some();
+        settings.commits_plainly = !settings.before_images && !settings.pictures;
         let collector = Collector::new(settings.garbage_bytes_max);
         let durable_without_log = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
         let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
