@@ -173,6 +173,12 @@ impl Gate {
         self.word.load(Ordering::Acquire) & CLOSED != 0
     }
 
+    /// Commits that made way and are not done.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn passing(&self) -> usize {
+        self.turns.lock().passing
+    }
+
     /// Waits until the turn that is under way, if there is one, has ended. The next turn waits until the guard is
     /// dropped: the caller's commit gets through between the two.
     pub(crate) fn make_way(&self, clock: &Clock) -> Passing<'_> {

@@ -36,6 +36,10 @@ impl Life {
     }
 
     fn try_open_with(disk: &SimDisk, strategy: Strategy, semi_fuzzy: bool) -> Result<Self> {
+        Self::try_open_tuned(disk, strategy, Tuning { semi_fuzzy, ..Tuning::default() })
+    }
+
+    fn try_open_tuned(disk: &SimDisk, strategy: Strategy, tuning: Tuning) -> Result<Self> {
         let clock = Clock::manual();
         let builder = Database::builder("unused")
             .disk(Arc::new(disk.mounted()))
@@ -50,8 +54,7 @@ impl Life {
                 checkpoint_sync_bytes: 512,
                 checkpoint_strategy: strategy,
                 checkpoint_page_bytes: 4 << 10,
-                semi_fuzzy,
-                ..Tuning::default()
+                ..tuning
             })
             .recovery_threads(1)
             .without_threads();
@@ -307,6 +310,48 @@ fn check_k1_changes_during_the_walk_come_from_the_log(strategy: Strategy) {
     assert_eq!(life.state(), expected);
     let late: Table<u64, u64> = life.db.table("late").expect("opens");
     assert_eq!(life.db.run(|tx| tx.get(&late, &5)).expect("reads"), Some(55));
+}
+
+/// K3: the attempt fails, and no commit does.
+#[test]
+fn a_picture_that_gave_way_to_commits_says_so_and_the_next_one_is_installed() {
+    for semi_fuzzy in [false, true] {
+        let disk = SimDisk::new();
+        let tuning = Tuning { semi_fuzzy, displaced_bytes_max: 20_000, ..Tuning::default() };
+        let life = Life::try_open_tuned(&disk, Strategy::Pictures, tuning).expect("opens");
+        for key in 0..64 {
+            life.put(key, &[1; 1000]);
+        }
+        life.settle();
+        let handle = life.begin();
+        // The device takes nothing meanwhile: only the heartbeat looks.
+        for key in 0..64 {
+            life.put(key, &[2; 1000]);
+        }
+        life.settle();
+        let peak = life.db.stats().displaced_bytes_peak;
+        assert!(peak > 64_000);
+        assert_nothing_displaced(&life);
+        while handle.outcome().is_none() {
+            for checkpointer in 0..CHECKPOINTERS {
+                life.step(checkpointer);
+            }
+            life.settle();
+        }
+        let error = handle.outcome().expect("it has ended").expect_err("it gave way").to_string();
+        assert!(
+            error.contains("displaced_bytes_max is 20000") && error.contains(&peak.to_string()),
+            "{error}"
+        );
+        let stats = life.db.stats();
+        let checkpoints = stats.checkpoints.expect("it has a log");
+        assert_eq!((checkpoints.installed, checkpoints.failed, stats.aborts), (0, 1, 0));
+        assert!(checkpoints.last_error.is_some_and(|error| error.contains("displaced_bytes_max")));
+        assert!(parts(&disk).is_empty(), "its files are removed");
+        life.checkpoint();
+        let expected = life.state();
+        assert_eq!(crash(&disk, life).state(), expected);
+    }
 }
 
 #[test]

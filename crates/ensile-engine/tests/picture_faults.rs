@@ -9,7 +9,9 @@
 mod driven;
 
 use ensile_base::Epoch;
-use ensile_durability::{PageContents, Pages, PagesEnded, PictureAttempt, TakenPage};
+use ensile_durability::{
+    CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage,
+};
 use ensile_engine::{Database, Readable, Result, Table, Tuning};
 
 use driven::Driven;
@@ -48,7 +50,11 @@ struct Begun {
 
 /// Begins a picture. Every commit from here on is behind its freeze.
 fn begin(driven: &Driven) -> Begun {
-    let published = pages(&driven.db).publish_pages(PAGE_BYTES);
+    begin_with(driven, PAGE_BYTES)
+}
+
+fn begin_with(driven: &Driven, page_bytes: usize) -> Begun {
+    let published = pages(&driven.db).publish_pages(page_bytes);
     reach(driven, published.epoch.plus(2));
     let freeze = driven.db.announce_freeze().expect("E is above the last one");
     reach(driven, freeze.next());
@@ -125,5 +131,92 @@ fn an_attempt_that_has_ended_has_no_pages_and_no_slices() -> Result<()> {
     let text = PagesEnded::Ended.to_string();
     assert!(text.contains("ended before all of its pages were taken"), "{text}");
     assert_eq!(db.run(|tx| Ok(tx.range(&table, ..).count()))?, 500);
+    Ok(())
+}
+
+/// K3: no commit waits for a picture, and none fails for one. Who notices first: the heartbeat, or a checkpointer.
+#[test]
+fn a_picture_gives_way_to_commits_that_displace_more_than_may_wait() -> Result<()> {
+    const MOST: u64 = 50_000;
+    for (semi_fuzzy, by_heartbeat) in [(false, false), (false, true), (true, false), (true, true)] {
+        let tuning = Tuning { semi_fuzzy, displaced_bytes_max: MOST, ..Tuning::default() };
+        let driven = Driven::open(|builder| builder.tuning(tuning).pictures());
+        let (db, table) = (&driven.db, driven.db.table("rows")?);
+        let put = |keys: u64, byte| {
+            db.run(|tx| (0..keys).try_for_each(|key| tx.put(&table, &key, &vec![byte; 100])))
+        };
+        put(500, 1)?;
+        let first = begin(&driven);
+        put(100, 2)?;
+        driven.tick();
+        assert!(pages(db).page_slices(first.attempt, 1).is_ok(), "less waits than may");
+        put(500, 3)?;
+        let waiting = db.stats().displaced_bytes;
+        assert!(waiting > MOST);
+        if by_heartbeat {
+            driven.tick();
+            driven.tick();
+            assert_eq!(db.stats().displaced_bytes, 0, "nobody needs them");
+        }
+        let why = PagesEnded::GaveWay { displaced_bytes: waiting, displaced_bytes_max: MOST };
+        assert_eq!(take(db, first), Err(why));
+        let displaced = pages(db).take_displaced(
+            first.attempt,
+            first.freeze,
+            &mut DisplacedBlock::of(&mut CheckpointBlock::new()),
+        );
+        assert_eq!(displaced, Err(why));
+        put(500, 4)?;
+        pages(db).end_pages(first.attempt);
+        let stats = db.stats();
+        assert_eq!((stats.displaced_bytes, stats.displaced_bytes_peak, stats.aborts), (0, waiting, 0));
+        assert!(why.to_string().contains("displaced_bytes_max is 50000. Allow more, or"), "{why}");
+        // The next one is taken as after any that failed.
+        let second = begin(&driven);
+        put(100, 5)?;
+        assert_eq!(take(db, first), Err(why), "also when another one is under way");
+        assert_eq!(take_rows(db, second), 500);
+    }
+    Ok(())
+}
+
+/// Rows of the first table, from pages or from beside them.
+fn take_rows(db: &Database, begun: Begun) -> u32 {
+    let from_pages = rows(&take(db, begun).expect("it goes on"));
+    let mut block = CheckpointBlock::new();
+    let mut beside = DisplacedBlock::of(&mut block);
+    let has_more = pages(db).take_displaced(begun.attempt, begun.freeze, &mut beside);
+    assert_eq!(has_more, Ok(false));
+    from_pages + beside.iter().filter(|(section, ..)| *section == FIRST_TABLE).count() as u32
+}
+
+/// Every sixteenth row is much shorter than the others, or much longer: no row tells how long the next ones are.
+#[test]
+fn a_page_has_its_bytes_and_one_row_at_most() -> Result<()> {
+    for (sixteenth, others) in [(10, 3000), (3000, 10)] {
+        let (driven, table) = open()?;
+        let row = |key: u64| vec![7; if key.is_multiple_of(16) { sixteenth } else { others }];
+        driven.db.run(|tx| (0..2000).try_for_each(|key| tx.put(&table, &key, &row(key))))?;
+        let counts = take(&driven.db, begin(&driven)).expect("it goes on");
+        let (_, full) = counts.split_last().expect("a table has a page");
+        assert!(full.iter().all(|(bytes, _)| (PAGE_BYTES..PAGE_BYTES + 3100).contains(bytes)), "{counts:?}");
+        assert_eq!(rows(&counts), 2000);
+    }
+    Ok(())
+}
+
+/// More keys than are looked at under one pin, half of them without a row: these fill no page.
+#[test]
+fn a_page_of_many_keys_is_cut_and_taken_whole() -> Result<()> {
+    const KEYS: u64 = 20_000;
+    let (driven, table) = open()?;
+    let db = &driven.db;
+    db.run(|tx| (0..KEYS).try_for_each(|key| tx.put(&table, &key, &vec![7; 60])))?;
+    // The deletes are of an epoch that has not passed: their records stay in the index.
+    db.run(|tx| (5_000..15_000).try_for_each(|key| tx.delete(&table, &key).map(drop)))?;
+    let begun = begin_with(&driven, 1 << 20);
+    db.run(|tx| (0..KEYS).step_by(3).try_for_each(|key| tx.put(&table, &key, &vec![8; 20])))?;
+    let counts = take(db, begun).expect("it goes on");
+    assert_eq!((counts.len(), rows(&counts)), (1, 10_000), "{counts:?}");
     Ok(())
 }

@@ -100,8 +100,8 @@ fn take(
             }
             has_more = match pages(db).take_page(attempt, slice, &mut resume, freeze, &mut page) {
                 Ok(taken) => taken == TakenPage::More,
-                Err(PagesEnded::Ended) => {
-                    assert_eq!(page.entries(), 0);
+                Err(why) => {
+                    assert_eq!((why, page.entries()), (PagesEnded::Ended, 0));
                     return Ok(None);
                 }
             };

@@ -62,19 +62,34 @@ pub enum TakenPage {
 pub enum PagesEnded {
     /// It was ended, or another one has begun (N13).
     Ended,
+    /// Commits had displaced more than may wait for a picture, so it was ended: no commit waits for one, and none
+    /// fails.
+    GaveWay {
+        /// What had been displaced and was not taken yet.
+        displaced_bytes: u64,
+        /// What may wait.
+        displaced_bytes_max: u64,
+    },
 }
 
 impl fmt::Display for PagesEnded {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended => out.write_str("the picture has ended before all of its pages were taken"),
+            Self::GaveWay { displaced_bytes, displaced_bytes_max } => write!(
+                out,
+                "commits displaced versions faster than the picture could write them, so it was given up: \
+                 {displaced_bytes} bytes waited for it, and displaced_bytes_max is {displaced_bytes_max}. Allow more, \
+                 or let checkpoints write faster: with more bandwidth, or on a faster disk"
+            ),
         }
     }
 }
 
 impl Error for PagesEnded {}
 
-/// State of which consistent pictures can be taken (SIREN, §3.1). One picture at a time.
+/// State of which consistent pictures can be taken (SIREN, §3.1). One picture at a time. The state may end an attempt
+/// by itself; whatever is asked of that then says why it has ended.
 pub trait Pages: Walk {
     /// Ends the attempt before, if nobody has; cuts every section into pages of about `page_bytes`, as it is now, and
     /// publishes them: commits of epochs from the next freeze on leave what they displace.

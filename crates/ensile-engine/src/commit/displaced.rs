@@ -1,7 +1,9 @@
 //! Versions that a commit displaces and a picture under way needs: they are left to it (SIREN, §3.1).
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - E1: versions are copied before binding, whatever their size. Under the locks there is one exchange for each.
+//! - E1: versions are copied before binding, whatever their size, and behind every wait: a copy that is kept while a
+//!   commit waits may be of a version, or of a picture, that is over by then. Under the locks there is one exchange for
+//!   each, and no page is searched for whose state was known.
 //! - N3: a version is left before anything of its record is changed.
 //! - N4: it is left if it is present, older than the freeze of the commit's epoch, and of a picture under way. So at
 //!   most one of a key is left to a picture.
@@ -46,7 +48,7 @@ impl Commit<'_, '_> {
         }
     }
 
-    /// Gives back what was copied and not left.
+    /// Gives back what was copied and not left: when the commit has ended, and before it waits.
     #[inline]
     pub(super) fn give_back_displaced(&mut self) {
         if !self.worker.displaced.is_empty() {
@@ -73,6 +75,8 @@ fn prepare(commit: &mut Commit<'_, '_>) {
         let key = arena.key(write);
         let page = map.bounds().page_of(key);
         if map.page(page).is_closed() {
+            // No page is opened again (N13): the locks need not search for it.
+            removes.push(PreparedRemove::of_closed_page(lock.at, (map, page)));
             continue;
         }
         let Some(word) = record.read_older(freeze, scratch) else { continue };
@@ -111,6 +115,10 @@ fn check(commit: &mut Commit<'_, '_>, epoch: Epoch) -> Result<()> {
         let Some(map) = map_for(shared, write.table, (write.before, freeze), *pinned) else { continue };
         match prepared {
             Some(prepared) if prepared.is_of(map, write.before.tid()) => prepared.is_needed = true,
+            // Found closed, and so it stays.
+            Some(prepared) if prepared.is_of_closed_page(map) => {
+                debug_assert!(map.page(map.bounds().page_of(arena.key(write))).is_closed());
+            }
             // Copied too early, or for another map: unless the page is closed, the commit runs again.
             _ if map.page(map.bounds().page_of(arena.key(write))).is_closed() => {}
             _ => return Err(Error::Conflict),

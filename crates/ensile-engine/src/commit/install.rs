@@ -32,26 +32,47 @@ impl Locked<'_, '_, '_> {
         debug_assert!(boundary <= tid.epoch().next(), "no boundary lies ahead of the commit's epoch (S1)");
         let mut locked = ManuallyDrop::new(self);
         let commit = &mut *locked.commit;
-        if commit.shared.settings.before_images {
-            images::append(commit, tid);
-            commit.install(tid, boundary);
-        } else {
-            commit.install(tid, boundary);
-            commit.append(tid);
+        if !commit.shared.settings.commits_plainly {
+            return commit.install_beside(tid, boundary);
         }
+        debug_assert!(commit.worker.displaced.is_empty(), "nothing is copied where there are no pictures");
+        commit.install(tid, boundary);
+        commit.append(tid);
     }
 }
 
 impl Commit<'_, '_> {
+    /// As [`Locked::install_and_append`], where log entries have before-images, or pictures are taken.
+    #[inline(never)]
+    fn install_beside(&mut self, tid: Tid, boundary: Epoch) {
+        let has_images = self.shared.settings.before_images;
+        if has_images {
+            images::append(self, tid);
+        }
+        if self.worker.displaced.is_empty() {
+            self.install(tid, boundary);
+        } else {
+            self.leave_and_install(tid, boundary);
+        }
+        if !has_images {
+            self.append(tid);
+        }
+    }
+
+    /// Leaves to the picture under way what it needs, and installs.
+    fn leave_and_install(&mut self, tid: Tid, boundary: Epoch) {
+        let Sets { writes, order, .. } = &mut *self.sets;
+        let (entries, arena) = writes.parts();
+        let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
+        let Worker { displaced, shared: own, .. } = &mut *self.worker;
+        installing.leave_and_install(entries, order, (displaced, own));
+    }
+
     #[inline(always)]
     fn install(&mut self, tid: Tid, boundary: Epoch) {
         let Sets { writes, order, .. } = &mut *self.sets;
         let (entries, arena) = writes.parts();
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
-        let Worker { displaced, shared: own, .. } = &mut *self.worker;
-        if !displaced.is_empty() {
-            return installing.leave_and_install(entries, order, (displaced, own));
-        }
         for lock in order.iter() {
             let write = &mut entries[lock.at as usize];
             write.effect = installing.install(write);
@@ -59,7 +80,7 @@ impl Commit<'_, '_> {
     }
 
     /// The log entry, built from the write-set and never re-read from records (E1).
-    #[inline]
+    #[inline(always)]
     fn append(&mut self, tid: Tid) {
         let Some(appender) = &mut self.worker.appender else { return };
         let (entries, arena) = self.sets.writes.parts();

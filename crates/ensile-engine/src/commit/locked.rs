@@ -143,6 +143,14 @@ impl<'p> Locked<'_, '_, 'p> {
         Ok(())
     }
 
+    /// Checks what only some databases need: versions for a picture, and log space for before-images.
+    #[inline(never)]
+    pub(super) fn check_beside(&mut self, epoch: Epoch) -> Result<()> {
+        debug_assert!(!self.commit.shared.settings.commits_plainly, "the others do not ask");
+        self.check_displaced(epoch)?;
+        if self.commit.shared.settings.before_images { self.check_images() } else { Ok(()) }
+    }
+
     /// Checks that the log space that `reserve` obtained suffices for the values that the locks found.
     #[inline]
     pub(super) fn check_images(&mut self) -> Result<()> {

@@ -161,12 +161,20 @@ impl Commit<'_, '_> {
     fn prepare_and_take_effect(&mut self) -> Result<Committed> {
         self.place()?;
         let log_bytes = self.reserve()?;
-        self.prepare_displaced();
         loop {
+            if !self.shared.settings.commits_plainly {
+                self.prepare_displaced();
+            }
             match self.bind_and_take_effect() {
-                Err(_) if std::mem::take(&mut self.worker.is_turned_away) => self.wait_for_turn(log_bytes)?,
+                Err(_) if std::mem::take(&mut self.worker.is_turned_away) => {
+                    self.give_back_displaced();
+                    self.wait_for_turn(log_bytes)?;
+                }
                 // This happens once at most: what is reserved now suffices for anything that the locks can find.
-                Err(_) if self.worker.images.fell_short() => images::reserve_again(self)?,
+                Err(_) if self.worker.images.fell_short() => {
+                    self.give_back_displaced();
+                    images::reserve_again(self)?;
+                }
                 committed => return committed,
             }
         }
@@ -198,9 +206,8 @@ impl Commit<'_, '_> {
         locked.look_at_gate()?;
         locked.validate()?;
         locked.check_room(boundary)?;
-        locked.check_displaced(epoch)?;
-        if shared.settings.before_images {
-            locked.check_images()?;
+        if !shared.settings.commits_plainly {
+            locked.check_beside(epoch)?;
         }
         let tid = locked.choose_tid(epoch)?;
         locked.install_and_append(tid, boundary);

@@ -1,9 +1,15 @@
 //! Steps of a commit, one at a time.
 
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage};
+
 use super::Commit;
 use crate::session::{self, Session};
 use crate::sets::context::Context;
-use crate::{Database, Readable, Result, Transaction};
+use crate::{Database, Error, Readable, Result, Table, Transaction};
 
 /// Runs some steps of the transaction's commit.
 pub(super) fn with_commit<R>(tx: &mut Transaction<'_>, run: impl FnOnce(&mut Commit<'_, '_>) -> R) -> R {
@@ -66,4 +72,135 @@ fn a_commit_that_is_turned_away_twice_takes_a_turn_itself() -> Result<()> {
     drop(turned);
     assert!(!db.shared().gate.has_turn());
     Ok(())
+}
+
+/// Publishes pages, and lets E pass the freeze that is announced for them.
+fn begin_picture(db: &Database, clock: &Clock) -> PictureAttempt {
+    let reach = |epoch: Epoch| {
+        while db.epoch() < epoch {
+            clock.advance(Duration::from_millis(40));
+            db.heartbeat_step();
+        }
+    };
+    let published = db.shared().publish_pages(4096);
+    reach(published.epoch.plus(2));
+    let freeze = db.announce_freeze().expect("E is above the last one");
+    reach(freeze.next());
+    published.attempt
+}
+
+/// What it had copied before it made way is of a picture that is over: it copies again, and does not lose.
+#[test]
+fn a_commit_that_waited_for_a_turn_leaves_its_version_to_the_picture_of_the_moment() -> Result<()> {
+    let clock = Clock::manual();
+    let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads().pictures();
+    // No boundary comes meanwhile, for which it would have to run again.
+    let db = builder.snapshots(false).open()?;
+    let (db, shared) = (&db, db.shared());
+    let table = &db.table::<u64, Vec<u8>>("rows")?;
+    db.run(|tx| tx.put(table, &1, &vec![1; 100]))?;
+    let first = begin_picture(db, &clock);
+    let turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::MAX, None)?;
+    std::thread::scope(|scope| {
+        // Its record is found before it commits, so it waits with its copy made, and not for the index.
+        let commit = scope.spawn(|| {
+            db.run(|tx| {
+                tx.get(table, &1)?;
+                tx.put(table, &1, &vec![2; 100])
+            })
+        });
+        while shared.gate.passing() == 0 {
+            std::thread::yield_now();
+        }
+        shared.end_pages(first);
+        let _second = begin_picture(db, &clock);
+        assert_eq!(db.stats().displaced_bytes, 0);
+        drop(turn);
+        commit.join().expect("no panic")
+    })?;
+    let stats = db.stats();
+    assert_eq!((stats.aborts, stats.retries), (0, 0), "it took effect when it was not turned away any more");
+    assert!(stats.displaced_bytes > 0, "and left its version");
+    Ok(())
+}
+
+/// Takes all pages of a picture: they are closed then.
+fn take_pages(db: &Database, attempt: PictureAttempt) {
+    let (pages, freeze): (&dyn Pages, _) = (db.shared(), db.shared().epochs.newest_freeze());
+    for slice in pages.page_slices(attempt, 1).expect("it has not ended").concat() {
+        let mut page = PageContents::new();
+        let taken = pages.take_page(attempt, &slice, &mut Vec::new(), freeze, &mut page);
+        assert_eq!(taken, Ok(TakenPage::Last), "few rows");
+    }
+}
+
+fn with_rows(clock: &Clock) -> Result<(Database, Table<u64, Vec<u8>>)> {
+    let db = Database::builder_in_memory().manual_clock(clock.clone()).without_threads().pictures().open()?;
+    let table = db.table("rows")?;
+    db.run(|tx| (0..2).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
+    Ok((db, table))
+}
+
+/// Whether the version of the only write was copied, and whether its page was found closed.
+fn prepared(commit: &Commit<'_, '_>) -> (bool, bool) {
+    let [prepared] = &commit.worker.displaced.removes[..] else { panic!("one write") };
+    let map = commit.shared.table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
+    let is_closed = prepared.is_of_closed_page(map.expect("a picture is under way"));
+    (prepared.version.is_some(), is_closed)
+}
+
+/// The state of its page was known before the locks: nothing is copied, and nothing is searched for.
+#[test]
+fn a_write_to_a_page_that_is_closed_is_prepared_without_a_copy() -> Result<()> {
+    let clock = Clock::manual();
+    let (db, table) = with_rows(&clock)?;
+    let attempt = begin_picture(&db, &clock);
+    let prepare = |key: u64| -> Result<(bool, bool)> {
+        let mut tx = db.begin();
+        tx.put(&table, &key, &vec![2; 100])?;
+        with_commit(&mut tx, |commit| {
+            let versions = commit.worker.blocks.place();
+            prepare(commit)?;
+            commit.prepare_displaced();
+            let prepared = prepared(commit);
+            commit.give_back_displaced();
+            commit.abandon(versions);
+            Ok(prepared)
+        })
+    };
+    assert_eq!(prepare(0)?, (true, false));
+    take_pages(&db, attempt);
+    assert_eq!(prepare(0)?, (false, true));
+    db.run(|tx| (0..2).try_for_each(|key| tx.put(&table, &key, &vec![3; 100])))?;
+    assert_eq!((db.stats().displaced_bytes, db.stats().aborts), (0, 0));
+    Ok(())
+}
+
+/// The next picture has a page of its own, which is open, and needs the version.
+#[test]
+fn n13_a_page_that_was_closed_in_another_map_tells_the_locks_nothing() -> Result<()> {
+    let clock = Clock::manual();
+    let (db, table) = with_rows(&clock)?;
+    let first = begin_picture(&db, &clock);
+    take_pages(&db, first);
+    let mut tx = db.begin();
+    tx.put(&table, &0, &vec![2; 100])?;
+    with_commit(&mut tx, |commit| {
+        let versions = commit.worker.blocks.place();
+        prepare(commit)?;
+        commit.prepare_displaced();
+        assert_eq!(prepared(commit), (false, true));
+        db.shared().end_pages(first);
+        let _second = begin_picture(&db, &clock);
+        {
+            let bound = super::Bound::bind(commit);
+            let mut locked = bound.commit.lock()?;
+            let epoch = super::serialization_point(&db.shared().epochs, locked.has_records());
+            let checked = locked.check_displaced(epoch);
+            assert!(matches!(checked, Err(Error::Conflict)), "the transaction runs again: {checked:?}");
+        }
+        commit.give_back_displaced();
+        commit.abandon(versions);
+        Ok(())
+    })
 }

@@ -29,7 +29,8 @@ pub struct Stats {
     pub durable_epoch: Option<Epoch>,
     /// The newest snapshot that can be read.
     pub snapshot_epoch: Epoch,
-    /// Bytes of replaced records and index nodes that open transactions may still reach.
+    /// Bytes of replaced records and index nodes that open transactions may still reach, and of what these knew of
+    /// former pictures' pages.
     pub garbage_pinned_bytes: u64,
     /// Bytes of old versions kept for snapshots, or until the commits of the moment have ended, and of deleted rows
     /// that wait for snapshots and for D.
@@ -40,7 +41,9 @@ pub struct Stats {
     /// They grow by a row's size and some 30 bytes with each row that is changed for the first time since the picture's
     /// freeze. They are freed as the device takes them, or, without
     /// [`Tuning::semi_fuzzy`](crate::Tuning::semi_fuzzy), page by page. They do not count against
-    /// [`Builder::garbage_bytes_max`](crate::Builder::garbage_bytes_max).
+    /// [`Builder::garbage_bytes_max`](crate::Builder::garbage_bytes_max), but have a limit of their own,
+    /// [`Tuning::displaced_bytes_max`](crate::Tuning::displaced_bytes_max). What a transaction that is about to commit
+    /// has copied for this is counted in `memory` only, until it has committed: at most what it changes.
     pub displaced_bytes: u64,
     /// The most that these ever were.
     pub displaced_bytes_peak: u64,
@@ -114,6 +117,7 @@ impl Database {
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
         let (displaced_bytes, displaced_bytes_peak) = shared.displaced_bytes();
+        let waiting_maps = &shared.logged_tables.waiting_maps;
         Stats {
             commits: shared.sum(|worker| &worker.commits),
             aborts: shared.sum(|worker| &worker.aborts),
@@ -124,9 +128,9 @@ impl Database {
             epoch: shared.epochs.now(),
             durable_epoch: shared.log.as_ref().map(|log| log.durable_epoch()),
             snapshot_epoch: shared.epochs.served_snapshot(),
-            garbage_pinned_bytes: shared.sum(|worker| &worker.garbage_pinned_bytes),
+            garbage_pinned_bytes: shared.sum(|worker| &worker.garbage_pinned_bytes) + waiting_maps.bytes(),
             garbage_version_bytes: shared.sum(|worker| &worker.garbage_version_bytes),
-            garbage_things: shared.sum(|worker| &worker.garbage_things),
+            garbage_things: shared.sum(|worker| &worker.garbage_things) + waiting_maps.count(),
             displaced_bytes,
             displaced_bytes_peak,
             memory: if shared.is_own_process() { shared.memory.stats() } else { MemoryStats::default() },

@@ -82,9 +82,11 @@ impl Builder {
                 durability: Durability::Strict,
                 snapshots: true,
                 before_images: false,
+                commits_plainly: true,
                 garbage_bytes_max: 256 << 20,
                 pictures: false,
                 semi_fuzzy: Tuning::default().semi_fuzzy,
+                displaced_bytes_max: Tuning::default().displaced_bytes_max,
                 epoch_interval: Duration::from_millis(40),
                 switches: Switches::default(),
                 recovery_threads: cores(),
@@ -210,6 +212,7 @@ impl Builder {
     /// Settings that few programs change: see [`Tuning`].
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.settings.semi_fuzzy = tuning.semi_fuzzy;
+        self.settings.displaced_bytes_max = tuning.displaced_bytes_max;
         self.tuning = tuning;
         self
     }

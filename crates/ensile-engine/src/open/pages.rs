@@ -8,7 +8,10 @@
 //!   found in their workers' lists behind that (N9).
 //! - N13: who is late takes, closes and ends nothing of a later attempt.
 //! - N17: pages are cut before their freeze.
-//! - No pin stands from one page to the next, or for more than some thousand keys while tables are cut.
+//! - K3: a picture whose commits displace more than may wait gives way. The heartbeat notices, and checkpointers do
+//!   between pages.
+//! - No pin stands from one page to the next, or for more than some thousand keys, while tables are cut and while pages
+//!   are walked.
 //!
 //! Neighbours: `walk` copies rows; `record::page_map` has maps, `record::pending` lists; commits leave versions
 //! (`commit::displaced`); the durability crate's checkpointers call.
@@ -24,20 +27,15 @@ use ensile_durability::{
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
 
-use super::walk::{SLICES_PER_PART, copy_rows};
+use super::walk::{Copying, KEYS_PER_PIN, RecordBatch, SLICES_PER_PART, copy_rows};
 use crate::formats::checkpoint_entry;
 use crate::record::page_map::{PageBounds, PageMap};
-use crate::record::pending::PendingRemove;
+use crate::record::pending::{PendingList, PendingRemove};
 use crate::record::tree::{RecordTree, RecordVisitor};
-use crate::record::{LeafWitness, Record};
+use crate::record::{HEADER_BYTES, LeafWitness, Record, Scratch};
 use crate::shared::SharedState;
-use crate::shared::pictures::Pictures;
+use crate::shared::pictures::{PageSpace, Pictures};
 use crate::tables::logged_tables::LoggedTable;
-
-/// One record in so many is asked for its length.
-const SAMPLED: usize = 16;
-/// Keys that are looked at under one pin while a table is cut.
-const KEYS_PER_PIN: usize = 4096;
 
 impl Pages for SharedState {
     fn publish_pages(&self, page_bytes: usize) -> PublishedPages {
@@ -50,6 +48,8 @@ impl Pages for SharedState {
             attempts.begin()
         };
         self.collect_after_pictures();
+        // What the last one has left does not count against this one.
+        self.free_ended();
         let tables = self.logged_tables.all();
         let cut = tables.iter().map(|(id, table)| (*id, self.cut(&table.tree, page_bytes)));
         let bounds: HashMap<u32, PageBounds> = cut.collect();
@@ -71,7 +71,7 @@ impl Pages for SharedState {
         let call = pin.begin(self.epochs.now());
         let tables = self.logged_tables.all();
         let maps = tables.iter().map(|(section, table)| {
-            let map = map_of(attempt, table, call.pinned())?;
+            let map = self.map_of(attempt, table, call.pinned())?;
             Ok((*section, map.bounds()))
         });
         let maps: Vec<_> = maps.collect::<Result<_, _>>()?;
@@ -106,38 +106,27 @@ impl Pages for SharedState {
         page: &mut PageContents,
     ) -> Result<TakenPage, PagesEnded> {
         page.clear();
+        self.bound_displaced();
         let Some(table) = self.logged_tables.get(slice.section) else { unreachable!("tables stay") };
-        let mut pin = self.epochs.register_pin();
-        let call = pin.begin(self.epochs.now());
-        let pinned = call.pinned();
-        let map = map_of(attempt, &table, pinned)?;
-        assert!(freeze > map.since(), "the freeze was announced behind the attempt's maps (N1)");
-        debug_assert!(
-            self.epochs.is_installed_below(freeze),
-            "no page is walked before its freeze is over (N2)"
-        );
-        let from: &[u8] = if resume.is_empty() { &slice.from } else { resume };
-        let at = map.bounds().page_of(from);
-        debug_assert_eq!(map.bounds().lower(at), from, "slices are made of whole pages");
-        let upper = map.bounds().upper(at);
-        let range =
-            Range { lower: Bound::Included(from), upper: upper.map_or(Bound::Unbounded, Bound::Excluded) };
-        let (stopped, list) =
-            map.page(at).close_behind(|| copy_rows(&table.tree, range, freeze, page, pinned));
-        debug_assert!(stopped.is_none(), "a page takes every row");
-        let Some(list) = list else {
-            // The attempt has ended meanwhile.
-            page.clear();
-            return Err(PagesEnded::Ended);
+        let first: &[u8] = if resume.is_empty() { &slice.from } else { resume };
+        let mut space = self.own_pictures().page_space();
+        let walked = self.walk_page((attempt, freeze), &table, first, (page, &mut space.scratch));
+        let (upper, list) = match walked {
+            Ok(walked) => walked,
+            Err(ended) => {
+                page.clear();
+                return Err(ended);
+            }
         };
-        let mut left: Vec<PendingRemove> = list.collect();
-        if !left.is_empty() {
-            merge(page, &mut left, freeze);
+        space.left.extend(list);
+        if !space.left.is_empty() {
+            merge(page, &mut space, freeze);
+            self.free_displaced(space.left.drain(..));
         }
-        self.free_displaced(left);
+        self.own_pictures().keep_page_space(space);
         match upper {
-            Some(next) if slice.to.as_deref() != Some(next) => {
-                *resume = next.to_vec();
+            Some(next) if slice.to.as_deref() != Some(&next) => {
+                *resume = next;
                 Ok(TakenPage::More)
             }
             _ => Ok(TakenPage::Last),
@@ -150,6 +139,7 @@ impl Pages for SharedState {
         freeze: Epoch,
         block: &mut DisplacedBlock<'_>,
     ) -> Result<bool, PagesEnded> {
+        self.bound_displaced();
         self.take_displaced_until(attempt, |version| {
             let (key, value) = (version.key(), version.value());
             debug_assert!(version.tid().epoch() < freeze, "what is left is older than the freeze (N4)");
@@ -164,32 +154,92 @@ impl Pages for SharedState {
     }
 
     fn end_pages(&self, attempt: PictureAttempt) {
-        let mut attempts = self.own_pictures().attempts.lock();
-        if attempts.end_if_newest(attempt) {
-            self.take_back_maps();
+        {
+            let mut attempts = self.own_pictures().attempts.lock();
+            if attempts.end_if_newest(attempt) {
+                self.take_back_maps();
+            }
         }
+        // Also what one has left that gave way.
+        self.free_ended();
     }
 }
 
-/// The table's map for this attempt. Each logged table has one until the attempt ends (N1).
-fn map_of<'m>(
-    attempt: PictureAttempt,
-    table: &'m LoggedTable,
-    pinned: Pinned<'m>,
-) -> Result<&'m PageMap, PagesEnded> {
-    table.pages.load(pinned).filter(|map| map.attempt() == attempt).ok_or(PagesEnded::Ended)
-}
-
 impl SharedState {
+    /// The table's map for this attempt. Each logged table has one until the attempt ends (N1).
+    fn map_of<'m>(
+        &self,
+        attempt: PictureAttempt,
+        table: &'m LoggedTable,
+        pinned: Pinned<'m>,
+    ) -> Result<&'m PageMap, PagesEnded> {
+        let map = table.pages.load(pinned).filter(|map| map.attempt() == attempt);
+        map.ok_or_else(|| self.own_pictures().why_ended(attempt))
+    }
+
+    /// Ends the picture under way if commits have displaced more than may wait for it (K3).
+    pub(crate) fn bound_displaced(&self) {
+        if self.displaced_too_much().is_none() {
+            return;
+        }
+        let mut attempts = self.own_pictures().attempts.lock();
+        // Once more: perhaps that one has ended meanwhile, and the next one is published.
+        if let Some(why) = self.displaced_too_much()
+            && attempts.give_way(why)
+        {
+            self.take_back_maps();
+        }
+    }
+
     fn own_pictures(&self) -> &Pictures {
         let Some(pictures) = &self.pictures else { unreachable!("`Walk::pages` has handed this out") };
         pictures
     }
 
-    /// Takes back the maps that are published. The caller has the lock of the attempts, and nobody publishes others
-    /// meanwhile (N13).
+    /// Copies the rows of the page that begins with `first`, some thousand keys under one pin, and closes it behind the
+    /// last of them (N8). Where it ends, and what was left of it; `page` is not whole if the attempt has ended.
+    fn walk_page(
+        &self,
+        (attempt, freeze): (PictureAttempt, Epoch),
+        table: &LoggedTable,
+        first: &[u8],
+        (page, scratch): (&mut PageContents, &mut Scratch),
+    ) -> Result<(Option<Vec<u8>>, PendingList), PagesEnded> {
+        let mut pin = self.epochs.register_pin();
+        let mut stopped_at: Option<Vec<u8>> = None;
+        loop {
+            let call = pin.begin(self.epochs.now());
+            let map = self.map_of(attempt, table, call.pinned())?;
+            assert!(freeze > map.since(), "the freeze was announced behind the attempt's maps (N1)");
+            debug_assert!(
+                self.epochs.is_installed_below(freeze),
+                "no page is walked before its freeze is over (N2)"
+            );
+            let at = map.bounds().page_of(first);
+            debug_assert_eq!(map.bounds().lower(at), first, "slices are made of whole pages");
+            let upper = map.bounds().upper(at);
+            let range = Range {
+                lower: Bound::Included(stopped_at.as_deref().unwrap_or(first)),
+                upper: upper.map_or(Bound::Unbounded, Bound::Excluded),
+            };
+            let (target, scratch, pinned) = (&mut *page, &mut *scratch, call.pinned());
+            let copying = Copying { target, scratch, keys_max: KEYS_PER_PIN };
+            let closed =
+                map.page(at).close_behind_last(|| copy_rows(&table.tree, range, freeze, copying, pinned));
+            match closed {
+                ControlFlow::Break(next) => stopped_at = Some(next),
+                ControlFlow::Continue(Some(list)) => return Ok((upper.map(<[u8]>::to_vec), list)),
+                // The attempt has ended meanwhile.
+                ControlFlow::Continue(None) => return Err(self.own_pictures().why_ended(attempt)),
+            }
+        }
+    }
+
+    /// Takes back the maps that are published, and puts aside what is left to them. The caller has the lock of the
+    /// attempts, and nobody publishes others meanwhile (N13).
     fn take_back_maps(&self) {
         self.logged_tables.no_more_maps();
+        let mut lists = Vec::new();
         for (_, table) in self.logged_tables.all() {
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
@@ -197,55 +247,77 @@ impl SharedState {
             // Commits that have this map leave nothing more.
             for page in map.pages() {
                 let ((), list) = page.close_behind(|| ());
-                self.free_displaced(list.into_iter().flatten());
+                lists.extend(list.filter(|list| !list.is_empty()));
             }
             table.pages.unpublish(&self.epochs);
         }
+        self.own_pictures().put_aside(lists);
         self.drop_displaced();
         self.own_pictures().end();
     }
 
     /// Where pages of about `page_bytes` begin in a table, as it is now.
     fn cut(&self, tree: &RecordTree, page_bytes: usize) -> PageBounds {
-        let mut cutter = PageCutter {
-            page_bytes,
-            bounds: Vec::new(),
-            filled: 0,
-            value_bytes: 0,
-            seen: 0,
-            left: 0,
-            stopped_at: None,
-        };
+        let mut cut = PageCut { page_bytes, bounds: Vec::new(), filled: 0 };
         let mut pin = self.epochs.register_pin();
         let mut from = Some(Vec::new());
         while let Some(key) = from {
             let call = pin.begin(self.epochs.now());
-            cutter.left = KEYS_PER_PIN;
+            let (batch, left) = (RecordBatch::new(), KEYS_PER_PIN);
+            let mut cutter = PageCutter { cut: &mut cut, batch, left, stopped_at: None };
             let range = Range { lower: Bound::Included(&key), upper: Bound::Unbounded };
             tree.scan(range, Direction::Forward, &mut cutter, call.pinned());
-            drop(call);
-            from = cutter.stopped_at.take();
+            cutter.flush();
+            from = cutter.stopped_at;
         }
-        PageBounds::new(&cutter.bounds)
+        PageBounds::new(&cut.bounds)
     }
 }
 
-/// A scan that counts rows' bytes, and notes where a page is full.
-struct PageCutter {
+/// Where pages begin, as a table's rows are counted one after the other. A page has `page_bytes` and one row at most.
+struct PageCut {
     page_bytes: usize,
     bounds: Vec<Vec<u8>>,
     /// Bytes of the page so far.
     filled: usize,
-    /// Bytes of the value that was sampled last: the next ones are taken to be as long.
-    value_bytes: usize,
-    seen: usize,
+}
+
+impl PageCut {
+    /// The next key, and the bytes of its value if it has a row.
+    fn add(&mut self, key: &[u8], value_bytes: Option<usize>) {
+        if self.filled >= self.page_bytes {
+            self.bounds.push(key.to_vec());
+            self.filled = 0;
+        }
+        if let Some(bytes) = value_bytes {
+            self.filled += PageContents::FRAME_BYTES + checkpoint_entry::bytes(key.len(), bytes);
+        }
+    }
+}
+
+/// A scan that counts rows' bytes. No value is copied.
+struct PageCutter<'p, 'c> {
+    cut: &'c mut PageCut,
+    batch: RecordBatch<'p>,
     /// Keys that are still looked at under this pin.
     left: usize,
     /// The first key that was not.
     stopped_at: Option<Vec<u8>>,
 }
 
-impl<'p> RecordVisitor<'p> for PageCutter {
+impl PageCutter<'_, '_> {
+    /// Counts the batch, whose records have been asked for.
+    fn flush(&mut self) {
+        for (key, record) in self.batch.iter() {
+            // Both may change until the freeze: a page that grows meanwhile is overfull.
+            let bytes = (!record.word().is_absent()).then(|| record.length());
+            self.cut.add(key, bytes);
+        }
+        self.batch.clear();
+    }
+}
+
+impl<'p> RecordVisitor<'p> for PageCutter<'p, '_> {
     fn witness(&mut self, _witness: LeafWitness<'p>) {}
 
     #[inline]
@@ -255,29 +327,25 @@ impl<'p> RecordVisitor<'p> for PageCutter {
             return ControlFlow::Break(());
         }
         self.left -= 1;
-        if self.seen.is_multiple_of(SAMPLED) {
-            self.value_bytes = record.length();
+        if self.batch.add(key, record, HEADER_BYTES) {
+            self.flush();
         }
-        self.seen += 1;
-        if self.filled >= self.page_bytes {
-            self.bounds.push(key.to_vec());
-            self.filled = 0;
-        }
-        self.filled += PageContents::FRAME_BYTES + checkpoint_entry::bytes(key.len(), self.value_bytes);
         ControlFlow::Continue(())
     }
 }
 
 /// Merges the versions that commits have left of a page into what the walk has found there. A key that comes from both
 /// has one TID, and counts once (N4).
-fn merge(page: &mut PageContents, left: &mut [PendingRemove], freeze: Epoch) {
+fn merge(page: &mut PageContents, space: &mut PageSpace, freeze: Epoch) {
+    let PageSpace { left, walked, .. } = space;
     left.sort_unstable_by(|a, b| a.key().cmp(b.key()));
     assert!(left.is_sorted_by(|a, b| a.key() < b.key()), "one version of a key is left to a picture (N4)");
     assert!(
         left.iter().all(|left| left.tid().epoch() < freeze),
         "what is left is older than the freeze (N4)"
     );
-    let walked = std::mem::take(page);
+    debug_assert_eq!(walked.entries(), 0, "the page before was merged");
+    std::mem::swap(page, walked);
     let add = |page: &mut PageContents, left: &PendingRemove| {
         page.push(left.tid(), |body| checkpoint_entry::encode(body, left.key(), left.value()));
     };
@@ -293,4 +361,5 @@ fn merge(page: &mut PageContents, left: &mut [PendingRemove], freeze: Epoch) {
         page.push(tid, |out| out.extend_from_slice(body));
     }
     left.for_each(|behind| add(page, behind));
+    walked.clear();
 }

@@ -59,6 +59,12 @@ pub struct Tuning {
     /// in blocks of its own, and freed. On by default. Else it stays in memory until its page is written, and a
     /// checkpoint has each row once.
     pub semi_fuzzy: bool,
+    /// Bytes that versions may take which commits displace while a consistent checkpoint is under way, until that has
+    /// taken them ([`Stats::displaced_bytes`](crate::stats::Stats::displaced_bytes)). A checkpoint that cannot keep up
+    /// gives way: the attempt fails, says so, and its versions are freed. No commit waits for it, and none fails. The
+    /// next attempt begins as after any that failed. 4 GiB by default. It is looked at as epochs end and between pages,
+    /// so what commits displace in that time comes on top.
+    pub displaced_bytes_max: u64,
     /// Time between snapshot boundaries (Silo §4.9). 250 ms by default: what a snapshot shows is at most about that
     /// much older than the last epoch, and a quarter more while the heartbeat is late or if its ticks are further
     /// apart. A longer interval keeps old versions for longer. A shorter one copies rows that change all the time more
@@ -89,6 +95,7 @@ impl Default for Tuning {
             checkpoint_strategy: strategy,
             checkpoint_page_bytes: page_bytes,
             semi_fuzzy: true,
+            displaced_bytes_max: 4 << 30,
             // The paper has a second (§4.9). A quarter of it keeps fewer versions, which are in the caches when they
             // are read, and costs writers no more that could be measured.
             snapshot_interval: Duration::from_millis(250),

@@ -30,6 +30,9 @@ pub(super) const SLICES_PER_PART: usize = 16;
 const BATCH: usize = 32;
 /// Bytes of a record that are asked for ahead, at most: beyond these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 512;
+/// Keys that are looked at under one pin while a picture cuts a table into pages, or walks a page. Few under shuttle,
+/// so that its short runs walk a page under several pins.
+pub(super) const KEYS_PER_PIN: usize = if cfg!(shuttle) { 2 } else { 4096 };
 
 impl Walk for SharedState {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
@@ -61,7 +64,9 @@ impl Walk for SharedState {
         let from: &[u8] = if resume.is_empty() { &slice.from } else { resume };
         let upper = slice.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = Range { lower: Bound::Included(from), upper };
-        match copy_rows(&table.tree, range, low, block, call.pinned()) {
+        // The block's room bounds what is copied under this pin.
+        let copying = Copying { target: block, scratch: &mut Scratch::default(), keys_max: usize::MAX };
+        match copy_rows(&table.tree, range, low, copying, call.pinned()) {
             Some(key) => {
                 *resume = key;
                 true
@@ -108,60 +113,101 @@ impl RowTarget for PageContents {
     }
 }
 
-/// Copies the rows of a range that are present and of epochs below `low`. The key that found no room, if one did.
+/// What copying rows needs.
+pub(super) struct Copying<'t, T> {
+    pub(super) target: &'t mut T,
+    /// Where a row is read to.
+    pub(super) scratch: &'t mut Scratch,
+    /// Keys that are looked at, at most.
+    pub(super) keys_max: usize,
+}
+
+/// Copies the rows of a range that are present and of epochs below `low`. Where it stopped: the key that found no room,
+/// or the first one that was not looked at.
 pub(super) fn copy_rows(
     tree: &RecordTree,
     range: Range<'_>,
     low: Epoch,
-    target: &mut impl RowTarget,
+    Copying { target, scratch, keys_max }: Copying<'_, impl RowTarget>,
     pinned: Pinned<'_>,
 ) -> Option<Vec<u8>> {
     let mut visit = RowCopier {
         low,
         target,
-        scratch: Scratch::default(),
-        keys: Vec::new(),
-        batch: Vec::with_capacity(BATCH),
+        scratch,
+        batch: RecordBatch::new(),
         record_bytes: HEADER_BYTES,
-        full_at: None,
+        left: keys_max,
+        stopped_at: None,
     };
     tree.scan(range, Direction::Forward, &mut visit, pinned);
-    if visit.full_at.is_none() {
+    if visit.stopped_at.is_none() {
         let _ = visit.flush();
     }
-    visit.full_at
+    visit.stopped_at
+}
+
+/// Keys of a scan, each with its record, which was asked for: by the time the batch is full they have come.
+pub(super) struct RecordBatch<'w> {
+    /// The keys, one behind the other.
+    keys: Vec<u8>,
+    /// Where each key ends, and its record.
+    records: Vec<(usize, Record<'w>)>,
+}
+
+impl<'w> RecordBatch<'w> {
+    pub(super) fn new() -> Self {
+        Self { keys: Vec::new(), records: Vec::with_capacity(BATCH) }
+    }
+
+    /// Adds a key, and asks for the first `record_bytes` of its record. True if the batch is full.
+    #[inline]
+    pub(super) fn add(&mut self, key: &[u8], record: Record<'w>, record_bytes: usize) -> bool {
+        record.address().prefetch_exactly(record_bytes);
+        self.keys.extend_from_slice(key);
+        self.records.push((self.keys.len(), record));
+        self.records.len() >= BATCH
+    }
+
+    /// Its keys, in order, each with its record.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], Record<'w>)> {
+        let begins = std::iter::once(0).chain(self.records.iter().map(|(end, _)| *end));
+        begins.zip(&self.records).map(|(from, &(to, record))| (&self.keys[from..to], record))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+        self.records.clear();
+    }
 }
 
 /// A scan that copies old enough records.
 struct RowCopier<'w, 't, T> {
     low: Epoch,
     target: &'t mut T,
-    scratch: Scratch,
-    /// Keys of the batch, one behind the other, each with its end and its record.
-    keys: Vec<u8>,
-    batch: Vec<(usize, Record<'w>)>,
+    scratch: &'t mut Scratch,
+    batch: RecordBatch<'w>,
     /// Bytes of the last record: the next ones are taken to be as large.
     record_bytes: usize,
-    /// The key that found no room.
-    full_at: Option<Vec<u8>>,
+    /// Keys that are still looked at.
+    left: usize,
+    /// The key that found no room, or the first one that was not looked at.
+    stopped_at: Option<Vec<u8>>,
 }
 
 impl<'w, T: RowTarget> RowCopier<'w, '_, T> {
     /// Copies the records of the batch, which have been asked for.
     fn flush(&mut self) -> ControlFlow<()> {
-        let (mut keys, mut batch) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.batch));
-        let mut from = 0;
-        for &(to, record) in &batch {
-            let key = &keys[from..to];
-            from = to;
+        let mut batch =
+            std::mem::replace(&mut self.batch, RecordBatch { keys: Vec::new(), records: Vec::new() });
+        for (key, record) in batch.iter() {
             if !self.copy(key, record) {
-                self.full_at = Some(key.to_vec());
+                self.stopped_at = Some(key.to_vec());
                 return ControlFlow::Break(());
             }
         }
-        keys.clear();
         batch.clear();
-        (self.keys, self.batch) = (keys, batch);
+        self.batch = batch;
         ControlFlow::Continue(())
     }
 
@@ -176,7 +222,7 @@ impl<'w, T: RowTarget> RowCopier<'w, '_, T> {
         if !self.target.has_room(checkpoint_entry::bytes(key.len(), length)) {
             return false;
         }
-        let Some(word) = record.read_older(self.low, &mut self.scratch) else { return true };
+        let Some(word) = record.read_older(self.low, self.scratch) else { return true };
         let value = self.scratch.bytes();
         debug_assert_eq!(value.len(), length, "a record of an epoch below e_l has changed (K1)");
         if value.len() > length && !self.target.has_room(checkpoint_entry::bytes(key.len(), value.len())) {
@@ -193,9 +239,13 @@ impl<'w, T: RowTarget> RecordVisitor<'w> for RowCopier<'w, '_, T> {
 
     #[inline]
     fn entry(&mut self, key: &[u8], record: Record<'w>) -> ControlFlow<()> {
-        record.address().prefetch_exactly(self.record_bytes);
-        self.keys.extend_from_slice(key);
-        self.batch.push((self.keys.len(), record));
-        if self.batch.len() < BATCH { ControlFlow::Continue(()) } else { self.flush() }
+        if self.left == 0 {
+            self.flush()?;
+            self.stopped_at = Some(key.to_vec());
+            return ControlFlow::Break(());
+        }
+        self.left -= 1;
+        let is_full = self.batch.add(key, record, self.record_bytes);
+        if is_full { self.flush() } else { ControlFlow::Continue(()) }
     }
 }

@@ -5,6 +5,7 @@
 //! - N13: a map knows its attempt at a picture. Nothing of another attempt is taken or ended.
 //! - N17: pages are cut before their freeze.
 //! - E3: a map is followed under a pin, and freed once every pin is newer than its unpublication.
+//! - E6: until then it is counted with what else waits for pins.
 //!
 //! Neighbours: `open::pages` publishes maps and takes pages; commits find a version's page (`commit::displaced`);
 //! `pending` has a page's state.
@@ -13,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, AtomicPtr, Mutex, Ordering, fence};
+use ensile_base::sync::{Arc, AtomicPtr, AtomicU64, Mutex, Ordering, fence};
 use ensile_durability::PictureAttempt;
 use ensile_epoch::{Epochs, GarbageList, Pinned};
 
@@ -180,10 +181,63 @@ impl PageMap {
         &self.states
     }
 
+    /// Bytes of memory that it takes.
+    fn bytes(&self) -> usize {
+        let PageBounds { common, slices, keys, ends } = &self.bounds;
+        debug_assert_eq!(slices.len(), ends.len(), "each bound has its slice and its end");
+        let bounds = common.len() + size_of_val(&**slices) + keys.len() + size_of_val(&**ends);
+        size_of::<Self>() + bounds + size_of_val(&*self.states)
+    }
+
     /// Which map it is.
     #[inline]
     pub(crate) fn address(&self) -> MapAddress {
         MapAddress(NonNull::from(self).addr())
+    }
+}
+
+/// The maps of all tables that wait for pins (E6).
+#[derive(Debug, Default)]
+pub(crate) struct WaitingMaps {
+    count: AtomicU64,
+    bytes: AtomicU64,
+    /// Bytes that ever began to wait.
+    made_bytes: AtomicU64,
+}
+
+impl WaitingMaps {
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        // Relaxed: a figure.
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Their bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        // Relaxed: a figure.
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all that ever waited.
+    pub(crate) fn made_bytes(&self) -> u64 {
+        // Relaxed: a figure.
+        self.made_bytes.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, map: &PageMap) {
+        let bytes = map.bytes() as u64;
+        // Relaxed, all: figures. The lock under which maps are freed orders them behind their addition.
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.made_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&self, map: &PageMap) {
+        let bytes = map.bytes() as u64;
+        // Relaxed, both: figures.
+        let before = self.count.fetch_sub(1, Ordering::Relaxed);
+        let bytes_before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= 1 && bytes_before >= bytes, "what is freed was counted");
     }
 }
 
@@ -192,6 +246,7 @@ impl PageMap {
 pub(crate) struct TablePages {
     /// Null while there is none.
     map: AtomicPtr<PageMap>,
+    waiting: Arc<WaitingMaps>,
     /// Maps that were unpublished, until no pin reaches them.
     unpublished: Mutex<GarbageList<UnpublishedMap>>,
 }
@@ -204,10 +259,11 @@ struct UnpublishedMap(NonNull<PageMap>);
 unsafe impl Send for UnpublishedMap {}
 
 impl TablePages {
-    /// With this map from the beginning.
-    pub(crate) fn new(map: Option<PageMap>) -> Self {
+    /// With this map from the beginning. Maps that wait for pins are counted there.
+    pub(crate) fn new(map: Option<PageMap>, waiting: &Arc<WaitingMaps>) -> Self {
         let map = map.map_or(std::ptr::null_mut(), |map| Box::into_raw(Box::new(map)));
-        Self { map: AtomicPtr::new(map), unpublished: Mutex::new(GarbageList::default()) }
+        let unpublished = Mutex::new(GarbageList::default());
+        Self { map: AtomicPtr::new(map), waiting: Arc::clone(waiting), unpublished }
     }
 
     /// The map, if a picture is under way. It stands while the pin and the table do (E3).
@@ -241,7 +297,10 @@ impl TablePages {
             // SeqCst: the map was unpublished before the tag's epoch is read (E3); partner: the heavy fence of the
             // scan.
             fence(Ordering::SeqCst);
-            self.unpublished.lock().push(epochs.now(), UnpublishedMap(before));
+            let mut unpublished = self.unpublished.lock();
+            // SAFETY: `publish` or `new` has made it from a box, and nobody frees it before the lock is given back.
+            self.waiting.add(unsafe { before.as_ref() });
+            unpublished.push(epochs.now(), UnpublishedMap(before));
         }
     }
 
@@ -251,7 +310,8 @@ impl TablePages {
         let mut unpublished = self.unpublished.lock();
         while let Some(UnpublishedMap(map)) = unpublished.pop_below(limit) {
             // SAFETY: `publish` or `new` has made it from a box, and every pin is newer than its unpublication (E3).
-            drop(unsafe { Box::from_raw(map.as_ptr()) });
+            let map = unsafe { Box::from_raw(map.as_ptr()) };
+            self.waiting.remove(&map);
         }
         unpublished.is_empty()
     }

@@ -21,6 +21,7 @@
 //! Neighbours: `blocks` makes and frees blocks; commits push them (`commit::displaced`), a picture's checkpointers take
 //! them (`open::pages`); `page_map` has the pages.
 
+use std::ops::ControlFlow;
 use std::ptr::NonNull;
 
 use ensile_base::limits::{KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
@@ -267,6 +268,19 @@ impl PageState {
         let before = self.0.fetch_or(CLOSED, Ordering::AcqRel);
         (walked, (before & CLOSED == 0).then_some(PendingList { next: before }))
     }
+
+    /// As [`PageState::close_behind`], where `walk` reads some of the page's records and breaks off if there are more:
+    /// the page is closed behind the last of them only.
+    #[inline]
+    pub(crate) fn close_behind_last<B>(
+        &self,
+        walk: impl FnOnce() -> Option<B>,
+    ) -> ControlFlow<B, Option<PendingList>> {
+        match walk() {
+            Some(more) => ControlFlow::Break(more),
+            None => ControlFlow::Continue(self.close_behind(|| ()).1),
+        }
+    }
 }
 
 /// A worker's list, semi-fuzzy: the block that it pushed last. Checkpointers take the whole list.
@@ -310,6 +324,15 @@ impl WorkerList {
 #[must_use = "free its blocks: their memory is lost otherwise"]
 pub(crate) struct PendingList {
     next: u64,
+}
+
+impl PendingList {
+    /// Whether nothing was left.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        debug_assert!(self.next & CLOSED == 0, "a list ends with no block");
+        self.next == 0
+    }
 }
 
 impl Iterator for PendingList {

@@ -81,6 +81,7 @@ impl SharedState {
             return;
         }
         self.collect_after_pictures();
+        self.bound_displaced();
         // Relaxed: figures, each a little old.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (mut made, mut waiting, mut unhooks) = (GarbageBytes::default(), GarbageBytes::default(), 0);
@@ -96,6 +97,9 @@ impl SharedState {
                 collector.due.push(Arc::clone(worker));
             }
         }
+        let maps = &self.logged_tables.waiting_maps;
+        made.pins += maps.made_bytes();
+        waiting.pins += maps.bytes();
         let limits = self.epoch_limits(self.epochs.limits());
         collector.before_last = std::mem::replace(&mut collector.last, limits);
         // Deletes above D wait for D: to end a reader would free none of them.
@@ -108,11 +112,12 @@ impl SharedState {
     }
 
     /// Frees a bounded amount of what workers leave lying: because their threads wait, read, or have ended, or fall
-    /// behind (E6). False if nothing of it is left.
+    /// behind (E6), and what pictures that have ended have left. False if nothing of it is left.
     pub(crate) fn collection_step(&self, collector: &mut Collector) -> bool {
+        let has_freed = self.free_ended_step();
         let Collector { worker, before_last: limits, due, .. } = collector;
         if due.is_empty() {
-            return false;
+            return has_freed;
         }
         let worker = worker.get_or_insert_with(|| {
             let worker = Worker::new(&self.epochs, None, &self.memory);
@@ -134,7 +139,7 @@ impl SharedState {
         });
         // Those that are not through come last.
         due.splice(0..0, visited);
-        !due.is_empty()
+        has_freed || !due.is_empty()
     }
 
     /// Steps of [`SharedState::collection_step`] until nothing is left to free, or `for_nanos` have passed by the

@@ -91,11 +91,15 @@ pub(crate) struct Settings {
     pub(crate) snapshots: bool,
     /// Log entries carry the values that they replace.
     pub(crate) before_images: bool,
+    /// Neither before-images nor pictures: a commit asks once for both.
+    pub(crate) commits_plainly: bool,
     pub(crate) garbage_bytes_max: u64,
     /// Consistent pictures can be taken of it: commits leave to them what they displace.
     pub(crate) pictures: bool,
     /// They leave that beside the pages.
     pub(crate) semi_fuzzy: bool,
+    /// So much of it may wait.
+    pub(crate) displaced_bytes_max: u64,
     pub(crate) epoch_interval: Duration,
     /// Threads that recover, and that rebuild indexes.
     pub(crate) recovery_threads: usize,
@@ -126,6 +130,7 @@ impl SharedState {
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let mut settings = parts.settings;
         settings.before_images &= parts.log.is_some();
+        settings.commits_plainly = !settings.before_images && !settings.pictures;
         let collector = Collector::new(settings.garbage_bytes_max);
         let durable_without_log = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
         let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
@@ -143,7 +148,7 @@ impl SharedState {
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
             logged_tables: LoggedTables::new(&parts.catalog.trees),
-            pictures: settings.pictures.then(|| Pictures::new(settings.semi_fuzzy)),
+            pictures: settings.pictures.then(|| Pictures::new(&settings)),
             idle_workers: Arc::new(IdleWorkers::new(parts.process)),
             catalog: Mutex::new(parts.catalog),
             table_filled: Condvar::new(),

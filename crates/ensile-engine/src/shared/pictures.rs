@@ -7,18 +7,26 @@
 //! - N9: all workers' lists are taken, also of workers that are idle or whose threads have ended.
 //! - N13: attempts are published and ended one at a time, under one lock, and an attempt that is not the newest one is
 //!   over. Of what is taken, only what was left to this attempt is handed out.
+//! - K3: an attempt gives way to commits that displace more than may wait. No commit waits for that, and none fails.
+//!   The heartbeat does not free what that leaves at a stretch, as epochs would wait for it.
 //!
 //! Neighbours: commits look and count (`commit::displaced`), `open::pages` begins and ends pictures and frees what they
 //! have taken; `database::health` reports.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
+use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
-use ensile_durability::{PagesEnded, PictureAttempt};
+use ensile_durability::{PageContents, PagesEnded, PictureAttempt};
 
-use super::SharedState;
+use super::{Settings, SharedState};
+use crate::record::Scratch;
 use crate::record::blocks::Blocks;
 use crate::record::pending::{PendingList, PendingRemove};
+
+/// Versions that a step frees of what pictures that have ended have left, at most, and bytes behind which it ends.
+const FREED_PER_STEP: usize = 1024;
+const FREED_BYTES_PER_STEP: usize = 16 << 20;
 
 /// Of a database that takes pictures.
 #[derive(Debug)]
@@ -28,7 +36,11 @@ pub(crate) struct Pictures {
     pub(crate) attempts: Mutex<PictureAttempts>,
     /// Commits leave to their workers' lists what they displace, and not to the pages'.
     is_semi_fuzzy: bool,
+    /// Bytes of displaced versions that may wait for a picture.
+    bytes_max: u64,
     taken: Mutex<TakenVersions>,
+    /// Lists of pictures that have ended. Nobody needs what is in them.
+    ended: Mutex<Vec<PendingList>>,
     /// Bytes of displaced versions that were freed since the database was opened. What was displaced is counted by
     /// workers.
     freed_bytes: AtomicU64,
@@ -38,6 +50,32 @@ pub(crate) struct Pictures {
     has_remains: AtomicBool,
     /// What checkpointers free into.
     blocks: Mutex<Vec<Blocks>>,
+    /// What checkpointers take pages with.
+    spaces: Mutex<Vec<PageSpace>>,
+}
+
+/// What a checkpointer takes pages with: it goes from page to page.
+#[derive(Debug, Default)]
+pub(crate) struct PageSpace {
+    /// Where a row is read to.
+    pub(crate) scratch: Scratch,
+    /// What commits have left of the page.
+    pub(crate) left: Vec<PendingRemove>,
+    /// What its walk has found, while the two are merged.
+    pub(crate) walked: PageContents,
+}
+
+impl PageSpace {
+    /// Gives back what an unusually large page took.
+    fn shrink(&mut self) {
+        debug_assert!(self.left.is_empty() && self.walked.entries() == 0, "the page was taken");
+        if self.scratch.kept_bytes() > KEEP_BYTES_MAX {
+            self.scratch = Scratch::default();
+        }
+        self.left.shrink_to(KEEP_BYTES_MAX / size_of::<PendingRemove>());
+        // Its bytes are bounded where it is cleared.
+        debug_assert!(self.left.capacity() * size_of::<PendingRemove>() <= 2 * KEEP_BYTES_MAX);
+    }
 }
 
 /// The attempts at pictures that there ever were.
@@ -47,6 +85,8 @@ pub(crate) struct PictureAttempts {
     newest: u64,
     /// Its maps are published.
     is_published: bool,
+    /// The last one that gave way, and why.
+    gave_way: Option<(u64, PagesEnded)>,
 }
 
 impl PictureAttempts {
@@ -74,6 +114,23 @@ impl PictureAttempts {
     /// Ends this one. True if its maps are published. An older one was ended before (N13).
     pub(crate) fn end_if_newest(&mut self, attempt: PictureAttempt) -> bool {
         attempt.number() == self.newest && self.end()
+    }
+
+    /// Ends the newest one for this reason. True if its maps are published: they are to be taken back.
+    pub(crate) fn give_way(&mut self, why: PagesEnded) -> bool {
+        let is_ended = self.end();
+        if is_ended {
+            self.gave_way = Some((self.newest, why));
+        }
+        is_ended
+    }
+
+    /// Why nothing can be taken of an attempt that has ended.
+    fn why_ended(&self, attempt: PictureAttempt) -> PagesEnded {
+        match self.gave_way {
+            Some((number, why)) if number == attempt.number() => why,
+            _ => PagesEnded::Ended,
+        }
     }
 }
 
@@ -105,16 +162,32 @@ impl TakenVersions {
 }
 
 impl Pictures {
-    pub(super) fn new(is_semi_fuzzy: bool) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         Self {
             is_under_way: CachePadded::default(),
             attempts: Mutex::default(),
-            is_semi_fuzzy,
+            is_semi_fuzzy: settings.semi_fuzzy,
+            bytes_max: settings.displaced_bytes_max,
             taken: Mutex::default(),
+            ended: Mutex::default(),
             freed_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
             has_remains: AtomicBool::new(false),
             blocks: Mutex::default(),
+            spaces: Mutex::default(),
+        }
+    }
+
+    /// What a page is taken with: to be given back.
+    pub(crate) fn page_space(&self) -> PageSpace {
+        self.spaces.lock().pop().unwrap_or_default()
+    }
+
+    /// The page was taken: the next one is taken with this.
+    pub(crate) fn keep_page_space(&self, mut space: PageSpace) {
+        space.shrink();
+        if self.is_under_way() {
+            self.spaces.lock().push(space);
         }
     }
 
@@ -124,6 +197,16 @@ impl Pictures {
         debug_assert!(taken.attempt.is_none(), "the picture before has ended");
         // What came late to that one is freed where it is found (N13).
         (taken.attempt, taken.ended) = (Some((attempt, since)), None);
+    }
+
+    /// Why nothing can be taken of an attempt that has ended.
+    pub(crate) fn why_ended(&self, attempt: PictureAttempt) -> PagesEnded {
+        self.attempts.lock().why_ended(attempt)
+    }
+
+    /// Lists of a picture that has ended: they are freed step by step.
+    pub(crate) fn put_aside(&self, lists: impl IntoIterator<Item = PendingList>) {
+        self.ended.lock().extend(lists.into_iter().filter(|list| !list.is_empty()));
     }
 
     /// Whether commits may find maps.
@@ -144,10 +227,15 @@ impl Pictures {
     pub(crate) fn end(&self) {
         // Release: partner is the Acquire in `is_under_way`; the maps were taken back before.
         self.is_under_way.store(false, Ordering::Release);
-        // Relaxed: the heartbeat looks again at its next tick.
-        self.has_remains.store(true, Ordering::Relaxed);
-        // What is left of their memory serves others.
+        // Release: what remains is there; partner: the Acquire in `collect_after_pictures`.
+        self.has_remains.store(true, Ordering::Release);
+        self.give_memory_back();
+    }
+
+    /// What is left of what was freed serves others.
+    fn give_memory_back(&self) {
         self.blocks.lock().clear();
+        self.spaces.lock().clear();
     }
 }
 
@@ -176,7 +264,10 @@ impl SharedState {
         let has_more = {
             let mut taken = pictures.taken.lock();
             let of_attempt = taken.attempt.filter(|(under_way, _)| *under_way == attempt);
-            let Some((_, since)) = of_attempt else { return Err(PagesEnded::Ended) };
+            let Some((_, since)) = of_attempt else {
+                drop(taken);
+                return Err(pictures.why_ended(attempt));
+            };
             self.take_lists(&mut taken);
             loop {
                 let Some(version) = taken.next() else { break false };
@@ -197,13 +288,14 @@ impl SharedState {
         self.each_worker(|worker| taken.lists.extend(worker.displaced.take()));
     }
 
-    /// The picture has ended, and its pages are closed: frees what is in workers' lists.
+    /// The picture has ended, and its pages are closed: what is in workers' lists is freed step by step.
     pub(crate) fn drop_displaced(&self) {
         let Some(pictures) = &self.pictures else { return };
         let mut taken = pictures.taken.lock();
         taken.attempt = None;
         self.take_lists(&mut taken);
-        self.free_displaced(std::iter::from_fn(|| taken.next()));
+        pictures.put_aside(taken.lists.drain(..));
+        self.free_displaced(taken.first.take());
         // SeqCst: the pages were closed before E is read; partner: a commit's fence behind its epoch (C1). A commit of
         // a later epoch finds them closed (E2).
         fence(Ordering::SeqCst);
@@ -251,12 +343,59 @@ impl SharedState {
         pictures.freed_bytes.fetch_add(freed as u64, Ordering::Relaxed);
     }
 
+    /// If commits have displaced more than may wait for the picture under way: says why that is to end.
+    pub(crate) fn displaced_too_much(&self) -> Option<PagesEnded> {
+        let pictures = self.pictures.as_ref().filter(|pictures| pictures.is_under_way())?;
+        let ((displaced_bytes, _), displaced_bytes_max) = (self.displaced_bytes(), pictures.bytes_max);
+        (displaced_bytes > displaced_bytes_max)
+            .then_some(PagesEnded::GaveWay { displaced_bytes, displaced_bytes_max })
+    }
+
+    /// Frees some of what pictures that have ended have left. False if there is nothing.
+    pub(crate) fn free_ended_step(&self) -> bool {
+        let Some(pictures) = &self.pictures else { return false };
+        let (mut versions, mut bytes) = (Vec::new(), 0);
+        let has_more = {
+            let mut ended = pictures.ended.lock();
+            while versions.len() < FREED_PER_STEP
+                && bytes < FREED_BYTES_PER_STEP
+                && let Some(list) = ended.last_mut()
+            {
+                match list.next() {
+                    Some(version) => {
+                        bytes += version.bytes();
+                        versions.push(version);
+                    }
+                    None => drop(ended.pop()),
+                }
+            }
+            !ended.is_empty()
+        };
+        if versions.is_empty() {
+            return false;
+        }
+        self.free_displaced(versions);
+        if !has_more && !pictures.is_under_way() {
+            pictures.give_memory_back();
+        }
+        true
+    }
+
+    /// Frees all that pictures that have ended have left.
+    pub(crate) fn free_ended(&self) {
+        while self.free_ended_step() {}
+    }
+
     /// Frees the maps of former pictures that no pin reaches any more (E3), and versions that were left too late. A
     /// step of the heartbeat.
     pub(crate) fn collect_after_pictures(&self) {
         let Some(pictures) = &self.pictures else { return };
-        // Relaxed, both: what is missed is found at the next tick.
-        if !pictures.has_remains.swap(false, Ordering::Relaxed) {
+        // Relaxed: what is missed is found at the next tick. Most ticks find nothing, and write nothing.
+        if !pictures.has_remains.load(Ordering::Relaxed) {
+            return;
+        }
+        // Acquire: what remains is found behind this; partner: the Release in `end`, or of another call of this.
+        if !pictures.has_remains.swap(false, Ordering::Acquire) {
             return;
         }
         let mut is_done = self.drop_late_versions(pictures);
@@ -264,8 +403,8 @@ impl SharedState {
             is_done &= table.pages.collect(&self.epochs);
         }
         if !is_done {
-            // Relaxed: the next tick looks again.
-            pictures.has_remains.store(true, Ordering::Relaxed);
+            // Release: what remains is there; partner: the Acquire above. The next tick looks again.
+            pictures.has_remains.store(true, Ordering::Release);
         }
     }
 }

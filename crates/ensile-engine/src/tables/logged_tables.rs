@@ -16,7 +16,7 @@ use ensile_durability::PictureAttempt;
 use ensile_epoch::Epochs;
 
 use super::is_logged;
-use crate::record::page_map::{PageBounds, PageMap, PictureUnderWay, TablePages};
+use crate::record::page_map::{PageBounds, PageMap, PictureUnderWay, TablePages, WaitingMaps};
 use crate::record::tree::RecordTree;
 use crate::tables::catalog::Trees;
 
@@ -28,8 +28,8 @@ pub(crate) struct LoggedTable {
 }
 
 impl LoggedTable {
-    fn new(tree: &Arc<RecordTree>, map: Option<PageMap>) -> Arc<Self> {
-        Arc::new(Self { tree: Arc::clone(tree), pages: Arc::new(TablePages::new(map)) })
+    fn new(tree: &Arc<RecordTree>, map: Option<PageMap>, waiting: &Arc<WaitingMaps>) -> Arc<Self> {
+        Arc::new(Self { tree: Arc::clone(tree), pages: Arc::new(TablePages::new(map, waiting)) })
     }
 }
 
@@ -37,6 +37,8 @@ impl LoggedTable {
 #[derive(Default)]
 pub(crate) struct LoggedTables {
     entered: Mutex<EnteredTables>,
+    /// Maps of former pictures that wait for pins.
+    pub(crate) waiting_maps: Arc<WaitingMaps>,
 }
 
 #[derive(Default)]
@@ -48,8 +50,10 @@ struct EnteredTables {
 
 impl LoggedTables {
     pub(crate) fn new(recovered: &Trees) -> Self {
-        let tables = recovered.iter().map(|(id, tree)| (*id, LoggedTable::new(tree, None))).collect();
-        Self { entered: Mutex::new(EnteredTables { tables, picture: None }) }
+        let waiting_maps = Arc::default();
+        let table = |tree| LoggedTable::new(tree, None, &waiting_maps);
+        let tables = recovered.iter().map(|(id, tree)| (*id, table(tree))).collect();
+        Self { entered: Mutex::new(EnteredTables { tables, picture: None }), waiting_maps }
     }
 
     /// Adds a table, before the first commit can write to it: a walk that misses it misses nothing below e_l. While a
@@ -58,7 +62,7 @@ impl LoggedTables {
         debug_assert!(is_logged(id), "an index is built at open, and in no checkpoint");
         let EnteredTables { tables, picture } = &mut *self.entered.lock();
         let map = || picture.as_ref().map(|picture| PageMap::new(picture, PageBounds::default()));
-        let table = tables.entry(id).or_insert_with(|| LoggedTable::new(tree, map()));
+        let table = tables.entry(id).or_insert_with(|| LoggedTable::new(tree, map(), &self.waiting_maps));
         assert!(Arc::ptr_eq(&table.tree, tree), "table {id} has one tree");
         Arc::clone(&table.pages)
     }

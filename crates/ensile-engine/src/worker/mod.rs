@@ -269,14 +269,14 @@ impl ImageRoom {
     }
 }
 
-/// A version that a commit may leave to a picture, copied before it binds (E1).
+/// A version that a commit may leave to a picture, copied before it binds (E1), or a page that was closed by then.
 #[derive(Debug)]
 pub(crate) struct PreparedRemove {
     /// The entry of the write-set.
     pub(crate) at: u32,
     page: u32,
     map: MapAddress,
-    /// Of this TID. `None` once it was left.
+    /// Of this TID. `None` once it was left, and where the page was closed.
     pub(crate) version: Option<PendingRemove>,
     /// The locks have shown that it is to be left.
     pub(crate) is_needed: bool,
@@ -286,6 +286,18 @@ impl PreparedRemove {
     pub(crate) fn new(at: u32, (map, page): (&PageMap, usize), version: PendingRemove) -> Self {
         debug_assert!(page < map.bounds().len() && page <= u32::MAX as usize, "a page is one of its map's");
         Self { at, page: page as u32, map: map.address(), version: Some(version), is_needed: false }
+    }
+
+    /// Nothing is copied for a page that is closed in its map.
+    pub(crate) fn of_closed_page(at: u32, (map, page): (&PageMap, usize)) -> Self {
+        debug_assert!(map.page(page).is_closed(), "of an open page the version is copied (N4)");
+        Self { at, page: page as u32, map: map.address(), version: None, is_needed: false }
+    }
+
+    /// Whether its page was found closed in this map. Asked before anything is left.
+    pub(crate) fn is_of_closed_page(&self, map: &PageMap) -> bool {
+        debug_assert!(!self.is_needed, "what is needed has a version");
+        self.map == map.address() && self.version.is_none()
     }
 
     /// Whether it is version `tid`, for this map.

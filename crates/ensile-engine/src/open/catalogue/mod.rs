@@ -238,7 +238,7 @@ fn enter_table(
         let entries = Arc::new(TableCore::new(
             shared.id,
             entries_id,
-            (Arc::new(entries_tree), Arc::new(TablePages::new(None))),
+            (Arc::new(entries_tree), Arc::new(TablePages::new(None, &Arc::default()))),
             &entries_spec,
             Vec::new(),
         ));

@@ -8,7 +8,7 @@ use ensile_durability::PictureAttempt;
 use ensile_epoch::{EpochConfig, Epochs};
 use proptest::prelude::*;
 
-use super::{PageBounds, PageMap, PictureUnderWay, TablePages};
+use super::{PageBounds, PageMap, PictureUnderWay, TablePages, WaitingMaps};
 
 /// Keys that share much, differ in zeros at their ends, and have equal slices.
 fn keys() -> impl Strategy<Value = Vec<u8>> {
@@ -80,7 +80,8 @@ fn a_map_is_freed_once_every_pin_is_newer_than_its_unpublication() {
         let _ = epochs.try_advance(at * 1_000_000_000);
         epochs.scan();
     };
-    let table = TablePages::new(Some(PageMap::new(&picture(1, 7), PageBounds::default())));
+    let waiting = Arc::new(WaitingMaps::default());
+    let table = TablePages::new(Some(PageMap::new(&picture(1, 7), PageBounds::default())), &waiting);
     let mut pin = epochs.register_pin();
     let call = pin.begin(epochs.now());
     let first = table.load(call.pinned()).expect("published");
@@ -89,13 +90,19 @@ fn a_map_is_freed_once_every_pin_is_newer_than_its_unpublication() {
     assert!(first.address() != second.address() && second.bounds().page_of(b"m") == 1);
     (1..4).for_each(tick);
     assert!(!table.collect(&epochs), "a pin may reach it");
+    let small = waiting.bytes();
+    assert!(waiting.count() == 1 && small >= size_of::<PageMap>() as u64);
     assert_eq!((first.since(), first.attempt()), (Epoch::new(7), PictureAttempt::new(1)));
     table.unpublish(&epochs);
     assert!(table.load(call.pinned()).is_none());
+    assert!(waiting.count() == 2 && waiting.bytes() > 2 * small, "the second one has a bound");
+    assert_eq!(waiting.made_bytes(), waiting.bytes());
     drop(call);
     pin.end();
     (4..7).for_each(tick);
     assert!(table.collect(&epochs));
+    assert_eq!((waiting.count(), waiting.bytes()), (0, 0));
+    assert!(waiting.made_bytes() > 2 * small, "what ever waited only grows");
     table.publish(PageMap::new(&picture(3, 9), PageBounds::default()), &epochs);
     drop(table);
 }

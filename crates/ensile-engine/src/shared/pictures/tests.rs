@@ -1,12 +1,15 @@
 //! What commits leave that are late: no thread can be held up between its look at a page and its push, so the test
 //! pushes itself.
 
+use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{PagesEnded, PictureAttempt};
 
+use crate::record::CopyTarget;
 use crate::record::page_map::{PageBounds, PageMap, PictureUnderWay};
-use crate::record::pending::RemovePlace;
+use crate::record::pending::{PendingRemove, RemovePlace};
 use crate::shared::SharedState;
+use crate::shared::pictures::FREED_PER_STEP;
 use crate::worker::{Worker, WorkerCounters};
 use crate::{Database, Result};
 
@@ -75,6 +78,46 @@ fn what_comes_late_is_freed_once_no_commit_can_be_that_late() -> Result<()> {
     }
     assert!(shared.drop_late_versions(pictures));
     assert_eq!(shared.displaced_bytes().0, 0);
+    Ok(())
+}
+
+/// Epochs wait for the heartbeat, so it frees a bounded number at a time.
+#[test]
+fn what_an_ended_picture_has_left_is_freed_step_by_step() -> Result<()> {
+    let db = open()?;
+    let (shared, mut worker) = (db.shared(), db.shared().new_worker());
+    shared.pictures.as_ref().expect("opened for pictures").may_take(FIRST, Epoch::new(10));
+    let versions = 2 * FREED_PER_STEP + 1;
+    (0..versions).for_each(|_| leave(shared, &mut worker, Epoch::new(10)));
+    let all = shared.displaced_bytes().0;
+    shared.drop_displaced();
+    assert_eq!(shared.displaced_bytes().0, all, "nothing is freed under the lock of the attempts");
+    let steps = (0..10).take_while(|_| shared.free_ended_step());
+    let left: Vec<u64> = steps.map(|_| shared.displaced_bytes().0 * versions as u64 / all).collect();
+    assert_eq!(left, [FREED_PER_STEP as u64 + 1, 1, 0]);
+    Ok(())
+}
+
+#[test]
+fn what_pages_are_taken_with_goes_from_one_to_the_next_and_keeps_no_large_ones_memory() -> Result<()> {
+    let db = open()?;
+    let pictures = db.shared().pictures.as_ref().expect("opened for pictures");
+    pictures.begin();
+    let mut space = pictures.page_space();
+    space.left.reserve(8 * KEEP_BYTES_MAX);
+    space.scratch.copy(&vec![7; 2 * KEEP_BYTES_MAX]);
+    pictures.keep_page_space(space);
+    let mut space = pictures.page_space();
+    assert!(space.scratch.kept_bytes() <= KEEP_BYTES_MAX);
+    let kept = space.left.capacity();
+    assert!((1..=KEEP_BYTES_MAX).contains(&(kept * size_of::<PendingRemove>())));
+    space.scratch.copy(&[7; 1000]);
+    pictures.keep_page_space(space);
+    let space = pictures.page_space();
+    assert!(space.left.capacity() == kept && space.scratch.kept_bytes() >= 1000, "the same one");
+    pictures.end();
+    pictures.keep_page_space(space);
+    assert_eq!(pictures.page_space().left.capacity(), 0, "nothing is kept between two pictures");
     Ok(())
 }
 
