@@ -4,5 +4,7 @@
 //!
 //! Neighbours: `checkpoint::manager` measures, asks, and does.
 
+pub(crate) mod adaptive;
+pub(crate) mod load;
 pub(crate) mod pace;
 pub(crate) mod trigger;

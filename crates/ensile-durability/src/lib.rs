@@ -47,6 +47,9 @@ mod checkpoint;
 
 mod recovery;
 
+pub use control::adaptive::AdaptiveThreshold;
+pub use control::trigger::CheckpointReason;
+
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
     CheckpointStats, CheckpointStep, Checkpoints, DisplacedBlock, PageContents, Pages, PagesEnded,

@@ -102,7 +102,9 @@ pub use variants::{LogRecords, Variants};
 pub mod checkpoint {
     #[cfg(feature = "simulation")]
     pub use ensile_durability::CheckpointStep;
-    pub use ensile_durability::{CheckpointHandle, CheckpointProgress, CheckpointReport, Strategy};
+    pub use ensile_durability::{
+        AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport, Strategy,
+    };
 
     pub use crate::open::tuning::Schedule;
 }

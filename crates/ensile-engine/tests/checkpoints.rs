@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
-use ensile_engine::checkpoint::{CheckpointHandle, CheckpointStep, Schedule, Strategy};
+use ensile_engine::checkpoint::{
+    AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointStep, Schedule, Strategy,
+};
 use ensile_engine::receipt::Epoch;
-use ensile_engine::{Database, Durability, Readable, Result, Table, Tuning};
+use ensile_engine::{Database, Durability, Error, Readable, Result, Table, Tuning};
 use ensile_sim::SimDisk;
 
 type State = BTreeMap<u64, Vec<u8>>;
@@ -86,6 +88,13 @@ impl Life {
         receipt.epoch()
     }
 
+    /// Changes `rows` rows of 1,000 bytes, in a transaction each.
+    fn put_large(&self, rows: u64) {
+        for key in 0..rows {
+            self.put(key, &[7; 1000]);
+        }
+    }
+
     fn delete(&self, key: u64) -> Epoch {
         let (_, receipt) = self.db.submit(|tx| tx.delete(&self.rows, &key)).expect("commits");
         receipt.epoch()
@@ -108,6 +117,12 @@ impl Life {
 
     fn step(&self, checkpointer: usize) -> CheckpointStep {
         self.db.checkpoint_step(checkpointer).expect("it has a folder")
+    }
+
+    fn step_all(&self) {
+        for checkpointer in 0..CHECKPOINTERS {
+            self.step(checkpointer);
+        }
     }
 
     /// Begins a checkpoint, and goes on until its walk may begin.
@@ -713,4 +728,59 @@ fn lives_with_checkpoints_lose_power_at_any_call_and_nothing_that_was_durable() 
         }
     }
     assert!(installed.iter().all(|count| *count > 20), "{installed:?} checkpoints were installed");
+}
+
+/// Commits `rows` rows of 1,000 bytes between two ticks of the heartbeat, until a checkpoint begins by itself, and ends
+/// that. How many bytes of log there were when it began, and the threshold just before.
+fn written_until_a_checkpoint(life: &Life, rows: u64) -> (u64, u64) {
+    let log_bytes = || life.db.stats().log.expect("it has a log").bytes;
+    let seen = || life.db.stats().checkpoints.expect("it has checkpoints");
+    let installed = seen().installed;
+    for _ in 0..10_000 {
+        let (bytes, threshold) = (log_bytes(), seen().log_bytes_threshold.expect("it is adaptive"));
+        life.step(0);
+        if seen().running.is_some() {
+            while seen().installed == installed {
+                life.step_all();
+                life.settle();
+            }
+            return (bytes, threshold);
+        }
+        life.put_large(rows);
+        life.settle();
+    }
+    panic!("no checkpoint begins: {:?}", seen());
+}
+
+#[test]
+fn a_busy_databases_log_grows_longer_before_a_checkpoint_begins() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    let (lower, upper) = (30_000, 600_000);
+    let window = Duration::from_millis(400);
+    let adaptive = AdaptiveThreshold { lower, upper, window, ..AdaptiveThreshold::of_capacity(1_000_000) };
+    life.db.reschedule_checkpoints(Schedule::default().adaptive(adaptive)).expect("it can work");
+    // 25 ticks a second: some 30 KB, then some 1.3 MB of log a second.
+    let (quiet, threshold) = written_until_a_checkpoint(&life, 1);
+    assert_eq!(threshold, lower, "the load is below the low watermark");
+    assert!((lower..2 * lower).contains(&quiet), "{quiet} bytes of log");
+    let last =
+        || life.db.stats().checkpoints.and_then(|checkpoints| checkpoints.last).expect("one was installed");
+    assert_eq!(last().reason, CheckpointReason::Adaptive);
+    // The average has to learn of the load first.
+    for _ in 0..300 {
+        life.put_large(50);
+        life.settle();
+        life.step_all();
+    }
+    let before = last();
+    let (_, threshold) = written_until_a_checkpoint(&life, 50);
+    assert_eq!(threshold, upper, "the load is above the high watermark");
+    assert!(last().number > before.number);
+    life.db.reschedule_checkpoints(Schedule::on_demand()).expect("it can work");
+    let stats = life.db.stats().checkpoints.expect("it has checkpoints");
+    assert_eq!((stats.load, stats.log_bytes_threshold), (None, None));
+    let wrong = AdaptiveThreshold { capacity: 0, ..adaptive };
+    let refused = life.db.reschedule_checkpoints(Schedule::default().adaptive(wrong));
+    assert!(matches!(&refused, Err(Error::Misuse(why)) if why.contains("capacity")), "{refused:?}");
 }

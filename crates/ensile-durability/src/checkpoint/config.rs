@@ -11,6 +11,7 @@ use ensile_base::limits::VALUE_BYTES_MAX;
 use super::block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use crate::DurabilityError;
 use crate::block::HEADER_BYTES;
+use crate::control::adaptive::AdaptiveThreshold;
 use crate::control::trigger::{Policy, Trigger};
 use crate::number::{CHECKPOINTERS_MAX, FILES_MAX};
 use crate::store::folders::check_links;
@@ -56,6 +57,8 @@ pub struct CheckpointConfig {
     pub interval: Option<Duration>,
     /// Begin a checkpoint once this many bytes of log were written since the last one began; `None`: not by bytes.
     pub log_bytes: Option<u64>,
+    /// The same with a number of bytes that follows the load (SLACH §4); `None`: not so.
+    pub adaptive: Option<AdaptiveThreshold>,
     /// When recovery would take longer than this, by `load_rate` and `replay_rate`; `None`: not so.
     pub recovery_time: Option<Duration>,
     /// Bytes a second that recovery loads of a checkpoint.
@@ -78,6 +81,7 @@ impl Default for CheckpointConfig {
             files: 1,
             interval: Some(Duration::from_secs(10)),
             log_bytes: Some(4 << 30),
+            adaptive: None,
             recovery_time: None,
             load_rate: 200 << 20,
             replay_rate: 200 << 20,
@@ -113,6 +117,9 @@ impl CheckpointConfig {
             let why = format!("checkpoint_page_bytes is not between {least} and {most}");
             return Err(DurabilityError::config(why));
         }
+        if let Some(why) = self.adaptive.as_ref().and_then(AdaptiveThreshold::problem) {
+            return Err(DurabilityError::config(format!("the adaptive threshold cannot work: {why}")));
+        }
         if self.bandwidth == Some(0) {
             let why = "a checkpoint_bandwidth of 0 would let no checkpoint end: leave it out for no limit";
             return Err(DurabilityError::config(why));
@@ -122,7 +129,7 @@ impl CheckpointConfig {
 
     /// What asks for a checkpoint by these settings. When checkpoints begin.
     pub(super) fn policy(&self) -> Box<dyn Policy> {
-        let Self { interval, log_bytes, recovery_time, .. } = *self;
-        Box::new(Trigger { interval, log_bytes, recovery_time })
+        let Self { interval, log_bytes, adaptive, recovery_time, .. } = *self;
+        Box::new(Trigger { interval, log_bytes, adaptive, recovery_time })
     }
 }

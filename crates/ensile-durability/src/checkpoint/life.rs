@@ -45,7 +45,9 @@ use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
 use super::walk::Slice;
 use crate::block::Salt;
-use crate::control::trigger::{Policy, Situation};
+use crate::control::adaptive::AdaptiveThreshold;
+use crate::control::load::LoadAverage;
+use crate::control::trigger::{CheckpointReason, Policy, Situation};
 use crate::identity::Identity;
 use crate::store::installed::InstalledCheckpoint;
 use crate::{DurabilityError, Health};
@@ -67,6 +69,7 @@ struct Attempt {
     epochs: WalkEpochs,
     salt: Salt,
     ticket: Arc<Ticket>,
+    reason: CheckpointReason,
     began_nanos: u64,
     /// Bytes of log when the walk was opened, of a picture when its freeze was announced.
     log_bytes: u64,
@@ -88,10 +91,17 @@ impl Attempt {
     }
 }
 
+/// When checkpoints begin: an application may change it while the database is open.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub(super) policy: Box<dyn Policy>,
+    /// By what the load is estimated, if the policy asks for it.
+    pub(super) adaptive: Option<AdaptiveThreshold>,
+}
+
 /// What stays as it is while the database is open.
 #[derive(Debug)]
 pub(super) struct Terms {
-    pub(super) policy: Box<dyn Policy>,
     pub(super) strategy: Strategy,
     pub(super) load_rate: u64,
     pub(super) replay_rate: u64,
@@ -108,6 +118,10 @@ pub(super) struct Terms {
 #[derive(Debug)]
 pub(super) struct Life {
     terms: Terms,
+    rules: Rules,
+    load: LoadAverage,
+    /// Why an attempt is about to begin.
+    due: CheckpointReason,
     stage: Stage,
     attempt: Option<Attempt>,
     /// Whose pages are published, if nobody has ended them.
@@ -139,7 +153,7 @@ impl Life {
     /// The life of a database that was opened at `now_nanos` and replayed `replayed_bytes` of log. No checkpoint has
     /// the number `number`, or one above it.
     pub(super) fn new(
-        terms: Terms,
+        (terms, rules): (Terms, Rules),
         installed: Option<InstalledCheckpoint>,
         number: u64,
         now_nanos: u64,
@@ -150,6 +164,9 @@ impl Life {
         assert!(terms.generation > 0, "a database that is open has a generation");
         Self {
             terms,
+            rules,
+            load: LoadAverage::new(now_nanos, 0),
+            due: CheckpointReason::Demand,
             stage: Stage::Idle,
             attempt: None,
             pages: None,
@@ -185,8 +202,17 @@ impl Life {
         self.attempt.as_ref().filter(|_| self.stage == Stage::Walked)?.epochs.demanded()
     }
 
+    /// From now on checkpoints begin by these. The load is estimated anew.
+    pub(super) fn set_rules(&mut self, rules: Rules, seen: &Circumstances) {
+        self.rules = rules;
+        self.load = LoadAverage::new(seen.now_nanos, seen.log_bytes);
+    }
+
     /// What this checkpointer, which is at no part, does next.
     pub(super) fn decide(&mut self, checkpointer: usize, seen: &Circumstances) -> Action {
+        if let Some(adaptive) = &self.rules.adaptive {
+            self.load.observe(seen.now_nanos, seen.log_bytes, adaptive);
+        }
         match &seen.health {
             Health::Poisoned(why) => return Action::Stop(self.end(why, DurabilityError::Stopped)),
             Health::Closed => return Action::Stop(self.end(CLOSED, DurabilityError::Stopped)),
@@ -227,13 +253,13 @@ impl Life {
             is_log_full: matches!(seen.health, Health::Full(_)),
             since_end: Duration::from_nanos(seen.now_nanos.saturating_sub(self.ended_nanos)),
             log_bytes: seen.log_bytes - self.log_bytes_base + self.log_bytes_before,
+            load: self.load.load(),
             checkpoint_bytes: installed_bytes,
             load_rate: self.terms.load_rate,
             replay_rate: self.terms.replay_rate,
         };
-        if self.terms.policy.decide(&situation).is_none() {
-            return Action::Rest;
-        }
+        let Some(reason) = self.rules.policy.decide(&situation) else { return Action::Rest };
+        self.due = reason;
         self.enter(Stage::Busy(Duty::LookForRoom));
         // Rows may have gone since the last one was installed, so now and then it is tried: an attempt gives up in
         // time.
@@ -321,6 +347,7 @@ impl Life {
             epochs: WalkEpochs::open(self.terms.strategy, seen.epoch),
             salt,
             ticket: self.demand.take().unwrap_or_default(),
+            reason: self.due,
             began_nanos: seen.now_nanos,
             log_bytes: seen.log_bytes,
             room: Arc::new(room),
@@ -490,12 +517,13 @@ impl Life {
                     let attempt = self.under_way();
                     let (number, high) = (installed.number(), installed.durable_min());
                     assert_eq!((attempt.number, attempt.demanded()), (number, high));
-                    let log_bytes = attempt.log_bytes;
+                    let (log_bytes, reason) = (attempt.log_bytes, attempt.reason);
                     let displaced = attempt.written.iter().map(|part| part.displaced).sum();
                     self.last = Some(CheckpointReport {
                         number,
                         low: installed.covered(),
                         high,
+                        reason,
                         entries: installed.entries(),
                         displaced,
                         bytes: installed.bytes(),
@@ -606,6 +634,8 @@ impl Life {
             misfit: self.misfit().map(str::to_owned),
             last: self.last.clone(),
             running: self.attempt.as_ref().map(|attempt| attempt.ticket.progress()),
+            load: self.rules.adaptive.map(|_| self.load.load()),
+            log_bytes_threshold: self.rules.adaptive.map(|adaptive| adaptive.threshold(self.load.load())),
             ..counted
         }
     }

@@ -22,7 +22,7 @@ use super::block::LargePermit;
 use super::config::{CheckpointConfig, Strategy};
 use super::files::part::PartWork;
 use super::files::parts;
-use super::life::{Answers, CLOSED, Circumstances, Life, Terms};
+use super::life::{Answers, CLOSED, Circumstances, Life, Rules, Terms};
 use super::pages::Pages;
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
@@ -114,7 +114,6 @@ impl Checkpoints {
         assert!(installed.as_ref().is_none_or(|installed| installed.generation() <= generation));
         let number = free_number(installed.as_ref(), &there)?;
         let terms = Terms {
-            policy: config.policy(),
             strategy: config.strategy,
             load_rate: config.load_rate,
             replay_rate: config.replay_rate,
@@ -124,7 +123,13 @@ impl Checkpoints {
             database,
             generation,
         };
-        let life = Life::new(terms, installed, number, store.clock().nanos(), store.replayed_bytes());
+        let life = Life::new(
+            (terms, rules_of(&config)),
+            installed,
+            number,
+            store.clock().nanos(),
+            store.replayed_bytes(),
+        );
         let checkpointer = |_| CheckpointerState { wake_up: WakeUp::new(), part: Mutex::new(None) };
         Ok(StdArc::new(Self {
             log: StdArc::clone(log),
@@ -172,6 +177,25 @@ impl Checkpoints {
         self.send(answers);
         self.wake_all();
         CheckpointHandle::new(ticket, process)
+    }
+
+    /// Checkpoints begin as these settings say from now on; the others are those of the open. One that is under way
+    /// goes on.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`] for settings that cannot work.
+    pub fn reschedule(&self, config: &CheckpointConfig) -> Result<(), DurabilityError> {
+        config.check()?;
+        if self.store.is_forked() {
+            return Ok(());
+        }
+        {
+            let mut life = self.life.lock();
+            let seen = self.see(&life);
+            life.set_rules(rules_of(config), &seen);
+        }
+        self.wake_all();
+        Ok(())
     }
 
     fn wake_all(&self) {
@@ -302,6 +326,11 @@ impl Checkpoints {
             }
         }
     }
+}
+
+/// When checkpoints begin, by these settings.
+fn rules_of(config: &CheckpointConfig) -> Rules {
+    Rules { policy: config.policy(), adaptive: config.adaptive }
 }
 
 /// The state as one of which pictures can be taken.

@@ -31,6 +31,10 @@ pub struct CheckpointStats {
     pub last: Option<CheckpointReport>,
     /// How far the attempt under way is.
     pub running: Option<CheckpointProgress>,
+    /// How busy the database is, where the next checkpoint depends on it: 1 is its capacity (SLACH §4).
+    pub load: Option<f64>,
+    /// Bytes of log at which the next one begins at this load.
+    pub log_bytes_threshold: Option<u64>,
 }
 
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@ use ensile_base::sync::{Condvar, Mutex};
 use ensile_disk::Process;
 
 use crate::DurabilityError;
+use crate::control::trigger::CheckpointReason;
 use crate::counter::Counter;
 
 /// An installed checkpoint, in figures.
@@ -22,6 +23,8 @@ pub struct CheckpointReport {
     pub low: Epoch,
     /// e_h: it took D to reach this to install it. Of a picture e_c, which is S - 1.
     pub high: Epoch,
+    /// Why it began.
+    pub reason: CheckpointReason,
     /// Entries written.
     pub entries: u64,
     /// Of these, versions that commits have displaced and that stand beside the pages of a semi-fuzzy picture (SIREN

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use super::adaptive::AdaptiveThreshold;
+
 /// The log has hardly grown while it is smaller than this part of the installed checkpoint: writing all again would
 /// cost more than replaying so little.
 const HARDLY_GREW_SHARE: u64 = 8;
@@ -18,13 +20,15 @@ const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// is the checkpoint's own load, which another checkpoint would not shorten.
 const REPLAY_SHARE: u32 = 8;
 
-/// The policy of SiloR and of this database: time, bytes of log, and how long a recovery would take.
+/// The policy of SiloR and of this database: time, bytes of log, also by the load, and how long a recovery would take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trigger {
     /// Time after the last one ended.
     pub(crate) interval: Option<Duration>,
     /// Log written since the last one began.
     pub(crate) log_bytes: Option<u64>,
+    /// The same, by the load.
+    pub(crate) adaptive: Option<AdaptiveThreshold>,
     /// What recovery may take.
     pub(crate) recovery_time: Option<Duration>,
 }
@@ -42,6 +46,8 @@ pub(crate) struct Situation {
     pub(crate) since_end: Duration,
     /// Bytes of log that recovery would replay now.
     pub(crate) log_bytes: u64,
+    /// How busy the database is: 1 is its capacity. 0 where nobody asks.
+    pub(crate) load: f64,
     /// Bytes of the installed checkpoint.
     pub(crate) checkpoint_bytes: u64,
     /// What recovery manages, bytes a second.
@@ -50,14 +56,17 @@ pub(crate) struct Situation {
 }
 
 /// Why a checkpoint begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CheckpointReason {
     /// A caller asked.
     Demand,
     /// Time has passed, and the log has grown.
     Interval,
     /// The log is as long as it may be.
     LogBytes,
+    /// The log is as long as it may be at this load (SLACH §4).
+    Adaptive,
     /// Recovery would take as long as it may.
     RecoveryTime,
 }
@@ -65,13 +74,13 @@ pub(crate) enum Reason {
 /// Decides when a checkpoint begins. It sees the situation and nothing else.
 pub(crate) trait Policy: std::fmt::Debug + Send + Sync {
     /// Whether a checkpoint begins now, and why.
-    fn decide(&self, now: &Situation) -> Option<Reason>;
+    fn decide(&self, now: &Situation) -> Option<CheckpointReason>;
 }
 
 impl Policy for Trigger {
-    fn decide(&self, now: &Situation) -> Option<Reason> {
+    fn decide(&self, now: &Situation) -> Option<CheckpointReason> {
         if now.is_demanded {
-            return Some(Reason::Demand);
+            return Some(CheckpointReason::Demand);
         }
         // While the log waits for space a checkpoint could take it, and could not be installed: no mark is written
         // before.
@@ -79,13 +88,16 @@ impl Policy for Trigger {
             return None;
         }
         if self.log_bytes.is_some_and(|most| now.log_bytes >= most) {
-            return Some(Reason::LogBytes);
+            return Some(CheckpointReason::LogBytes);
+        }
+        if self.adaptive.is_some_and(|adaptive| now.log_bytes >= adaptive.threshold(now.load)) {
+            return Some(CheckpointReason::Adaptive);
         }
         if self.recovery_time.is_some_and(|target| now.misses(target)) {
-            return Some(Reason::RecoveryTime);
+            return Some(CheckpointReason::RecoveryTime);
         }
         let is_due = self.interval.is_some_and(|interval| now.since_end >= interval);
-        (is_due && now.has_grown()).then_some(Reason::Interval)
+        (is_due && now.has_grown()).then_some(CheckpointReason::Interval)
     }
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod threads;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, note};
-use ensile_durability::{CheckpointHandle, RecoveryReport};
+use ensile_durability::{CheckpointHandle, Checkpoints, RecoveryReport};
 
 use crate::error::{Error, Result};
 use crate::shared::SharedState;
@@ -79,10 +79,16 @@ impl Database {
     /// # Errors
     /// [`Error::Misuse`] for a database without a folder, [`Error::Closed`].
     pub fn checkpoint(&self) -> Result<CheckpointHandle> {
-        self.shared().check_open()?;
-        match &self.shared().checkpoints {
-            Some(checkpoints) => Ok(checkpoints.demand()),
-            None if self.shared().read_only.is_some() => Err(self.shared().refusal_to_write()),
+        Ok(self.own_checkpoints()?.demand())
+    }
+
+    /// The checkpoints of a database that has some.
+    pub(crate) fn own_checkpoints(&self) -> Result<&Checkpoints> {
+        let shared = self.shared();
+        shared.check_open()?;
+        match &shared.checkpoints {
+            Some(checkpoints) => Ok(checkpoints),
+            None if shared.read_only.is_some() => Err(shared.refusal_to_write()),
             None => Err(Error::Misuse("a database without a folder has no checkpoints".to_owned())),
         }
     }

@@ -4,9 +4,11 @@
 
 use std::time::Duration;
 
-use ensile_durability::{CheckpointConfig, LogConfig, Opening, Strategy};
+use ensile_durability::{AdaptiveThreshold, CheckpointConfig, LogConfig, Opening, Strategy};
 
 use super::builder::Builder;
+use crate::database::Database;
+use crate::error::Result;
 
 /// As many as the machine lets this process use at once.
 pub(super) fn cores() -> usize {
@@ -121,13 +123,14 @@ impl Default for Tuning {
 pub struct Schedule {
     interval: Option<Duration>,
     log_bytes: Option<u64>,
+    adaptive: Option<AdaptiveThreshold>,
     recovery_time: Option<Duration>,
 }
 
 impl Schedule {
     /// Only when [`Database::checkpoint`](crate::Database::checkpoint) asks for one. The log grows until then.
     pub const fn on_demand() -> Self {
-        Self { interval: None, log_bytes: None, recovery_time: None }
+        Self { interval: None, log_bytes: None, adaptive: None, recovery_time: None }
     }
 
     /// A checkpoint begins this long after the last one ended, later while the log hardly grows.
@@ -140,6 +143,23 @@ impl Schedule {
         Self { log_bytes: Some(bytes), ..self }
     }
 
+    /// A checkpoint begins once the log is as long as it may be at the load of the moment (SLACH §4): while little is
+    /// written the log is kept short, while much is written checkpoints are put off. In place of the interval and of
+    /// [`Schedule::log_bytes`], which may be set again behind this.
+    ///
+    /// ```no_run
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, checkpoint::{AdaptiveThreshold, Schedule}};
+    /// # fn main() -> ensile::Result<()> {
+    /// let adaptive = AdaptiveThreshold::of_capacity(200 << 20); // 200 MiB of log a second
+    /// let db = Database::builder("data").checkpoints(Schedule::default().adaptive(adaptive)).open()?;
+    /// println!("{:?}", db.stats().checkpoints.map(|checkpoints| checkpoints.load));
+    /// # Ok(()) }
+    /// ```
+    pub const fn adaptive(self, adaptive: AdaptiveThreshold) -> Self {
+        Self { interval: None, log_bytes: None, adaptive: Some(adaptive), ..self }
+    }
+
     /// A checkpoint begins when the next open would take longer than this, at the rates of the last open.
     pub const fn recovery_time(self, target: Duration) -> Self {
         Self { recovery_time: Some(target), ..self }
@@ -148,8 +168,38 @@ impl Schedule {
 
 impl Default for Schedule {
     fn default() -> Self {
-        let CheckpointConfig { interval, log_bytes, recovery_time, .. } = CheckpointConfig::default();
-        Self { interval, log_bytes, recovery_time }
+        let CheckpointConfig { interval, log_bytes, adaptive, recovery_time, .. } =
+            CheckpointConfig::default();
+        Self { interval, log_bytes, adaptive, recovery_time }
+    }
+}
+
+impl Schedule {
+    /// The configuration with this schedule.
+    pub(crate) fn of(self, config: CheckpointConfig) -> CheckpointConfig {
+        let Self { interval, log_bytes, adaptive, recovery_time } = self;
+        CheckpointConfig { interval, log_bytes, adaptive, recovery_time, ..config }
+    }
+}
+
+impl Database {
+    /// Changes when checkpoints begin by themselves. One that is under way goes on. The next open has what
+    /// [`Builder::checkpoints`](crate::Builder::checkpoints) says again.
+    ///
+    /// ```no_run
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::checkpoint::Schedule;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::open("data")?;
+    /// db.reschedule_checkpoints(Schedule::on_demand())?; // While much is loaded,
+    /// db.reschedule_checkpoints(Schedule::default())?; // and as before.
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a database without a folder and for a schedule that cannot work, [`Error::Closed`].
+    pub fn reschedule_checkpoints(&self, schedule: Schedule) -> Result<()> {
+        Ok(self.own_checkpoints()?.reschedule(&schedule.of(CheckpointConfig::default()))?)
     }
 }
 
@@ -177,20 +227,17 @@ impl Builder {
 
     /// The configuration of checkpoints, with default rates of recovery.
     pub(super) fn checkpoint_config(&self) -> CheckpointConfig {
-        let Schedule { interval, log_bytes, recovery_time } = self.schedule;
         let folders = self.checkpoint_folders.as_ref();
-        CheckpointConfig {
+        let config = CheckpointConfig {
             strategy: self.tuning.checkpoint_strategy,
             page_bytes: self.tuning.checkpoint_page_bytes,
             checkpointers: self.tuning.checkpointers.or(folders.map(Vec::len)).unwrap_or(1),
             folders: folders.cloned().unwrap_or_default(),
             files: self.tuning.checkpoint_files,
-            interval,
-            log_bytes,
-            recovery_time,
             bandwidth: self.tuning.checkpoint_bandwidth,
             sync_bytes: self.tuning.checkpoint_sync_bytes,
             ..CheckpointConfig::default()
-        }
+        };
+        self.schedule.clone().of(config)
     }
 }

@@ -3,7 +3,9 @@
 use ensile_base::Epoch;
 use std::sync::Arc;
 
-use super::{Action, CLOSED, Circumstances, Life, NotInstalled, RESERVE_PAUSE_NANOS, TRIED_EVERY, Terms};
+use super::{
+    Action, CLOSED, Circumstances, Life, NotInstalled, RESERVE_PAUSE_NANOS, Rules, TRIED_EVERY, Terms,
+};
 use crate::block::Salt;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::files::write::PartWritten;
@@ -25,7 +27,6 @@ fn life() -> Life {
 
 fn life_of(strategy: Strategy) -> Life {
     let terms = Terms {
-        policy: Box::new(Trigger::default()),
         strategy,
         load_rate: 1,
         replay_rate: 1,
@@ -35,7 +36,11 @@ fn life_of(strategy: Strategy) -> Life {
         database: Identity::draw(),
         generation: 3,
     };
-    Life::new(terms, None, 1, 0, 0)
+    Life::new((terms, rules(Trigger::default())), None, 1, 0, 0)
+}
+
+fn rules(trigger: Trigger) -> Rules {
+    Rules { adaptive: trigger.adaptive, policy: Box::new(trigger) }
 }
 
 fn seen(epoch: u64) -> Circumstances {

@@ -1,6 +1,7 @@
 //! When a checkpoint begins: by time, by bytes of log, by demand, and after failures.
 
-use super::{Policy, Reason, Situation, Trigger};
+use super::{CheckpointReason, Policy, Situation, Trigger};
+use crate::control::adaptive::AdaptiveThreshold;
 use std::time::Duration;
 
 const MB: u64 = 1 << 20;
@@ -16,6 +17,7 @@ fn situation(since_end: u64, log_bytes: u64, checkpoint_bytes: u64) -> Situation
         is_log_full: false,
         since_end: seconds(since_end),
         log_bytes,
+        load: 0.0,
         checkpoint_bytes,
         load_rate: 200 * MB,
         replay_rate: 100 * MB,
@@ -27,11 +29,11 @@ fn the_interval_is_put_off_while_the_log_hardly_grows() {
     let trigger = Trigger { interval: Some(seconds(10)), ..Trigger::default() };
     for (since_end, log, checkpoint, expected) in [
         (9, 500 * MB, 0, None),
-        (10, 500 * MB, 0, Some(Reason::Interval)),
+        (10, 500 * MB, 0, Some(CheckpointReason::Interval)),
         (10, MB - 1, 0, None),
-        (10, MB, 0, Some(Reason::Interval)),
+        (10, MB, 0, Some(CheckpointReason::Interval)),
         (1000, 100 * MB, 1000 * MB, None),
-        (10, 125 * MB, 1000 * MB, Some(Reason::Interval)),
+        (10, 125 * MB, 1000 * MB, Some(CheckpointReason::Interval)),
     ] {
         let found = trigger.decide(&situation(since_end, log, checkpoint));
         assert_eq!(found, expected, "{since_end} s, {log} of log, {checkpoint} of checkpoint");
@@ -40,9 +42,20 @@ fn the_interval_is_put_off_while_the_log_hardly_grows() {
 
 #[test]
 fn so_many_bytes_of_log_do_not_wait_for_the_interval() {
-    let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(64 * MB), recovery_time: None };
-    assert_eq!(trigger.decide(&situation(1, 64 * MB, 10_000 * MB)), Some(Reason::LogBytes));
+    let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(64 * MB), ..Trigger::default() };
+    assert_eq!(trigger.decide(&situation(1, 64 * MB, 10_000 * MB)), Some(CheckpointReason::LogBytes));
     assert_eq!(trigger.decide(&situation(1, 64 * MB - 1, 0)), None);
+}
+
+#[test]
+fn a_busy_database_is_left_alone_until_its_log_is_longer() {
+    let adaptive = AdaptiveThreshold { lower: 10 * MB, upper: 80 * MB, ..AdaptiveThreshold::of_capacity(1) };
+    let trigger = Trigger { adaptive: Some(adaptive), ..Trigger::default() };
+    for (load, least) in [(0.0, 10), (0.2, 10), (0.85, 80), (2.0, 80)] {
+        let after = |log_bytes| Situation { load, ..situation(1, log_bytes, 0) };
+        assert_eq!(trigger.decide(&after(least * MB - 1)), None, "{load}");
+        assert_eq!(trigger.decide(&after(least * MB)), Some(CheckpointReason::Adaptive), "{load}");
+    }
 }
 
 #[test]
@@ -50,12 +63,12 @@ fn a_target_for_recovery_counts_load_and_replay_at_their_rates() {
     let trigger = Trigger { recovery_time: Some(seconds(8)), ..Trigger::default() };
     for (log, checkpoint, expected) in [
         (799 * MB, 0, None),
-        (800 * MB, 0, Some(Reason::RecoveryTime)),
-        (200 * MB, 1200 * MB, Some(Reason::RecoveryTime)),
+        (800 * MB, 0, Some(CheckpointReason::RecoveryTime)),
+        (200 * MB, 1200 * MB, Some(CheckpointReason::RecoveryTime)),
         (199 * MB, 1200 * MB, None),
         // The load alone is above the target: another checkpoint helps once the log is worth it.
         (99 * MB, 4000 * MB, None),
-        (100 * MB, 4000 * MB, Some(Reason::RecoveryTime)),
+        (100 * MB, 4000 * MB, Some(CheckpointReason::RecoveryTime)),
     ] {
         assert_eq!(trigger.decide(&situation(1, log, checkpoint)), expected, "{log}, {checkpoint}");
     }
@@ -67,9 +80,9 @@ fn after_a_failure_only_a_demand_is_answered_at_once() {
     let failed = Situation { failures: 1, ..situation(0, 64 * MB, 0) };
     assert_eq!(trigger.decide(&failed), None);
     let demanded = Situation { is_demanded: true, ..failed.clone() };
-    assert_eq!(trigger.decide(&demanded), Some(Reason::Demand));
+    assert_eq!(trigger.decide(&demanded), Some(CheckpointReason::Demand));
     let later = Situation { since_end: seconds(1), ..failed };
-    assert_eq!(trigger.decide(&later), Some(Reason::LogBytes));
+    assert_eq!(trigger.decide(&later), Some(CheckpointReason::LogBytes));
 }
 
 #[test]
@@ -78,17 +91,17 @@ fn failures_in_a_row_put_the_next_attempt_off_for_longer_and_longer() {
     for (failures, pause) in [(1, 1), (2, 2), (3, 4), (6, 32), (7, 64), (8, 64), (u32::MAX, 64)] {
         let after = |since_end| Situation { failures, ..situation(since_end, MB, 0) };
         assert_eq!(trigger.decide(&after(pause - 1)), None, "{failures} failures");
-        assert_eq!(trigger.decide(&after(pause)), Some(Reason::LogBytes), "{failures} failures");
+        assert_eq!(trigger.decide(&after(pause)), Some(CheckpointReason::LogBytes), "{failures} failures");
     }
 }
 
 #[test]
 fn a_log_that_waits_for_space_is_left_what_there_is() {
-    let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(MB), recovery_time: None };
+    let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(MB), ..Trigger::default() };
     let full = Situation { is_log_full: true, ..situation(20, 64 * MB, 0) };
     assert_eq!(trigger.decide(&full), None);
     let demanded = Situation { is_demanded: true, ..full };
-    assert_eq!(trigger.decide(&demanded), Some(Reason::Demand));
+    assert_eq!(trigger.decide(&demanded), Some(CheckpointReason::Demand));
 }
 
 #[test]

@@ -1,0 +1,59 @@
+//! The formula, with the parameters of the paper, and what is refused.
+
+use super::AdaptiveThreshold;
+use std::time::Duration;
+
+const M: u64 = 1_000_000;
+
+/// Those of the paper's table 3, for UPS and HIS.
+fn services() -> [AdaptiveThreshold; 2] {
+    let ups = AdaptiveThreshold { lower: M, upper: 8 * M, ..AdaptiveThreshold::of_capacity(56_000) };
+    let (lower, upper) = (300_000, 1_800_000);
+    [ups, AdaptiveThreshold { lower, upper, low_watermark: 35, scaling: 6, ..ups }]
+}
+
+#[test]
+fn the_threshold_is_the_papers_formula() {
+    let [ups, his] = services();
+    for (of, load, expected) in [
+        (ups, 0.0, M),
+        (ups, 0.2, M),
+        // ((0.5 - 0.2) / 0.65)^3 = 0.09832 of 7 million.
+        (ups, 0.5, 1_688_211),
+        (ups, 0.8, 6_505_689),
+        (ups, 0.85, 8 * M),
+        (ups, 3.0, 8 * M),
+        (his, 0.35, 300_000),
+        // (0.4 / 0.5)^6 = 0.262144 of 1.5 million.
+        (his, 0.75, 693_216),
+        (his, 0.9, 1_800_000),
+    ] {
+        let found = of.threshold(load);
+        assert!(found.abs_diff(expected) <= 1, "{load}: {found}, and not {expected}");
+    }
+}
+
+#[test]
+fn the_threshold_never_falls_as_the_load_grows() {
+    for of in services() {
+        let thresholds: Vec<u64> =
+            (0..=120).map(|percent| of.threshold(f64::from(percent) / 100.0)).collect();
+        assert!(thresholds.is_sorted() && thresholds[0] < thresholds[120], "{thresholds:?}");
+    }
+}
+
+#[test]
+fn what_cannot_work_is_said() {
+    let [ups, _] = services();
+    assert_eq!(ups.problem(), None);
+    for wrong in [
+        AdaptiveThreshold { capacity: 0, ..ups },
+        AdaptiveThreshold { lower: 9 * M, ..ups },
+        AdaptiveThreshold { low_watermark: 85, ..ups },
+        AdaptiveThreshold { scaling: 0, ..ups },
+        AdaptiveThreshold { weight: 100, ..ups },
+        AdaptiveThreshold { window: Duration::from_micros(999), ..ups },
+    ] {
+        assert!(wrong.problem().is_some(), "{wrong:?}");
+    }
+}
