@@ -4,7 +4,7 @@
 //! nobody else's insert or clean-up changes a leaf. So the closure's next run meets nothing that changes.
 //!
 //! ```text
-//! closure    waits in order -> turn is set -> heavy fence -> nobody in the index -> begins, runs, commits -> turn ends
+//! closure    waits in order -> turn is set -> heavy fence -> nobody in the index or bound -> runs, commits -> turn ends
 //! others     enter the index -> look: not mine? leave, wait;  lock -> look: not mine? unlock, unbind, wait, lock again
 //! ```
 //! A commit that is turned away twice, as its locks took longer than the pause between two turns, takes a turn itself.
@@ -143,7 +143,7 @@ impl Gate {
     }
 
     /// Whether the turn that is under way is this thread's.
-    fn is_mine(&self) -> bool {
+    pub(crate) fn is_mine(&self) -> bool {
         // Relaxed: the caller's fence orders it as it orders the word. Only this thread makes itself the holder.
         self.has_turn() && self.holder.load(Ordering::Relaxed) == this_thread()
     }
@@ -242,7 +242,8 @@ impl Gate {
         let turn = ClosureTurn { gate: self, number, clock, given_up };
         epochs.fence_turn();
         let mut backoff = Backoff::new();
-        while epochs.is_index_entered() {
+        // Who was bound before may have looked before, and takes effect. Whoever is bound later makes way, unbound.
+        while epochs.is_index_entered() || epochs.is_any_bound() {
             backoff.wait();
         }
         Ok(Some(turn))

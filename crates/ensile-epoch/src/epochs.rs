@@ -497,6 +497,13 @@ impl Epochs {
         self.commits.lock().iter().any(|worker| worker.is_in_index())
     }
 
+    /// Whether a worker is bound. Workers that are bound after [`Epochs::fence_turn`] and look whose turn it is see the
+    /// turn that was stored before (P1).
+    #[must_use]
+    pub fn is_any_bound(&self) -> bool {
+        self.commits.lock().iter().any(|worker| worker.bound().is_some())
+    }
+
     /// What may be reclaimed, as of the last scan.
     #[inline]
     #[must_use]

@@ -8,8 +8,10 @@ use super::{Commit, images};
 use crate::error::{Error, Result};
 use crate::gate::TurnedAway;
 use crate::record::Handle;
+use crate::record::word::Word;
 use crate::sets::write_set::{Expect, OldVersion, WriteKind};
 use crate::sets::{Read, Sets};
+use crate::shared::SharedState;
 
 /// A commit that holds the locks of its whole write-set. Dropping it releases each lock and restores the word that the
 /// lock was taken over. `install` takes it over and releases each lock as it installs.
@@ -103,8 +105,8 @@ impl<'p> Locked<'_, '_, 'p> {
 
     /// Phase 2: the read-set and the node-set are as they were seen, and no other transaction is changing them.
     #[inline]
-    pub(super) fn validate(&self) -> Result<()> {
-        let Commit { sets, pinned, .. } = &*self.commit;
+    pub(super) fn validate(&mut self) -> Result<()> {
+        let Commit { shared, worker, sets, pinned, .. } = &mut *self.commit;
         let own = |record: Handle<'p>| {
             if let [only] = sets.order.as_slice() {
                 return only.record == record;
@@ -115,6 +117,7 @@ impl<'p> Locked<'_, '_, 'p> {
             let now = record.at(*pinned).word();
             // A record that a scan has read and this commit writes is locked by this commit.
             if !(now == *word || now.unlocked() == *word && own(*record)) {
+                worker.is_behind_a_lock = is_only_locked(shared, now, *word);
                 return Err(Error::Conflict);
             }
         }
@@ -183,4 +186,11 @@ impl<'p> Locked<'_, '_, 'p> {
         worker.last_tid = tid;
         Ok(tid)
     }
+}
+
+/// Whether a record is as it was read, but locked, and it is this thread's turn: who holds the lock will give it back, as
+/// it has not looked whose turn it is, or take effect soon, as it has (P1).
+#[cold]
+pub(super) fn is_only_locked(shared: &SharedState, now: Word, read: Word) -> bool {
+    now.is_locked() && now.unlocked() == read && shared.gate.is_mine()
 }

@@ -31,16 +31,17 @@ mod prepare;
 use std::time::Duration;
 
 use ensile_base::limits::TURN_MILLIS_MAX;
-use ensile_base::sync::{Ordering, fence, fence_after_exchange, fence_after_loads};
+use ensile_base::sync::{Ordering, fence, fence_after_exchange, fence_after_loads, yield_now};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{Epochs, Pinned};
 
 use crate::error::{Error, Result};
 use crate::gate::{ClosureTurn, Passing};
-use crate::sets::Sets;
+use crate::sets::{Read, Sets};
 use crate::shared::SharedState;
 use crate::tables::CATALOG_ID;
 use crate::worker::Worker;
+use locked::is_only_locked;
 
 /// The TID and the epoch that a commit was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,10 +60,24 @@ pub(crate) fn commit_reads<'p>(
     pinned: Pinned<'p>,
 ) -> Result<Committed> {
     debug_assert!(sets.writes.is_empty(), "a write-set is committed under locks");
-    let committed = commit_read_only(sets, pinned);
+    let mut committed = commit_read_only(sets, pinned);
+    while committed.is_err() && meets_only_locks(shared, sets, pinned) {
+        yield_now();
+        committed = commit_read_only(sets, pinned);
+    }
     worker.count(committed.is_ok());
     shared.collect_now_and_then(worker, pinned);
     committed
+}
+
+/// Whether reads failed in this thread's turn, and only because of locks that others are about to give back (P1).
+#[cold]
+fn meets_only_locks<'p>(shared: &SharedState, sets: &Sets<'p>, pinned: Pinned<'p>) -> bool {
+    let is_as_read = |read: &Read<'p>| {
+        let now = read.record.at(pinned).word();
+        now == read.word || is_only_locked(shared, now, read.word)
+    };
+    shared.gate.is_mine() && sets.nodes.holds(pinned) && sets.reads.iter().all(is_as_read)
 }
 
 /// Commits the transaction's sets. A commit that fails leaves nothing but placeholders, which cleanup removes.
@@ -169,6 +184,11 @@ impl Commit<'_, '_> {
                 Err(_) if std::mem::take(&mut self.worker.is_turned_away) => {
                     self.give_back_displaced();
                     self.wait_for_turn(log_bytes)?;
+                }
+                // Each other thread comes this far once in a turn: then it makes way.
+                Err(_) if std::mem::take(&mut self.worker.is_behind_a_lock) => {
+                    self.give_back_displaced();
+                    yield_now();
                 }
                 // This happens once at most: what is reserved now suffices for anything that the locks can find.
                 Err(_) if self.worker.images.fell_short() => {

@@ -1,5 +1,6 @@
 //! Steps of a commit, one at a time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -7,8 +8,10 @@ use ensile_base::clock::Clock;
 use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage, WantedPages};
 
 use super::Commit;
+use crate::record::tree::RecordLookup;
 use crate::session::{self, Session};
 use crate::sets::context::Context;
+use crate::worker::Worker;
 use crate::{Database, Error, Readable, Result, Table, Transaction};
 
 /// Runs some steps of the transaction's commit.
@@ -72,6 +75,84 @@ fn a_commit_that_is_turned_away_twice_takes_a_turn_itself() -> Result<()> {
     drop(turned);
     assert!(!db.shared().gate.has_turn());
     Ok(())
+}
+
+/// Another commit, about to make way, holds the lock of a record that this one has read: it waits, and does not lose.
+#[test]
+fn p1_a_commit_in_its_turn_does_not_lose_to_a_lock_that_is_about_to_be_given_back() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db.table::<u64, u64>("rows")?;
+    db.run(|tx| [1, 2, 3].iter().try_for_each(|row| tx.put(&table, row, &0)))?;
+    for writes in [true, false] {
+        let before = db.stats();
+        let (is_locked, is_waited_for) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = db.shared();
+        let turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::MAX, None)?;
+        std::thread::scope(|scope| {
+            let mut tx = db.begin();
+            assert_eq!((tx.get(&table, &1)?, tx.get(&table, &2)?), (Some(0), Some(0)));
+            scope.spawn(|| {
+                lock_beside(&db, &table, 1, || {
+                    is_locked.store(true, Ordering::Release);
+                    while !is_waited_for.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
+                });
+            });
+            while !is_locked.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            scope.spawn(|| {
+                // Any moment will do: with the lock held for long the commit meets it, else it finds it given back.
+                std::thread::sleep(Duration::from_millis(20));
+                is_waited_for.store(true, Ordering::Release);
+            });
+            if writes {
+                tx.put(&table, &3, &1)?;
+            }
+            tx.commit()
+        })?;
+        drop(turn);
+        assert_eq!(db.stats().aborts, before.aborts, "it did not lose");
+    }
+    Ok(())
+}
+
+/// It may have looked whose turn it is before the turn began, and takes effect then.
+#[test]
+fn p1_a_turn_begins_when_commits_that_were_bound_before_have_ended() -> Result<()> {
+    let db = Database::in_memory()?;
+    let shared = db.shared();
+    let mut worker = Worker::new(&shared.epochs, None, &shared.memory);
+    worker.commit.bind(shared.epochs.now());
+    let has_begun = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let turn = scope.spawn(|| {
+            let turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::MAX, None);
+            has_begun.store(true, Ordering::Release);
+            turn.map(drop)
+        });
+        while !shared.gate.has_turn() {
+            std::thread::yield_now();
+        }
+        // Without the wait it begins at any moment from here on.
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!has_begun.load(Ordering::Acquire), "a commit is under way");
+        worker.commit.unbind();
+        turn.join().expect("no panic")
+    })
+}
+
+/// Locks a record as a commit would, and gives the lock back behind `meanwhile`.
+fn lock_beside(db: &Database, table: &Table<u64, u64>, key: u64, meanwhile: impl FnOnce()) {
+    let shared = db.shared();
+    let mut pin = shared.epochs.register_pin();
+    let call = pin.begin(shared.epochs.now());
+    let found = table.core.tree.get(&key.to_be_bytes(), call.pinned());
+    let RecordLookup::Found(record) = found else { panic!("the row is there") };
+    let before = record.lock();
+    meanwhile();
+    record.unlock_with(before);
 }
 
 /// Publishes pages, and lets E pass the freeze that is announced for them.

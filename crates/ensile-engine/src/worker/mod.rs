@@ -147,6 +147,8 @@ pub(crate) struct Worker {
     pub(crate) sequence_is_full: bool,
     /// The last commit gave its locks back for somebody else's turn (P1).
     pub(crate) is_turned_away: bool,
+    /// The last commit, in its turn, met the lock of one that is about to be turned away (P1).
+    pub(crate) is_behind_a_lock: bool,
     /// Before-images.
     pub(crate) images: ImageRoom,
     /// Versions that a commit may leave to a picture.
@@ -170,6 +172,7 @@ impl Worker {
             shared: Arc::default(),
             sequence_is_full: false,
             is_turned_away: false,
+            is_behind_a_lock: false,
             images: ImageRoom::default(),
             displaced: PreparedRemoves::default(),
             reads_since: 0,
