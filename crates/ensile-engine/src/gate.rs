@@ -242,7 +242,7 @@ impl Gate {
         let turn = ClosureTurn { gate: self, number, clock, given_up };
         epochs.fence_turn();
         let mut backoff = Backoff::new();
-        // Who was bound before may have looked before, and takes effect. Whoever is bound later makes way, unbound.
+        // Who was bound before may have looked before, and takes effect. One that is bound later makes way, unbound.
         while epochs.is_index_entered() || epochs.is_any_bound() {
             backoff.wait();
         }

@@ -188,8 +188,8 @@ impl<'p> Locked<'_, '_, 'p> {
     }
 }
 
-/// Whether a record is as it was read, but locked, and it is this thread's turn: who holds the lock will give it back, as
-/// it has not looked whose turn it is, or take effect soon, as it has (P1).
+/// Whether a record is as it was read, but locked, and it is this thread's turn. Who holds the lock has not looked
+/// whose turn it is, and gives it back (P1).
 #[cold]
 pub(super) fn is_only_locked(shared: &SharedState, now: Word, read: Word) -> bool {
     now.is_locked() && now.unlocked() == read && shared.gate.is_mine()
