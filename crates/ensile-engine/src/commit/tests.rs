@@ -132,7 +132,7 @@ fn p1_a_turn_begins_when_commits_that_were_bound_before_have_ended() -> Result<(
             has_begun.store(true, Ordering::Release);
             turn.map(drop)
         });
-        while !shared.gate.has_turn() {
+        while !(shared.gate.has_turn() || has_begun.load(Ordering::Acquire)) {
             std::thread::yield_now();
         }
         // Without the wait it begins at any moment from here on.
