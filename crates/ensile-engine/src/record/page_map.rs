@@ -400,5 +400,7 @@ impl Drop for TablePages {
     }
 }
 
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
