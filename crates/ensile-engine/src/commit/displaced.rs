@@ -154,7 +154,12 @@ fn check(commit: &mut Commit<'_, '_>, epoch: Epoch) -> Result<()> {
                 _ => return Err(Error::Conflict),
             }
         }
-        page.mark(if freeze > map.since() { PageMarks::AFTER } else { PageMarks::BEFORE });
+        let mark = if freeze > map.since() { PageMarks::AFTER } else { PageMarks::BEFORE };
+        debug_assert!(
+            mark == PageMarks::AFTER || page.has_any(mark) || !page.is_closed() || map.is_over(),
+            "no page is settled before every commit below the freeze has ended (N5)"
+        );
+        page.mark(mark);
     }
     debug_assert!(pages.peek().is_none(), "pages are found in the order of locks");
     Ok(())

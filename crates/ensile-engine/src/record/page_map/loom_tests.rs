@@ -1,7 +1,8 @@
-//! Loom on the shipped maps of a table: N7, a commit that marks a map while the next one is published and gets its marks.
+//! Loom on the shipped maps of a table: N7, a commit that marks a map while another one takes its place and gets its
+//! marks.
 //!
-//! The steps of a commit, and of who begins a picture, are repeated here; maps, marks, epochs and fences are the shipped
-//! ones.
+//! The steps of a commit, and of a picture's beginning, are repeated here; maps, marks, epochs and fences are the
+//! shipped ones.
 
 // Counts over all runs of a model, which loom must not know.
 use std::sync::Arc as StdArc;
@@ -40,7 +41,8 @@ fn loom_n7_a_mark_is_carried_over_whenever_it_was_set() {
             })
         };
         table.publish(map(2), true, &epochs);
-        // SeqCst: as in `publish_pages`, the map comes before E is read; partner: the commit's fence behind its binding.
+        // SeqCst: the map comes before E is read, as in `publish_pages`; partner: the commit's fence behind its
+        // binding.
         fence(Ordering::SeqCst);
         let published = epochs.now();
         for step in 1..=2 {
