@@ -63,6 +63,15 @@ impl PageContents {
         self.bytes.len()
     }
 
+    /// Its entries as they stand in a file, one behind the other.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "pages stand in the files of `files` until they are written so")
+    )]
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Its entries, each with its TID and its body.
     pub fn iter(&self) -> impl Iterator<Item = (Tid, &[u8])> {
         debug_assert!(

@@ -12,7 +12,7 @@ use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use crate::checkpoint::files::end::seal;
+use crate::checkpoint::files::end::seal as seal_of;
 use crate::checkpoint::files::read::PartReader;
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
@@ -47,7 +47,9 @@ impl Load {
         let parts = match &checkpoint {
             None => Vec::new(),
             Some(of) => {
-                let files = of.part_files();
+                let Some(files) = of.part_files() else {
+                    return Err(DurabilityError::newer(MANIFEST, 0));
+                };
                 let parts: Vec<_> = files.parts().collect();
                 let count = files.checkpointers as usize * files.files as usize;
                 assert_eq!(parts.len(), count, "each file is loaded");
@@ -107,8 +109,9 @@ impl Load {
         assert!(loaded.files < self.parts.len(), "a file is loaded once");
         loaded.ends[file] = end;
         if loaded.files + 1 == self.parts.len() {
-            let found = (seal(loaded.ends.iter().copied()), loaded.entries, loaded.bytes);
-            if found != (of.part_files().seal, of.entries(), of.bytes()) {
+            let found = (seal_of(loaded.ends.iter().copied()), loaded.entries, loaded.bytes);
+            let seal = of.part_files().map_or(0, |files| files.seal);
+            if found != (seal, of.entries(), of.bytes()) {
                 return Err(not_installed());
             }
         }

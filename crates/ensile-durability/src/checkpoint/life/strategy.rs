@@ -22,7 +22,7 @@ use crate::block::Salt;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::files::end::seal;
 use crate::checkpoint::files::write::PartWritten;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles, PictureCheckpoint};
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles, PartPicture};
 
 /// The epochs of a walk, from its opening on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl WalkEpochs {
                 InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low, high, files })
             }
             Self::Picture { .. } => {
-                InstalledCheckpoint::Picture(PictureCheckpoint { epoch: self.low().previous(), files })
+                InstalledCheckpoint::PartPicture(PartPicture { epoch: self.low().previous(), files })
             }
         }
     }
