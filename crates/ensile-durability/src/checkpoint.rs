@@ -48,7 +48,7 @@ pub use config::{CheckpointConfig, Strategy};
 pub use displaced::DisplacedBlock;
 pub use manager::{CheckpointStep, Checkpoints};
 pub use page::PageContents;
-pub use pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage};
+pub use pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage, WantedPages};
 pub use stats::CheckpointStats;
 pub(crate) use ticket::picture_epoch;
 pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};

@@ -50,7 +50,7 @@ mod recovery;
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
     CheckpointStats, CheckpointStep, Checkpoints, DisplacedBlock, PageContents, Pages, PagesEnded,
-    PictureAttempt, PublishedPages, Slice, Strategy, TakenPage, Walk,
+    PictureAttempt, PublishedPages, Slice, Strategy, TakenPage, Walk, WantedPages,
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};

@@ -10,7 +10,7 @@ mod driven;
 
 use ensile_base::Epoch;
 use ensile_durability::{
-    CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage,
+    CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage, WantedPages,
 };
 use ensile_engine::{Database, Readable, Result, Table, Tuning};
 
@@ -54,7 +54,7 @@ fn begin(driven: &Driven) -> Begun {
 }
 
 fn begin_with(driven: &Driven, page_bytes: usize) -> Begun {
-    let published = pages(&driven.db).publish_pages(page_bytes);
+    let published = pages(&driven.db).publish_pages(page_bytes, WantedPages::All);
     reach(driven, published.epoch.plus(2));
     let freeze = driven.db.announce_freeze().expect("E is above the last one");
     reach(driven, freeze.next());

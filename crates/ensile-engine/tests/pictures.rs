@@ -20,7 +20,7 @@ use std::time::Duration;
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{
-    CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage,
+    CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage, WantedPages,
 };
 use ensile_engine::{Database, Readable, Result, Table, Tuning};
 
@@ -65,7 +65,7 @@ struct Begun {
 
 /// Publishes pages and announces the freeze: all that is committed before E reaches it is in the picture.
 fn begin(driven: &Driven) -> Begun {
-    let published = pages(&driven.db).publish_pages(PAGE_BYTES);
+    let published = pages(&driven.db).publish_pages(PAGE_BYTES, WantedPages::All);
     reach(driven, published.epoch.plus(2));
     loop {
         if let Some(freeze) = driven.db.announce_freeze() {
@@ -234,7 +234,7 @@ fn a_picture_is_the_state_at_its_freeze_whatever_commits_do_beside_it() -> Resul
             let mut changing = Changing { table, model: BTreeMap::new(), random };
             for attempt in 0..8 {
                 changing.changes(&driven.db, 200)?;
-                let published = pages(&driven.db).publish_pages(PAGE_BYTES);
+                let published = pages(&driven.db).publish_pages(PAGE_BYTES, WantedPages::All);
                 while driven.db.epoch() < published.epoch.plus(2) {
                     changing.changes(&driven.db, 20)?;
                     driven.tick();
@@ -343,7 +343,7 @@ fn a_table_that_is_added_while_a_picture_is_under_way_is_in_it() -> Result<()> {
     IS_SEMI_FUZZY.into_iter().try_for_each(|semi_fuzzy| {
         let (driven, table) = open(semi_fuzzy)?;
         driven.db.run(|tx| tx.put(&table, &1, &b"old".to_vec()))?;
-        let published = pages(&driven.db).publish_pages(PAGE_BYTES);
+        let published = pages(&driven.db).publish_pages(PAGE_BYTES, WantedPages::All);
         let added: Rows = driven.db.table("added")?;
         driven.db.run(|tx| (0..500).try_for_each(|key| tx.put(&added, &key, &b"below".to_vec())))?;
         reach(&driven, published.epoch.plus(2));
@@ -521,7 +521,7 @@ fn pictures_taken_beside_threads_show_whole_transactions() -> Result<()> {
             // Also if a picture is refused: the threads must end.
             let over = SetOnDrop(&is_over);
             let pictures = (0..30).map(|_| -> Result<u64> {
-                let published = pages(&db).publish_pages(512);
+                let published = pages(&db).publish_pages(512, WantedPages::All);
                 wait_until(|| db.epoch() >= published.epoch.plus(2));
                 let mut freeze = None;
                 wait_until(|| {

@@ -20,7 +20,9 @@ use ensile_base::limits::EPOCH_MICROS_CLOSE;
 use ensile_base::random::Random;
 use ensile_base::sync::next_u64;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointBlock, DisplacedBlock, PageContents, Pages, PictureAttempt, TakenPage};
+use ensile_durability::{
+    CheckpointBlock, DisplacedBlock, PageContents, Pages, PictureAttempt, TakenPage, WantedPages,
+};
 use ensile_engine::{Database, Durability, Result, Table, Tuning};
 use ensile_sim::{environment, schedules};
 use shuttle::thread;
@@ -126,7 +128,7 @@ impl Life {
     /// Takes a picture, or gives it up.
     fn take(&self, random: &mut Random) {
         let page_bytes = [1, 100, 100_000][random.below(3) as usize];
-        let published = self.pages().publish_pages(page_bytes);
+        let published = self.pages().publish_pages(page_bytes, WantedPages::All);
         while self.db.epoch() < published.epoch.plus(2) && !self.is_over() {
             thread::yield_now();
         }

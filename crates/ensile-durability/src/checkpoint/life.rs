@@ -65,6 +65,8 @@ pub(super) const CLOSED: &str = "the database was closed";
 struct Attempt {
     number: u64,
     epochs: WalkEpochs,
+    /// Whose pages were published for it.
+    pages: Option<PictureAttempt>,
     salt: Salt,
     ticket: Arc<Ticket>,
     began_nanos: u64,
@@ -319,6 +321,7 @@ impl Life {
         self.attempt = Some(Attempt {
             number: self.next_number,
             epochs: WalkEpochs::open(self.terms.strategy, seen.epoch),
+            pages: None,
             salt,
             ticket: self.demand.take().unwrap_or_default(),
             began_nanos: seen.now_nanos,
@@ -360,7 +363,9 @@ impl Life {
         if !self.is_at(Duty::Publish) {
             return false;
         }
-        self.attempt_mut().epochs.published(pages.epoch);
+        let attempt = self.attempt_mut();
+        attempt.epochs.published(pages.epoch);
+        attempt.pages = Some(pages.attempt);
         self.enter(Stage::Opening);
         true
     }
@@ -392,14 +397,19 @@ impl Life {
         self.pages
     }
 
+    /// Whose pages were published for the picture under way, ended or not.
+    pub(super) fn picture(&self) -> Option<PictureAttempt> {
+        self.attempt.as_ref()?.pages
+    }
+
     /// Whose pages are published, if no checkpointer is to take more of them. The caller ends them then (N13).
     pub(super) fn gives_up_pages(&mut self) -> Option<PictureAttempt> {
         if self.stage.needs_pages() { None } else { self.pages.take() }
     }
 
     /// The pages have ended before they were dealt out: the attempt is given up.
-    pub(super) fn cannot_cut(&mut self, reason: &str) {
-        if self.is_at(Duty::Cut) {
+    pub(super) fn pages_have_ended(&mut self, reason: &str) {
+        if self.is_at(Duty::Announce) || self.is_at(Duty::Cut) {
             assert!(self.pages.is_some(), "a fuzzy checkpoint's slices do not end");
             // No checkpointer writes a part now.
             self.attempt_mut().unfinished = 0;

@@ -2,8 +2,10 @@
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
 //! - N1: the freeze is announced behind [`Pages::publish_pages`], once E is two above what that returned.
-//! - N2: no page is taken before E is above the freeze.
-//! - N13: a caller that takes or ends pages names the attempt. Nothing is taken or ended of another one.
+//! - N7: [`Pages::carry_marks`] comes once E is two above that too, and before the freeze is announced.
+//! - N2, N5: no page is settled or taken before E is above the freeze.
+//! - N13: a caller that takes or ends pages names the attempt. Nothing is taken or ended of another one. Only a picture
+//!   that was installed ([`Pages::picture_installed`]) lets marks go that it has written.
 //! - N9: behind a part's last page its checkpointer calls [`Pages::take_displaced`] until nothing is left, and writes
 //!   what it got.
 //!
@@ -36,6 +38,15 @@ impl PictureAttempt {
         debug_assert!(self.0 > 0);
         self.0
     }
+}
+
+/// Which pages a picture writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WantedPages {
+    /// All: the picture before has no pages that this one could keep.
+    All,
+    /// Those of which rows may have changed since the picture before. The others hold what they held.
+    Changed,
 }
 
 /// Pages that were published for a picture.
@@ -92,11 +103,20 @@ impl Error for PagesEnded {}
 /// by itself; whatever is asked of that then says why it has ended.
 pub trait Pages: Walk {
     /// Ends the attempt before, if nobody has; cuts every section into pages of about `page_bytes`, as it is now, and
-    /// publishes them: commits of epochs from the next freeze on leave what they displace.
-    fn publish_pages(&self, page_bytes: usize) -> PublishedPages;
+    /// publishes them: commits of epochs from the next freeze on leave what they displace. A page that is not wanted
+    /// keeps its bounds (N17).
+    fn publish_pages(&self, page_bytes: usize, wanted: WantedPages) -> PublishedPages;
 
-    /// Deals the pages out: `result[p]` are the runs of pages of part p, each a slice of one section, in order. Called
-    /// once every commit of an epoch below the freeze is installed (N2).
+    /// Marks the pages in which rows have changed since the picture before was cut. Called once, when every commit that
+    /// may have missed this attempt's pages has ended, and before the freeze is announced (N7).
+    ///
+    /// # Errors
+    /// The attempt has ended.
+    fn carry_marks(&self, attempt: PictureAttempt) -> Result<(), PagesEnded>;
+
+    /// Deals the pages out that are wanted: `result[p]` are the runs of pages of part p, each a slice of neighbours in
+    /// one section, in order. The others are closed (N5). Called once every commit of an epoch below the freeze is
+    /// installed (N2).
     ///
     /// # Errors
     /// The attempt has ended.
@@ -136,4 +156,8 @@ pub trait Pages: Walk {
     /// The picture has ended, or this attempt at it: commits leave nothing more to it. It may be called again, and
     /// late: another attempt goes on (N13).
     fn end_pages(&self, attempt: PictureAttempt);
+
+    /// The picture that this attempt has written is durable, and is the one before the next. Until the state has heard
+    /// that, changes that this one was to have written are the next one's to write (N13).
+    fn picture_installed(&self, attempt: PictureAttempt);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage};
+use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage, WantedPages};
 
 use super::Commit;
 use crate::session::{self, Session};
@@ -82,7 +82,7 @@ fn begin_picture(db: &Database, clock: &Clock) -> PictureAttempt {
             db.heartbeat_step();
         }
     };
-    let published = db.shared().publish_pages(4096);
+    let published = db.shared().publish_pages(4096, WantedPages::All);
     reach(published.epoch.plus(2));
     let freeze = db.announce_freeze().expect("E is above the last one");
     reach(freeze.next());

@@ -23,6 +23,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
 use ensile_durability::{
     DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Slice, TakenPage,
+    WantedPages,
 };
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
@@ -38,7 +39,7 @@ use crate::shared::pictures::{PageSpace, Pictures};
 use crate::tables::logged_tables::LoggedTable;
 
 impl Pages for SharedState {
-    fn publish_pages(&self, page_bytes: usize) -> PublishedPages {
+    fn publish_pages(&self, page_bytes: usize, _wanted: WantedPages) -> PublishedPages {
         let pictures = self.own_pictures();
         let attempt = {
             let mut attempts = pictures.attempts.lock();
@@ -64,6 +65,16 @@ impl Pages for SharedState {
         // SeqCst: the maps come before E is read (N7); partner: a commit's fence behind its epoch (C1).
         fence(Ordering::SeqCst);
         PublishedPages { attempt, epoch: self.epochs.now() }
+    }
+
+    fn carry_marks(&self, attempt: PictureAttempt) -> Result<(), PagesEnded> {
+        let mut pin = self.epochs.register_pin();
+        let call = pin.begin(self.epochs.now());
+        // Every page counts as marked: nothing is carried over.
+        self.logged_tables
+            .all()
+            .iter()
+            .try_for_each(|(_, table)| self.map_of(attempt, table, call.pinned()).map(drop))
     }
 
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
@@ -163,6 +174,8 @@ impl Pages for SharedState {
         // Also what one has left that gave way.
         self.free_ended();
     }
+
+    fn picture_installed(&self, _attempt: PictureAttempt) {}
 }
 
 impl SharedState {

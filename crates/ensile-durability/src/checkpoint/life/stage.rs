@@ -47,7 +47,7 @@ impl Stage {
             Busy(LookForRoom) => &[Idle, Opening],
             Opening => &[Busy(Publish), Busy(Announce), Busy(Cut), Failing],
             Busy(Publish) => &[Opening, Failing],
-            Busy(Announce) => &[Opening],
+            Busy(Announce) => &[Opening, Failing],
             Busy(Cut) => &[Walking, Failing],
             Walking => &[Walked, Failing],
             Walked => &[Busy(GiveUpReserve), Busy(Install), Failing],

@@ -462,13 +462,27 @@ fn n13_the_next_attempt_has_pages_of_its_own() {
 
 #[test]
 fn n13_pages_that_have_ended_before_they_are_dealt_out_fail_the_attempt() {
-    let (mut life, ticket) = announced();
-    assert!(matches!(life.decide(0, &seen(11)), Action::Cut));
-    life.cannot_cut("they have ended");
+    for is_announced in [false, true] {
+        let (mut life, ticket) = if is_announced { announced() } else { published() };
+        let action = life.decide(0, &seen(11));
+        assert!(matches!((is_announced, action), (false, Action::Announce) | (true, Action::Cut)));
+        life.pages_have_ended("they have ended");
+        assert!(ends_once(&mut life));
+        assert!(matches!(life.decide(0, &seen(11)), Action::CleanUp { .. }));
+        life.cleaned_up(SECOND).send();
+        assert_eq!(failure(&ticket), "they have ended");
+    }
+}
+
+#[test]
+fn n13_a_picture_is_named_until_its_attempt_is_over() {
+    let (mut life, _) = at_pages();
+    assert!(life.gives_up_pages().is_none() && life.picture() == Some(ATTEMPT));
+    (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
     assert!(ends_once(&mut life));
-    assert!(matches!(life.decide(0, &seen(11)), Action::CleanUp { .. }));
-    life.cleaned_up(SECOND).send();
-    assert_eq!(failure(&ticket), "they have ended");
+    assert_eq!(life.picture(), Some(ATTEMPT), "what is installed is told to its pages");
+    life.end(CLOSED, DurabilityError::Stopped).send();
+    assert_eq!(life.picture(), None);
 }
 
 #[test]

@@ -24,6 +24,7 @@ use crate::checkpoint::files::parts;
 use crate::checkpoint::files::source::EntrySource;
 use crate::checkpoint::files::write::{Beginning, PartWriter};
 use crate::checkpoint::life::{Action, Circumstances, NotInstalled, PartTask};
+use crate::checkpoint::pages::WantedPages;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::walk::Walk;
 use crate::store::installed::InstalledCheckpoint;
@@ -60,7 +61,7 @@ impl Checkpoints {
             }
             Action::LookForRoom { bytes } => self.look_for_room(bytes),
             Action::Publish => self.publish_pages(walk),
-            Action::Announce => self.announce_freeze(),
+            Action::Announce => self.announce_freeze(walk),
             Action::Cut => self.cut(walk),
             Action::WritePart(task) => self.begin_part(checkpointer, task, part),
             Action::GiveUpReserve => {
@@ -68,7 +69,7 @@ impl Checkpoints {
                 self.life.lock().reserve_given_up(had_any, seen);
                 CheckpointStep::Worked
             }
-            Action::Install(installed) => self.install(installed),
+            Action::Install(installed) => self.install(installed, walk),
             Action::Clear(installed) => {
                 let again = self.remove_covered(&installed);
                 self.make_reserve();
@@ -141,15 +142,26 @@ impl Checkpoints {
                 return CheckpointStep::Worked;
             }
         };
-        let published = pages.publish_pages(self.config.page_bytes);
+        // All: parts of the present files are written anew with each picture.
+        let published = pages.publish_pages(self.config.page_bytes, WantedPages::All);
         // At once: from here on somebody ends them, whatever panics.
         let goes_on = self.life.lock().published(published);
         assert!(published.epoch <= self.epochs.now(), "N1: it is E, read behind the publication");
         if goes_on { CheckpointStep::Worked } else { CheckpointStep::Stopped }
     }
 
-    /// Every commit sees the pages now (N1): announces the picture's freeze.
-    fn announce_freeze(&self) -> CheckpointStep {
+    /// Every commit sees the pages now (N1): has the marks carried over to them, and announces the picture's freeze.
+    fn announce_freeze(&self, walk: &dyn Walk) -> CheckpointStep {
+        let published = self.life.lock().pages();
+        let (Some(attempt), Some(pages)) = (published, walk.pages()) else {
+            // Somebody has ended them with the checkpoints.
+            return CheckpointStep::Stopped;
+        };
+        // Before the freeze: no commit of an epoch from it on may find a page that lacks a mark (N7).
+        if let Err(ended) = pages.carry_marks(attempt) {
+            self.life.lock().pages_have_ended(&ended.to_string());
+            return CheckpointStep::Worked;
+        }
         let freeze = self.epochs.announce_freeze();
         let freeze = freeze.expect("E was two above the freeze before when the pages were published");
         if !self.life.lock().announced(freeze) {
@@ -173,7 +185,7 @@ impl Checkpoints {
                 match pages.page_slices(attempt, count) {
                     Ok(parts) => parts,
                     Err(ended) => {
-                        self.life.lock().cannot_cut(&ended.to_string());
+                        self.life.lock().pages_have_ended(&ended.to_string());
                         return CheckpointStep::Worked;
                     }
                 }
@@ -263,11 +275,18 @@ impl Checkpoints {
     }
 
     /// Names the checkpoint in the manifest.
-    fn install(&self, installed: InstalledCheckpoint) -> CheckpointStep {
+    fn install(&self, installed: InstalledCheckpoint, walk: &dyn Walk) -> CheckpointStep {
         assert!(self.log.has_marks_of(installed.durable_min()), "K1, N12: D has reached e_h");
         let result = self.store.manifest().install(installed.clone());
         let result = match result {
-            Ok(()) => Ok(installed),
+            Ok(()) => {
+                let picture = self.life.lock().picture();
+                if let (Some(attempt), Some(pages)) = (picture, walk.pages()) {
+                    // Before the next attempt publishes its pages (N13).
+                    pages.picture_installed(attempt);
+                }
+                Ok(installed)
+            }
             Err(NotReplaced::OldStands(error)) => Err(NotInstalled::OldStands(error.to_string())),
             Err(NotReplaced::Unknown(error)) => {
                 Err(NotInstalled::Unknown(format!("the manifest could not be replaced: {error}")))

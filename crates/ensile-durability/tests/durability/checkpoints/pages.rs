@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{
     DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Slice, TakenPage,
+    WantedPages,
 };
 
 use super::store::{KEYS, SECTIONS, Store, body, bound, key_of};
@@ -28,6 +29,8 @@ struct State {
     /// How many were begun, and ended.
     published: u64,
     ended: u64,
+    /// The one that was installed last.
+    installed: u64,
 }
 
 impl State {
@@ -42,6 +45,10 @@ impl State {
 struct Picture {
     /// The newest freeze when its pages were published.
     since: Epoch,
+    /// E, read behind the publication.
+    published: Epoch,
+    /// Marks were carried over.
+    is_marked: bool,
     /// Its pages that are closed, by section and first key.
     closed: BTreeSet<(u64, u64)>,
     /// What commits have left.
@@ -69,6 +76,11 @@ impl MadePages {
         (state.published, state.ended)
     }
 
+    /// The number of the picture that was installed last, as its pages were told.
+    pub(crate) fn installed(&self) -> u64 {
+        self.state.lock().expect("no panic").installed
+    }
+
     /// A commit whose freeze is `freeze` displaces this version, and has seen the pages of picture `seen`.
     pub(crate) fn leave(&self, seen: u64, freeze: Epoch, (key, tid, value): (u64, Tid, &[u8])) {
         let mut state = self.state.lock().expect("no panic");
@@ -86,19 +98,34 @@ impl MadePages {
 }
 
 impl Pages for Store {
-    fn publish_pages(&self, _page_bytes: usize) -> PublishedPages {
+    fn publish_pages(&self, _page_bytes: usize, _wanted: WantedPages) -> PublishedPages {
         let pages = self.pages.as_ref().expect("it was asked for them");
         let mut state = pages.state.lock().expect("no panic");
         assert!(state.picture.is_none(), "N13: the pages of the attempt before were ended");
-        let since = self.epochs().newest_freeze();
-        state.picture = Some(Picture { since, closed: BTreeSet::new(), left: BTreeMap::new() });
+        let (since, published) = (self.epochs().newest_freeze(), self.epochs().now());
+        let (closed, left) = (BTreeSet::new(), BTreeMap::new());
+        state.picture = Some(Picture { since, published, is_marked: false, closed, left });
         state.published += 1;
-        PublishedPages { attempt: PictureAttempt::new(state.published), epoch: self.epochs().now() }
+        PublishedPages { attempt: PictureAttempt::new(state.published), epoch: published }
+    }
+
+    fn carry_marks(&self, attempt: PictureAttempt) -> Result<(), PagesEnded> {
+        let pages = self.pages.as_ref().expect("it has published them");
+        let mut state = pages.state.lock().expect("no panic");
+        let picture = state.of(attempt)?;
+        let (freeze, epoch) = (self.epochs().newest_freeze(), self.epochs().now());
+        assert_eq!(freeze, picture.since, "N7: its freeze is announced behind this");
+        assert!(epoch >= picture.published.plus(2), "N7: every commit that missed the pages has ended");
+        assert!(!std::mem::replace(&mut picture.is_marked, true), "marks are carried over once");
+        Ok(())
     }
 
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
         let pages = self.pages.as_ref().expect("it has published them");
-        let _goes_on = pages.state.lock().expect("no panic").of(attempt)?;
+        assert!(
+            pages.state.lock().expect("no panic").of(attempt)?.is_marked,
+            "N7: and before pages are dealt out"
+        );
         let width = KEYS.div_ceil(parts as u64).next_multiple_of(PAGE_KEYS);
         let slice = |part: u64, section: u64| Slice {
             section: section as u32,
@@ -178,5 +205,12 @@ impl Pages for Store {
             state.picture = None;
             state.ended += 1;
         }
+    }
+
+    fn picture_installed(&self, attempt: PictureAttempt) {
+        let mut state = self.pages.as_ref().expect("it has published them").state.lock().expect("no panic");
+        assert_eq!(attempt.number(), state.published, "N13: the next attempt has not begun");
+        assert!(state.installed < attempt.number(), "a picture is installed once");
+        state.installed = attempt.number();
     }
 }

@@ -9,7 +9,7 @@ use ensile_base::random::Random;
 use ensile_durability::{
     CheckpointBlock, CheckpointConfig, CheckpointReport, CheckpointStep, DisplacedBlock, DurabilityError,
     Health, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Recovery, Slice, TakenPage,
-    Walk,
+    Walk, WantedPages,
 };
 use ensile_sim::{Fault, SimDisk};
 
@@ -135,9 +135,15 @@ fn life_hurt_at(call: u64, before: CheckpointConfig, hurt: impl Fn(&SimDisk, u64
     let at = disk.calls().all + call;
     hurt(&disk, at);
     let installed = checkpoint(&life, &mut worker, &mut random, &mut history, &disk);
-    let (published, ended) = life.store.pages.as_ref().expect("it has pages").counts();
+    let pages = life.store.pages.as_ref().expect("it has pages");
+    let (published, ended) = pages.counts();
     if !disk.is_without_power() {
         assert_eq!(published, ended, "N13: call {call}");
+        // What is installed is told to its pages, and nothing else is. If the log ends meanwhile the caller hears of
+        // that.
+        let is_told = published > 0 && pages.installed() == published;
+        let has_ended = life.rig.log.health().has_ended();
+        assert!(is_told == installed.is_some() || is_told && has_ended, "N13: call {call}");
     }
     let reported = life.rig.log.durable_epoch();
     let is_reached = disk.calls().all >= at;
@@ -312,8 +318,12 @@ impl Walk for Panics<'_> {
 }
 
 impl Pages for Panics<'_> {
-    fn publish_pages(&self, page_bytes: usize) -> PublishedPages {
-        self.0.publish_pages(page_bytes)
+    fn publish_pages(&self, page_bytes: usize, wanted: WantedPages) -> PublishedPages {
+        self.0.publish_pages(page_bytes, wanted)
+    }
+
+    fn carry_marks(&self, attempt: PictureAttempt) -> Result<(), PagesEnded> {
+        self.0.carry_marks(attempt)
     }
 
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
@@ -343,6 +353,10 @@ impl Pages for Panics<'_> {
 
     fn end_pages(&self, attempt: PictureAttempt) {
         self.0.end_pages(attempt);
+    }
+
+    fn picture_installed(&self, _: PictureAttempt) {
+        unreachable!("a page was not taken")
     }
 }
 
