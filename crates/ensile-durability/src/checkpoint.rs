@@ -33,11 +33,9 @@ mod room;
 
 pub(crate) mod files;
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "formats; pictures stand in the files of `files` until they are written so")
-)]
 pub(crate) mod picture;
+
+mod part;
 
 mod life;
 

@@ -35,10 +35,6 @@ impl Extent {
     }
 
     /// Where it begins in its file, in bytes.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "pictures stand in the files of `files` until they are written so")
-    )]
     pub(crate) const fn offset(self) -> u64 {
         self.first as u64 * UNIT_BYTES as u64
     }

@@ -26,9 +26,18 @@ pub(crate) mod directory;
 
 pub(crate) mod page;
 
+pub(crate) mod read;
+
 pub(crate) mod blocks;
 
 pub(crate) mod extents;
 
-#[expect(dead_code, reason = "pictures stand in the files of `files` until they are written so")]
 pub(crate) mod listing;
+
+pub(crate) mod file;
+
+mod writer;
+
+pub(super) mod work;
+
+pub(super) mod keeper;

@@ -129,6 +129,14 @@ impl InstalledCheckpoint {
         }
     }
 
+    /// No page of a picture had this number, or one above it.
+    pub(crate) fn next_page(&self) -> u64 {
+        match self {
+            Self::Picture(picture) => picture.next_page,
+            Self::Fuzzy(_) | Self::PartPicture(_) => 0,
+        }
+    }
+
     /// How many entries it has.
     pub(crate) fn entries(&self) -> u64 {
         match self {

@@ -87,6 +87,9 @@ impl Store {
             let freeze = self.epochs().freeze_at(tid.epoch());
             pages.leave(seen, freeze, (key, *last, displaced));
         }
+        if let Some(pages) = &self.pages {
+            pages.mark(key, tid.epoch());
+        }
         match value {
             Some(value) => rows.insert(key, (tid, Some(value.to_vec()))),
             None => rows.remove(&key),
