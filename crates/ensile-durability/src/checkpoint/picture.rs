@@ -26,6 +26,8 @@ pub(crate) mod directory;
 
 pub(crate) mod page;
 
+pub(crate) mod reached;
+
 pub(crate) mod read;
 
 pub(crate) mod blocks;

@@ -16,7 +16,7 @@ use ensile_disk::Disk;
 
 use crate::checkpoint::files::end::seal;
 use crate::checkpoint::files::read::PartReader;
-use crate::checkpoint::picture::read::{PictureReader, ReadEntries};
+use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
 use crate::store::installed::InstalledCheckpoint;
@@ -114,6 +114,14 @@ impl Load {
         (loaded.bytes, loaded.entries)
     }
 
+    /// The picture that is loaded, if it is one.
+    pub(super) fn picture(&self) -> Option<&PictureReader> {
+        match &self.source {
+            LoadSource::Picture(reader) => Some(reader),
+            LoadSource::Nothing | LoadSource::Files(_) => None,
+        }
+    }
+
     /// Its items.
     pub(super) fn files(&self) -> Range<usize> {
         0..self.source.items()
@@ -166,33 +174,26 @@ impl Load {
         item: usize,
         target: &dyn Recoverable,
     ) -> Result<(), DurabilityError> {
-        if reader.kind() != target.entries() {
-            return Err(DurabilityError::Unknown { file: MANIFEST.to_owned(), offset: 0, detail: NOT_TAKEN });
-        }
+        reader.check_kind(target.entries())?;
         let parts = &reader.root().parts;
         let Some(part) = parts.get(item) else {
             let block = item - parts.len();
             if block == reader.root().removes.len() {
                 return Ok(());
             }
-            return self.load_entries(&reader.removes(block)?, target);
+            return self.load_entries(&reader.removes(block, &mut PageBuffers::default())?, target);
         };
-        for page in reader.part(item)? {
-            if let Some(entries) = reader.page(&page)? {
-                self.load_entries(&entries, target)?;
-            }
-        }
+        reader.pages_of(item, &mut |page| self.load_entries(page, target))?;
         self.loaded.lock().bytes += part.place.extent.bytes();
         Ok(())
     }
 
     /// Hands the entries of a page or a block over.
-    fn load_entries(&self, read: &ReadEntries, target: &dyn Recoverable) -> Result<(), DurabilityError> {
-        let sections = read.by_section();
-        let sections =
-            sections.map_err(|detail| DurabilityError::damaged(&read.file, read.offset, detail))?;
+    fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+        let sections = read.by_section(target);
+        let sections = sections.map_err(|detail| DurabilityError::damaged(read.file, read.offset, detail))?;
         for (section, entries) in sections {
-            load_section(target, (section, &entries), (&read.file, read.offset))?;
+            load_section(target, (section, &entries), (read.file, read.offset))?;
         }
         let mut loaded = self.loaded.lock();
         loaded.bytes += read.bytes;

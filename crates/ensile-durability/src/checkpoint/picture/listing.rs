@@ -9,9 +9,13 @@
 
 use std::collections::BTreeSet;
 
+use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use crate::DurabilityError;
+use crate::block::BlockKind;
+use crate::block::extent::UNIT_BYTES;
+use crate::block::scan::{At, Scanner};
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::Manifest;
 use crate::store::names::{PageFileName, checkpoint_folder, checkpointer_of};
@@ -44,12 +48,35 @@ fn list_in<'f>(
     Ok(files)
 }
 
-/// Does the installed checkpoint reach this file?
-fn is_reached(manifest: &Manifest, file: PageFileName) -> bool {
-    match &manifest.checkpoint {
-        Some(InstalledCheckpoint::Picture(picture)) => picture.files.iter().any(|listed| listed.name == file),
-        _ => false,
+/// The number of the installed checkpoint, if this is a file of it.
+pub(crate) fn reached_by(manifest: &Manifest, file: PageFileName) -> Option<u64> {
+    let Some(InstalledCheckpoint::Picture(picture)) = &manifest.checkpoint else { return None };
+    let is_listed = picture.files.iter().any(|listed| listed.name == file);
+    is_listed.then_some(picture.number)
+}
+
+/// A page file that the installed checkpoint does not reach, and in which a root of a checkpoint above `known` stands
+/// that shows more than the end of `durable`: the one that shows most.
+pub(crate) fn later_than(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    (known, durable): (u64, Epoch),
+) -> Result<Option<PageFileName>, DurabilityError> {
+    let mut latest = None;
+    for file in search(disk, manifest)?.into_iter().filter(|file| reached_by(manifest, *file).is_none()) {
+        let mut scanner = Scanner::new(disk.open_to_read(&file.to_string())?)?;
+        // One that does not say whose it is holds nothing that can be read.
+        let Ok(opened) = scanner.opening()? else { continue };
+        for unit in 1..scanner.length().div_ceil(UNIT_BYTES as u64) {
+            let found = scanner.header(unit * UNIT_BYTES as u64, opened.origin.salt)?;
+            let At::Block(header, _) = found else { continue };
+            let (is_root, epoch) = (header.kind == BlockKind::Root, header.epoch_max);
+            if is_root && header.checkpoint > known && epoch > durable {
+                latest = latest.max(Some((epoch, file)));
+            }
+        }
     }
+    Ok(latest.map(|(_, file)| file))
 }
 
 /// Looks at the page files that the installed checkpoint does not reach: none is another database's, or a newer
@@ -58,7 +85,7 @@ fn is_reached(manifest: &Manifest, file: PageFileName) -> bool {
 /// # Errors
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or the disk's.
 pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
-    for file in search(disk, manifest)?.into_iter().filter(|file| !is_reached(manifest, *file)) {
+    for file in search(disk, manifest)?.into_iter().filter(|file| reached_by(manifest, *file).is_none()) {
         proves_ours(disk, manifest, &file.to_string())?;
     }
     Ok(())
@@ -75,7 +102,7 @@ pub(crate) fn remove(
     is_unneeded: impl Fn(PageFileName) -> bool,
 ) -> Result<u64, DurabilityError> {
     let (mut removed, mut first_error) = (Vec::new(), None);
-    let unneeded = |file: &PageFileName| is_unneeded(*file) && !is_reached(manifest, *file);
+    let unneeded = |file: &PageFileName| is_unneeded(*file) && reached_by(manifest, *file).is_none();
     for file in list(disk, manifest)?.into_iter().filter(unneeded) {
         match proves_ours(disk, manifest, &file.to_string()) {
             Ok(true) => {
