@@ -114,6 +114,8 @@ impl Recovery {
     /// Removes the files of checkpoints that are not the installed one.
     pub(super) fn remove_other_parts(&self) -> Result<(), DurabilityError> {
         let installed = self.load.checkpoint().map(InstalledCheckpoint::number);
+        let listed = self.keeper.manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
+        assert_eq!(installed, listed, "K1: the manifest names what was loaded");
         let is_other = |part: &PartName| Some(part.checkpoint) != installed;
         parts::remove(&*self.disk, self.keeper.manifest(), is_other)?;
         picture_files::remove(&*self.disk, self.keeper.manifest(), |_| true).map(drop)

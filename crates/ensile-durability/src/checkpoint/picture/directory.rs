@@ -33,6 +33,7 @@ pub(crate) fn decode_part(payload: &[u8], pages: u32) -> Option<Vec<PagePlace>> 
         }
         found.push(page);
     }
+    debug_assert_eq!(found.len(), pages as usize);
     from.is_empty().then_some(found)
 }
 
@@ -102,6 +103,7 @@ impl PageDirectory {
 
     /// The number of the page that has exactly this range, if there is one.
     pub(crate) fn number_of(&self, from: &PageBound, to: Option<&[u8]>) -> Option<u64> {
+        debug_assert!(to.is_none_or(|to| *from.first_key < *to), "a page has a range");
         let part = self.parts.partition_point(|part| part.bound() <= from).checked_sub(1)?;
         let pages = &self.parts[part].pages;
         let at = pages.binary_search_by(|page| page.bound.cmp(from)).ok()?;
@@ -221,6 +223,7 @@ fn add_changed(parts: &mut Vec<DirectoryPart>, mut pages: Vec<PagePlace>) {
         parts.push(DirectoryPart::to_write(pages));
         return;
     }
+    assert!(!pages.is_empty(), "there is a page to write");
     let (mut part, mut part_bytes) = (Vec::new(), 0);
     for page in pages {
         let more = page.place_bytes();

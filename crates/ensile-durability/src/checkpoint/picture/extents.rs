@@ -49,6 +49,7 @@ impl FreeUnits {
     pub(crate) fn of_reached(folder: u16, units: u32, mut reached: Vec<Extent>) -> Result<Self, Misplaced> {
         reached.sort_unstable();
         let mut free = Self::of_new(folder);
+        debug_assert_eq!(free.end, OPENING_UNITS);
         for extent in reached {
             assert_eq!(extent.folder, folder, "an extent of another file");
             if extent.first < free.end {

@@ -51,6 +51,7 @@ impl PageFile {
         origin: &Origin,
         generation: u64,
     ) -> Result<Self, DiskError> {
+        assert!(u16::try_from(name.folder).is_ok(), "a place names a folder in half a word");
         let file = disk.create(&name.to_string())?;
         file.write_at(&opening(origin, name, generation), 0)?;
         file.sync_all()?;
@@ -102,12 +103,14 @@ impl PageFile {
     /// Cuts the file behind its last used unit.
     pub(crate) fn cut(&self) -> Result<(), DiskError> {
         let end = u64::from(self.units.lock().end()) * UNIT_BYTES as u64;
+        assert!(end >= UNIT_BYTES as u64, "the opening block stays");
         if self.file.len()? > end { self.file.set_len(end) } else { Ok(()) }
     }
 
     /// Its units: all up to its end, and those of them that are free.
     pub(crate) fn figures(&self) -> (u64, u64) {
         let units = self.units.lock();
+        debug_assert!(units.free() < u64::from(units.end()), "the opening block is not free");
         (u64::from(units.end()), units.free())
     }
 }

@@ -133,6 +133,7 @@ impl PictureKeeper {
             let file = last.map_or(String::new(), PageFileName::to_string);
             DurabilityError::damaged(&file, 0, NO_NUMBER)
         })?;
+        assert!(checkpointers > 0, "somebody writes");
         let kept = KeptPictures {
             next_file,
             next_page,
@@ -158,6 +159,7 @@ impl PictureKeeper {
     pub(in crate::checkpoint) fn begin(&self, stamp: PictureStamp) {
         let mut kept = self.kept.lock();
         let (written, removes, closed) = (PagesWritten::default(), 0, None);
+        assert!(stamp.checkpoint > 0 && stamp.generation == self.origin.generation);
         let before = kept.under_way.replace(UnfinishedPicture { stamp, written, removes, closed });
         assert!(before.is_none(), "N13: the attempt before was abandoned or installed");
     }
@@ -195,6 +197,7 @@ impl PictureKeeper {
     /// The number of the page with this range: what it had in the picture before, or one that no page ever had.
     pub(in crate::checkpoint) fn number_of(&self, from: &PageBound, to: Option<&[u8]>) -> u64 {
         let mut kept = self.kept.lock();
+        debug_assert!(kept.under_way.as_ref().is_some_and(|picture| picture.closed.is_none()));
         let same = kept.base.as_ref().and_then(|base| base.directory.number_of(from, to));
         same.unwrap_or_else(|| {
             kept.next_page += 1;
@@ -213,6 +216,7 @@ impl PictureKeeper {
     /// A checkpointer has written its part, and synced it.
     pub(in crate::checkpoint) fn part_written(&self, part: PagesWritten) {
         let mut kept = self.kept.lock();
+        assert_eq!(part.entries > 0, part.bytes > 0, "entries stand in blocks");
         let all = &mut kept.under_way.as_mut().expect("it was begun").written;
         all.taken.extend(part.taken);
         all.removes.extend(part.removes);
@@ -270,6 +274,7 @@ impl PictureKeeper {
     /// The manifest that names the picture is durable.
     pub(in crate::checkpoint) fn installed(&self) {
         let mut kept = self.kept.lock();
+        assert!(kept.files.iter().all(Option::is_some), "the manifest names a file of each checkpointer");
         let UnfinishedPicture { written, closed, .. } = kept.under_way.take().expect("it was closed");
         let ClosedUnderWay { picture, dropped } = closed.expect("N12: its root is written");
         written.held.into_iter().for_each(HeldExtents::keep);
@@ -300,6 +305,7 @@ impl PictureKeeper {
     pub(in crate::checkpoint) fn release(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();
+            assert!(kept.unreached.is_empty() || kept.base.is_some(), "N12: an installed picture dropped it");
             for extent in std::mem::take(&mut kept.unreached) {
                 let file = kept.files[usize::from(extent.folder)].as_ref();
                 file.expect("a picture stands in it").give_back([extent]);
@@ -330,6 +336,7 @@ impl KnownPicture {
             let place = part.place.as_ref().expect("it was written");
             place.bytes + place.place.extent.bytes()
         });
+        assert!(self.removes.is_sorted_by_key(|block| block.number), "as they were numbered");
         let removes = self.removes.iter().map(|block| block.place.extent.bytes());
         parts.chain(removes).sum::<u64>() + self.root.extent.bytes()
     }

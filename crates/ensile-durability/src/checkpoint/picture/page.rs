@@ -39,6 +39,7 @@ pub(crate) struct PagePlace {
 impl PagePlace {
     /// Bytes of its extents.
     pub(crate) fn bytes(&self) -> u64 {
+        debug_assert!(self.extents.iter().all(|place| place.extent.is_whole()));
         self.extents.iter().map(|place| place.extent.bytes()).sum()
     }
 

@@ -63,6 +63,7 @@ pub(crate) fn is_at(
     (kind, number, checkpoint): (BlockKind, u64, u64),
 ) -> bool {
     let Extent { folder, first, units } = place.extent;
+    assert!(place.extent.is_whole() && checkpoint > 0, "a place that was read is one of a file");
     let found = (header.kind, header.sequence, header.checkpoint, header.owner, header.first_unit);
     found == (kind, number, checkpoint, u32::from(folder), first)
         && crc == place.header_crc
@@ -100,9 +101,11 @@ impl<'p> PlaceBytes<'p> {
 
     /// A section, and a key in it: `section u32 · key length u16 · key`.
     pub(super) fn bound(&mut self) -> Option<PageBound> {
+        let before = self.0.len();
         let (section, length) = (self.u32()?, self.u16()?);
-        let first_key = self.bytes(usize::from(length))?.into();
-        Some(PageBound { section, first_key })
+        let bound = PageBound { section, first_key: self.bytes(usize::from(length))?.into() };
+        debug_assert_eq!(before - self.0.len(), bound.bytes());
+        Some(bound)
     }
 
     /// Where a block is.

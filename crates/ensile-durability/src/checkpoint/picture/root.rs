@@ -95,6 +95,7 @@ impl Root {
             let (number, checkpoint) = (from.u64()?, from.u64()?);
             root.removes.push(RemovesPlace { number, checkpoint, place: from.extent()? });
         }
+        debug_assert!(from.is_empty() && root.parts.len() == parts as usize);
         root.is_whole(checkpoint).then_some(root)
     }
 

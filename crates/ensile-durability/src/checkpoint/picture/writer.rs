@@ -68,6 +68,10 @@ impl BlockWriter {
         page: &PageContents,
     ) -> Result<PagePlace, String> {
         let (payload, section) = (page.payload(), bound.section);
+        assert!(
+            payload.len() >= page.entries() as usize * PageContents::FRAME_BYTES,
+            "each entry has its frame"
+        );
         assert_eq!(page.entries() == 0, payload.is_empty(), "entries take bytes");
         let mut extents: Vec<ExtentPlace> = Vec::new();
         for chunk in payload.chunks(PAYLOAD_BYTES_MAX) {
@@ -126,6 +130,7 @@ impl BlockWriter {
             let bound = part.pages[0].bound.clone();
             part.place = Some(DirectoryPlace { bound, number, checkpoint, pages, bytes, place });
         }
+        directory.check();
         let place = |part: &DirectoryPart| part.place.clone().expect("each was written");
         let root = Root { parts: directory.parts.iter().map(place).collect(), removes };
         let change = |header| Header { entries: root.parts.len() as u32, ..header };
