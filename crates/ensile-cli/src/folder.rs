@@ -17,7 +17,8 @@ pub(crate) mod lease;
 use changes::HELP as CHANGES;
 use clap::Args;
 use ensile::folder::{
-    self, CheckpointFacts, Damage, Examination, FileFacts, Loss, Remedy, Repaired, Role, TableFacts, Unread,
+    self, AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, Loss, PageFileFacts, PictureFacts,
+    Remedy, RepairOptions, Repaired, Role, SectionFacts, TableFacts, Unread,
 };
 use ensile::receipt::Epoch;
 use ensile::recovery::TornTail;
@@ -40,6 +41,10 @@ pub(crate) struct VerifyArguments {
     /// are not mounted
     #[arg(long, requires = "repair")]
     without_missing_folders: bool,
+    /// Give up all of the log where no cut of it helps, and keep the installed picture alone: the state at the end of its
+    /// epoch
+    #[arg(long, requires = "repair")]
+    picture_alone: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -92,17 +97,13 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     if arguments.json {
         show(&format!("{:#}\n", json!({ "folder": folder, "examination": examination(&found) })));
     } else {
-        show(&verdict(folder, &found, arguments.repair));
+        show(&verdict(folder, &found, Some(arguments)));
     }
     if found.is_whole() || !arguments.repair {
         return exit_code(&found);
     }
-    let repaired = if arguments.without_missing_folders {
-        folder::repair_without_missing_folders(folder)
-    } else {
-        folder::repair(folder)
-    };
-    match repaired {
+    let VerifyArguments { without_missing_folders, picture_alone, .. } = *arguments;
+    match folder::repair_with(folder, RepairOptions { without_missing_folders, picture_alone }) {
         Ok(Some(done)) => {
             show(&after_repair(folder, &done));
             ExitCode::SUCCESS
@@ -129,7 +130,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
             json!({ "folder": folder, "examination": examination(&found), "tables": tables })
         ));
     } else {
-        show(&(explained(&found, &tables) + &verdict(folder, &found, false)));
+        show(&(explained(&found, &tables) + &verdict(folder, &found, None)));
     }
     exit_code(&found)
 }
@@ -160,8 +161,8 @@ fn failed(folder: &Path, why: &str) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// What the examination comes to.
-fn verdict(folder: &Path, found: &Examination, repairs: bool) -> String {
+/// What the examination comes to, and what can be done, or was asked for.
+fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) -> String {
     let mut text = String::new();
     let name = folder.display();
     let bytes: u64 = found.files.iter().map(|file| file.bytes).sum();
@@ -208,17 +209,29 @@ fn verdict(folder: &Path, found: &Examination, repairs: bool) -> String {
     }
     let _ = writeln!(text, "what to do:");
     let _ = writeln!(text, "  put copies of these files in place, from a backup of the same moment");
-    match &found.remedy {
-        Some(Remedy::Cut(loss)) if repairs => {
-            text += &format!("  or cut, as asked for now: {}\n", given_up(loss))
-        }
-        Some(Remedy::Cut(loss)) => {
-            let _ = writeln!(text, "  or `ensile verify {name} --repair`: {}", given_up(loss));
-        }
-        Some(Remedy::Copy(why)) => text += &format!("  a cut would not help: {why}\n"),
-        None => {}
+    if let Some(remedy) = &found.remedy {
+        text += &what_helps(folder, remedy, asked);
     }
     text
+}
+
+/// What helps, other than copies.
+fn what_helps(folder: &Path, remedy: &Remedy, asked: Option<&VerifyArguments>) -> String {
+    let name = folder.display();
+    let repairs = asked.is_some_and(|asked| asked.repair);
+    match remedy {
+        Remedy::Cut(loss) if repairs => format!("  or cut, as asked for now: {}\n", given_up(loss)),
+        Remedy::Cut(loss) => format!("  or `ensile verify {name} --repair`: {}\n", given_up(loss)),
+        Remedy::PictureAlone { why, loss } => {
+            let is_asked = asked.is_some_and(|asked| asked.picture_alone);
+            let how = match is_asked {
+                true => "keep the picture alone, as asked for now".to_owned(),
+                false => format!("`ensile verify {name} --repair --picture-alone`"),
+            };
+            format!("  a cut would not help: {why}\n  or {how}: {}\n", given_up(loss))
+        }
+        Remedy::Copy(why) => format!("  a cut would not help: {why}\n"),
+    }
 }
 
 /// What a cut would give up.
@@ -289,7 +302,7 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
             generation.ignored_entries,
         );
     }
-    text += &checkpoint_line(found.checkpoint.as_ref());
+    text += &checkpoint_lines(found.checkpoint.as_ref(), tables);
     text.push_str("files:\n");
     let wide = found.files.iter().map(|file| file.name.len()).max().unwrap_or(0);
     for file in &found.files {
@@ -321,14 +334,52 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
     text
 }
 
-fn checkpoint_line(facts: Option<&CheckpointFacts>) -> String {
+/// The checkpoint, and the pages of a picture.
+fn checkpoint_lines(facts: Option<&CheckpointFacts>, tables: &[TableFacts]) -> String {
     let Some(facts) = facts else { return "checkpoint: none\n".to_owned() };
-    let CheckpointFacts { number, low, high, files, entries, bytes } = facts;
+    let CheckpointFacts { number, low, high, files, entries, bytes, picture } = facts;
     let shown = match facts.picture_epoch() {
         Some(epoch) => format!("picture at the end of epoch {}", epoch.number()),
         None => format!("entries below epoch {}, valid from epoch {}", low.number(), high.number()),
     };
-    format!("checkpoint {number}: {shown}; {entries} entries in {files} files, {}\n", sized(*bytes))
+    let mut text =
+        format!("checkpoint {number}: {shown}; {entries} entries in {files} files, {}\n", sized(*bytes));
+    if let Some(picture) = picture {
+        text += &picture_lines(picture, tables);
+    }
+    text
+}
+
+/// The pages of a picture: of each table, by age, and in each file.
+fn picture_lines(picture: &PictureFacts, tables: &[TableFacts]) -> String {
+    let PictureFacts { sections, ages, parts, displaced_blocks, displaced, files } = picture;
+    let mut text = String::new();
+    for SectionFacts { section, pages, entries, bytes, used_bytes } in sections {
+        let named = tables.iter().find(|table| table.id == *section).and_then(|table| table.name.as_deref());
+        let _ = writeln!(
+            text,
+            "  table {section} {}: {pages} pages, {entries} entries, {}, {} % filled",
+            named.unwrap_or("?"),
+            sized(*bytes),
+            percent(*used_bytes, *bytes),
+        );
+    }
+    for AgeFacts { checkpoint, pages, bytes } in ages {
+        let _ = writeln!(text, "  of checkpoint {checkpoint}: {pages} pages, {}", sized(*bytes));
+    }
+    let _ = writeln!(
+        text,
+        "  directory in {parts} parts; {displaced} versions beside the pages, in {displaced_blocks} blocks"
+    );
+    for PageFileFacts { name, bytes, used_bytes } in files {
+        let free = bytes.saturating_sub(*used_bytes);
+        let _ = writeln!(text, "  {name}: {}, {} % free", sized(*bytes), percent(free, *bytes));
+    }
+    text
+}
+
+fn percent(part: u64, whole: u64) -> u64 {
+    part.saturating_mul(100).checked_div(whole).unwrap_or(0)
 }
 
 fn role(role: &Role) -> String {
@@ -392,6 +443,7 @@ fn examination(found: &Examination) -> Value {
             "number": checkpoint.number, "kind": if picture_epoch.is_some() { "picture" } else { "fuzzy" },
             "picture_epoch": picture_epoch, "low": checkpoint.low.number(), "high": checkpoint.high.number(),
             "files": checkpoint.files, "entries": checkpoint.entries, "bytes": checkpoint.bytes,
+            "picture": checkpoint.picture.as_ref().map(picture),
         })
     });
     let files: Vec<Value> = found
@@ -428,14 +480,37 @@ fn examination(found: &Examination) -> Value {
 
 fn remedy(remedy: &Remedy) -> Value {
     match remedy {
-        Remedy::Cut(loss) => json!({
-            "cut": {
-                "durable_epoch": loss.durable.number(), "epochs": epochs_json(loss.epochs), "entries": loss.entries,
-                "unreadable": loss.unreadable, "files": loss.files,
-            }
-        }),
+        Remedy::Cut(loss) => json!({ "cut": loss_json(loss) }),
+        Remedy::PictureAlone { why, loss } => {
+            json!({ "picture_alone": { "why": why, "loss": loss_json(loss) } })
+        }
         Remedy::Copy(why) => json!({ "copy": why }),
     }
+}
+
+fn loss_json(loss: &Loss) -> Value {
+    json!({
+        "durable_epoch": loss.durable.number(), "epochs": epochs_json(loss.epochs), "entries": loss.entries,
+        "unreadable": loss.unreadable, "files": loss.files,
+    })
+}
+
+fn picture(picture: &PictureFacts) -> Value {
+    let section = |of: &SectionFacts| {
+        json!({
+            "table": of.section, "pages": of.pages, "entries": of.entries, "bytes": of.bytes,
+            "used_bytes": of.used_bytes,
+        })
+    };
+    let age = |of: &AgeFacts| json!({ "checkpoint": of.checkpoint, "pages": of.pages, "bytes": of.bytes });
+    let file =
+        |of: &PageFileFacts| json!({ "name": of.name, "bytes": of.bytes, "used_bytes": of.used_bytes });
+    json!({
+        "tables": picture.sections.iter().map(section).collect::<Vec<_>>(),
+        "ages": picture.ages.iter().map(age).collect::<Vec<_>>(),
+        "parts": picture.parts, "displaced_blocks": picture.displaced_blocks, "displaced": picture.displaced,
+        "files": picture.files.iter().map(file).collect::<Vec<_>>(),
+    })
 }
 
 fn table(table: &TableFacts) -> Value {

@@ -1,7 +1,7 @@
 //! Blocks: the one grammar of every file of a log and of a checkpoint (`docs/formats/block.md` has the byte boxes).
 //!
 //! ```text
-//! file  := opening-block block*
+//! file  := opening-block block*            of a picture's pages: each block in an extent of its own
 //! block := header payload zero-padding to a multiple of 8
 //! ```
 //! Invariants:
@@ -14,10 +14,12 @@
 //! - L7: every block of a later version has this header. Its checksum holds, so its place can be read although its kind
 //!   is [`BlockKind::Unknown`]: it is never taken for damage or for a torn tail.
 //!
-//! Neighbours: [`origin`] has the opening block's payload, [`entries`] that of data and rows, [`scan`] reads files;
+//! Neighbours: [`origin`] has the opening block's payload, [`entries`] that of data and rows, [`extent`] the places of
+//! blocks in page files, [`scan`] reads files;
 //! loggers and checkpointers write, recovery reads.
 
 pub(crate) mod entries;
+pub(crate) mod extent;
 pub(crate) mod origin;
 pub(crate) mod scan;
 
@@ -33,8 +35,11 @@ pub(crate) const HEADER_BYTES: usize = 80;
 pub(crate) const ALIGN_BYTES: usize = 8;
 /// The first bytes of a block.
 pub(crate) const MAGIC: [u8; 4] = *b"EnsB";
-/// The format of blocks: the manifest says it for each generation (L7).
+/// The format of the blocks of logs, and of checkpoints that are written whole: the manifest says it for each
+/// generation (L7).
 pub(crate) const FORMAT: u16 = 4;
+/// The format of the blocks of page files.
+pub(crate) const PAGES_FORMAT: u16 = 5;
 
 const HEADER_CRC_AT: usize = 76;
 const _: () = assert!(MAGIC.len() <= ALIGN_BYTES, "a search looks at the beginning of each unit");
@@ -94,35 +99,67 @@ pub(crate) enum BlockKind {
     End,
     /// The first block of a checkpoint's file.
     CheckpointOpening,
-    /// Entries of any sections that commits have left beside a picture's pages.
+    /// Entries of any sections that commits have left beside a picture's pages, in a file that is written whole.
     Displaced,
+    /// A page of a picture, or its beginning.
+    Page,
+    /// What a page's block before has no room for.
+    Continuation,
+    /// Entries of any sections that commits have left beside a picture's pages.
+    PendingRemoves,
+    /// Places of a picture's pages.
+    DirectoryPart,
+    /// Places of directory parts and of pending removes: all that a picture has.
+    Root,
+    /// The first block of a page file.
+    PagesOpening,
     /// Written by a newer version: of a kind, with a flag or of a format that this one does not know (L7).
     Unknown,
 }
 
 impl BlockKind {
-    /// Those that this version writes. Between them are bytes that other files' kinds will have.
-    const KNOWN: [(u8, Self); 7] = [
-        (0, Self::Data),
-        (1, Self::Mark),
-        (2, Self::LogOpening),
-        (3, Self::Rows),
-        (4, Self::End),
-        (5, Self::CheckpointOpening),
-        (8, Self::Displaced),
+    /// Those that this version writes, by format. Between them are bytes that other files' kinds will have.
+    const KNOWN: [(u16, u8, Self); 13] = [
+        (FORMAT, 0, Self::Data),
+        (FORMAT, 1, Self::Mark),
+        (FORMAT, 2, Self::LogOpening),
+        (FORMAT, 3, Self::Rows),
+        (FORMAT, 4, Self::End),
+        (FORMAT, 5, Self::CheckpointOpening),
+        (FORMAT, 8, Self::Displaced),
+        (PAGES_FORMAT, 6, Self::Page),
+        (PAGES_FORMAT, 7, Self::Continuation),
+        (PAGES_FORMAT, 8, Self::PendingRemoves),
+        (PAGES_FORMAT, 9, Self::DirectoryPart),
+        (PAGES_FORMAT, 10, Self::Root),
+        (PAGES_FORMAT, 11, Self::PagesOpening),
     ];
 
-    fn of_byte(byte: u8) -> Self {
-        Self::KNOWN.iter().find(|known| known.0 == byte).map_or(Self::Unknown, |known| known.1)
+    fn of(format: u16, byte: u8) -> Self {
+        let is_it = |known: &&(u16, u8, Self)| (known.0, known.1) == (format, byte);
+        Self::KNOWN.iter().find(is_it).map_or(Self::Unknown, |known| known.2)
     }
 
-    fn byte(self) -> u8 {
-        Self::KNOWN.iter().find(|known| known.1 == self).expect("what is not known is not written").0
+    fn format_and_byte(self) -> (u16, u8) {
+        let known =
+            Self::KNOWN.iter().find(|known| known.2 == self).expect("what is not known is not written");
+        (known.0, known.1)
+    }
+
+    /// Do its entries belong to one section?
+    fn has_section(self) -> bool {
+        matches!(self, Self::Rows | Self::Page | Self::Continuation)
+    }
+
+    /// Does it stand in an extent of a page file? It has no marks then, but says where it stands and who wrote it.
+    pub(crate) fn is_extent(self) -> bool {
+        use BlockKind::{Continuation, DirectoryPart, Page, PendingRemoves, Root};
+        matches!(self, Page | Continuation | PendingRemoves | DirectoryPart | Root)
     }
 
     /// Does a file begin with it?
     pub(crate) fn is_opening(self) -> bool {
-        matches!(self, Self::LogOpening | Self::CheckpointOpening)
+        matches!(self, Self::LogOpening | Self::CheckpointOpening | Self::PagesOpening)
     }
 }
 
@@ -134,22 +171,31 @@ pub(crate) struct Header {
     pub(crate) owner: u32,
     /// The generation that was open when it was written.
     pub(crate) generation: u64,
-    /// Counts the blocks of this log, over all its files, or of this file of a checkpoint, from 0.
+    /// Counts the blocks of this log, over all its files, or of this file of a checkpoint, from 0. In a page file the
+    /// number of the page, block or part, in its opening block the file's.
     pub(crate) sequence: u64,
     /// Bytes behind the header, padding left out.
     pub(crate) payload_bytes: u32,
+    /// In a continuation its place in the page, from 1. In a directory part and a root how many places they have, of
+    /// pages and of parts.
     pub(crate) entries: u32,
-    /// In rows, what its entries belong to; zero in all others.
+    /// In rows and pages, what its entries belong to; zero in all others.
     pub(crate) section: u32,
     /// In a data block, of the first and the last entry. In a log's opening block the largest of the entries in all
-    /// files before it. In a checkpoint's, `epoch_max` is e_l: no entry reaches it. Otherwise zero.
+    /// files before it. In a checkpoint's, `epoch_max` is e_l: no entry reaches it. In an extent it is e_c of the
+    /// picture that wrote it. Otherwise zero.
     pub(crate) epoch_min: Epoch,
     pub(crate) epoch_max: Epoch,
     /// L3: the log's durable mark d, which counts in marks only; a data block repeats the last synced one.
     pub(crate) mark: Epoch,
     /// L5: the D that every log's synced marks allowed when this block was written.
     pub(crate) published: Epoch,
+    /// In an extent its first unit, where others have a mark.
+    pub(crate) first_unit: u32,
+    /// In an extent the number of the checkpoint that wrote it, where others have D.
+    pub(crate) checkpoint: u64,
     /// The header checksum of the block before, in the file before if it is the first of a log's; zero in the first.
+    /// In a continuation of the page's block before; zero in all other extents.
     pub(crate) previous_crc: u32,
     /// CRC-32C of payload and padding.
     pub(crate) payload_crc: u32,
@@ -209,6 +255,8 @@ impl Header {
             epoch_max: Epoch::ZERO,
             mark: Epoch::ZERO,
             published: Epoch::ZERO,
+            first_unit: 0,
+            checkpoint: 0,
             previous_crc: 0,
             payload_crc: 0,
         }
@@ -221,9 +269,14 @@ impl Header {
         assert!(self.epoch_seen() < Epoch::MAX, "there is an epoch above every epoch that is seen (L4)");
         assert!(self.epoch_min <= self.epoch_max, "epochs {} to {}", self.epoch_min, self.epoch_max);
         assert!(self.generation.max(self.sequence) < NUMBER_END, "a reader takes no larger number");
-        let has_entries = matches!(self.kind, BlockKind::Data | BlockKind::Rows | BlockKind::Displaced);
+        assert!(self.checkpoint < NUMBER_END, "a reader takes no larger number");
+        let is_extent = self.kind.is_extent();
+        let has_entries =
+            is_extent || matches!(self.kind, BlockKind::Data | BlockKind::Rows | BlockKind::Displaced);
         assert!(self.entries == 0 || has_entries, "entries in a block of {:?}", self.kind);
-        assert!(self.section == 0 || self.kind == BlockKind::Rows, "a section in a block of {:?}", self.kind);
+        assert!(self.section == 0 || self.kind.has_section(), "a section in a block of {:?}", self.kind);
+        assert_eq!((self.first_unit > 0, self.checkpoint > 0), (is_extent, is_extent), "{:?}", self.kind);
+        assert!(!is_extent || self.mark == Epoch::ZERO, "an extent has no mark");
         assert!(self.kind != BlockKind::Mark || self.payload_bytes == 0, "a mark has no payload");
         assert!(self.published <= self.mark, "a D of {} before the mark {} (L5)", self.published, self.mark);
     }
@@ -233,12 +286,17 @@ impl Header {
     pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
         self.check();
         let header = &mut block[..HEADER_BYTES];
-        // Rows have no epochs of their own, and the other kinds no section.
-        let first =
-            if self.kind == BlockKind::Rows { u64::from(self.section) } else { self.epoch_min.number() };
+        let (format, kind) = self.kind.format_and_byte();
+        // What has a section has no epochs of its own, and an extent no marks.
+        let first = if self.kind.has_section() { u64::from(self.section) } else { self.epoch_min.number() };
+        let [third, fourth] = if self.kind.is_extent() {
+            [u64::from(self.first_unit), self.checkpoint]
+        } else {
+            [self.mark, self.published].map(Epoch::number)
+        };
         header[0..4].copy_from_slice(&MAGIC);
-        header[4..6].copy_from_slice(&FORMAT.to_le_bytes());
-        header[6] = self.kind.byte();
+        header[4..6].copy_from_slice(&format.to_le_bytes());
+        header[6] = kind;
         // Flags: reserved.
         header[7] = 0;
         header[8..12].copy_from_slice(&self.owner.to_le_bytes());
@@ -247,8 +305,8 @@ impl Header {
         header[24..32].copy_from_slice(&self.sequence.to_le_bytes());
         header[32..40].copy_from_slice(&first.to_le_bytes());
         header[40..48].copy_from_slice(&self.epoch_max.number().to_le_bytes());
-        header[48..56].copy_from_slice(&self.mark.number().to_le_bytes());
-        header[56..64].copy_from_slice(&self.published.number().to_le_bytes());
+        header[48..56].copy_from_slice(&third.to_le_bytes());
+        header[56..64].copy_from_slice(&fourth.to_le_bytes());
         header[64..68].copy_from_slice(&self.entries.to_le_bytes());
         header[68..72].copy_from_slice(&self.previous_crc.to_le_bytes());
         header[72..76].copy_from_slice(&self.payload_crc.to_le_bytes());
@@ -275,26 +333,28 @@ impl Header {
         if crc != salt.checksum(&header[..HEADER_CRC_AT]) {
             return Err(NotABlock::BadCrc);
         }
-        let mut kind = BlockKind::of_byte(header[6]);
-        let is_misplaced = kind.is_opening() != (salt == Salt::OPENING);
-        if format_of(header) != FORMAT || header[7] != 0 || is_misplaced {
-            kind = BlockKind::Unknown;
-        }
-        let mut word = |at, max: u64| {
+        let known = BlockKind::of(format_of(header), header[6]);
+        let is_misplaced = known.is_opening() != (salt == Salt::OPENING);
+        let mut kind = if header[7] != 0 || is_misplaced { BlockKind::Unknown } else { known };
+        let mut word = |at, end: u64| {
             let number = u64_at(header, at);
-            if number < max {
+            if number < end {
                 return number;
             }
             kind = BlockKind::Unknown;
             0
         };
         // No block has the largest epoch: there must be one above every epoch that is seen (L4).
-        let (epoch, section) = (Epoch::MAX.number(), 1 << u32::BITS);
-        let is_rows = header[6] == BlockKind::Rows.byte();
-        let first = word(32, if is_rows { section } else { epoch });
-        let (epoch_min, section) = if is_rows { (0, first) } else { (first, 0) };
+        let (epoch, half_word) = (Epoch::MAX.number(), 1 << u32::BITS);
+        let first = word(32, if known.has_section() { half_word } else { epoch });
+        let (epoch_min, section) = if known.has_section() { (0, first) } else { (first, 0) };
         let [generation, sequence] = [16, 24].map(|at| word(at, NUMBER_END));
-        let [epoch_max, mark, published] = [40, 48, 56].map(|at| Epoch::new(word(at, epoch)));
+        let epoch_max = Epoch::new(word(40, epoch));
+        let ends = if known.is_extent() { [half_word, NUMBER_END] } else { [epoch; 2] };
+        let [third, fourth] = [word(48, ends[0]), word(56, ends[1])];
+        let (marks, unit) =
+            if known.is_extent() { ([0; 2], [third, fourth]) } else { ([third, fourth], [0; 2]) };
+        let [mark, published] = marks.map(Epoch::new);
         let header = Self {
             kind,
             owner: u32_at(header, 8),
@@ -307,6 +367,8 @@ impl Header {
             epoch_max,
             mark,
             published,
+            first_unit: unit[0] as u32,
+            checkpoint: unit[1],
             previous_crc: u32_at(header, 68),
             payload_crc: u32_at(header, 72),
         };

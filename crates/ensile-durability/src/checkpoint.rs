@@ -33,6 +33,10 @@ mod room;
 
 pub(crate) mod files;
 
+pub(crate) mod picture;
+
+mod part;
+
 mod life;
 
 mod manager;

@@ -98,6 +98,14 @@ pub trait Recoverable: Sync {
     /// another TID: that is damage.
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused>;
 
+    /// The key of a checkpoint's entry with this body, in the order in which [`Pages`](crate::Pages) cuts; `None` if
+    /// that cannot be said. A page of a picture whose keys are said is damaged if one is not within its bounds, or not
+    /// above the one before it (N17).
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        let _ = body;
+        None
+    }
+
     /// Every entry of an epoch below `epoch` is replayed, and none of them comes any more (L8). It is called from
     /// several threads, while others replay. Of two calls the larger number counts, whichever comes last.
     /// [`Epoch::MAX`] says that all entries are replayed; each thread says so when it has none left.

@@ -42,7 +42,7 @@ pub(super) fn print(path: &Path) -> ExitCode {
         (Ok(_), Err(error)) => failed(path, &error.to_string()),
         (Ok(found), Ok(())) => {
             if !found.is_whole() {
-                eprint!("{}", verdict(path, &found, false));
+                eprint!("{}", verdict(path, &found, None));
             }
             exit_code(&found)
         }

@@ -5,7 +5,8 @@
 //! - It is synced before anything is written behind it: a file with more than it, whose opening block cannot be read,
 //!   is damaged or another's.
 //!
-//! Neighbours: written by `log::segments` and `checkpoint::files::write`, read by [`super::scan`].
+//! Neighbours: written by `log::segments`, `checkpoint::files::write` and `checkpoint::picture`, read by
+//! [`super::scan`].
 
 use ensile_base::checksum::crc32c;
 
@@ -32,7 +33,7 @@ pub(crate) struct Origin {
     pub(crate) entries: EntryKind,
 }
 
-/// Which file of which checkpoint it is; zero in a log's file.
+/// Which file of which checkpoint it is; zero in a log's file and in a page file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartPlace {
     /// The checkpoint's number.
@@ -98,7 +99,7 @@ impl Opened {
             return Err(if bytes.is_empty() { NotABlock::Empty } else { NotABlock::Cut });
         }
         let (header, crc) = Header::decode(bytes, Salt::OPENING)?;
-        if format_of(bytes) != FORMAT {
+        if header.kind == BlockKind::Unknown && format_of(bytes) != FORMAT {
             return Err(NotABlock::OtherFormat);
         }
         if header.kind == BlockKind::Unknown || header.payload_bytes as usize != ORIGIN_BYTES {

@@ -85,6 +85,8 @@ pub(crate) struct ReadBlock<'b> {
     /// Where it begins.
     pub(crate) at: usize,
     pub(crate) header: Header,
+    /// The header's checksum.
+    pub(crate) crc: u32,
     bytes: &'b [u8],
 }
 
@@ -104,13 +106,13 @@ impl<'b> Iterator for ReadBlocks<'b> {
         if rest.is_empty() {
             return None;
         }
-        let At::Block(header, _) = header_in(rest, rest.len() as u64, self.salt) else {
+        let At::Block(header, crc) = header_in(rest, rest.len() as u64, self.salt) else {
             self.at = self.bytes.len();
             return Some(Err(at));
         };
         let bytes = &rest[..header.block_bytes()];
         self.at += bytes.len();
-        Some(Ok(ReadBlock { at, header, bytes }))
+        Some(Ok(ReadBlock { at, header, crc, bytes }))
     }
 }
 

@@ -277,3 +277,58 @@ fn a_header_of_another_salt_is_none() {
         assert_eq!(Header::decode(&block, Salt(SALT.0 ^ 1 << bit)), Err(NotABlock::BadCrc));
     }
 }
+
+/// Of a page file: a header of this kind, with all that it can say.
+fn extent_header(kind: BlockKind) -> Header {
+    let header = Header { sequence: 7, first_unit: 9, checkpoint: 4, entries: 2, ..Header::of(kind, 1, 3) };
+    let has_section = matches!(kind, BlockKind::Page | BlockKind::Continuation);
+    let previous_crc = u32::from(kind == BlockKind::Continuation) * 77;
+    Header { epoch_max: Epoch::new(8), section: u32::from(has_section) * 5, previous_crc, ..header }
+}
+
+const EXTENT_KINDS: [BlockKind; 5] = [
+    BlockKind::Page,
+    BlockKind::Continuation,
+    BlockKind::PendingRemoves,
+    BlockKind::DirectoryPart,
+    BlockKind::Root,
+];
+
+#[test]
+fn a_block_of_a_page_file_says_its_unit_and_its_checkpoint() {
+    for kind in EXTENT_KINDS {
+        let header = extent_header(kind);
+        let mut block = vec![0; HEADER_BYTES];
+        header.encode(&mut block, SALT);
+        assert_eq!(Header::decode(&block, SALT).map(|found| found.0), Ok(header.clone()));
+        assert_eq!(header.epoch_seen(), Epoch::new(8), "a unit is no mark");
+        // A unit, a checkpoint and a section that no version writes.
+        let ends = [(52, 1), (63, 0x80)].into_iter().chain((header.section > 0).then_some((36, 1)));
+        for (at, byte) in ends {
+            let mut other = block.clone();
+            other[at] = byte;
+            reseal(&mut other, SALT);
+            let found = Header::decode(&other, SALT).expect("its checksum holds").0;
+            assert_eq!((found.kind, found.sequence), (BlockKind::Unknown, 7), "{kind:?}, byte {at}");
+        }
+    }
+}
+
+#[test]
+fn l7_a_kind_of_page_files_is_unknown_in_other_files_and_theirs_in_these() {
+    for kind in EXTENT_KINDS {
+        let mut block = vec![0; HEADER_BYTES];
+        extent_header(kind).encode(&mut block, SALT);
+        assert_eq!(block[4..6], [5, 0]);
+        block[4] = 4;
+        reseal(&mut block, SALT);
+        let found = Header::decode(&block, SALT).expect("its checksum holds").0.kind;
+        let expected =
+            if kind == BlockKind::PendingRemoves { BlockKind::Displaced } else { BlockKind::Unknown };
+        assert_eq!(found, expected);
+    }
+    let (_, mut block) = documented();
+    block[4] = 5;
+    reseal(&mut block, SALT);
+    assert_eq!(Header::decode(&block, SALT).expect("its checksum holds").0.kind, BlockKind::Unknown);
+}

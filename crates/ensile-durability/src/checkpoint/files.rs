@@ -15,7 +15,6 @@
 // In the order of a file's life: written, read, removed.
 pub(crate) mod end;
 pub(super) mod part;
-pub(super) mod source;
 pub(super) mod write;
 
 pub(crate) mod read;

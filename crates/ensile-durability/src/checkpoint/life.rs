@@ -10,7 +10,8 @@
 //!   +---- what it covers is removed --------- Clearing <------------------------------ replaced --------------+
 //! ```
 //! A picture opens in three steps, and is back at `Opening` after each but the last: pages are published, its freeze S
-//! is announced, pages are dealt out. Its e_l is S, its e_h is e_c = S - 1.
+//! is announced, pages are dealt out. Its e_l is S, its e_h is e_c = S - 1. Between `Walking` and `Walked` it is at
+//! `Closing`: its directory and root are written.
 //!
 //! While a checkpointer carries an action out, the stage is `Busy` and the others wait. From any stage a close, a
 //! poisoned log or a panic leads to `Ended`; what was under way then changes nothing any more.
@@ -40,6 +41,7 @@ use ensile_base::Epoch;
 use super::config::Strategy;
 use super::files::write::PartWritten;
 use super::pages::{PictureAttempt, PublishedPages};
+use super::picture::keeper::ClosedPicture;
 use super::room::Room;
 use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
@@ -81,6 +83,8 @@ struct Attempt {
     /// Parts that their checkpointers have not begun.
     parts: Vec<Option<Vec<Slice>>>,
     written: Vec<PartWritten>,
+    /// Of a picture, once its root is written.
+    closed: Option<ClosedPicture>,
     /// Checkpointers that have not begun their part, or are at it.
     unfinished: usize,
     failure: Option<Arc<str>>,
@@ -226,6 +230,10 @@ impl Life {
             Stage::Idle => self.decide_idle(seen),
             Stage::Opening => self.decide_opening(seen),
             Stage::Walking => self.next_part(checkpointer),
+            Stage::Closing => {
+                self.enter(Stage::Busy(Duty::ClosePicture));
+                Action::ClosePicture
+            }
             Stage::Walked => self.decide_walked(seen),
             Stage::Clearing => {
                 self.enter(Stage::Busy(Duty::Clear));
@@ -266,7 +274,9 @@ impl Life {
         // Rows may have gone since the last one was installed, so now and then it is tried: an attempt gives up in
         // time.
         let is_tried = self.failures % TRIED_EVERY == TRIED_EVERY - 1;
-        Action::LookForRoom { bytes: if is_tried { 0 } else { self.needed_bytes.max(installed_bytes) } }
+        // A picture takes what its changed pages do: as much as the last one, about.
+        let expected = self.last.as_ref().map_or(installed_bytes, |last| last.bytes_written);
+        Action::LookForRoom { bytes: if is_tried { 0 } else { self.needed_bytes.max(expected) } }
     }
 
     fn decide_opening(&mut self, seen: &Circumstances) -> Action {
@@ -333,7 +343,8 @@ impl Life {
 
     fn to_install(&self, attempt: &Attempt) -> InstalledCheckpoint {
         assert_eq!(attempt.unfinished, 0, "K1: every part is written");
-        attempt.epochs.to_install((attempt.number, attempt.salt), &attempt.written, &self.terms)
+        let written = (&attempt.written[..], attempt.closed.as_ref());
+        attempt.epochs.to_install((attempt.number, attempt.salt), written, &self.terms)
     }
 
     /// There is room: an attempt begins, and opens its walk. False if the checkpoints have ended meanwhile.
@@ -357,6 +368,7 @@ impl Life {
             gave_up_at: None,
             parts: Vec::new(),
             written: vec![PartWritten::default(); checkpointers],
+            closed: None,
             unfinished: checkpointers,
             failure: None,
         });
@@ -477,7 +489,23 @@ impl Life {
         attempt.unfinished = attempt.unfinished.checked_sub(1).expect("it was unfinished");
         if attempt.unfinished == 0 {
             attempt.epochs.end(epoch);
-            self.enter(Stage::Walked);
+            let is_closed_apart = attempt.epochs.is_closed_apart();
+            self.enter(if is_closed_apart { Stage::Closing } else { Stage::Walked });
+        }
+    }
+
+    /// What reaches all parts of a picture is written and synced, or why it is not.
+    pub(super) fn closed(&mut self, closed: Result<ClosedPicture, String>) {
+        if !self.is_at(Duty::ClosePicture) {
+            return;
+        }
+        match closed {
+            Ok(closed) => {
+                let before = self.attempt_mut().closed.replace(closed);
+                assert!(before.is_none(), "a picture is closed once");
+                self.enter(Stage::Walked);
+            }
+            Err(reason) => self.fail(reason.into()),
         }
     }
 
@@ -529,6 +557,9 @@ impl Life {
                     assert_eq!((attempt.number, attempt.demanded()), (number, high));
                     let (log_bytes, reason) = (attempt.log_bytes, attempt.reason);
                     let displaced = attempt.written.iter().map(|part| part.displaced).sum();
+                    let closed = attempt.closed.as_ref();
+                    let pages_written = closed.map_or(0, |closed| closed.pages_written);
+                    let bytes_written = closed.map_or(installed.bytes(), |closed| closed.bytes_written);
                     self.last = Some(CheckpointReport {
                         number,
                         low: installed.covered(),
@@ -537,6 +568,9 @@ impl Life {
                         entries: installed.entries(),
                         displaced,
                         bytes: installed.bytes(),
+                        pages_written,
+                        pages_kept: closed.map_or(0, |closed| closed.pages - pages_written),
+                        bytes_written,
                         elapsed: Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos)),
                     });
                     (self.log_bytes_base, self.log_bytes_before) = (log_bytes, 0);
@@ -650,6 +684,11 @@ impl Life {
         }
     }
 
+    /// The number of the checkpoint under way, if it has not ended meanwhile.
+    pub(super) fn number_under_way(&self) -> Option<u64> {
+        self.attempt.as_ref().map(|attempt| attempt.number)
+    }
+
     /// 0 if there is none.
     pub(super) fn installed_number(&self) -> u64 {
         self.installed.as_ref().map_or(0, InstalledCheckpoint::number)
@@ -702,7 +741,9 @@ impl Life {
         assert!(attempt.number < self.next_number);
         assert!(attempt.unfinished <= self.terms.checkpointers);
         match self.stage {
-            Stage::Walked => assert_eq!(attempt.unfinished, 0, "K1: no checkpointer walks when E is read"),
+            Stage::Walked | Stage::Closing => {
+                assert_eq!(attempt.unfinished, 0, "K1: no checkpointer walks when E is read");
+            }
             Stage::Failing => assert!(attempt.failure.is_some(), "it says why"),
             Stage::Clearing => assert_eq!(attempt.number, self.installed_number()),
             _ => {}

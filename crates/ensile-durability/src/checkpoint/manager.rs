@@ -20,10 +20,12 @@ use ensile_epoch::Epochs;
 
 use super::block::LargePermit;
 use super::config::{CheckpointConfig, Strategy};
-use super::files::part::PartWork;
 use super::files::parts;
 use super::life::{Answers, CLOSED, Circumstances, Life, Rules, Terms};
 use super::pages::Pages;
+use super::part::PartUnderWay;
+use super::picture::keeper::{PagesOrigin, PictureKeeper};
+use super::picture::listing;
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
 use super::walk::Walk;
@@ -62,7 +64,7 @@ pub enum CheckpointStep {
 #[derive(Debug)]
 struct CheckpointerState {
     wake_up: WakeUp,
-    part: Mutex<Option<PartWork>>,
+    part: Mutex<Option<PartUnderWay>>,
 }
 
 /// The checkpoints of an open database, behind std's `Arc` like its log.
@@ -78,6 +80,7 @@ pub struct Checkpoints {
     generation: u64,
     /// What its entries are.
     entries: EntryKind,
+    pictures: PictureKeeper,
     checkpointers: Box<[CheckpointerState]>,
     life: Mutex<Life>,
     pace: Mutex<WritePace>,
@@ -107,6 +110,7 @@ impl Checkpoints {
             keeper.replace(next)?;
         }
         let there = parts::list(&**store.disk(), keeper.manifest())?;
+        let page_files = listing::list(&**store.disk(), keeper.manifest())?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let open = keeper.manifest().open_generation();
         let (generation, entries) = (open.number, open.entries);
@@ -123,6 +127,9 @@ impl Checkpoints {
             database,
             generation,
         };
+        let origin = PagesOrigin { identity: database, entries, generation };
+        let next_page = installed.as_ref().map_or(0, InstalledCheckpoint::next_page);
+        let pictures = PictureKeeper::new(origin, config.checkpointers, (&page_files, next_page))?;
         let life = Life::new(
             (terms, rules_of(&config)),
             installed,
@@ -139,6 +146,7 @@ impl Checkpoints {
             database,
             generation,
             entries,
+            pictures,
             checkpointers: (0..config.checkpointers).map(checkpointer).collect(),
             life: Mutex::new(life),
             pace: Mutex::new(WritePace::new(config.bandwidth)),
@@ -236,7 +244,9 @@ impl Checkpoints {
         if self.store.is_forked() {
             return self.counters.read();
         }
-        self.life.lock().stats(self.counters.read())
+        let (page_file_bytes, page_file_bytes_free) = self.pictures.figures();
+        let counted = CheckpointStats { page_file_bytes, page_file_bytes_free, ..self.counters.read() };
+        self.life.lock().stats(counted)
     }
 
     /// One iteration of a checkpointer: a block of its part, or the next action.
@@ -319,6 +329,7 @@ impl Checkpoints {
         if was_open && !self.log.health().has_ended() {
             let (installed, owes_removal) = self.life.lock().owes_removal();
             let kept = installed.as_ref().map_or(0, InstalledCheckpoint::number);
+            self.abandon_picture();
             self.remove_parts(|part| part.checkpoint > kept);
             if let Some(installed) = installed.filter(|_| owes_removal) {
                 // Once more; if a lease is held still, the next open removes them.

@@ -8,7 +8,6 @@
 use ensile_base::Tid;
 use ensile_base::limits::KEEP_BYTES_MAX;
 
-use super::block::CheckpointBlock;
 use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
 
 /// The entries of a page, in key order.
@@ -63,6 +62,11 @@ impl PageContents {
         self.bytes.len()
     }
 
+    /// Its entries as they stand in a file, one behind the other.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Its entries, each with its TID and its body.
     pub fn iter(&self) -> impl Iterator<Item = (Tid, &[u8])> {
         debug_assert!(
@@ -70,22 +74,6 @@ impl PageContents {
             "each entry has its frame"
         );
         FramedEntries::of(&self.bytes).map(|entry| entry.expect("what was pushed is framed"))
-    }
-
-    /// Moves the entries from the byte `from` on into `block`, as long as it has room. Which byte is next: the page's
-    /// end once all are moved.
-    pub(crate) fn move_into(&self, block: &mut CheckpointBlock, from: usize) -> usize {
-        let mut next = from;
-        for entry in FramedEntries::of(&self.bytes[from..]) {
-            let (tid, body) = entry.expect("what was pushed is framed");
-            if !block.has_room(body.len()) {
-                break;
-            }
-            block.push(tid, |out| out.extend_from_slice(body));
-            next += ENTRY_FRAME_BYTES + body.len();
-        }
-        debug_assert!(next <= self.bytes.len(), "an entry is moved as a whole");
-        next
     }
 
     /// Empties the page.
@@ -99,23 +87,9 @@ impl PageContents {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{CheckpointBlock, PageContents};
+    use super::PageContents;
     use ensile_base::limits::KEEP_BYTES_MAX;
     use ensile_base::{Epoch, Tid};
-
-    #[test]
-    fn small_pages_share_a_block_and_a_large_one_fills_several() {
-        let tid = Tid::first_of(Epoch::new(1));
-        let (mut page, mut block) = (PageContents::new(), CheckpointBlock::new());
-        (0..3).for_each(|_| page.push(tid, |body| body.resize(body.len() + 100_000, 7)));
-        assert_eq!(page.move_into(&mut block, 0), 2 * 100_012, "a third has no room");
-        assert_eq!(page.move_into(&mut block, 2 * 100_012), 2 * 100_012);
-        block.reset();
-        assert_eq!(page.move_into(&mut block, 2 * 100_012), page.bytes());
-        page.clear();
-        page.push(tid, |body| body.push(1));
-        assert_eq!((page.move_into(&mut block, 0), block.entries()), (13, 2));
-    }
 
     #[test]
     fn a_page_takes_any_entry_and_gives_back_what_a_large_one_took() {

@@ -23,6 +23,10 @@ pub struct CheckpointStats {
     pub files_removed: u64,
     /// Times that such files could not be removed; the next checkpoint and the next open try again.
     pub removals_failed: u64,
+    /// Bytes of the page files of this life's pictures, and those of them that the next picture may use again.
+    pub page_file_bytes: u64,
+    /// See [`CheckpointStats::page_file_bytes`].
+    pub page_file_bytes_free: u64,
     /// What went wrong last, in an attempt or a removal.
     pub last_error: Option<String>,
     /// Why the next one is put off: it does not fit on the disk. It is looked at again from time to time.

@@ -25,13 +25,19 @@ pub struct CheckpointReport {
     pub high: Epoch,
     /// Why it began.
     pub reason: CheckpointReason,
-    /// Entries written.
+    /// Its entries.
     pub entries: u64,
     /// Of these, versions that commits have displaced and that stand beside the pages of a semi-fuzzy picture (SIREN
     /// §3.3). Their rows may stand in pages too.
     pub displaced: u64,
-    /// Bytes of its files.
+    /// Bytes that loading it reads.
     pub bytes: u64,
+    /// Bytes that were written for it. A picture keeps pages of the one before, and those are not written again.
+    pub bytes_written: u64,
+    /// Pages of a picture that were written, and those that it keeps from the one before (SIREN §3.1).
+    pub pages_written: u64,
+    /// See [`CheckpointReport::pages_written`].
+    pub pages_kept: u64,
     /// From its beginning until it was installed.
     pub elapsed: Duration,
 }

@@ -18,6 +18,7 @@ use super::replaying::Recovery;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::checkpoint::files::parts;
+use crate::checkpoint::picture::listing as picture_files;
 use crate::error::{unless_full, unless_missing};
 use crate::store::closed_files::ClosedFile;
 use crate::store::installed::InstalledCheckpoint;
@@ -113,8 +114,11 @@ impl Recovery {
     /// Removes the files of checkpoints that are not the installed one.
     pub(super) fn remove_other_parts(&self) -> Result<(), DurabilityError> {
         let installed = self.load.checkpoint().map(InstalledCheckpoint::number);
+        let listed = self.keeper.manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
+        assert_eq!(installed, listed, "K1: the manifest names what was loaded");
         let is_other = |part: &PartName| Some(part.checkpoint) != installed;
-        parts::remove(&*self.disk, self.keeper.manifest(), is_other).map(drop)
+        parts::remove(&*self.disk, self.keeper.manifest(), is_other)?;
+        picture_files::remove(&*self.disk, self.keeper.manifest(), |_| true).map(drop)
     }
 
     /// Frees what the manifest that was read does not need, and the torn tails of the logs that it lists as open.

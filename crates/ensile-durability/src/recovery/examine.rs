@@ -26,9 +26,10 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 pub use facts::{
-    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
+    AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, PageFileFacts,
+    PictureFacts, Remedy, Repaired, Role, SectionFacts, Unread,
 };
-pub use repair::{repair, repair_without_missing_folders};
+pub use repair::{RepairOptions, repair, repair_with};
 
 use super::judgement::Findings as _;
 use super::ordered;
@@ -75,6 +76,7 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
         found.durable_epoch = None;
         found.remedy = Some(match cut::plan(&**disk, &found, seen) {
             Ok(plan) => Remedy::Cut(plan.loss),
+            Err(NoRepair::BelowThePicture(why, plan)) => Remedy::PictureAlone { why, loss: plan.loss },
             Err(NoRepair::Reason(why)) => Remedy::Copy(why),
             Err(NoRepair::Error(error)) => return Err(error),
         });

@@ -1,10 +1,12 @@
-//! Loading the installed checkpoint, file by file (SiloR §5.1).
+//! Loading the installed checkpoint, file by file (SiloR §5.1), or a picture, a part of its directory at a time (SIREN
+//! §3.4).
 //!
-//! Invariant: K1: what is loaded is what was installed: every file there, whole, and together under the manifest's
-//! seal.
+//! Invariants:
+//! - K1: what is loaded is what was installed: every file there, whole, and together under the manifest's seal.
+//! - N10: of a picture, all that its root reaches, and nothing else.
 //!
-//! Neighbours: `turns` says which thread loads which file; an examination and a repair load all of them;
-//! `checkpoint::files::read` reads the files.
+//! Neighbours: `turns` says which thread loads which item; an examination and a repair load all of them;
+//! `checkpoint::files::read` reads files, `checkpoint::picture::read` pictures.
 
 use std::ops::Range;
 
@@ -14,53 +16,81 @@ use ensile_disk::Disk;
 
 use crate::checkpoint::files::end::seal;
 use crate::checkpoint::files::read::PartReader;
+use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
 use crate::store::installed::InstalledCheckpoint;
-use crate::store::names::{MANIFEST, PartName, checkpoint_folder};
-use crate::{DurabilityError, Recoverable};
+use crate::store::names::{MANIFEST, PartName};
+use crate::{DurabilityError, Entry, Recoverable};
 
 #[derive(Debug)]
 struct Loaded {
-    files: usize,
+    items: usize,
     entries: u64,
     bytes: u64,
-    /// Header checksums of end blocks, in the order of `parts`.
+    /// Header checksums of end blocks, in the order of the files.
     ends: Vec<u32>,
+}
+
+/// What there is to load. An item is a file, or a part of a picture's directory with its pages, or a block of what
+/// commits have left beside pages.
+#[derive(Debug)]
+enum LoadSource {
+    Nothing,
+    Files(Vec<PartName>),
+    Picture(Box<PictureReader>),
+}
+
+impl LoadSource {
+    fn items(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Files(parts) => parts.len(),
+            // One for a picture of nothing, too: what it says of itself is compared behind the last.
+            Self::Picture(reader) => (reader.root().parts.len() + reader.root().removes.len()).max(1),
+        }
+    }
 }
 
 /// The load of one checkpoint, or of none.
 #[derive(Debug)]
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
-    parts: Vec<PartName>,
+    source: LoadSource,
     /// Counts, raised one after the other.
     loaded: Mutex<Loaded>,
 }
 
 impl Load {
-    /// Checks that every file of the checkpoint is there.
+    /// Checks that every file of the checkpoint is there, and reads a picture's root.
     pub(super) fn new(
         disk: &dyn Disk,
         checkpoint: Option<InstalledCheckpoint>,
     ) -> Result<Self, DurabilityError> {
-        let parts = match &checkpoint {
-            None => Vec::new(),
+        if let Some(of) = &checkpoint {
+            // A link to a device that is not mounted says so, before its files are missed.
+            of.folders().iter().try_for_each(|folder| folders::check(disk, folder).map(drop))?;
+        }
+        let (mut ends, mut bytes) = (Vec::new(), 0);
+        let source = match &checkpoint {
+            None => LoadSource::Nothing,
+            Some(InstalledCheckpoint::Picture(picture)) => {
+                let reader = PictureReader::open(disk, picture)?;
+                bytes = reader.root_bytes();
+                LoadSource::Picture(Box::new(reader))
+            }
             Some(of) => {
-                let files = of.part_files();
+                let files = of.part_files().expect("it has files that were written whole");
                 let parts: Vec<_> = files.parts().collect();
                 let count = files.checkpointers as usize * files.files as usize;
                 assert_eq!(parts.len(), count, "each file is loaded");
-                for part in &parts {
-                    // A link to a device that is not mounted says so, before its files are missed.
-                    folders::check(disk, &checkpoint_folder(part.checkpointer))?;
-                    PartReader::open(disk, *part, of)?;
-                }
-                parts
+                parts.iter().try_for_each(|part| PartReader::open(disk, *part, of).map(drop))?;
+                ends = vec![0; parts.len()];
+                LoadSource::Files(parts)
             }
         };
-        let loaded = Loaded { files: 0, entries: 0, bytes: 0, ends: vec![0; parts.len()] };
-        Ok(Self { checkpoint, parts, loaded: Mutex::new(loaded) })
+        let loaded = Loaded { items: 0, entries: 0, bytes, ends };
+        Ok(Self { checkpoint, source, loaded: Mutex::new(loaded) })
     }
 
     /// The checkpoint.
@@ -84,35 +114,90 @@ impl Load {
         (loaded.bytes, loaded.entries)
     }
 
-    /// Its files.
+    /// The picture that is loaded, if it is one.
+    pub(super) fn picture(&self) -> Option<&PictureReader> {
+        match &self.source {
+            LoadSource::Picture(reader) => Some(reader),
+            LoadSource::Nothing | LoadSource::Files(_) => None,
+        }
+    }
+
+    /// Its items.
     pub(super) fn files(&self) -> Range<usize> {
-        0..self.parts.len()
+        0..self.source.items()
     }
 
     /// How many of them are not loaded.
     pub(super) fn unloaded(&self) -> usize {
-        self.parts.len() - self.loaded.lock().files
+        self.source.items() - self.loaded.lock().items
     }
 
-    /// Loads a file; with the last one, compares all of them with what the manifest says.
+    /// Loads an item; with the last one, compares all of them with what the manifest says.
     pub(super) fn load(
         &self,
-        file: usize,
+        item: usize,
         disk: &dyn Disk,
         target: &dyn Recoverable,
     ) -> Result<(), DurabilityError> {
-        let of = self.checkpoint.as_ref().expect("its parts are listed");
-        let end = self.load_part(disk, of, self.parts[file], target)?;
-        let mut loaded = self.loaded.lock();
-        assert!(loaded.files < self.parts.len(), "a file is loaded once");
-        loaded.ends[file] = end;
-        if loaded.files + 1 == self.parts.len() {
-            let found = (seal(loaded.ends.iter().copied()), loaded.entries, loaded.bytes);
-            if found != (of.part_files().seal, of.entries(), of.bytes()) {
-                return Err(not_installed());
+        let of = self.checkpoint.as_ref().expect("its items are listed");
+        match &self.source {
+            LoadSource::Nothing => unreachable!("there is no item"),
+            LoadSource::Files(parts) => {
+                let end = self.load_part(disk, of, parts[item], target)?;
+                self.loaded.lock().ends[item] = end;
             }
+            LoadSource::Picture(reader) => self.load_item(reader, item, target)?,
         }
-        loaded.files += 1;
+        let mut loaded = self.loaded.lock();
+        assert!(loaded.items < self.source.items(), "an item is loaded once");
+        if loaded.items + 1 == self.source.items() {
+            self.check_whole(of, &loaded)?;
+        }
+        loaded.items += 1;
+        Ok(())
+    }
+
+    /// All is loaded: compares it with what the manifest says.
+    fn check_whole(&self, of: &InstalledCheckpoint, loaded: &Loaded) -> Result<(), DurabilityError> {
+        let is_sealed = of.part_files().is_none_or(|files| files.seal == seal(loaded.ends.iter().copied()));
+        if let LoadSource::Picture(reader) = &self.source {
+            reader.check_reached()?;
+        }
+        let is_counted = (loaded.entries, loaded.bytes) == (of.entries(), of.bytes());
+        if is_sealed && is_counted { Ok(()) } else { Err(not_installed()) }
+    }
+
+    /// Loads a part of a picture's directory with its pages, or a block of what commits have left beside them.
+    fn load_item(
+        &self,
+        reader: &PictureReader,
+        item: usize,
+        target: &dyn Recoverable,
+    ) -> Result<(), DurabilityError> {
+        reader.check_kind(target.entries())?;
+        let parts = &reader.root().parts;
+        let Some(part) = parts.get(item) else {
+            let block = item - parts.len();
+            if block == reader.root().removes.len() {
+                return Ok(());
+            }
+            return self.load_entries(&reader.removes(block, &mut PageBuffers::default())?, target);
+        };
+        reader.pages_of(item, &mut |page| self.load_entries(page, target))?;
+        self.loaded.lock().bytes += part.place.extent.bytes();
+        Ok(())
+    }
+
+    /// Hands the entries of a page or a block over.
+    fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+        let sections = read.by_section(target);
+        let sections = sections.map_err(|detail| DurabilityError::damaged(read.file, read.offset, detail))?;
+        for (section, entries) in sections {
+            load_section(target, (section, &entries), (read.file, read.offset))?;
+        }
+        let mut loaded = self.loaded.lock();
+        loaded.bytes += read.bytes;
+        loaded.entries += u64::from(read.entries);
         Ok(())
     }
 
@@ -133,12 +218,7 @@ impl Load {
             let sections =
                 rows.by_section().map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
             for (section, entries) in sections {
-                target.load(section, &entries).map_err(|refused| DurabilityError::Replay {
-                    file: name.as_str().into(),
-                    offset: rows.offset,
-                    tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
-                    detail: refused.detail.into(),
-                })?;
+                load_section(target, (section, &entries), (&name, rows.offset))?;
             }
             let mut loaded = self.loaded.lock();
             loaded.bytes += rows.bytes;
@@ -151,6 +231,20 @@ impl Load {
         loaded.bytes += reader.end_bytes();
         Ok(end)
     }
+}
+
+/// Hands entries of a section over, which stand at this place.
+fn load_section(
+    target: &dyn Recoverable,
+    (section, entries): (u32, &[Entry<'_>]),
+    (file, offset): (&str, u64),
+) -> Result<(), DurabilityError> {
+    target.load(section, entries).map_err(|refused| DurabilityError::Replay {
+        file: file.into(),
+        offset,
+        tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
+        detail: refused.detail.into(),
+    })
 }
 
 fn not_installed() -> DurabilityError {

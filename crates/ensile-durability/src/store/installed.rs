@@ -13,6 +13,7 @@
 
 mod fuzzy;
 mod part_files;
+mod part_picture;
 mod picture;
 
 use std::fmt;
@@ -22,14 +23,17 @@ use ensile_base::Epoch;
 use crate::identity::Identity;
 pub(crate) use fuzzy::FuzzyCheckpoint;
 pub(crate) use part_files::PartFiles;
-pub(crate) use picture::PictureCheckpoint;
+pub(crate) use part_picture::PartPicture;
+pub(crate) use picture::{ListedPageFile, PictureCheckpoint};
 
 /// An installed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InstalledCheckpoint {
     /// Consistent together with the log of the epochs in which it was written (SiloR §4).
     Fuzzy(FuzzyCheckpoint),
-    /// Consistent by itself, at the end of an epoch (SIREN §3).
+    /// Consistent by itself, at the end of an epoch (SIREN §3), in files that were written whole.
+    PartPicture(PartPicture),
+    /// The same, in page files.
     Picture(PictureCheckpoint),
 }
 
@@ -39,48 +43,70 @@ impl InstalledCheckpoint {
         FuzzyCheckpoint::is_line(line) || PictureCheckpoint::is_line(line)
     }
 
-    /// Reads the line that `Display` writes.
-    pub(super) fn parse(line: &str) -> Option<Self> {
-        if PictureCheckpoint::is_line(line) {
-            return PictureCheckpoint::parse(line).map(Self::Picture);
+    /// Does this line of the manifest belong to the one before it, which names one?
+    pub(super) fn is_more(line: &str) -> bool {
+        ListedPageFile::is_line(line)
+    }
+
+    /// Reads the lines that `Display` writes: the first, and those behind it.
+    pub(super) fn parse(line: &str, more: &[&str]) -> Option<Self> {
+        if let Some(picture) = PictureCheckpoint::parse(line, more) {
+            return Some(Self::Picture(picture));
         }
-        FuzzyCheckpoint::parse(line).map(Self::Fuzzy)
+        let alone = Some(line).filter(|_| more.is_empty())?;
+        PartPicture::parse(alone)
+            .map(Self::PartPicture)
+            .or_else(|| FuzzyCheckpoint::parse(alone).map(Self::Fuzzy))
     }
 
     /// Does what it says of itself go together?
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.is_whole(),
+            Self::PartPicture(picture) => picture.is_whole(),
             Self::Picture(picture) => picture.is_whole(),
         }
     }
 
     /// Is it a picture?
     pub(crate) fn is_picture(&self) -> bool {
-        matches!(self, Self::Picture(_))
+        matches!(self, Self::PartPicture(_) | Self::Picture(_))
     }
 
-    /// What it says of its files, which are alike for all kinds.
-    pub(crate) fn part_files(&self) -> &PartFiles {
+    /// What it says of its files, if they were written whole.
+    pub(crate) fn part_files(&self) -> Option<&PartFiles> {
         match self {
-            Self::Fuzzy(fuzzy) => &fuzzy.files,
-            Self::Picture(picture) => &picture.files,
+            Self::Fuzzy(fuzzy) => Some(&fuzzy.files),
+            Self::PartPicture(picture) => Some(&picture.files),
+            Self::Picture(_) => None,
         }
     }
 
     /// A later one has a larger number, whatever its kind.
     pub(crate) fn number(&self) -> u64 {
-        self.part_files().number
+        match self {
+            Self::Fuzzy(fuzzy) => fuzzy.files.number,
+            Self::PartPicture(picture) => picture.files.number,
+            Self::Picture(picture) => picture.number,
+        }
     }
 
     /// The generation that was open when it was written.
     pub(crate) fn generation(&self) -> u64 {
-        self.part_files().generation
+        match self {
+            Self::Fuzzy(fuzzy) => fuzzy.files.generation,
+            Self::PartPicture(picture) => picture.files.generation,
+            Self::Picture(picture) => picture.generation,
+        }
     }
 
     /// What its files say whose they are (I1).
     pub(crate) fn database(&self) -> Identity {
-        self.part_files().database
+        match self {
+            Self::Fuzzy(fuzzy) => fuzzy.files.database,
+            Self::PartPicture(picture) => picture.files.database,
+            Self::Picture(picture) => picture.database,
+        }
     }
 
     /// Entries of smaller epochs are in it, or discarded by it: the log is needed from this epoch on (K1, N15). Of a
@@ -88,6 +114,7 @@ impl InstalledCheckpoint {
     pub(crate) fn covered(&self) -> Epoch {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.low,
+            Self::PartPicture(picture) => picture.freeze(),
             Self::Picture(picture) => picture.freeze(),
         }
     }
@@ -97,36 +124,62 @@ impl InstalledCheckpoint {
     pub(crate) fn durable_min(&self) -> Epoch {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.high,
+            Self::PartPicture(picture) => picture.epoch,
             Self::Picture(picture) => picture.epoch,
+        }
+    }
+
+    /// No page of a picture had this number, or one above it.
+    pub(crate) fn next_page(&self) -> u64 {
+        match self {
+            Self::Picture(picture) => picture.next_page,
+            Self::Fuzzy(_) | Self::PartPicture(_) => 0,
         }
     }
 
     /// How many entries it has.
     pub(crate) fn entries(&self) -> u64 {
-        self.part_files().entries
+        match self {
+            Self::Fuzzy(fuzzy) => fuzzy.files.entries,
+            Self::PartPicture(picture) => picture.files.entries,
+            Self::Picture(picture) => picture.entries,
+        }
     }
 
     /// How many bytes are read to load it.
     pub(crate) fn bytes(&self) -> u64 {
-        self.part_files().bytes
+        match self {
+            Self::Fuzzy(fuzzy) => fuzzy.files.bytes,
+            Self::PartPicture(picture) => picture.files.bytes,
+            Self::Picture(picture) => picture.bytes,
+        }
     }
 
     /// The folders that its files are in.
     pub(crate) fn folders(&self) -> Vec<String> {
-        self.part_files().folders().collect()
+        match self {
+            Self::Fuzzy(fuzzy) => fuzzy.files.folders().collect(),
+            Self::PartPicture(picture) => picture.files.folders().collect(),
+            Self::Picture(picture) => picture.folders().collect(),
+        }
     }
 
     /// Its files, by their names below the main folder.
     pub(crate) fn files(&self) -> Vec<String> {
-        self.part_files().parts().map(|part| part.to_string()).collect()
+        match self {
+            Self::Fuzzy(fuzzy) => fuzzy.files.parts().map(|part| part.to_string()).collect(),
+            Self::PartPicture(picture) => picture.files.parts().map(|part| part.to_string()).collect(),
+            Self::Picture(picture) => picture.names().map(|name| name.to_string()).collect(),
+        }
     }
 }
 
-/// Its line in the manifest.
+/// Its lines in the manifest.
 impl fmt::Display for InstalledCheckpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fuzzy(fuzzy) => fmt::Display::fmt(fuzzy, f),
+            Self::PartPicture(picture) => fmt::Display::fmt(picture, f),
             Self::Picture(picture) => fmt::Display::fmt(picture, f),
         }
     }

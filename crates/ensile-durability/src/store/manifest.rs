@@ -389,7 +389,9 @@ fn parse_lines(text: &str) -> Option<Manifest> {
         }
     }
     if let Some(line) = lines.next_if(|line| InstalledCheckpoint::is_line(line)) {
-        manifest.checkpoint = Some(InstalledCheckpoint::parse(line)?);
+        let more = std::iter::from_fn(|| lines.next_if(|line| InstalledCheckpoint::is_more(line)));
+        let more: Vec<&str> = more.collect();
+        manifest.checkpoint = Some(InstalledCheckpoint::parse(line, &more)?);
     }
     manifest.generations = lines.map(parse_generation).collect::<Option<_>>()?;
     Some(manifest)

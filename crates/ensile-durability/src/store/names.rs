@@ -1,7 +1,7 @@
 //! Names of the files in a database's folder.
 //!
-//! Neighbours: segments are made by the loggers, parts by the checkpointers, and found by recovery; the manifest and
-//! the lock have one name each.
+//! Neighbours: segments are made by the loggers, parts and page files by the checkpointers, and found by recovery; the
+//! manifest and the lock have one name each.
 
 use ensile_base::Epoch;
 
@@ -130,43 +130,29 @@ impl std::fmt::Display for PartName {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::{PartName, SegmentFile, SegmentName, checkpoint_folder};
-    use ensile_base::Epoch;
+/// The file of a checkpointer's folder that has pages of pictures: `checkpoint<c>/pages-<n>`. A folder's later one has
+/// a larger number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PageFileName {
+    /// The checkpointer whose folder it is in.
+    pub(crate) folder: u32,
+    pub(crate) number: u64,
+}
 
-    #[test]
-    fn parts_of_a_checkpoint_are_spelled_one_way() {
-        let part = PartName { checkpoint: 7, checkpointer: 2, file: 11 };
-        assert_eq!(part.to_string(), format!("{}/ckpt-7-11", checkpoint_folder(2)));
-        assert_eq!(PartName::parse(2, "ckpt-7-11"), Some(part));
-        for other in ["ckpt-7", "ckpt-07-11", "ckpt-7-11-1", "ckpt-7-+11", "ckpt--1-1", "log-0-1-1"] {
-            assert_eq!(PartName::parse(2, other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn names_are_spelled_one_way() {
-        let name = SegmentName { generation: 12, logger: 3, number: 45 };
-        assert_eq!(SegmentFile::parse(3, "log-12-45"), Some(SegmentFile::from(name)));
-        let closed = SegmentFile { to: Some(Epoch::new(678)), ..SegmentFile::from(name) };
-        assert_eq!(SegmentFile::parse(3, "log-12-45-to-678"), Some(closed));
-        let merged = SegmentFile { is_merged: true, ..SegmentFile::from(name) };
-        assert_eq!(SegmentFile::parse(3, "log-12-45-merged"), Some(merged));
-        assert_eq!(closed.to_string(), "log3/log-12-45-to-678");
-        let most = format!("log-1-1-to-{}", Epoch::MAX.number());
-        let others = [
-            "log-12",
-            "log-12-45-6",
-            "log-12-45-to",
-            "log-12-45-to-6-7",
-            "log-12-45-to-6-merged",
-            "log-012-45",
-            "log-12-x",
-            "log--1",
-        ];
-        for other in others.into_iter().chain(["MANIFEST", "log-12-45-to-06", &most]) {
-            assert_eq!(SegmentFile::parse(3, other), None, "{other}");
-        }
+impl PageFileName {
+    /// The page file of this name in the folder of `checkpointer`.
+    pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
+        let number = number::parse(name.strip_prefix("pages-")?)?;
+        let parsed = Self { folder: checkpointer, number };
+        (format!("pages-{number}") == name).then_some(parsed)
     }
 }
+
+impl std::fmt::Display for PageFileName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "checkpoint{}/pages-{}", self.folder, self.number)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::examine::{examine, repair, repair_without_missing_folders};
+use ensile_durability::examine::{RepairOptions, examine, repair, repair_with};
 use ensile_durability::{DurabilityError, LogConfig, adopt};
 use ensile_sim::SimDisk;
 
@@ -95,7 +95,11 @@ fn i3_the_lock_on_the_main_folder_alone_keeps_a_repair_out_when_the_logs_folder_
     machine.move_to("/db/log0", "/aside");
     let before = tree(&machine);
     let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    in_use(repair_without_missing_folders(&on, &Map::default()));
+    in_use(repair_with(
+        &on,
+        &Map::default(),
+        RepairOptions { picture_alone: true, ..RepairOptions::default() },
+    ));
     assert_eq!(tree(&machine), before);
     put(&rig, 2);
     machine.move_to("/aside", "/db/log0");

@@ -43,5 +43,10 @@ pub(crate) fn decode(body: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     row.split_at_checked(length).ok_or("a checkpoint entry ends in its key")
 }
 
+/// The key of a body; `None` if it has none.
+pub(crate) fn key_of(body: &[u8]) -> Option<&[u8]> {
+    decode(body).ok().map(|(key, _)| key)
+}
+
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,8 @@ use ensile_base::sync::{self, Mutex};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::examine::{
-    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
+    AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, PageFileFacts,
+    PictureFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
 pub use ensile_durability::{Adopted, Lease, LeasedFile};
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
@@ -26,7 +27,7 @@ use ensile_index::{Direction, Range};
 use ensile_memory::{Memory, MemoryConfig};
 
 use crate::error::Result;
-use crate::formats::checkpoint_entry;
+use crate::formats::checkpoint_entry::{self, key_of};
 use crate::formats::definition::Definition;
 pub use crate::formats::log_entry::Before;
 use crate::formats::log_entry::{LoggedWrite, Writes};
@@ -147,13 +148,14 @@ pub fn repair(path: &Path) -> Result<Option<Repaired>> {
     Ok(ensile_durability::examine::repair(&existing(path)?, &Framing)?)
 }
 
-/// As [`repair`], but a log's folder that is missing as a whole is given up, with all that it held and all that came
-/// after it in the other logs. Make sure first that its device is not merely unmounted.
+/// As [`repair`], and gives up what is asked for. A log's folder that is missing as a whole: with all that it held and
+/// all that came after it in the other logs; make sure first that its device is not merely unmounted. All of the log,
+/// where no cut of it helps: the installed picture is then kept alone.
 ///
 /// # Errors
-/// As for [`repair`].
-pub fn repair_without_missing_folders(path: &Path) -> Result<Option<Repaired>> {
-    Ok(ensile_durability::examine::repair_without_missing_folders(&existing(path)?, &Framing)?)
+/// As for [`repair`]; also if the picture alone is to be kept, and a cut of the log keeps more.
+pub fn repair_with(path: &Path, options: RepairOptions) -> Result<Option<Repaired>> {
+    Ok(ensile_durability::examine::repair_with(&existing(path)?, &Framing, options)?)
 }
 
 /// Makes a folder that was copied, restored or moved a database of its own: it gets a new identity, and the old one as
@@ -197,6 +199,10 @@ impl Recoverable for Framing {
 
     fn load(&self, _section: u32, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
         each_row_of(entries, &mut |_, _| {})
+    }
+
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        key_of(body)
     }
 }
 
@@ -248,6 +254,10 @@ impl Recoverable for Counting {
         self.replay.load(section, entries)
     }
 
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        key_of(body)
+    }
+
     fn passed(&self, epoch: Epoch) {
         self.replay.passed(epoch);
     }
@@ -280,6 +290,10 @@ impl Recoverable for Names {
                 self.note(name, definition);
             }
         })
+    }
+
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        key_of(body)
     }
 }
 

@@ -212,6 +212,10 @@ impl Recoverable for Replay {
         })
     }
 
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        checkpoint_entry::key_of(body)
+    }
+
     fn passed(&self, epoch: Epoch) {
         self.tick();
         self.tombstones.pass(epoch);

@@ -134,7 +134,9 @@ fn i2_a_missing_log_folder_is_not_cut_by_a_repair_unless_it_is_told_to() -> Resu
         fs::rename(&aside, data.join("log0")).expect("mounted");
         assert_eq!(rows(&builder(&data).open()?)?, of(0..10, "here"));
         fs::rename(data.join("log0"), &aside).expect("renamed");
-        match folder::repair_without_missing_folders(&data) {
+        let options =
+            folder::RepairOptions { without_missing_folders: true, ..folder::RepairOptions::default() };
+        match folder::repair_with(&data, options) {
             // The checkpoint needs the log up to its last epoch.
             Err(why) if checkpoint => assert!(why.to_string().contains("checkpoint"), "{why}"),
             Ok(Some(_)) if !checkpoint => assert!(rows(&builder(&data).open()?)?.is_empty()),

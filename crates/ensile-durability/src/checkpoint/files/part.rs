@@ -1,20 +1,15 @@
 //! A checkpointer at its part: the slices that it walks, the block that it fills, the files that it writes.
 //!
-//! Invariants:
-//! - K1: no entry of an epoch >= e_l is asked for, and every slice is walked to its end.
-//! - N9: behind its last page a part of a picture has what commits have left beside the pages: until nothing is left.
+//! Invariant: K1: no entry of an epoch >= e_l is asked for, and every slice is walked to its end.
 //!
-//! Neighbours: `manager` steps it, a block at a time; `source` fills the block, `write` has the files.
+//! Neighbours: `manager` steps it, a block at a time; the state's [`Walk`] fills the block, `write` has the files.
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
 use std::sync::Arc;
 
-use super::source::EntrySource;
 use super::write::{PartWriter, PartWritten};
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::displaced::DisplacedBlock;
-use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::Ticket;
 use crate::checkpoint::walk::{Slice, Walk};
@@ -28,9 +23,6 @@ pub(in crate::checkpoint) struct PartWork {
     resume: Vec<u8>,
     /// e_l.
     low: Epoch,
-    source: EntrySource,
-    /// A block of pages was filled since commits' lists were found empty, or none was yet.
-    may_be_displaced: bool,
     writer: PartWriter,
     block: CheckpointBlock,
     ticket: Arc<Ticket>,
@@ -40,8 +32,8 @@ pub(in crate::checkpoint) struct PartWork {
 /// What came of a block's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::checkpoint) enum BlockStep {
-    /// So much was written; no entries if a slice ended that had no more. What was displaced is not paced: to write it
-    /// empties memory.
+    /// So much was written; no entries if a slice ended that had no more, or a page has none. What was displaced is not
+    /// paced: to write it empties memory.
     Written { bytes: u64, entries: u64, is_synced: bool, is_paced: bool },
     /// The next entry needs a large block, and another checkpointer has one.
     Refused,
@@ -52,14 +44,13 @@ pub(in crate::checkpoint) enum BlockStep {
 impl PartWork {
     pub(in crate::checkpoint) fn new(
         slices: Vec<Slice>,
-        (low, source): (Epoch, EntrySource),
+        low: Epoch,
         writer: PartWriter,
         block: CheckpointBlock,
         (ticket, room): (Arc<Ticket>, Arc<Room>),
     ) -> Self {
-        let (slices, may_be_displaced) = (slices.into_iter(), source.attempt().is_some());
-        let (slice, resume) = (None, Vec::new());
-        Self { slices, slice, resume, low, source, may_be_displaced, writer, block, ticket, room }
+        let (slices, slice, resume) = (slices.into_iter(), None, Vec::new());
+        Self { slices, slice, resume, low, writer, block, ticket, room }
     }
 
     /// Looks whether there is still room for a block.
@@ -74,50 +65,12 @@ impl PartWork {
         self.room.check(disk, checkpointer)
     }
 
-    /// Fills one block and writes it. While a picture's bandwidth is used up, only what was displaced is written;
-    /// `None` if nothing was.
+    /// Fills one block and writes it.
     ///
     /// # Errors
     /// Why the part fails.
-    pub(in crate::checkpoint) fn step(
-        &mut self,
-        walk: &dyn Walk,
-        has_bandwidth: bool,
-    ) -> Result<Option<BlockStep>, String> {
+    pub(in crate::checkpoint) fn step(&mut self, walk: &dyn Walk) -> Result<BlockStep, String> {
         assert_eq!(self.block.entries(), 0, "the block before was written");
-        if let Some(attempt) = self.source.attempt()
-            && (self.may_be_displaced || !has_bandwidth)
-        {
-            let displaced = self.step_displaced(walk, attempt)?;
-            if displaced.is_some() {
-                return Ok(displaced);
-            }
-        }
-        if has_bandwidth { self.step_slice(walk).map(Some) } else { Ok(None) }
-    }
-
-    /// Writes a block of what commits have left beside the pages, if there is anything.
-    fn step_displaced(
-        &mut self,
-        walk: &dyn Walk,
-        attempt: PictureAttempt,
-    ) -> Result<Option<BlockStep>, String> {
-        let pages = walk.pages().expect("it has published them");
-        let taken = pages.take_displaced(attempt, self.low, &mut DisplacedBlock::of(&mut self.block));
-        let has_more = taken.map_err(|ended| ended.to_string())?;
-        self.may_be_displaced = has_more;
-        let (entries, is_refused) = (u64::from(self.block.entries()), self.block.take_refusal());
-        if entries == 0 {
-            assert!(is_refused || !has_more, "an empty block has room for any entry");
-            return Ok(has_more.then_some(BlockStep::Refused));
-        }
-        let written = self.writer.write_displaced(&mut self.block);
-        let (bytes, is_synced) = written.map_err(|error| error.to_string())?;
-        self.ticket.add_block(bytes, entries);
-        Ok(Some(BlockStep::Written { bytes, entries, is_synced, is_paced: false }))
-    }
-
-    fn step_slice(&mut self, walk: &dyn Walk) -> Result<BlockStep, String> {
         let slice = match &self.slice {
             Some(slice) => slice,
             None => {
@@ -127,10 +80,7 @@ impl PartWork {
             }
         };
         let section = slice.section;
-        // Pages are closed: what was left beside them before is looked for behind that (N9).
-        self.may_be_displaced = self.source.attempt().is_some();
-        let filled = self.source.fill(walk, slice, &mut self.resume, self.low, &mut self.block);
-        let has_more = filled.map_err(|ended| ended.to_string())?;
+        let has_more = walk.walk(slice, &mut self.resume, self.low, &mut self.block);
         let is_refused = self.block.take_refusal();
         if has_more && self.block.entries() == 0 && is_refused {
             return Ok(BlockStep::Refused);
@@ -153,7 +103,6 @@ impl PartWork {
     /// Ends the files, and makes them and their names survive a crash.
     pub(in crate::checkpoint) fn end(self) -> Result<PartWritten, DiskError> {
         assert!(self.slice.is_none() && self.slices.len() == 0, "K1: every slice is walked to its end");
-        assert!(!self.may_be_displaced, "N9: what was displaced is written behind the last page");
         self.writer.end()
     }
 }

@@ -102,7 +102,7 @@ impl PartReader {
         part: PartName,
         of: &InstalledCheckpoint,
     ) -> Result<Self, DurabilityError> {
-        let files = of.part_files();
+        let files = of.part_files().expect("a checkpoint with such files");
         assert!(part.checkpoint == files.number, "{part} is of another checkpoint");
         assert!(
             part.checkpointer < files.checkpointers && part.file < files.files,
@@ -194,7 +194,7 @@ impl PartReader {
         }
         let is_known = match header.kind {
             BlockKind::Rows | BlockKind::End => true,
-            BlockKind::Displaced => matches!(self.of, InstalledCheckpoint::Picture(_)),
+            BlockKind::Displaced => matches!(self.of, InstalledCheckpoint::PartPicture(_)),
             _ => false,
         };
         if !is_known {

@@ -53,7 +53,6 @@ pub(crate) struct PartWriter {
     turn: usize,
     unsynced_bytes: u64,
     sync_bytes: u64,
-    displaced: u64,
 }
 
 /// What the files of a checkpoint say of it.
@@ -75,7 +74,7 @@ pub(crate) struct PartWritten {
     /// Of these, what commits have left beside a picture's pages.
     pub(crate) displaced: u64,
     pub(crate) bytes: u64,
-    /// Header checksums of the end blocks, by file.
+    /// Header checksums of the end blocks, by file; a picture's part has no files of its own.
     pub(crate) ends: Vec<u32>,
 }
 
@@ -100,7 +99,6 @@ impl PartWriter {
             turn: 0,
             unsynced_bytes: 0,
             sync_bytes: config.sync_bytes,
-            displaced: 0,
         })
     }
 
@@ -111,27 +109,13 @@ impl PartWriter {
         section: u32,
         block: &mut CheckpointBlock,
     ) -> Result<(u64, bool), DiskError> {
-        self.write_entries((BlockKind::Rows, section), block)
-    }
-
-    /// As [`PartWriter::write`], a block of what commits have left beside a picture's pages.
-    pub(crate) fn write_displaced(&mut self, block: &mut CheckpointBlock) -> Result<(u64, bool), DiskError> {
-        self.displaced += u64::from(block.entries());
-        self.write_entries((BlockKind::Displaced, 0), block)
-    }
-
-    fn write_entries(
-        &mut self,
-        (kind, section): (BlockKind, u32),
-        block: &mut CheckpointBlock,
-    ) -> Result<(u64, bool), DiskError> {
         debug_assert!(self.may_hold(block), "K1: no entry is of e_l or a later epoch");
         let turn = self.turn;
         self.turn = (turn + 1) % self.parts.len();
         let part = &mut self.parts[turn];
         let entries = block.entries();
         let (payload_bytes, payload_crc) = block.seal();
-        let header = part.header(kind);
+        let header = part.header(BlockKind::Rows);
         let header = Header { section, entries, payload_bytes, payload_crc, ..header };
         let bytes = part.write(&header, block.block())?;
         part.totals.entries += u64::from(entries);
@@ -164,7 +148,7 @@ impl PartWriter {
 
     /// Ends every file, and makes all of them and their names survive a crash.
     pub(crate) fn end(mut self) -> Result<PartWritten, DiskError> {
-        let mut written = PartWritten { displaced: self.displaced, ..PartWritten::default() };
+        let mut written = PartWritten::default();
         for part in &mut self.parts {
             let mut block = [0; HEADER_BYTES + padded(size_of::<Totals>())];
             let payload = part.totals.encode();
@@ -178,7 +162,6 @@ impl PartWriter {
             written.bytes += part.offset;
             written.ends.push(part.previous_crc);
         }
-        assert!(written.displaced <= written.entries, "what was displaced is among the entries");
         if let Some(part) = self.parts.first() {
             self.disk.sync_folder(&checkpoint_folder(part.name.checkpointer))?;
         }

@@ -57,6 +57,8 @@ pub(in crate::checkpoint) enum Action {
     Cut,
     /// Write this part: [`super::Life::part_ended`], [`super::Life::part_failed`] or [`super::Life::part_left`].
     WritePart(PartTask),
+    /// Write the directory and the root of the picture whose parts are written: [`super::Life::closed`].
+    ClosePicture,
     /// Give up the reserve, so that the marks of e_h find space: [`super::Life::reserve_given_up`].
     GiveUpReserve,
     /// Name the checkpoint in the manifest: [`super::Life::installed`].

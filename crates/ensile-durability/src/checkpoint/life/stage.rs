@@ -11,6 +11,8 @@ pub(super) enum Stage {
     Opening,
     /// Checkpointers walk and write their parts.
     Walking,
+    /// Every part of a picture is written; what reaches them is not.
+    Closing,
     /// Every log is to have a synced mark of e_h.
     Walked,
     /// Installed; what it covers is still there.
@@ -31,6 +33,7 @@ pub(super) enum Duty {
     Publish,
     Announce,
     Cut,
+    ClosePicture,
     GiveUpReserve,
     Install,
     Clear,
@@ -49,7 +52,9 @@ impl Stage {
             Busy(Publish) => &[Opening, Failing],
             Busy(Announce) => &[Opening, Failing],
             Busy(Cut) => &[Walking, Failing],
-            Walking => &[Walked, Failing],
+            Walking => &[Walked, Closing, Failing],
+            Closing => &[Busy(ClosePicture)],
+            Busy(ClosePicture) => &[Walked, Failing],
             Walked => &[Busy(GiveUpReserve), Busy(Install), Failing],
             Busy(GiveUpReserve) => &[Walked, Failing],
             Busy(Install) => &[Clearing, Failing],

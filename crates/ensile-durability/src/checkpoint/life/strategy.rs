@@ -22,6 +22,7 @@ use crate::block::Salt;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::files::end::seal;
 use crate::checkpoint::files::write::PartWritten;
+use crate::checkpoint::picture::keeper::ClosedPicture;
 use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles, PictureCheckpoint};
 
 /// The epochs of a walk, from its opening on.
@@ -115,35 +116,57 @@ impl WalkEpochs {
         }
     }
 
-    /// What is installed of a walk that has ended, whose parts are these.
+    /// Is something to be written that reaches all parts, once these are?
+    pub(super) fn is_closed_apart(self) -> bool {
+        matches!(self, Self::Picture { .. })
+    }
+
+    /// What is installed of a walk that has ended, whose parts are these, and what a picture is closed with.
     pub(super) fn to_install(
         self,
         (number, salt): (u64, Salt),
-        written: &[PartWritten],
+        (written, closed): (&[PartWritten], Option<&ClosedPicture>),
         terms: &Terms,
     ) -> InstalledCheckpoint {
-        assert!(written.iter().all(|part| part.ends.len() == terms.files as usize), "each file has an end");
-        let files = PartFiles {
-            number,
-            generation: terms.generation,
-            checkpointers: terms.checkpointers as u32,
-            files: terms.files,
-            entries: written.iter().map(|part| part.entries).sum(),
-            bytes: written.iter().map(|part| part.bytes).sum(),
-            salt,
-            seal: seal(written.iter().flat_map(|part| part.ends.iter().copied())),
-            database: terms.database,
-        };
         match self {
             Self::Fuzzy { low, high } => {
                 let high = high.expect("K1: e_h is read before anything is installed");
                 assert!(low < high, "K1: the walk began behind e_l");
+                let files = part_files((number, salt), written, terms);
                 InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low, high, files })
             }
             Self::Picture { .. } => {
-                InstalledCheckpoint::Picture(PictureCheckpoint { epoch: self.low().previous(), files })
+                let closed = closed.expect("N12: its root is written before it is installed").clone();
+                InstalledCheckpoint::Picture(PictureCheckpoint {
+                    number,
+                    generation: terms.generation,
+                    epoch: self.low().previous(),
+                    entries: closed.entries,
+                    bytes: closed.bytes,
+                    pages: closed.pages,
+                    next_page: closed.next_page,
+                    root: closed.root,
+                    database: terms.database,
+                    files: closed.files,
+                })
             }
         }
+    }
+}
+
+/// What is said of files that are written whole.
+fn part_files((number, salt): (u64, Salt), written: &[PartWritten], terms: &Terms) -> PartFiles {
+    assert!(written.iter().all(|part| part.ends.len() == terms.files as usize), "each file has an end");
+    PartFiles {
+        number,
+        generation: terms.generation,
+        checkpointers: terms.checkpointers as u32,
+        files: terms.files,
+        entries: written.iter().map(|part| part.entries).sum(),
+        bytes: written.iter().map(|part| part.bytes).sum(),
+        salt,
+        seal: seal(written.iter().flat_map(|part| part.ends.iter().copied())),
+        database: terms.database,
     }
 }
 

@@ -7,15 +7,18 @@ use super::{
     Action, CLOSED, Circumstances, Life, NotInstalled, RESERVE_PAUSE_NANOS, Rules, TRIED_EVERY, Terms,
 };
 use crate::block::Salt;
+use crate::block::extent::{Extent, ExtentPlace};
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::files::write::PartWritten;
 use crate::checkpoint::pages::{PictureAttempt, PublishedPages};
+use crate::checkpoint::picture::keeper::ClosedPicture;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::Ticket;
 use crate::checkpoint::walk::Slice;
 use crate::control::trigger::Trigger;
 use crate::identity::Identity;
-use crate::store::installed::InstalledCheckpoint;
+use crate::store::installed::{InstalledCheckpoint, ListedPageFile};
+use crate::store::names::PageFileName;
 use crate::{DurabilityError, Health};
 
 const CHECKPOINTERS: usize = 2;
@@ -407,8 +410,12 @@ fn n12_a_picture_is_installed_once_marks_of_its_epoch_are_synced() {
     life.part_ended(1, written(1), Epoch::new(20));
     assert_eq!(life.gives_up_pages(), None, "the other part takes pages");
     life.part_ended(0, written(2), Epoch::new(21));
+    assert!(ends_once(&mut life), "before its root is written");
+    assert!(matches!(life.decide(0, &seen(21)), Action::ClosePicture));
+    assert!(matches!(life.decide(1, &seen(21)), Action::Wait), "one checkpointer writes the root");
+    assert_eq!(life.awaited_marks(), None);
+    life.closed(Ok(closed()));
     assert_eq!(life.awaited_marks(), Some(Epoch::new(9)));
-    assert!(ends_once(&mut life), "before the install");
     assert!(matches!(life.decide(0, &seen(21)), Action::Wait));
     let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(21) }) else {
         panic!("its marks are synced")
@@ -419,6 +426,46 @@ fn n12_a_picture_is_installed_once_marks_of_its_epoch_are_synced() {
     life.cleared(None, SECOND).send();
     let report = ticket.outcome().expect("answered").expect("installed");
     assert_eq!(report.picture_epoch(), Some(Epoch::new(9)));
+    assert_eq!((report.entries, report.displaced), (700, 6));
+    assert_eq!((report.pages_written, report.pages_kept), (3, 17));
+    assert_eq!((report.bytes, report.bytes_written), (90_000, 20_000));
+}
+
+/// Of a picture that has written 3 of its 20 pages.
+fn closed() -> ClosedPicture {
+    let file = ListedPageFile { name: PageFileName { folder: 0, number: 4 }, salt: salt() };
+    ClosedPicture {
+        entries: 700,
+        bytes: 90_000,
+        pages: 20,
+        pages_written: 3,
+        bytes_written: 20_000,
+        next_page: 31,
+        root: ExtentPlace { extent: Extent { folder: 0, first: 1, units: 1 }, header_crc: 7 },
+        files: vec![file],
+    }
+}
+
+#[test]
+fn n12_a_picture_whose_root_cannot_be_written_fails() {
+    let (mut life, ticket) = at_pages();
+    (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
+    assert!(matches!(life.decide(0, &seen(21)), Action::ClosePicture));
+    life.closed(Err("no space".to_owned()));
+    assert!(ends_once(&mut life));
+    assert!(matches!(life.decide(0, &seen(21)), Action::CleanUp { .. }));
+    life.cleaned_up(SECOND).send();
+    assert_eq!(failure(&ticket), "no space");
+}
+
+#[test]
+fn a_root_that_is_written_behind_the_end_changes_nothing() {
+    let (mut life, _) = at_pages();
+    (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
+    assert!(matches!(life.decide(0, &seen(21)), Action::ClosePicture));
+    life.end(CLOSED, DurabilityError::Stopped).send();
+    life.closed(Ok(closed()));
+    assert!(matches!(life.decide(0, &seen(21)), Action::Stop(_)));
 }
 
 /// Whether the attempt's pages are to be ended, and only once.

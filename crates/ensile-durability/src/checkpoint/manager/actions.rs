@@ -21,15 +21,18 @@ use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::files::part::{BlockStep, PartWork};
 use crate::checkpoint::files::parts;
-use crate::checkpoint::files::source::EntrySource;
 use crate::checkpoint::files::write::{Beginning, PartWriter};
 use crate::checkpoint::life::{Action, Circumstances, NotInstalled, PartTask};
-use crate::checkpoint::pages::WantedPages;
+use crate::checkpoint::pages::PictureAttempt;
+use crate::checkpoint::part::PartUnderWay;
+use crate::checkpoint::picture::listing;
+use crate::checkpoint::picture::place::PictureStamp;
+use crate::checkpoint::picture::work::PageWork;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::walk::Walk;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::NotReplaced;
-use crate::store::names::PartName;
+use crate::store::names::{PageFileName, PartName};
 
 /// Between two attempts to remove what a reader's lease keeps.
 const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
@@ -43,7 +46,7 @@ impl Checkpoints {
         checkpointer: usize,
         action: Action,
         seen: &Circumstances,
-        part: &mut Option<PartWork>,
+        part: &mut Option<PartUnderWay>,
         walk: &dyn Walk,
     ) -> CheckpointStep {
         match action {
@@ -64,6 +67,11 @@ impl Checkpoints {
             Action::Announce => self.announce_freeze(walk),
             Action::Cut => self.cut(walk),
             Action::WritePart(task) => self.begin_part(checkpointer, task, part),
+            Action::ClosePicture => {
+                let closed = self.pictures.close();
+                self.life.lock().closed(closed);
+                CheckpointStep::Worked
+            }
             Action::GiveUpReserve => {
                 let had_any = self.log.give_up_reserve();
                 self.life.lock().reserve_given_up(had_any, seen);
@@ -142,8 +150,7 @@ impl Checkpoints {
                 return CheckpointStep::Worked;
             }
         };
-        // All: parts of the present files are written anew with each picture.
-        let published = pages.publish_pages(self.config.page_bytes, WantedPages::All);
+        let published = pages.publish_pages(self.config.page_bytes, self.pictures.wanted());
         // At once: from here on somebody ends them, whatever panics.
         let goes_on = self.life.lock().published(published);
         assert!(published.epoch <= self.epochs.now(), "N1: it is E, read behind the publication");
@@ -182,6 +189,11 @@ impl Checkpoints {
                     self.epochs.is_installed_below(self.epochs.newest_freeze()),
                     "N2: E is above the freeze"
                 );
+                let Some(checkpoint) = self.life.lock().number_under_way() else {
+                    return CheckpointStep::Stopped;
+                };
+                let (generation, epoch) = (self.generation, self.epochs.newest_freeze().previous());
+                self.pictures.begin(PictureStamp { checkpoint, generation, epoch });
                 match pages.page_slices(attempt, count) {
                     Ok(parts) => parts,
                     Err(ended) => {
@@ -200,28 +212,55 @@ impl Checkpoints {
     }
 
     /// Makes the files of this checkpointer's part.
-    fn begin_part(&self, checkpointer: usize, task: PartTask, part: &mut Option<PartWork>) -> CheckpointStep {
+    fn begin_part(
+        &self,
+        checkpointer: usize,
+        task: PartTask,
+        part: &mut Option<PartUnderWay>,
+    ) -> CheckpointStep {
         assert!(part.is_none(), "a checkpointer has one part at a time");
-        let PartTask { number, low, pages, salt, slices, ticket, room } = task;
-        assert!(low < self.epochs.now(), "K1, N2: the walk begins behind e_l");
-        let origin = Origin { identity: self.database, salt, entries: self.entries };
-        let beginning = Beginning { number, generation: self.generation, low, origin };
-        match PartWriter::create(self.store.disk(), &beginning, checkpointer as u32, &self.config) {
-            Ok(writer) => {
-                let block = CheckpointBlock::sharing(self.permit.clone());
-                let source = EntrySource::of(pages);
-                *part = Some(PartWork::new(slices, (low, source), writer, block, (ticket, room)));
-            }
-            Err(error) => self.part_failed(&error.to_string()),
+        assert!(task.low < self.epochs.now(), "K1, N2: the walk begins behind e_l");
+        let begun = match task.pages {
+            Some(attempt) => self.begin_pages(checkpointer, task, attempt),
+            None => self.begin_walk(checkpointer, task),
+        };
+        match begun {
+            Ok(begun) => *part = Some(begun),
+            Err(reason) => self.part_failed(&reason),
         }
         CheckpointStep::Worked
+    }
+
+    fn begin_walk(&self, checkpointer: usize, task: PartTask) -> Result<PartUnderWay, String> {
+        let PartTask { number, low, salt, slices, ticket, room, .. } = task;
+        let origin = Origin { identity: self.database, salt, entries: self.entries };
+        let beginning = Beginning { number, generation: self.generation, low, origin };
+        let writer = PartWriter::create(self.store.disk(), &beginning, checkpointer as u32, &self.config);
+        let writer = writer.map_err(|error| error.to_string())?;
+        let block = CheckpointBlock::sharing(self.permit.clone());
+        Ok(PartUnderWay::Walk(Box::new(PartWork::new(slices, low, writer, block, (ticket, room)))))
+    }
+
+    fn begin_pages(
+        &self,
+        checkpointer: usize,
+        task: PartTask,
+        attempt: PictureAttempt,
+    ) -> Result<PartUnderWay, String> {
+        let PartTask { number, low, slices, ticket, room, .. } = task;
+        let (stamp, file) = self.pictures.part(&**self.store.disk(), checkpointer)?;
+        assert_eq!((stamp.checkpoint, stamp.epoch.next()), (number, low), "it is of this picture");
+        let block = CheckpointBlock::sharing(self.permit.clone());
+        let (picture, file) = ((attempt, stamp, self.entries), (&file, self.config.sync_bytes));
+        let work = PageWork::new(slices, picture, file, block, (ticket, room));
+        Ok(PartUnderWay::Pages(Box::new(work)))
     }
 
     /// A block of this checkpointer's part.
     pub(super) fn go_on(
         &self,
         checkpointer: usize,
-        part: &mut Option<PartWork>,
+        part: &mut Option<PartUnderWay>,
         walk: &dyn Walk,
     ) -> CheckpointStep {
         let is_walking = self.life.lock().is_walking();
@@ -234,7 +273,7 @@ impl Checkpoints {
         let wait = self.pace.lock().wait(self.clock.nanos());
         let Some(work) = part else { return CheckpointStep::Waiting };
         let checked = work.check_room(&**self.store.disk(), checkpointer);
-        let stepped = checked.and_then(|()| work.step(walk, wait.is_zero()));
+        let stepped = checked.and_then(|()| work.step(walk, &self.pictures, wait.is_zero()));
         match stepped {
             // Not longer: this thread renews what is reserved, too.
             Ok(None) => return CheckpointStep::Paced(wait.min(PACED_MAX)),
@@ -258,13 +297,13 @@ impl Checkpoints {
     }
 
     /// All slices of a part are walked. E is read under the lock: no part ends behind the read that counts (K1).
-    fn end_part(&self, checkpointer: usize, part: Option<PartWork>) {
-        match part.map(PartWork::end).transpose() {
+    fn end_part(&self, checkpointer: usize, part: Option<PartUnderWay>) {
+        match part.map(|part| part.end(&self.pictures)).transpose() {
             Ok(written) => {
                 let mut life = self.life.lock();
                 life.part_ended(checkpointer, written.unwrap_or_default(), self.epochs.now());
             }
-            Err(error) => self.part_failed(&error.to_string()),
+            Err(reason) => self.part_failed(&reason),
         }
     }
 
@@ -284,6 +323,9 @@ impl Checkpoints {
                 if let (Some(attempt), Some(pages)) = (picture, walk.pages()) {
                     // Before the next attempt publishes its pages (N13).
                     pages.picture_installed(attempt);
+                }
+                if installed.is_picture() {
+                    self.pictures.installed();
                 }
                 Ok(installed)
             }
@@ -312,6 +354,7 @@ impl Checkpoints {
     fn clean_up(&self, kept: u64) -> CheckpointStep {
         // No manifest ever listed them, so no lease is about them. Older ones may be leased.
         self.remove_parts(|part| part.checkpoint > kept);
+        self.abandon_picture();
         // There is space now.
         self.log.wake_loggers();
         self.make_reserve();
@@ -334,6 +377,8 @@ impl Checkpoints {
             }
         };
         self.remove_parts(|part| part.checkpoint != installed.number());
+        self.note_removed(self.pictures.release().map(|()| 0).map_err(Into::into));
+        self.remove_page_files(|_| true);
         let removed = self.log.remove_cleared_below(installed.covered(), &clearance);
         self.note_removed(removed.map(|removed| removed.files));
         None
@@ -343,6 +388,19 @@ impl Checkpoints {
     pub(super) fn remove_parts(&self, is_unneeded: impl Fn(&PartName) -> bool) {
         let manifest = self.store.manifest().manifest().clone();
         self.note_removed(parts::remove(&**self.store.disk(), &manifest, is_unneeded));
+    }
+
+    /// What the picture that has failed took is free, if one has. Nothing reached it, so no lease is about it.
+    pub(super) fn abandon_picture(&self) {
+        self.note_removed(self.pictures.abandon().map(|()| 0).map_err(Into::into));
+        // Those of lives before may be leased.
+        self.remove_page_files(|file| self.pictures.is_own(file));
+    }
+
+    /// Removes page files that the installed checkpoint does not reach.
+    fn remove_page_files(&self, is_unneeded: impl Fn(PageFileName) -> bool) {
+        let manifest = self.store.manifest().manifest().clone();
+        self.note_removed(listing::remove(&**self.store.disk(), &manifest, is_unneeded));
     }
 
     fn note_removed(&self, removed: Result<u64, DurabilityError>) {

@@ -6,6 +6,8 @@
 //! Invariants:
 //! - E2: the state that is kept is that at the end of an epoch, as if the database had crashed then.
 //! - K1: nothing is cut below e_h of the installed checkpoint, as the log before it is gone.
+//! - N12, N15: a picture is the state at the end of e_c without any of the log. Where no cut helps it can be kept alone,
+//!   if nothing of it is damaged.
 //! - What is judged is judged as an open judges it.
 //!
 //! Neighbours: [`super`] has the findings; `repair` carries the plan out.
@@ -26,6 +28,7 @@ use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
 use crate::checkpoint::files::parts;
+use crate::checkpoint::picture::listing as picture_files;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
@@ -33,6 +36,8 @@ use crate::store::names::{SegmentFile, SegmentName, logger_of};
 
 /// How a user asks to give up what missing folders held.
 pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
+/// How a user asks to keep the installed picture, and nothing of the log.
+pub(super) const PICTURE_ALONE: &str = "`ensile verify DIR --repair --picture-alone`";
 
 /// What a repair would do.
 pub(super) struct RepairPlan {
@@ -48,6 +53,9 @@ pub(super) struct RepairPlan {
 pub(super) enum NoRepair {
     /// No cut leaves a consistent state, or one would do harm.
     Reason(String),
+    /// What is whole of the log ends below the installed picture, which is the state at the end of an epoch without it.
+    /// Why, and what giving up all of the log would do.
+    BelowThePicture(String, Box<RepairPlan>),
     /// It cannot be found out.
     Error(DurabilityError),
 }
@@ -81,10 +89,16 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
     let hint = judgement::hint(disk, &manifest, &mut FirstEnds)?;
     let cutting = Cutting { disk, manifest: &manifest, files: &files, limits: &limits, hint: hint.as_ref() };
     let cut = cutting.find()?;
-    cutting.check(&cut)?;
-    let mut plan = cutting.plan(cut, found, seen)?;
+    let below = cutting.check(&cut)?;
+    let mut plan = match &below {
+        None => cutting.plan(cut, found, seen)?,
+        Some(_) => cutting.plan_picture_alone(found, seen)?,
+    };
     plan.judged.unlisted = unfinished;
-    Ok(plan)
+    match below {
+        None => Ok(plan),
+        Some(why) => Err(NoRepair::BelowThePicture(why, Box::new(plan))),
+    }
 }
 
 /// A folder that is to be cut.
@@ -222,34 +236,75 @@ impl Cutting<'_> {
         Ok(cuts)
     }
 
-    /// Why a cut there would not help, or would do harm.
-    fn check(&self, cut: &RepairCut) -> Result<(), NoRepair> {
+    /// Why a cut there would not help, or would do harm. What is returned: why it would not, where the installed picture
+    /// would, without any of the log.
+    fn check(&self, cut: &RepairCut) -> Result<Option<String>, NoRepair> {
         let RepairCut { durable, is_lossless, .. } = *cut;
         let installed = self.manifest.checkpoint.as_ref();
         if let Some(checkpoint) = installed.filter(|checkpoint| checkpoint.durable_min() > durable) {
-            return Err(NoRepair::Reason(format!(
-                "what is whole ends at epoch {durable}, but the checkpoint needs the log up to epoch {}, and the log before \
-                 the checkpoint is gone",
-                checkpoint.durable_min()
-            )));
-        }
-        if is_lossless {
-            return Ok(());
-        }
-        let known = installed.map_or(0, InstalledCheckpoint::number);
-        for part in
-            parts::search(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known)
-        {
-            // A checkpoint's opening block says its e_l there.
-            let opening = Scanner::opening_of(self.disk, &part.to_string()).map_err(DurabilityError::from)?;
-            if opening.is_ok_and(|opened| opened.header.epoch_max > durable) {
-                return Err(NoRepair::Reason(format!(
-                    "{part} is of a checkpoint that the manifest does not list, and holds more than the cut would keep: if \
-                     the manifest is an older copy, put the newer one back; if not, move that file away"
+            let least = checkpoint.durable_min();
+            if checkpoint.is_picture() {
+                self.check_later(least)?;
+                return Ok(Some(format!(
+                    "what is whole of the log ends at epoch {durable}, and the log before the picture at epoch {least} is gone"
                 )));
             }
+            return Err(NoRepair::Reason(format!(
+                "what is whole ends at epoch {durable}, but the checkpoint needs the log up to epoch {least}, and the log \
+                 before the checkpoint is gone"
+            )));
         }
-        Ok(())
+        if !is_lossless {
+            self.check_later(durable)?;
+        }
+        Ok(None)
+    }
+
+    /// No file holds something of a checkpoint that the manifest does not list, and that holds more than the end of
+    /// `durable`.
+    fn check_later(&self, durable: Epoch) -> Result<(), NoRepair> {
+        let known = self.manifest.checkpoint.as_ref().map_or(0, InstalledCheckpoint::number);
+        let mut later = picture_files::later_than(self.disk, self.manifest, (known, durable))?
+            .map(|file| file.to_string());
+        for part in parts::search(self.disk, self.manifest)? {
+            // A checkpoint's opening block says its e_l there.
+            let opening = Scanner::opening_of(self.disk, &part.to_string()).map_err(DurabilityError::from)?;
+            if part.checkpoint > known && opening.is_ok_and(|opened| opened.header.epoch_max > durable) {
+                later = Some(part.to_string());
+            }
+        }
+        let Some(file) = later else { return Ok(()) };
+        Err(NoRepair::Reason(format!(
+            "{file} is of a checkpoint that the manifest does not list, and holds more than the cut would keep: if the \
+             manifest is an older copy, put the newer one back; if not, move that file away"
+        )))
+    }
+
+    /// The installed picture stays, and nothing of the log: the state at the end of e_c, or of the epoch before the first
+    /// generation's, which is the same.
+    fn plan_picture_alone(&self, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
+        let picture = self.manifest.checkpoint.as_ref().expect("it is below a picture");
+        let generations = &self.manifest.generations;
+        let generation = generations.first().expect("a database that was created has one");
+        let durable = picture.durable_min().max(generation.first.previous());
+        let files = generations.iter().flat_map(|other| files_of(self.files, other));
+        let dropped: Vec<SegmentFile> = files.copied().collect();
+        let mut loss = Loss { durable, ..Loss::default() };
+        for other in generations {
+            loss.entries += entries_above(self.disk, self.files, other, durable)?;
+        }
+        loss.epochs = (seen > durable).then(|| (durable.next(), seen));
+        loss.unreadable = unreadable(found);
+        loss.files = dropped.iter().map(|file| (file.to_string(), 0)).collect();
+        assert!(
+            loss.epochs.is_none_or(|(low, high)| durable < low && low <= high),
+            "E2: a whole epoch is cut"
+        );
+        let closed = Generation { durable: Some(durable), ..generation.clone() };
+        let closed = DecidedGeneration { generation: closed, has_entries: false, log_bytes: None };
+        let last = generations.last().map_or((0, 1), |last| (last.number, last.logs));
+        let judged = Judged { generations: vec![closed], given_up: dropped, seen, ..Judged::default() };
+        Ok(RepairPlan { loss, judged, last })
     }
 
     fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
@@ -269,8 +324,7 @@ impl Cutting<'_> {
                 loss.entries += entries_above(self.disk, self.files, other, durable)?;
             }
             loss.epochs = (seen > durable).then(|| (durable.next(), seen));
-            let damaged = found.damage.iter().map(|damage| damage.file.clone());
-            loss.unreadable = damaged.collect::<BTreeSet<_>>().into_iter().collect();
+            loss.unreadable = unreadable(found);
         }
         loss.files = cuts.iter().map(|(file, from)| (file.to_string(), *from)).collect();
         let beyond = chains.iter().flat_map(|chain| &chain.beyond);
@@ -290,6 +344,12 @@ impl Cutting<'_> {
             Judged { generations, open_chains: chains, given_up: dropped, cuts, seen, ..Judged::default() };
         Ok(RepairPlan { loss, judged, last })
     }
+}
+
+/// The damaged files, each once.
+fn unreadable(found: &Examination) -> Vec<String> {
+    let damaged = found.damage.iter().map(|damage| damage.file.clone());
+    damaged.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// By generation and log, up to where what files it is whole; `None` if something else than a log is damaged.

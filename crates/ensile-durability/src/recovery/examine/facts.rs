@@ -8,7 +8,10 @@ use ensile_base::Epoch;
 use ensile_disk::DiskError;
 
 use super::super::judgement::Findings;
+use crate::checkpoint::picture::reached::{AgeFigures, SectionFigures};
+use crate::checkpoint::picture::read::PictureReader;
 use crate::checkpoint::picture_epoch;
+use crate::store::names::PageFileName;
 use crate::{DurabilityError, TornTail};
 
 /// Something that was durable, or says that it is, and cannot be read.
@@ -133,6 +136,91 @@ pub struct GenerationFacts {
     pub covered_entries: u64,
 }
 
+/// The pages of a section of a picture: of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectionFacts {
+    /// Its number.
+    pub section: u32,
+    /// Its pages, empty ones among them.
+    pub pages: u64,
+    /// Entries of its pages.
+    pub entries: u64,
+    /// Bytes that its pages take in page files.
+    pub bytes: u64,
+    /// Bytes of the entries in them, with what frames those.
+    pub used_bytes: u64,
+}
+
+/// The pages of a picture that one checkpoint wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgeFacts {
+    /// Its number.
+    pub checkpoint: u64,
+    /// Pages of it that the installed picture still has.
+    pub pages: u64,
+    /// Bytes that these take in page files.
+    pub bytes: u64,
+}
+
+/// A page file of a picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageFileFacts {
+    /// Its name, relative to the database's folder.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Bytes of it that are of the picture; the others are free, but for what opens the file.
+    pub used_bytes: u64,
+}
+
+/// What a picture has in its page files. Where something is damaged, as much of it as was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PictureFacts {
+    /// Its sections, by number.
+    pub sections: Vec<SectionFacts>,
+    /// Which checkpoints wrote its pages, the oldest first.
+    pub ages: Vec<AgeFacts>,
+    /// Parts of its directory.
+    pub parts: u64,
+    /// Blocks of what commits have left beside its pages.
+    pub displaced_blocks: u64,
+    /// Versions in these.
+    pub displaced: u64,
+    /// Its files, by folder.
+    pub files: Vec<PageFileFacts>,
+}
+
+impl PictureFacts {
+    pub(super) fn of(reader: &PictureReader) -> Self {
+        let reached = reader.reached();
+        let section = |(section, figures): (&u32, &SectionFigures)| SectionFacts {
+            section: *section,
+            pages: figures.pages,
+            entries: figures.entries,
+            bytes: figures.bytes,
+            used_bytes: figures.payload_bytes,
+        };
+        let age = |(checkpoint, figures): (&u64, &AgeFigures)| AgeFacts {
+            checkpoint: *checkpoint,
+            pages: figures.pages,
+            bytes: figures.bytes,
+        };
+        let file = |(name, bytes): (PageFileName, u64)| PageFileFacts {
+            name: name.to_string(),
+            bytes,
+            used_bytes: reached.bytes_in(name),
+        };
+        Self {
+            sections: reached.sections.iter().map(section).collect(),
+            ages: reached.ages.iter().map(age).collect(),
+            parts: reader.root().parts.len() as u64,
+            displaced_blocks: reached.removes,
+            displaced: reached.displaced,
+            files: reader.files().map(file).collect(),
+        }
+    }
+}
+
 /// The installed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointFacts {
@@ -146,8 +234,10 @@ pub struct CheckpointFacts {
     pub files: u64,
     /// Its entries.
     pub entries: u64,
-    /// Bytes of its files.
+    /// Bytes of its files; of a picture those of them that are its own.
     pub bytes: u64,
+    /// What it has in page files, if it is a picture whose root can be read.
+    pub picture: Option<PictureFacts>,
 }
 
 impl CheckpointFacts {
@@ -163,6 +253,14 @@ impl CheckpointFacts {
 pub enum Remedy {
     /// Cut everything behind the last epoch that is whole: what would be lost.
     Cut(Loss),
+    /// No cut of the log helps, but the installed picture is whole, and is the state at the end of an epoch by itself:
+    /// give up all of the log.
+    PictureAlone {
+        /// Why no cut helps.
+        why: String,
+        /// What would be lost.
+        loss: Loss,
+    },
     /// Nothing: why.
     Copy(String),
 }

@@ -16,8 +16,9 @@ use super::super::reading::ReadBuffers;
 use super::super::replay::{self, Bounds, LogPiece};
 use super::super::report::RecoveryReport;
 use super::Nowhere;
-use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
+use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, PictureFacts, Role};
 use crate::checkpoint::files::parts;
+use crate::checkpoint::picture::listing as picture_files;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
@@ -173,6 +174,13 @@ impl<'a> Judge<'a> {
             };
             self.add_file(part.to_string(), role)?;
         }
+        for file in picture_files::list(self.disk, manifest)? {
+            let role = match picture_files::reached_by(manifest, file) {
+                Some(number) => Role::Checkpoint { number },
+                None => Role::Discarded("of a picture that is not installed"),
+            };
+            self.add_file(file.to_string(), role)?;
+        }
         let Some(installed) = installed else { return Ok(()) };
         assert!(installed.is_whole(), "a manifest that is read is whole");
         let (low, high) = (installed.covered(), installed.durable_min());
@@ -186,9 +194,16 @@ impl<'a> Judge<'a> {
             files: installed.files().len() as u64,
             entries: installed.entries(),
             bytes: installed.bytes(),
+            picture: None,
         });
         let Some(load) = load else { return Ok(()) };
-        load.files().try_for_each(|file| self.found.note(load.load(file, self.disk, self.target)).map(drop))
+        for item in load.files() {
+            self.found.note(load.load(item, self.disk, self.target))?;
+        }
+        if let Some(facts) = &mut self.found.checkpoint {
+            facts.picture = load.picture().map(PictureFacts::of);
+        }
+        Ok(())
     }
 
     fn generation(

@@ -12,12 +12,13 @@
 
 use std::sync::Arc;
 
+use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::super::finish::Recovered;
 use super::super::load::Load;
 use super::super::replaying::Recovery;
-use super::cut::{self, GIVE_UP, NoRepair, RepairPlan};
+use super::cut::{self, GIVE_UP, NoRepair, PICTURE_ALONE, RepairPlan};
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, examine_locked};
 use crate::log::LogConfig;
@@ -40,44 +41,35 @@ const COPY_BYTES: usize = 1 << 20;
 /// [`DurabilityError::Damaged`] if the folder is damaged after all that could be done, or a log's folder is missing as
 /// a whole: its device may not be mounted.
 pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<Repaired>, DurabilityError> {
-    cut_folder(disk, target, MissingFolders::Refuse)
+    repair_with(disk, target, RepairOptions::default())
 }
 
-/// As [`repair`], but gives up what the folders of logs held that are missing as a whole.
+/// What a repair gives up only if that is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepairOptions {
+    /// What the folders of logs held that are missing as a whole. Without it they are taken for devices that are not
+    /// mounted.
+    pub without_missing_folders: bool,
+    /// All of the log, where no cut of it helps: the installed picture is kept, as it is.
+    pub picture_alone: bool,
+}
+
+/// As [`repair`], and gives up what is asked for.
 ///
 /// # Errors
-/// As for [`repair`].
-pub fn repair_without_missing_folders(
+/// As for [`repair`]; [`DurabilityError::Config`] if a cut of the log keeps more than the picture alone.
+pub fn repair_with(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
+    options: RepairOptions,
 ) -> Result<Option<Repaired>, DurabilityError> {
-    cut_folder(disk, target, MissingFolders::GiveUp)
-}
-
-/// What a repair does where a log's folder is missing as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MissingFolders {
-    /// It refuses: the folder's device may not be mounted.
-    Refuse,
-    /// It gives up what they held.
-    GiveUp,
-}
-
-fn cut_folder(
-    disk: &Arc<dyn Disk>,
-    target: &dyn Recoverable,
-    missing: MissingFolders,
-) -> Result<Option<Repaired>, DurabilityError> {
-    let locks = lock_existing(&**disk, Hold::Exclusive, &mut |why| note_missing(missing, why))?;
+    let locks = lock_existing(&**disk, Hold::Exclusive, &mut |why| note_missing(options, why))?;
     let disk = &watched(disk, &locks)?;
     let (found, seen) = examine_locked(disk, target)?;
     if found.is_whole() {
         return Ok(None);
     }
-    let plan = cut::plan(&**disk, &found, seen).map_err(|why| match why {
-        NoRepair::Reason(why) => DurabilityError::config(why),
-        NoRepair::Error(error) => error,
-    })?;
+    let plan = plan(&**disk, (&found, seen), options)?;
     let copies = copy_aside(&**disk, &plan.loss)?;
     let loss = plan.loss.clone();
     // The locks are held until the folder is examined once more.
@@ -86,12 +78,32 @@ fn cut_folder(
     Ok(Some(Repaired { loss, copies }))
 }
 
+/// What is done, of what can be and what was asked for.
+fn plan(
+    disk: &dyn Disk,
+    (found, seen): (&Examination, Epoch),
+    options: RepairOptions,
+) -> Result<RepairPlan, DurabilityError> {
+    match cut::plan(disk, found, seen) {
+        Ok(_) if options.picture_alone => Err(DurabilityError::config(
+            "a cut of the log keeps more than the picture alone: `ensile verify DIR --repair`",
+        )),
+        Ok(plan) => Ok(plan),
+        Err(NoRepair::BelowThePicture(_, plan)) if options.picture_alone => Ok(*plan),
+        Err(NoRepair::BelowThePicture(why, _)) => Err(DurabilityError::config(format!(
+            "{why}; to keep the picture, and give up all of the log: {PICTURE_ALONE}"
+        ))),
+        Err(NoRepair::Reason(why)) => Err(DurabilityError::config(why)),
+        Err(NoRepair::Error(error)) => Err(error),
+    }
+}
+
 /// A log's folder that is missing is cut like its files, if that was asked for: it may be on a device that is not
 /// mounted (I2). A folder that does not prove to be this database's is left alone (I1).
-fn note_missing(missing: MissingFolders, why: DurabilityError) -> Result<(), DurabilityError> {
+fn note_missing(options: RepairOptions, why: DurabilityError) -> Result<(), DurabilityError> {
     match why {
         DurabilityError::Damaged { file, .. }
-            if missing == MissingFolders::GiveUp && logger_of(&file).is_some() =>
+            if options.without_missing_folders && logger_of(&file).is_some() =>
         {
             Ok(())
         }

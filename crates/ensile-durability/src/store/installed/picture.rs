@@ -1,10 +1,12 @@
-//! A picture, as the manifest names it (`docs/formats/manifest.md`).
+//! A picture in page files, as the manifest names it (`docs/formats/manifest.md`).
 //!
 //! ```text
-//! picture 7 generation 3 epoch 63 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal 0a1b2c3d database 5b1e..
+//! picture 7 generation 3 epoch 63 entries 9000 bytes 1234568 pages 20 next 412 root 0:5:2 seal 0a1b2c3d database 5b1e..
+//! pages 0 file 1 salt 5e6f7a8b
 //! ```
-//! Invariant: N12, N15: it is the state at the end of e_c, and the log of the epochs above that goes with it, for any D
-//! >= e_c.
+//! Invariants:
+//! - N12, N15: it is the state at the end of e_c, and the log of the epochs above that goes with it, for any D >= e_c.
+//! - The seal is the header checksum of the root, which vouches for all that the picture has.
 //!
 //! Neighbours: [`super`] answers for it where its kind does not matter; a checkpoint's life fills it in.
 
@@ -12,15 +14,53 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use super::part_files::PartFiles;
+use crate::block::Salt;
+use crate::block::extent::{Extent, ExtentPlace};
+use crate::identity::Identity;
+use crate::number;
+use crate::store::names::{PageFileName, checkpoint_folder};
 use crate::store::text::{parse_epoch, values};
+
+/// A page file that a picture reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListedPageFile {
+    pub(crate) name: PageFileName,
+    /// What the header checksums of its blocks begin with.
+    pub(crate) salt: Salt,
+}
+
+impl ListedPageFile {
+    pub(super) fn is_line(line: &str) -> bool {
+        line.starts_with("pages ")
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let [folder, number, salt] = values(line, &["pages", "file", "salt"])?;
+        let name = PageFileName { folder: folder.parse().ok()?, number: number::parse(number)? };
+        Some(Self { name, salt: Salt::parse(salt)? })
+    }
+}
 
 /// A picture that is, or is about to be, installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PictureCheckpoint {
+    pub(crate) number: u64,
+    /// The generation that was open when it was written.
+    pub(crate) generation: u64,
     /// e_c: it shows the state at the end of this epoch.
     pub(crate) epoch: Epoch,
-    pub(crate) files: PartFiles,
+    /// Over all that the root reaches, bytes of extents, its own among them.
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    pub(crate) pages: u64,
+    /// No page had this number, or one above it.
+    pub(crate) next_page: u64,
+    /// Where its root is, and the root's header checksum.
+    pub(crate) root: ExtentPlace,
+    /// What its files say whose they are (I1).
+    pub(crate) database: Identity,
+    /// Its files, by folder: one of each.
+    pub(crate) files: Vec<ListedPageFile>,
 }
 
 impl PictureCheckpoint {
@@ -29,29 +69,85 @@ impl PictureCheckpoint {
         self.epoch.next()
     }
 
+    /// Its file in this folder, if it has one there.
+    pub(crate) fn file_in(&self, folder: u16) -> Option<&ListedPageFile> {
+        self.files.iter().find(|file| file.name.folder == u32::from(folder))
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = PageFileName> + use<'_> {
+        self.files.iter().map(|file| file.name)
+    }
+
+    pub(super) fn folders(&self) -> impl Iterator<Item = String> + use<'_> {
+        self.names().map(|name| checkpoint_folder(name.folder))
+    }
+
     pub(super) fn is_whole(&self) -> bool {
-        self.epoch > Epoch::ZERO && self.files.is_whole()
+        let is_sorted = self.files.windows(2).all(|pair| pair[0].name.folder < pair[1].name.folder);
+        let last = self.files.last();
+        let is_folder = last.is_some_and(|last| last.name.folder < number::CHECKPOINTERS_MAX);
+        let is_listed = self.root.extent.is_whole() && self.file_in(self.root.extent.folder).is_some();
+        self.number > 0 && self.epoch > Epoch::ZERO && is_sorted && is_folder && is_listed
     }
 
     pub(super) fn is_line(line: &str) -> bool {
         line.starts_with("picture ")
     }
 
-    pub(super) fn parse(line: &str) -> Option<Self> {
-        let (line, database) = line.split_once(" database ")?;
-        let [a, b, c, d, e, f] = PartFiles::NAMES;
-        let names = ["picture", "generation", "epoch", a, b, c, d, e, f];
-        let [number, generation, epoch, files @ ..] = values(line, &names)?;
-        // Its freeze is an epoch too.
-        let epoch = parse_epoch(epoch).filter(|epoch| epoch.next() < Epoch::MAX)?;
-        Some(Self { epoch, files: PartFiles::parse([number, generation], files, database)? })
+    /// Reads its line, and those of its files behind it.
+    pub(super) fn parse(line: &str, files: &[&str]) -> Option<Self> {
+        let names = [
+            "picture",
+            "generation",
+            "epoch",
+            "entries",
+            "bytes",
+            "pages",
+            "next",
+            "root",
+            "seal",
+            "database",
+        ];
+        let [number, generation, epoch, entries, bytes, pages, next_page, root, seal, database] =
+            values(line, &names)?;
+        Some(Self {
+            number: number::parse(number)?,
+            generation: number::parse(generation)?,
+            // Its freeze is an epoch too.
+            epoch: parse_epoch(epoch).filter(|epoch| epoch.next() < Epoch::MAX)?,
+            entries: entries.parse().ok()?,
+            bytes: bytes.parse().ok()?,
+            pages: pages.parse().ok()?,
+            next_page: number::parse(next_page)?,
+            root: ExtentPlace {
+                extent: parse_extent(root)?,
+                header_crc: u32::from_str_radix(seal, 16).ok()?,
+            },
+            database: Identity::parse(database)?,
+            files: files.iter().map(|line| ListedPageFile::parse(line)).collect::<Option<_>>()?,
+        })
     }
 }
 
+/// An extent as `folder:first:units`.
+fn parse_extent(word: &str) -> Option<Extent> {
+    let (folder, rest) = word.split_once(':')?;
+    let (first, units) = rest.split_once(':')?;
+    Some(Extent { folder: folder.parse().ok()?, first: first.parse().ok()?, units: units.parse().ok()? })
+}
+
+/// Its line, and one for each of its files, without the last line's end.
 impl fmt::Display for PictureCheckpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { epoch, files } = self;
-        let PartFiles { number, generation, .. } = files;
-        write!(f, "picture {number} generation {generation} epoch {epoch} {files}")
+        let Self { number, generation, epoch, entries, bytes, pages, next_page, root, database, files } =
+            self;
+        let Extent { folder, first, units } = root.extent;
+        write!(f, "picture {number} generation {generation} epoch {epoch} entries {entries} bytes {bytes} ")?;
+        write!(f, "pages {pages} next {next_page} root {folder}:{first}:{units} ")?;
+        write!(f, "seal {:08x} database {database}", root.header_crc)?;
+        for ListedPageFile { name, salt } in files {
+            write!(f, "\npages {} file {} salt {salt}", name.folder, name.number)?;
+        }
+        Ok(())
     }
 }

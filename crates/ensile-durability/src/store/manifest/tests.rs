@@ -3,10 +3,12 @@
 use super::{
     Generation, InstalledCheckpoint, MANIFEST, Making, Manifest, ManifestKeeper, NotReplaced, Unusable,
 };
+use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::installed::{FuzzyCheckpoint, PartFiles, PictureCheckpoint};
+use crate::store::installed::{FuzzyCheckpoint, ListedPageFile, PartFiles, PartPicture, PictureCheckpoint};
+use crate::store::names::PageFileName;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, FolderId};
 use ensile_sim::SimDisk;
@@ -57,9 +59,22 @@ fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> InstalledChe
     fuzzy(low, high, part_files(number, generation))
 }
 
-fn picture(number: u64, generation: u64, epoch: u64) -> InstalledCheckpoint {
+fn part_picture(number: u64, generation: u64, epoch: u64) -> InstalledCheckpoint {
     let (epoch, files) = (Epoch::new(epoch), part_files(number, generation));
-    InstalledCheckpoint::Picture(PictureCheckpoint { epoch, files })
+    InstalledCheckpoint::PartPicture(PartPicture { epoch, files })
+}
+
+fn page_picture(number: u64, generation: u64, epoch: u64) -> PictureCheckpoint {
+    let PartFiles { entries, bytes, salt, seal, database, .. } = part_files(number, generation);
+    let root = ExtentPlace { extent: Extent { folder: 1, first: 5, units: 2 }, header_crc: seal };
+    let names = [(0, 1), (1, 3)].map(|(folder, number)| PageFileName { folder, number });
+    let files = names.map(|name| ListedPageFile { name, salt }).into();
+    let (epoch, pages, next_page) = (Epoch::new(epoch), 20, 412);
+    PictureCheckpoint { number, generation, epoch, entries, bytes, pages, next_page, root, database, files }
+}
+
+fn picture(number: u64, generation: u64, epoch: u64) -> InstalledCheckpoint {
+    InstalledCheckpoint::Picture(page_picture(number, generation, epoch))
 }
 
 fn without_checkpoint(generations: Vec<Generation>) -> Manifest {
@@ -132,8 +147,50 @@ fn the_documented_text_is_the_one_that_is_written() {
         document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     assert_eq!(example, manifest().to_string());
     assert_eq!(Manifest::parse(example), Ok(manifest()));
-    let line = document.split("```text\n").nth(2).and_then(|rest| rest.split('\n').next()).expect("another");
-    assert_eq!(line, picture(7, 3, 63).to_string());
+    let other = |index| document.split("```text\n").nth(index).and_then(|rest| rest.split("\n```").next());
+    assert_eq!(other(2), Some(&*picture(7, 3, 63).to_string()));
+    assert_eq!(other(3), Some(&*part_picture(7, 3, 63).to_string()));
+}
+
+#[test]
+fn a_picture_of_either_kind_comes_back_with_its_files() {
+    for checkpoint in [picture(7, 3, 63), part_picture(7, 3, 63)] {
+        let manifest = Manifest { checkpoint: Some(checkpoint), ..manifest() };
+        let text = manifest.to_string();
+        assert_eq!(Manifest::parse(&text), Ok(manifest));
+        // A file's line that belongs to no picture, or to none that has such lines.
+        let stray = with_checksum(&text.replacen("reserved", "pages 0 file 1 salt 5e6f7a8b\nreserved", 1));
+        assert!(Manifest::parse(&stray).is_err());
+    }
+    let mixed = format!("{}\npages 0 file 1 salt 5e6f7a8b", part_picture(7, 3, 63));
+    let text = Manifest { checkpoint: Some(part_picture(7, 3, 63)), ..manifest() }.to_string();
+    let mixed = with_checksum(&text.replace(&part_picture(7, 3, 63).to_string(), &mixed));
+    assert_eq!(Manifest::parse(&mixed), Err(Unusable::Damaged("a line cannot be read")));
+}
+
+#[test]
+fn a_picture_whose_root_is_in_none_of_its_files_is_refused() {
+    let good = page_picture(7, 3, 63);
+    let at = |folder, first, units| {
+        let extent = Extent { folder, first, units };
+        PictureCheckpoint { root: ExtentPlace { extent, ..good.root }, ..good.clone() }
+    };
+    let files = |files: &[usize]| {
+        let files = files.iter().map(|at| good.files[*at]).collect();
+        PictureCheckpoint { files, ..good.clone() }
+    };
+    for (why, picture) in [
+        ("has its root in a folder that it does not list", at(2, 5, 2)),
+        ("has its root where the opening block stands", at(1, 0, 2)),
+        ("has a root of no length", at(1, 5, 0)),
+        ("has no file", files(&[])),
+        ("has two files of a folder", files(&[0, 1, 1])),
+        ("lists its files out of order", files(&[1, 0])),
+        ("has no number", PictureCheckpoint { number: 0, ..good.clone() }),
+    ] {
+        let manifest = Manifest { checkpoint: Some(InstalledCheckpoint::Picture(picture)), ..manifest() };
+        assert!(Manifest::parse(&manifest.to_string()).is_err(), "it {why}");
+    }
 }
 
 #[test]

@@ -209,7 +209,7 @@ impl<'d> Judging<'d> {
                 }
                 outcome
             }
-            (Some(Remedy::Copy(_)), Err(_)) => {
+            (Some(Remedy::Copy(_) | Remedy::PictureAlone { .. }), Err(_)) => {
                 if contents(&disk) != before {
                     self.fault(
                         Fault::NotAsOffered,

@@ -1,5 +1,8 @@
 //! Pages of the smallest state: runs of a few keys. What a commit displaces is left until its page is closed: to the
 //! page, or beside the pages.
+//!
+//! A page has changed if it has a change that the installed picture does not show. Runs of such pages are cut anew for
+//! each picture; a page that has not changed keeps its bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -12,8 +15,8 @@ use ensile_durability::{
 
 use super::store::{KEYS, SECTIONS, Store, body, bound, key_of};
 
-/// Keys of a page.
-const PAGE_KEYS: u64 = 4;
+/// Keys of a page, of one picture after the other.
+const PAGE_KEYS: [u64; 3] = [4, 2, 8];
 
 /// The pages of one picture after the other.
 #[derive(Debug)]
@@ -29,8 +32,13 @@ struct State {
     /// How many were begun, and ended.
     published: u64,
     ended: u64,
-    /// The one that was installed last.
+    /// The one that was installed last, and its e_c.
     installed: u64,
+    shown: Epoch,
+    /// Where pages begin, by section, and with which key.
+    bounds: BTreeSet<(u64, u64)>,
+    /// The newest change of each key, deletes too.
+    changed: BTreeMap<u64, Epoch>,
 }
 
 impl State {
@@ -38,6 +46,49 @@ impl State {
     fn of(&mut self, attempt: PictureAttempt) -> Result<&mut Picture, PagesEnded> {
         let is_newest = attempt.number() == self.published;
         self.picture.as_mut().filter(|_| is_newest).ok_or(PagesEnded::Ended)
+    }
+
+    /// The page of a key.
+    fn page_of(&self, key: u64) -> (u64, u64) {
+        let section = key % SECTIONS;
+        let mut before = self.bounds.range((section, 0)..=(section, key));
+        *before.next_back().expect("a section's first page begins with its first key")
+    }
+
+    /// Where the page behind this one begins, or the section ends.
+    fn end_of(&self, (section, first): (u64, u64)) -> u64 {
+        self.bounds.range((section, first + 1)..(section, KEYS)).next().map_or(KEYS, |next| next.1)
+    }
+
+    /// Cuts runs of pages that are wanted anew; the others stay.
+    fn cut(&mut self) {
+        let wanted = self.picture.as_ref().expect("one is under way").wanted;
+        let is_wanted = |state: &Self, page: (u64, u64)| {
+            let end = state.end_of(page);
+            let is_new = |key: u64| state.changed.get(&key).is_some_and(|epoch| *epoch > state.shown);
+            wanted == WantedPages::All || (page.1..end).any(|key| key % SECTIONS == page.0 && is_new(key))
+        };
+        let all: Vec<(u64, u64)> = self.bounds.iter().copied().collect();
+        let (mut cut, mut dealt) = (BTreeSet::new(), BTreeSet::new());
+        let width = PAGE_KEYS[self.published as usize % PAGE_KEYS.len()];
+        let mut runs: Vec<(u64, u64, u64)> = Vec::new();
+        for page in all {
+            let end = self.end_of(page);
+            match runs.last_mut().filter(|run| (run.0, run.2) == page) {
+                _ if !is_wanted(self, page) => _ = cut.insert(page),
+                Some(run) => run.2 = end,
+                None => runs.push((page.0, page.1, end)),
+            }
+        }
+        for (section, from, to) in runs {
+            let begins = |key: &u64| *key == from || key.is_multiple_of(width);
+            dealt.extend((from..to).filter(begins).map(|key| (section, key)));
+        }
+        cut.extend(&dealt);
+        self.bounds = cut;
+        let picture = self.picture.as_mut().expect("one is under way");
+        picture.closed = self.bounds.difference(&dealt).copied().collect();
+        picture.dealt = dealt;
     }
 }
 
@@ -49,19 +100,19 @@ struct Picture {
     published: Epoch,
     /// Marks were carried over.
     is_marked: bool,
+    wanted: WantedPages,
+    /// Pages that are to be taken.
+    dealt: BTreeSet<(u64, u64)>,
     /// Its pages that are closed, by section and first key.
     closed: BTreeSet<(u64, u64)>,
     /// What commits have left.
     left: BTreeMap<u64, (Tid, Vec<u8>)>,
 }
 
-fn page_of(key: u64) -> (u64, u64) {
-    (key % SECTIONS, key - key % PAGE_KEYS)
-}
-
 impl MadePages {
     pub(crate) fn new(is_semi_fuzzy: bool) -> Self {
-        Self { is_semi_fuzzy, state: Mutex::default() }
+        let bounds = (0..SECTIONS).map(|section| (section, 0)).collect();
+        Self { is_semi_fuzzy, state: Mutex::new(State { bounds, ..State::default() }) }
     }
 
     /// The number of the picture whose pages are published.
@@ -81,16 +132,23 @@ impl MadePages {
         self.state.lock().expect("no panic").installed
     }
 
+    /// A commit of this epoch has changed a row.
+    pub(crate) fn mark(&self, key: u64, epoch: Epoch) {
+        let mut state = self.state.lock().expect("no panic");
+        let newest = state.changed.entry(key).or_default();
+        *newest = epoch.max(*newest);
+    }
+
     /// A commit whose freeze is `freeze` displaces this version, and has seen the pages of picture `seen`.
     pub(crate) fn leave(&self, seen: u64, freeze: Epoch, (key, tid, value): (u64, Tid, &[u8])) {
         let mut state = self.state.lock().expect("no panic");
-        let is_seen = state.published == seen;
+        let (is_seen, page) = (state.published == seen, state.page_of(key));
         let Some(picture) = state.picture.as_mut().filter(|picture| is_seen && freeze > picture.since) else {
             return;
         };
         // Some commits are late beside the pages: they had seen the page open, and leave what stands in it too.
         let is_late = self.is_semi_fuzzy && key.is_multiple_of(3);
-        if tid.epoch() < freeze && (is_late || !picture.closed.contains(&page_of(key))) {
+        if tid.epoch() < freeze && (is_late || !picture.closed.contains(&page)) {
             let before = picture.left.insert(key, (tid, value.to_vec()));
             assert!(before.is_none(), "N4: a key's version is left once");
         }
@@ -98,13 +156,13 @@ impl MadePages {
 }
 
 impl Pages for Store {
-    fn publish_pages(&self, _page_bytes: usize, _wanted: WantedPages) -> PublishedPages {
+    fn publish_pages(&self, _page_bytes: usize, wanted: WantedPages) -> PublishedPages {
         let pages = self.pages.as_ref().expect("it was asked for them");
         let mut state = pages.state.lock().expect("no panic");
         assert!(state.picture.is_none(), "N13: the pages of the attempt before were ended");
         let (since, published) = (self.epochs().newest_freeze(), self.epochs().now());
-        let (closed, left) = (BTreeSet::new(), BTreeMap::new());
-        state.picture = Some(Picture { since, published, is_marked: false, closed, left });
+        let (dealt, closed, left) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        state.picture = Some(Picture { since, published, is_marked: false, wanted, dealt, closed, left });
         state.published += 1;
         PublishedPages { attempt: PictureAttempt::new(state.published), epoch: published }
     }
@@ -122,19 +180,21 @@ impl Pages for Store {
 
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
         let pages = self.pages.as_ref().expect("it has published them");
-        assert!(
-            pages.state.lock().expect("no panic").of(attempt)?.is_marked,
-            "N7: and before pages are dealt out"
-        );
-        let width = KEYS.div_ceil(parts as u64).next_multiple_of(PAGE_KEYS);
-        let slice = |part: u64, section: u64| Slice {
-            section: section as u32,
-            from: bound(part * width),
-            to: ((part + 1) * width < KEYS).then(|| bound((part + 1) * width)),
-        };
-        Ok((0..parts as u64)
-            .map(|part| (0..SECTIONS).map(|section| slice(part, section)).collect())
-            .collect())
+        let mut state = pages.state.lock().expect("no panic");
+        assert!(state.of(attempt)?.is_marked, "N7: and before pages are dealt out");
+        state.cut();
+        let width = KEYS.div_ceil(parts as u64);
+        let mut result = vec![Vec::<Slice>::new(); parts];
+        let dealt = state.of(attempt)?.dealt.clone();
+        for page in dealt {
+            let (section, part) = (page.0 as u32, &mut result[(page.1 / width) as usize]);
+            let (from, to) = (lower(page.1), Some(state.end_of(page)).filter(|end| *end < KEYS).map(bound));
+            match part.last_mut().filter(|last| last.section == section && last.to.as_ref() == Some(&from)) {
+                Some(last) => last.to = to,
+                None => part.push(Slice { section, from, to }),
+            }
+        }
+        Ok(result)
     }
 
     fn take_page(
@@ -149,13 +209,13 @@ impl Pages for Store {
         let rows = self.rows.lock().expect("no panic");
         let pages = self.pages.as_ref().expect("it has published them");
         let mut state = pages.state.lock().expect("no panic");
+        let from = if resume.is_empty() { &slice.from } else { &resume[..] };
+        let (section, first) = (u64::from(slice.section), if from.is_empty() { 0 } else { key_of(from) });
+        let next = state.end_of((section, first));
         let picture = state.of(attempt)?;
         assert!(freeze > picture.since, "N1: it was announced behind the publication");
-        let (section, first) =
-            (u64::from(slice.section), key_of(if resume.is_empty() { &slice.from } else { resume }));
-        assert!(first.is_multiple_of(PAGE_KEYS), "slices are made of whole pages");
+        assert!(picture.dealt.contains(&(section, first)), "slices are made of whole pages");
         assert!(picture.closed.insert((section, first)), "a page is taken once");
-        let next = first + PAGE_KEYS;
         for key in (first..next).filter(|key| key % SECTIONS == section) {
             let walked = rows.get(&key).filter(|(tid, _)| tid.epoch() < freeze);
             let left = if pages.is_semi_fuzzy { None } else { picture.left.remove(&key) };
@@ -212,5 +272,11 @@ impl Pages for Store {
         assert_eq!(attempt.number(), state.published, "N13: the next attempt has not begun");
         assert!(state.installed < attempt.number(), "a picture is installed once");
         state.installed = attempt.number();
+        state.shown = self.epochs().newest_freeze().previous();
     }
+}
+
+/// Where a page begins with this key: a section's first one with the empty bound.
+fn lower(key: u64) -> Box<[u8]> {
+    if key == 0 { Box::default() } else { bound(key) }
 }

@@ -48,7 +48,7 @@ impl Default for Store {
 
 /// A log entry's body: key, whether it is a put, value.
 pub(crate) fn body(key: u64, value: Option<&[u8]>) -> Vec<u8> {
-    let mut body = key.to_le_bytes().to_vec();
+    let mut body = key.to_be_bytes().to_vec();
     body.push(u8::from(value.is_some()));
     body.extend_from_slice(value.unwrap_or_default());
     body
@@ -57,7 +57,7 @@ pub(crate) fn body(key: u64, value: Option<&[u8]>) -> Vec<u8> {
 fn parse(body: &[u8]) -> Option<(u64, Option<&[u8]>)> {
     let (key, rest) = body.split_first_chunk::<8>()?;
     let (present, value) = rest.split_first()?;
-    Some((u64::from_le_bytes(*key), (*present == 1).then_some(value)))
+    Some((u64::from_be_bytes(*key), (*present == 1).then_some(value)))
 }
 
 /// The larger TID wins.
@@ -86,6 +86,9 @@ impl Store {
         {
             let freeze = self.epochs().freeze_at(tid.epoch());
             pages.leave(seen, freeze, (key, *last, displaced));
+        }
+        if let Some(pages) = &self.pages {
+            pages.mark(key, tid.epoch());
         }
         match value {
             Some(value) => rows.insert(key, (tid, Some(value.to_vec()))),
@@ -132,6 +135,10 @@ impl Recoverable for Store {
         }
         Ok(())
     }
+
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        body.get(..size_of::<u64>())
+    }
 }
 
 /// Takes entries apart and keeps nothing, so that it can be given them any number of times.
@@ -146,6 +153,10 @@ impl Recoverable for Framing {
 
     fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
         self.replay(entries)
+    }
+
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        body.get(..size_of::<u64>())
     }
 }
 

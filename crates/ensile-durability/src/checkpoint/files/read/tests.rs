@@ -9,7 +9,7 @@ use crate::checkpoint::displaced::DisplacedBlock;
 use crate::checkpoint::files::end::Totals;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles, PictureCheckpoint};
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles, PartPicture};
 use crate::store::names::{PartName, checkpoint_folder};
 use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
@@ -156,7 +156,7 @@ fn displaced(is_short: bool) -> Vec<u8> {
 #[test]
 fn what_is_displaced_says_its_section_and_stands_in_pictures_only() {
     let picture =
-        InstalledCheckpoint::Picture(PictureCheckpoint { epoch: LOW.previous(), files: part_files() });
+        InstalledCheckpoint::PartPicture(PartPicture { epoch: LOW.previous(), files: part_files() });
     let found = read_of(&displaced(false), &picture).expect("as it was written");
     let expected = [(3, ""), (7, "hello"), (7, "again")];
     assert_eq!(found, expected.map(|(section, body)| (section, tid(5), body.as_bytes().to_vec())));
@@ -267,7 +267,7 @@ fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
 #[test]
 fn n1_no_entry_of_a_picture_is_of_its_freeze() {
     let (epoch, files) = (LOW.previous(), part_files());
-    let of = InstalledCheckpoint::Picture(PictureCheckpoint { epoch, files });
+    let of = InstalledCheckpoint::PartPicture(PartPicture { epoch, files });
     for kind in [EntryKind::Values, EntryKind::Operations] {
         let found = |epoch: Epoch| {
             let mut block = CheckpointBlock::new();

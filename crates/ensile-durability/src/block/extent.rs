@@ -1,0 +1,71 @@
+//! The units of a page file, and the runs of them that its blocks stand in.
+//!
+//! Invariant: an extent is a run of units behind the opening block's, and holds one block.
+//!
+//! Neighbours: `checkpoint::picture` has the files; `store::installed` names the extent of a picture's root.
+
+use super::block_bytes;
+use crate::number::CHECKPOINTERS_MAX;
+
+/// Bytes of a unit: page files are handed out by units.
+pub(crate) const UNIT_BYTES: usize = 4 << 10;
+
+/// A run of units of a folder's page file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Extent {
+    /// Its checkpointer's number.
+    pub(crate) folder: u16,
+    /// Not zero: the opening block stands there.
+    pub(crate) first: u32,
+    /// Not zero.
+    pub(crate) units: u32,
+}
+
+/// An extent, and the header checksum of its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExtentPlace {
+    pub(crate) extent: Extent,
+    pub(crate) header_crc: u32,
+}
+
+impl Extent {
+    /// How many units a block with such a payload takes.
+    pub(crate) const fn units_of(payload_bytes: usize) -> u32 {
+        block_bytes(payload_bytes).div_ceil(UNIT_BYTES) as u32
+    }
+
+    /// Where it begins in its file, in bytes.
+    pub(crate) const fn offset(self) -> u64 {
+        self.first as u64 * UNIT_BYTES as u64
+    }
+
+    /// The unit behind it.
+    pub(crate) const fn end(self) -> u32 {
+        self.first + self.units
+    }
+
+    pub(crate) const fn bytes(self) -> u64 {
+        self.units as u64 * UNIT_BYTES as u64
+    }
+
+    /// Can a file have it?
+    pub(crate) fn is_whole(self) -> bool {
+        let has_end = self.first.checked_add(self.units).is_some();
+        u32::from(self.folder) < CHECKPOINTERS_MAX && self.first > 0 && self.units > 0 && has_end
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::{Extent, UNIT_BYTES};
+    use crate::block::HEADER_BYTES;
+
+    #[test]
+    fn an_extent_has_room_for_its_block_and_no_more_units() {
+        for (payload, units) in [(0, 1), (1, 1), (UNIT_BYTES - HEADER_BYTES, 1), (UNIT_BYTES - 79, 2)] {
+            assert_eq!(Extent::units_of(payload), units, "{payload}");
+        }
+        let extent = Extent { folder: 3, first: 5, units: 2 };
+        assert_eq!((extent.offset(), extent.bytes(), extent.end()), (5 << 12, 2 << 12, 7));
+    }
+}

@@ -1,0 +1,70 @@
+//! A checkpointer's part of a checkpoint under way, of either kind.
+//!
+//! Neighbours: `manager` steps it; [`super::files`] has the parts that are written whole, [`super::picture`] those of
+//! pictures.
+
+use ensile_disk::Disk;
+
+use super::files::part::{BlockStep, PartWork};
+use super::files::write::PartWritten;
+use super::picture::keeper::PictureKeeper;
+use super::picture::work::PageWork;
+use super::walk::Walk;
+
+/// A part under way.
+#[derive(Debug)]
+pub(super) enum PartUnderWay {
+    Walk(Box<PartWork>),
+    Pages(Box<PageWork>),
+}
+
+impl PartUnderWay {
+    /// Looks whether there is still room for a block.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<(), String> {
+        match self {
+            Self::Walk(work) => work.check_room(disk, checkpointer),
+            Self::Pages(work) => work.check_room(disk, checkpointer),
+        }
+    }
+
+    /// Writes one block, or one page. While the bandwidth is used up, only what is not paced is written; `None` if
+    /// nothing was.
+    ///
+    /// # Errors
+    /// Why the part fails.
+    pub(super) fn step(
+        &mut self,
+        walk: &dyn Walk,
+        keeper: &PictureKeeper,
+        has_bandwidth: bool,
+    ) -> Result<Option<BlockStep>, String> {
+        match self {
+            Self::Walk(work) if has_bandwidth => work.step(walk).map(Some),
+            Self::Walk(_) => Ok(None),
+            Self::Pages(work) => {
+                let pages = walk.pages().expect("it has published them");
+                work.step(pages, keeper, has_bandwidth)
+            }
+        }
+    }
+
+    /// Ends the part: all that it wrote survives a crash.
+    ///
+    /// # Errors
+    /// Why the part fails.
+    pub(super) fn end(self, keeper: &PictureKeeper) -> Result<PartWritten, String> {
+        match self {
+            Self::Walk(work) => work.end().map_err(|error| error.to_string()),
+            Self::Pages(work) => {
+                let part = work.end()?;
+                let (entries, displaced, bytes) = (part.entries, part.displaced, part.bytes);
+                assert!(displaced <= entries, "what was displaced is among the entries");
+                keeper.part_written(part);
+                Ok(PartWritten { entries, displaced, bytes, ends: Vec::new() })
+            }
+        }
+    }
+}

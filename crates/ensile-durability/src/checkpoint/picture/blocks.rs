@@ -1,0 +1,51 @@
+//! The blocks of a page file, before they are written (`docs/formats/pictures.md` has the bytes).
+//!
+//! Invariants:
+//! - I1: the opening block names the database and the file's salt. It is synced before anything else is written.
+//! - A block is written with its place in its header, and fits its extent.
+//!
+//! Neighbours: `crate::block` has the grammar; [`super::place`] says what headers say; the writer of a picture sends
+//! blocks out.
+
+use ensile_base::checksum::crc32c;
+
+use super::place::PAYLOAD_BYTES_MAX;
+use crate::block::extent::{Extent, ExtentPlace};
+use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
+use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
+use crate::store::names::PageFileName;
+
+/// The opening block of a page file that is made in this generation.
+pub(crate) fn opening(origin: &Origin, name: PageFileName, generation: u64) -> [u8; OPENING_BYTES] {
+    let header = Header::of(BlockKind::PagesOpening, name.folder, generation);
+    let (block, _) = origin.encode(Header { sequence: name.number, ..header }, PartPlace::default());
+    block
+}
+
+/// Puts a block with this header and payload into `out`, as a file with this salt has it; where it is to stand.
+pub(crate) fn encode_block(
+    (header, extent): (Header, Extent),
+    payload: &[u8],
+    salt: Salt,
+    out: &mut Vec<u8>,
+) -> ExtentPlace {
+    assert!(header.kind.is_extent() && header.first_unit == extent.first, "{header:?} is for {extent:?}");
+    let is_of_page = matches!(header.kind, BlockKind::Page | BlockKind::Continuation);
+    assert!(!is_of_page || payload.len() <= PAYLOAD_BYTES_MAX, "a page is cut into blocks");
+    assert_eq!(
+        extent.units,
+        Extent::units_of(payload.len()),
+        "a block fills its extent, but for the last unit"
+    );
+    out.clear();
+    out.resize(HEADER_BYTES, 0);
+    out.extend_from_slice(payload);
+    out.resize(HEADER_BYTES + padded(payload.len()), 0);
+    let payload_crc = crc32c(&out[HEADER_BYTES..]);
+    let header = Header { payload_bytes: payload.len() as u32, payload_crc, ..header };
+    let header_crc = header.encode(out, salt);
+    ExtentPlace { extent, header_crc }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,143 @@
+//! The free units of a page file.
+//!
+//! Invariants:
+//! - N12: a unit that the installed picture reaches, or the one under way, is not free. Who gives an extent back says
+//!   that no manifest that can be read reaches it.
+//! - No unit is free twice, and none behind the end is: the end is behind the last unit that is not free.
+//!
+//! Neighbours: a page file's writer takes and gives back; a file that is read again begins from what its root reaches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::block::extent::Extent;
+
+/// Units in front of a file's first extent: the opening block's.
+const OPENING_UNITS: u32 = 1;
+
+/// Which units of one page file are free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FreeUnits {
+    folder: u16,
+    /// Runs of free units by their first unit: how many. Between two of them is a unit that is not free.
+    runs: BTreeMap<u32, u32>,
+    /// The same runs by size.
+    by_size: BTreeSet<(u32, u32)>,
+    /// All units from this one on are unused, and the file may be cut here.
+    end: u32,
+    free: u64,
+}
+
+/// Why extents do not fit into a file: it, or the file, is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misplaced {
+    /// Two of them share a unit: the later one.
+    Overlap(Extent),
+    /// It is not all within the file.
+    BehindTheEnd(Extent),
+}
+
+impl FreeUnits {
+    /// Of a file that has nothing but its opening block.
+    pub(crate) fn of_new(folder: u16) -> Self {
+        Self { folder, runs: BTreeMap::new(), by_size: BTreeSet::new(), end: OPENING_UNITS, free: 0 }
+    }
+
+    /// Of a file of so many units, the last of which may be cut short, in which these extents are reached.
+    ///
+    /// # Errors
+    /// One of them that overlaps another, or is behind the end.
+    pub(crate) fn of_reached(folder: u16, units: u32, mut reached: Vec<Extent>) -> Result<Self, Misplaced> {
+        reached.sort_unstable();
+        let mut free = Self::of_new(folder);
+        debug_assert_eq!(free.end, OPENING_UNITS);
+        for extent in reached {
+            assert_eq!(extent.folder, folder, "an extent of another file");
+            if extent.first < free.end {
+                return Err(Misplaced::Overlap(extent));
+            }
+            if extent.end() > units {
+                return Err(Misplaced::BehindTheEnd(extent));
+            }
+            let gap = extent.first - free.end;
+            if gap > 0 {
+                free.insert(free.end, gap);
+            }
+            free.end = extent.end();
+        }
+        Ok(free)
+    }
+
+    /// Takes the shortest run that has so many units, or the end if none has. `None` if a file cannot be as long.
+    pub(crate) fn take(&mut self, units: u32) -> Option<Extent> {
+        assert!(units > 0, "an extent has a unit");
+        let fitting = self.by_size.range((units, 0)..).next().copied();
+        let first = match fitting {
+            Some((size, first)) => {
+                self.remove(first, size);
+                if size > units {
+                    self.insert(first + units, size - units);
+                }
+                first
+            }
+            None => {
+                let first = self.end;
+                self.end = first.checked_add(units)?;
+                first
+            }
+        };
+        let extent = Extent { folder: self.folder, first, units };
+        debug_assert!(extent.is_whole() && extent.end() <= self.end);
+        Some(extent)
+    }
+
+    /// These units are free again.
+    pub(crate) fn give_back(&mut self, extent: Extent) {
+        assert!(extent.folder == self.folder && extent.is_whole(), "{extent:?} is of this file");
+        assert!(extent.first >= OPENING_UNITS && extent.end() <= self.end, "{extent:?} was taken");
+        let (mut first, mut end) = (extent.first, extent.end());
+        if let Some((&before, &size)) = self.runs.range(..=extent.first).next_back() {
+            assert!(before + size <= extent.first, "{extent:?} is free already");
+            if before + size == extent.first {
+                self.remove(before, size);
+                first = before;
+            }
+        }
+        if let Some((&behind, &size)) = self.runs.range(extent.first..).next() {
+            assert!(behind >= extent.end(), "{extent:?} is free already");
+            if behind == extent.end() {
+                self.remove(behind, size);
+                end = behind + size;
+            }
+        }
+        if end == self.end {
+            self.end = first;
+        } else {
+            self.insert(first, end - first);
+        }
+    }
+
+    /// The unit behind the last one that is not free.
+    pub(crate) fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// Free units before the end.
+    pub(crate) fn free(&self) -> u64 {
+        self.free
+    }
+
+    fn insert(&mut self, first: u32, units: u32) {
+        let is_new = self.runs.insert(first, units).is_none() && self.by_size.insert((units, first));
+        assert!(is_new && units > 0, "a run at {first} twice");
+        self.free += u64::from(units);
+    }
+
+    fn remove(&mut self, first: u32, units: u32) {
+        let was_there = self.runs.remove(&first) == Some(units) && self.by_size.remove(&(units, first));
+        assert!(was_there, "no run at {first}");
+        self.free -= u64::from(units);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,156 @@
+//! A page file that this life writes, and the extents that an attempt at a picture has taken in it.
+//!
+//! Invariants:
+//! - I1: the opening block is synced before an extent is handed out.
+//! - N12: extents are handed out of free units only. What an attempt has taken is free again when the attempt is
+//!   dropped, and kept once its picture is installed.
+//!
+//! Neighbours: [`super::extents`] counts units; the writer of a part, and of a directory, fill extents.
+
+use std::sync::Arc;
+
+use ensile_base::sync::Mutex;
+use ensile_disk::{Disk, DiskError, DiskFile};
+
+use super::blocks::opening;
+use super::extents::FreeUnits;
+use crate::block::extent::{Extent, UNIT_BYTES};
+use crate::block::origin::Origin;
+use crate::store::installed::ListedPageFile;
+use crate::store::names::{PageFileName, checkpoint_folder};
+
+/// After this many bytes the medium is asked to begin writing them. Each call costs some tens of microseconds.
+const WRITE_BEHIND_BYTES: u64 = 4 << 20;
+
+/// A page file of this life.
+#[derive(Debug)]
+pub(crate) struct PageFile {
+    file: Box<dyn DiskFile>,
+    listed: ListedPageFile,
+    /// Nothing under this lock leaves it half changed.
+    units: Mutex<FreeUnits>,
+    /// What was written and not handed to the medium. One that a panic cut short says nothing.
+    behind: Mutex<WriteBehind>,
+}
+
+#[derive(Debug, Default)]
+struct WriteBehind {
+    bytes: u64,
+    /// From the first to behind the last byte.
+    range: Option<(u64, u64)>,
+}
+
+/// Why there is no extent.
+const TOO_LONG: &str = "its page file would be longer than 16 TiB";
+
+impl PageFile {
+    /// Makes the file of this name in its checkpointer's folder, with a synced opening block and a synced name.
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        name: PageFileName,
+        origin: &Origin,
+        generation: u64,
+    ) -> Result<Self, DiskError> {
+        assert!(u16::try_from(name.folder).is_ok(), "a place names a folder in half a word");
+        let file = disk.create(&name.to_string())?;
+        file.write_at(&opening(origin, name, generation), 0)?;
+        file.sync_all()?;
+        disk.sync_folder(&checkpoint_folder(name.folder))?;
+        Ok(Self {
+            file,
+            listed: ListedPageFile { name, salt: origin.salt },
+            units: Mutex::new(FreeUnits::of_new(name.folder as u16)),
+            behind: Mutex::default(),
+        })
+    }
+
+    /// As the manifest has it.
+    pub(crate) fn listed(&self) -> ListedPageFile {
+        self.listed
+    }
+
+    /// Writes a block into its extent.
+    pub(crate) fn write(&self, extent: Extent, block: &[u8]) -> Result<(), DiskError> {
+        assert_eq!(u32::from(extent.folder), self.listed.name.folder, "an extent of another file");
+        assert_eq!(block.len().div_ceil(UNIT_BYTES), extent.units as usize, "a block fills its extent");
+        self.file.write_at(block, extent.offset())?;
+        let due = {
+            let mut behind = self.behind.lock();
+            let (from, to) = (extent.offset(), extent.offset() + block.len() as u64);
+            let (first, last) = behind.range.unwrap_or((from, to));
+            behind.range = Some((first.min(from), last.max(to)));
+            behind.bytes += block.len() as u64;
+            if behind.bytes >= WRITE_BEHIND_BYTES { std::mem::take(&mut *behind).range } else { None }
+        };
+        if let Some((from, to)) = due {
+            // Or the next sync would find all of it, and the log's syncs would wait behind that one.
+            self.file.write_behind(from, to - from);
+        }
+        Ok(())
+    }
+
+    /// Makes all that was written survive a crash.
+    pub(crate) fn sync(&self) -> Result<(), DiskError> {
+        self.file.sync_all()
+    }
+
+    /// Gives extents back that no readable manifest reaches, and no attempt.
+    pub(crate) fn give_back(&self, extents: impl IntoIterator<Item = Extent>) {
+        let mut units = self.units.lock();
+        extents.into_iter().for_each(|extent| units.give_back(extent));
+    }
+
+    /// Cuts the file behind its last used unit.
+    pub(crate) fn cut(&self) -> Result<(), DiskError> {
+        let end = u64::from(self.units.lock().end()) * UNIT_BYTES as u64;
+        assert!(end >= UNIT_BYTES as u64, "the opening block stays");
+        if self.file.len()? > end { self.file.set_len(end) } else { Ok(()) }
+    }
+
+    /// Its units: all up to its end, and those of them that are free.
+    pub(crate) fn figures(&self) -> (u64, u64) {
+        let units = self.units.lock();
+        debug_assert!(units.free() < u64::from(units.end()), "the opening block is not free");
+        (u64::from(units.end()), units.free())
+    }
+}
+
+/// Extents of one file that an attempt has taken: free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldExtents {
+    file: Arc<PageFile>,
+    extents: Vec<Extent>,
+}
+
+impl HeldExtents {
+    /// None yet.
+    pub(crate) fn of(file: &Arc<PageFile>) -> Self {
+        Self { file: Arc::clone(file), extents: Vec::new() }
+    }
+
+    /// The file that they are in.
+    pub(crate) fn file(&self) -> &PageFile {
+        &self.file
+    }
+
+    /// One more, of so many units.
+    ///
+    /// # Errors
+    /// The file cannot be as long.
+    pub(crate) fn take(&mut self, units: u32) -> Result<Extent, String> {
+        let extent = self.file.units.lock().take(units).ok_or(TOO_LONG)?;
+        self.extents.push(extent);
+        Ok(extent)
+    }
+
+    /// The picture is installed: they are in use until another one drops them.
+    pub(crate) fn keep(mut self) {
+        self.extents.clear();
+    }
+}
+
+impl Drop for HeldExtents {
+    fn drop(&mut self) {
+        self.file.give_back(self.extents.drain(..));
+    }
+}

@@ -1,0 +1,355 @@
+//! The pictures of an open database: their page files, the directory of the one that is installed, and the one under
+//! way.
+//!
+//! ```text
+//! begin --> parts are written, each into its folder's file --> close: directory, root, synced --> (manifest)
+//!   ^                                                             |                                  |
+//!   +--- abandon: what the attempt took is free at once <---------+--- installed: next base <--------+
+//!                                                                      release: what the one before took is free
+//! ```
+//! A life makes page files of its own with its first picture, which has every page. From then on a picture keeps the
+//! pages that it has not taken.
+//!
+//! Invariants:
+//! - N12: what the installed picture reaches is released only once the manifest that drops it is durable, and no reader
+//!   holds a lease (I3). The root is written behind all that it reaches was synced.
+//! - N13: what a failed attempt took is free, and the picture before stays what the next one goes on from.
+//! - No disk access is made under the lock here.
+//!
+//! Neighbours: `manager` calls it, one step of a picture after the other; [`super::work`] asks for numbers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ensile_base::random::Random;
+use ensile_base::sync::Mutex;
+use ensile_disk::{Disk, DiskError};
+
+use super::directory::{DirectoryPart, PageDirectory};
+use super::file::{HeldExtents, PageFile};
+use super::place::{PageBound, PictureStamp};
+use super::root::RemovesPlace;
+use super::work::PagesWritten;
+use super::writer::BlockWriter;
+use crate::DurabilityError;
+use crate::block::Salt;
+use crate::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
+use crate::block::origin::Origin;
+use crate::checkpoint::pages::WantedPages;
+use crate::identity::Identity;
+use crate::number;
+use crate::recoverable::EntryKind;
+use crate::store::installed::ListedPageFile;
+use crate::store::names::PageFileName;
+
+/// Whose page files they are, and what stands in them.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::checkpoint) struct PagesOrigin {
+    pub(in crate::checkpoint) identity: Identity,
+    pub(in crate::checkpoint) entries: EntryKind,
+    /// The generation that is open.
+    pub(in crate::checkpoint) generation: u64,
+}
+
+/// A picture, as far as the next one needs to know it.
+#[derive(Debug)]
+struct KnownPicture {
+    directory: PageDirectory,
+    removes: Vec<RemovesPlace>,
+    root: ExtentPlace,
+}
+
+/// The picture under way.
+#[derive(Debug)]
+struct UnfinishedPicture {
+    stamp: PictureStamp,
+    written: PagesWritten,
+    /// Blocks of pending removes so far.
+    removes: u64,
+    closed: Option<ClosedUnderWay>,
+}
+
+/// The picture under way, once its root is written.
+#[derive(Debug)]
+struct ClosedUnderWay {
+    picture: KnownPicture,
+    /// What the picture before has and this one does not.
+    dropped: Vec<Extent>,
+}
+
+/// What the manifest and a report say of a picture that is whole and synced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::checkpoint) struct ClosedPicture {
+    /// Over all that the root reaches.
+    pub(in crate::checkpoint) entries: u64,
+    pub(in crate::checkpoint) bytes: u64,
+    pub(in crate::checkpoint) pages: u64,
+    /// Of these, pages that were written now, and bytes of all extents that were.
+    pub(in crate::checkpoint) pages_written: u64,
+    pub(in crate::checkpoint) bytes_written: u64,
+    pub(in crate::checkpoint) next_page: u64,
+    pub(in crate::checkpoint) root: ExtentPlace,
+    pub(in crate::checkpoint) files: Vec<ListedPageFile>,
+}
+
+#[derive(Debug)]
+struct KeptPictures {
+    /// No page file has this number, or one above it.
+    next_file: u64,
+    /// No page has this number, or one above it.
+    next_page: u64,
+    /// By checkpointer, once each has begun a part.
+    files: Vec<Option<Arc<PageFile>>>,
+    /// The installed picture, if it stands in these files.
+    base: Option<Arc<KnownPicture>>,
+    under_way: Option<UnfinishedPicture>,
+    /// What no manifest reaches any more, but perhaps a reader with a lease.
+    unreached: Vec<Extent>,
+}
+
+/// The owner of the page files of an open database.
+#[derive(Debug)]
+pub(in crate::checkpoint) struct PictureKeeper {
+    origin: PagesOrigin,
+    /// The first number of a page file of this life.
+    first_file: u64,
+    /// Nothing under this lock leaves it half changed.
+    kept: Mutex<KeptPictures>,
+}
+
+/// Why there is no further page file.
+const NO_NUMBER: &str = "no number is left for another page file";
+
+impl PictureKeeper {
+    /// Of a database with so many checkpointers, in whose folders these page files are, the installed picture's among
+    /// them. No page has the number `next_page`, or one above it.
+    pub(in crate::checkpoint) fn new(
+        origin: PagesOrigin,
+        checkpointers: usize,
+        (there, next_page): (&[PageFileName], u64),
+    ) -> Result<Self, DurabilityError> {
+        let last = there.iter().max_by_key(|file| file.number);
+        let next_file = number::next(last.map_or(0, |last| last.number)).ok_or_else(|| {
+            let file = last.map_or(String::new(), PageFileName::to_string);
+            DurabilityError::damaged(&file, 0, NO_NUMBER)
+        })?;
+        assert!(checkpointers > 0, "somebody writes");
+        let kept = KeptPictures {
+            next_file,
+            next_page,
+            files: vec![None; checkpointers],
+            base: None,
+            under_way: None,
+            unreached: Vec::new(),
+        };
+        Ok(Self { origin, first_file: next_file, kept: Mutex::new(kept) })
+    }
+
+    /// Is it a file of this life?
+    pub(in crate::checkpoint) fn is_own(&self, file: PageFileName) -> bool {
+        file.number >= self.first_file
+    }
+
+    /// Which pages the next picture writes.
+    pub(in crate::checkpoint) fn wanted(&self) -> WantedPages {
+        if self.kept.lock().base.is_some() { WantedPages::Changed } else { WantedPages::All }
+    }
+
+    /// Parts of this picture are written from now on.
+    pub(in crate::checkpoint) fn begin(&self, stamp: PictureStamp) {
+        let mut kept = self.kept.lock();
+        let (written, removes, closed) = (PagesWritten::default(), 0, None);
+        assert!(stamp.checkpoint > 0 && stamp.generation == self.origin.generation);
+        let before = kept.under_way.replace(UnfinishedPicture { stamp, written, removes, closed });
+        assert!(before.is_none(), "N13: the attempt before was abandoned or installed");
+    }
+
+    /// The picture under way, and the page file of this checkpointer, which is made if there is none yet.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(in crate::checkpoint) fn part(
+        &self,
+        disk: &dyn Disk,
+        checkpointer: usize,
+    ) -> Result<(PictureStamp, Arc<PageFile>), String> {
+        let (stamp, number) = {
+            let mut kept = self.kept.lock();
+            let stamp = kept.under_way.as_ref().expect("it was begun").stamp;
+            if let Some(file) = &kept.files[checkpointer] {
+                return Ok((stamp, Arc::clone(file)));
+            }
+            let number = kept.next_file;
+            // A file that fails to be made leaves its number used.
+            kept.next_file = number::next(number).ok_or(NO_NUMBER)?;
+            (stamp, number)
+        };
+        let PagesOrigin { identity, entries, generation } = self.origin;
+        let origin = Origin { identity, salt: Salt::draw(&mut Random::unpredictable()), entries };
+        let name = PageFileName { folder: checkpointer as u32, number };
+        let file = PageFile::create(disk, name, &origin, generation).map_err(|error| error.to_string())?;
+        let file = Arc::new(file);
+        let before = self.kept.lock().files[checkpointer].replace(Arc::clone(&file));
+        assert!(before.is_none(), "a checkpointer makes its own file");
+        Ok((stamp, file))
+    }
+
+    /// The number of the page with this range: what it had in the picture before, or one that no page ever had.
+    pub(in crate::checkpoint) fn number_of(&self, from: &PageBound, to: Option<&[u8]>) -> u64 {
+        let mut kept = self.kept.lock();
+        debug_assert!(kept.under_way.as_ref().is_some_and(|picture| picture.closed.is_none()));
+        let same = kept.base.as_ref().and_then(|base| base.directory.number_of(from, to));
+        same.unwrap_or_else(|| {
+            kept.next_page += 1;
+            kept.next_page - 1
+        })
+    }
+
+    /// The number of the next block of pending removes.
+    pub(in crate::checkpoint) fn next_removes(&self) -> u64 {
+        let mut kept = self.kept.lock();
+        let under_way = kept.under_way.as_mut().expect("it was begun");
+        under_way.removes += 1;
+        under_way.removes - 1
+    }
+
+    /// A checkpointer has written its part, and synced it.
+    pub(in crate::checkpoint) fn part_written(&self, part: PagesWritten) {
+        let mut kept = self.kept.lock();
+        assert_eq!(part.entries > 0, part.bytes > 0, "entries stand in blocks");
+        let all = &mut kept.under_way.as_mut().expect("it was begun").written;
+        all.taken.extend(part.taken);
+        all.removes.extend(part.removes);
+        all.entries += part.entries;
+        all.displaced += part.displaced;
+        all.bytes += part.bytes;
+        all.held.extend(part.held);
+    }
+
+    /// Every part is written and synced: writes the directory and the root, and syncs them.
+    ///
+    /// # Errors
+    /// Why not. The attempt is to be abandoned.
+    pub(in crate::checkpoint) fn close(&self) -> Result<ClosedPicture, String> {
+        let (mut under_way, base, files, next_page) = {
+            let mut kept = self.kept.lock();
+            let files: Option<Vec<Arc<PageFile>>> = kept.files.iter().cloned().collect();
+            let files = files.expect("each checkpointer has begun its part");
+            let under_way = kept.under_way.take().expect("it was begun");
+            (under_way, kept.base.clone(), files, kept.next_page)
+        };
+        assert!(under_way.closed.is_none(), "a picture is closed once");
+        let written = &mut under_way.written;
+        written.removes.sort_unstable_by_key(|block| block.number);
+        let (none, pages_written) = (PageDirectory::default(), written.taken.len() as u64);
+        let before = base.as_ref().map_or(&none, |base| &base.directory);
+        let (mut directory, gone) = before.next(std::mem::take(&mut written.taken));
+        let mut writer = BlockWriter::new(&files[0], under_way.stamp);
+        let removes = std::mem::take(&mut written.removes);
+        let root = writer.write_directory(&mut directory, removes.clone())?;
+        writer.sync()?;
+        let bytes_written = written.bytes + writer.bytes();
+        written.held.push(writer.into_held());
+        let picture = KnownPicture { directory, removes, root };
+        let dropped = base.map_or_else(Vec::new, |base| {
+            let pages = gone.iter().flat_map(|page| page.extents.iter().map(|place| place.extent));
+            pages.chain(base.dropped_by(&picture)).collect()
+        });
+        let closed = ClosedPicture {
+            entries: picture.directory.pages().map(|page| u64::from(page.entries)).sum::<u64>()
+                + written.displaced,
+            bytes: picture.bytes(),
+            pages: picture.directory.pages().count() as u64,
+            pages_written,
+            bytes_written,
+            next_page,
+            root,
+            files: files.iter().map(|file| file.listed()).collect(),
+        };
+        under_way.closed = Some(ClosedUnderWay { picture, dropped });
+        self.kept.lock().under_way = Some(under_way);
+        Ok(closed)
+    }
+
+    /// The manifest that names the picture is durable.
+    pub(in crate::checkpoint) fn installed(&self) {
+        let mut kept = self.kept.lock();
+        assert!(kept.files.iter().all(Option::is_some), "the manifest names a file of each checkpointer");
+        let UnfinishedPicture { written, closed, .. } = kept.under_way.take().expect("it was closed");
+        let ClosedUnderWay { picture, dropped } = closed.expect("N12: its root is written");
+        written.held.into_iter().for_each(HeldExtents::keep);
+        kept.base = Some(Arc::new(picture));
+        kept.unreached.extend(dropped);
+    }
+
+    /// The attempt has failed: what it took is free. Files that no picture was installed in are given up.
+    ///
+    /// # Errors
+    /// The disk's: a file stays longer than it has to be.
+    pub(in crate::checkpoint) fn abandon(&self) -> Result<(), DiskError> {
+        let files = {
+            let mut kept = self.kept.lock();
+            kept.under_way = None;
+            if kept.base.is_none() {
+                kept.files.fill(None);
+            }
+            kept.files.clone()
+        };
+        cut(&files)
+    }
+
+    /// No reader holds a lease: what installed pictures do not reach any more is free.
+    ///
+    /// # Errors
+    /// The disk's: a file stays longer than it has to be.
+    pub(in crate::checkpoint) fn release(&self) -> Result<(), DiskError> {
+        let files = {
+            let mut kept = self.kept.lock();
+            assert!(kept.unreached.is_empty() || kept.base.is_some(), "N12: an installed picture dropped it");
+            for extent in std::mem::take(&mut kept.unreached) {
+                let file = kept.files[usize::from(extent.folder)].as_ref();
+                file.expect("a picture stands in it").give_back([extent]);
+            }
+            kept.files.clone()
+        };
+        cut(&files)
+    }
+
+    /// Bytes of all page files of this life, up to their last used units, and those of them that are free.
+    pub(in crate::checkpoint) fn figures(&self) -> (u64, u64) {
+        let files = self.kept.lock().files.clone();
+        let figures = files.iter().flatten().map(|file| file.figures());
+        let (units, free) = figures.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        (units * UNIT_BYTES as u64, free * UNIT_BYTES as u64)
+    }
+}
+
+/// Cuts each file behind its last used unit.
+fn cut(files: &[Option<Arc<PageFile>>]) -> Result<(), DiskError> {
+    files.iter().flatten().try_for_each(|file| file.cut())
+}
+
+impl KnownPicture {
+    /// Bytes of all that its root reaches, and the root's.
+    fn bytes(&self) -> u64 {
+        let parts = self.directory.parts.iter().map(|part| {
+            let place = part.place.as_ref().expect("it was written");
+            place.bytes + place.place.extent.bytes()
+        });
+        assert!(self.removes.is_sorted_by_key(|block| block.number), "as they were numbered");
+        let removes = self.removes.iter().map(|block| block.place.extent.bytes());
+        parts.chain(removes).sum::<u64>() + self.root.extent.bytes()
+    }
+
+    /// Extents of its directory and beside its pages that the picture after it does not have.
+    fn dropped_by(&self, next: &Self) -> Vec<Extent> {
+        let place = |part: &DirectoryPart| part.place.as_ref().map(|place| place.place.extent);
+        let kept: BTreeSet<Extent> = next.directory.parts.iter().filter_map(place).collect();
+        let parts = self.directory.parts.iter().filter_map(place).filter(|extent| !kept.contains(extent));
+        let removes = self.removes.iter().map(|block| block.place.extent);
+        parts.chain(removes).chain([self.root.extent]).collect()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

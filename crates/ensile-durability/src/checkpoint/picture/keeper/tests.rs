@@ -1,0 +1,458 @@
+//! Pictures of a small state, one after the other, into page files: what stands there is read block by block.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::block::entries::FramedEntries;
+use crate::block::scan::{At, Scanner};
+use crate::block::{BlockKind, Header};
+use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::displaced::{DisplacedBlock, section_and_body};
+use crate::checkpoint::files::part::BlockStep;
+use crate::checkpoint::page::PageContents;
+use crate::checkpoint::pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage};
+use crate::checkpoint::picture::directory::{decode_part, is_part};
+use crate::checkpoint::picture::extents::FreeUnits;
+use crate::checkpoint::picture::place::is_at;
+use crate::checkpoint::picture::root::Root;
+use crate::checkpoint::picture::work::PageWork;
+use crate::checkpoint::room::Room;
+use crate::checkpoint::ticket::Ticket;
+use crate::checkpoint::walk::{Slice, Walk};
+use crate::store::names::checkpoint_folder;
+use ensile_base::checksum::crc32c;
+use ensile_base::{Epoch, Tid};
+use ensile_sim::SimDisk;
+
+const CHECKPOINTERS: usize = 2;
+const SECTION: u32 = 3;
+/// Keys are below this.
+const KEYS: u8 = 64;
+
+/// Body by key, and the epoch of the change.
+type Rows = BTreeMap<u8, (u64, Vec<u8>)>;
+
+/// A state with one section, and what commits have left beside its pages.
+#[derive(Debug, Default)]
+struct Made {
+    rows: Mutex<Rows>,
+    /// First keys of pages; the first page has none.
+    bounds: Mutex<BTreeSet<u8>>,
+    left: Mutex<Rows>,
+}
+
+fn tid(epoch: u64) -> Tid {
+    Tid::first_of(Epoch::new(epoch))
+}
+
+fn bound(key: u8) -> Box<[u8]> {
+    if key == 0 { Box::default() } else { [key].into() }
+}
+
+fn key_of(bound: &[u8]) -> u8 {
+    bound.first().copied().unwrap_or(0)
+}
+
+impl Walk for Made {
+    fn slices(&self, _: usize) -> Vec<Vec<Slice>> {
+        unreachable!("pages are taken")
+    }
+
+    fn walk(&self, _: &Slice, _: &mut Vec<u8>, _: Epoch, _: &mut CheckpointBlock) -> bool {
+        unreachable!("pages are taken")
+    }
+}
+
+impl Pages for Made {
+    fn publish_pages(&self, _: usize, _: WantedPages) -> PublishedPages {
+        unreachable!("slices are given")
+    }
+
+    fn carry_marks(&self, _: PictureAttempt) -> Result<(), PagesEnded> {
+        unreachable!("slices are given")
+    }
+
+    fn page_slices(&self, _: PictureAttempt, _: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
+        unreachable!("slices are given")
+    }
+
+    fn take_page(
+        &self,
+        _: PictureAttempt,
+        slice: &Slice,
+        resume: &mut Vec<u8>,
+        _: Epoch,
+        page: &mut PageContents,
+    ) -> Result<TakenPage, PagesEnded> {
+        let first = key_of(if resume.is_empty() { &slice.from } else { resume });
+        let next = self.bounds.lock().expect("no panic").range(first + 1..).next().copied();
+        for (key, (epoch, value)) in self.rows.lock().expect("no panic").range(first..next.unwrap_or(KEYS)) {
+            page.push(tid(*epoch), |body| {
+                body.push(*key);
+                body.extend_from_slice(value);
+            });
+        }
+        let to = slice.to.as_deref().map(key_of);
+        Ok(match next.filter(|next| Some(*next) != to) {
+            Some(next) => {
+                *resume = vec![next];
+                TakenPage::More
+            }
+            None => TakenPage::Last,
+        })
+    }
+
+    fn take_displaced(
+        &self,
+        _: PictureAttempt,
+        _: Epoch,
+        block: &mut DisplacedBlock<'_>,
+    ) -> Result<bool, PagesEnded> {
+        let Some((key, (epoch, value))) = self.left.lock().expect("no panic").pop_first() else {
+            return Ok(false);
+        };
+        assert!(block.has_room(1 + value.len()));
+        block.push(SECTION, tid(epoch), |body| {
+            body.push(key);
+            body.extend_from_slice(&value);
+        });
+        Ok(true)
+    }
+
+    fn end_pages(&self, _: PictureAttempt) {}
+
+    fn picture_installed(&self, _: PictureAttempt) {}
+}
+
+impl Made {
+    /// Where the page of this key begins, and where the next one does.
+    fn page_of(&self, key: u8) -> (u8, Option<u8>) {
+        let bounds = self.bounds.lock().expect("no panic");
+        (bounds.range(..=key).next_back().copied().unwrap_or(0), bounds.range(key + 1..).next().copied())
+    }
+
+    /// The pages of these keys, as slices of one page each, in turn to all parts.
+    fn slices_of(&self, keys: impl IntoIterator<Item = u8>) -> Vec<Vec<Slice>> {
+        let pages: BTreeSet<(u8, Option<u8>)> = keys.into_iter().map(|key| self.page_of(key)).collect();
+        let mut parts = vec![Vec::new(); CHECKPOINTERS];
+        for (part, (from, to)) in pages.into_iter().enumerate() {
+            let slice = Slice { section: SECTION, from: bound(from), to: to.map(bound) };
+            parts[part % CHECKPOINTERS].push(slice);
+        }
+        parts
+    }
+
+    fn put(&self, key: u8, epoch: u64, value: Vec<u8>) {
+        self.rows.lock().expect("no panic").insert(key, (epoch, value));
+    }
+
+    fn rows(&self) -> Rows {
+        self.rows.lock().expect("no panic").clone()
+    }
+}
+
+fn keeper() -> PictureKeeper {
+    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
+    let origin = PagesOrigin { identity, entries: EntryKind::Values, generation: 1 };
+    PictureKeeper::new(origin, CHECKPOINTERS, (&[], 0)).expect("numbers are left")
+}
+
+fn disk() -> SimDisk {
+    let disk = SimDisk::new();
+    for checkpointer in 0..CHECKPOINTERS {
+        disk.create_folder(&checkpoint_folder(checkpointer as u32)).expect("makes the folder");
+    }
+    disk.sync_folder("").expect("syncs");
+    disk
+}
+
+/// The picture with this number, of e_c = 10 times that, up to its root.
+fn write(
+    keeper: &PictureKeeper,
+    made: &Made,
+    disk: &SimDisk,
+    (number, parts): (u64, Vec<Vec<Slice>>),
+) -> Result<ClosedPicture, String> {
+    keeper.begin(PictureStamp { checkpoint: number, generation: 1, epoch: Epoch::new(10 * number) });
+    let ticket = Arc::new(Ticket::default());
+    ticket.set_slices(parts.iter().map(Vec::len).sum::<usize>() as u64);
+    for (checkpointer, slices) in parts.into_iter().enumerate() {
+        let (stamp, file) = keeper.part(disk, checkpointer)?;
+        let picture = (PictureAttempt::new(number), stamp, EntryKind::Values);
+        let shared = (Arc::clone(&ticket), Arc::new(Room::default()));
+        let mut work = PageWork::new(slices, picture, (&file, 64 << 10), CheckpointBlock::new(), shared);
+        while work.step(made, keeper, true)? != Some(BlockStep::Ended) {}
+        keeper.part_written(work.end()?);
+    }
+    keeper.close()
+}
+
+/// The picture that is installed, as a manifest would name it.
+#[derive(Clone, Debug)]
+struct Installed {
+    number: u64,
+    closed: ClosedPicture,
+    rows: Rows,
+}
+
+/// The same, installed; what the one before took is free then.
+fn install(
+    keeper: &PictureKeeper,
+    made: &Made,
+    disk: &SimDisk,
+    number: u64,
+    keys: impl IntoIterator<Item = u8>,
+) -> Installed {
+    let closed = write(keeper, made, disk, (number, made.slices_of(keys))).expect("is written");
+    keeper.installed();
+    keeper.release().expect("cuts");
+    Installed { number, closed, rows: made.rows() }
+}
+
+struct Reader<'d> {
+    disk: &'d SimDisk,
+    files: &'d [ListedPageFile],
+    reached: Vec<Extent>,
+}
+
+impl Reader<'_> {
+    fn block(
+        &mut self,
+        place: &ExtentPlace,
+        (kind, number, checkpoint): (BlockKind, u64, u64),
+    ) -> Result<(Header, Vec<u8>), String> {
+        let file = self.files.iter().find(|file| file.name.folder == u32::from(place.extent.folder));
+        let file = file.ok_or("no such file")?;
+        let opened = self.disk.open_to_read(&file.name.to_string()).map_err(|error| error.to_string())?;
+        let mut scanner = Scanner::new(opened).map_err(|error| error.to_string())?;
+        let found = scanner.at(place.extent.offset(), file.salt).map_err(|error| error.to_string())?;
+        let At::Block(header, crc) = found else { return Err(format!("{kind:?} {number}: {found:?}")) };
+        if !is_at((&header, crc), place, (kind, number, checkpoint)) {
+            return Err(format!("{header:?} is not {kind:?} {number} of {checkpoint}"));
+        }
+        self.reached.push(place.extent);
+        let payload = scanner.payload(place.extent.offset(), &header).map_err(|error| error.to_string())?;
+        Ok((header, payload.expect("it was compared").to_vec()))
+    }
+}
+
+fn add(rows: &mut Rows, tid: Tid, body: &[u8]) -> Result<(), String> {
+    let (key, value) = body.split_first().expect("a key");
+    let row = (tid.epoch().number(), value.to_vec());
+    if rows.entry(*key).or_insert_with(|| row.clone()) == &row {
+        Ok(())
+    } else {
+        Err(format!("N11: key {key} has two TIDs"))
+    }
+}
+
+/// All rows of a picture, each block of which is where it is said to be, and nothing else.
+fn read(disk: &SimDisk, picture: &Installed) -> Result<Rows, String> {
+    let closed = &picture.closed;
+    let mut reader = Reader { disk, files: &closed.files, reached: Vec::new() };
+    let (header, payload) = reader.block(&closed.root, (BlockKind::Root, 0, picture.number))?;
+    let root = Root::decode(&payload, header.entries, picture.number).ok_or("no root")?;
+    let (mut rows, mut pages_found, mut entries) = (Rows::new(), 0, 0);
+    for (at, part) in root.parts.iter().enumerate() {
+        let said = (BlockKind::DirectoryPart, part.number, part.checkpoint);
+        let (header, payload) = reader.block(&part.place, said)?;
+        let pages = decode_part(&payload, header.entries).ok_or("no part")?;
+        assert!(is_part(&pages, part, root.parts.get(at + 1)));
+        for page in pages {
+            let mut payload = Vec::new();
+            for (index, place) in page.extents.iter().enumerate() {
+                let kind = if index == 0 { BlockKind::Page } else { BlockKind::Continuation };
+                let (header, bytes) = reader.block(place, (kind, page.number, page.checkpoint))?;
+                assert_eq!(header.section, SECTION);
+                assert_eq!(header.entries, if index == 0 { page.entries } else { index as u32 });
+                let before = index.checked_sub(1).map_or(0, |before| page.extents[before].header_crc);
+                assert_eq!(header.previous_crc, before);
+                payload.extend(bytes);
+            }
+            assert_eq!(crc32c(&payload), page.payload_crc);
+            for entry in FramedEntries::of(&payload) {
+                let (tid, body) = entry.expect("framed");
+                add(&mut rows, tid, body)?;
+            }
+            (pages_found, entries) = (pages_found + 1, entries + u64::from(page.entries));
+            assert!(page.number < closed.next_page);
+        }
+    }
+    for block in &root.removes {
+        let (header, payload) =
+            reader.block(&block.place, (BlockKind::PendingRemoves, block.number, block.checkpoint))?;
+        for entry in FramedEntries::of(&payload) {
+            let (tid, body) = entry.expect("framed");
+            let (section, body) = section_and_body(body).expect("a section");
+            assert_eq!(section, SECTION);
+            add(&mut rows, tid, body)?;
+        }
+        entries += u64::from(header.entries);
+    }
+    assert_eq!((pages_found, entries), (closed.pages, closed.entries));
+    assert_eq!(reader.reached.iter().map(|extent| extent.bytes()).sum::<u64>(), closed.bytes);
+    for (folder, file) in closed.files.iter().enumerate() {
+        let folder = folder as u16;
+        let reached = reader.reached.iter().filter(|extent| extent.folder == folder).copied().collect();
+        let bytes = disk.open_to_read(&file.name.to_string()).expect("opens").len().expect("has a length");
+        FreeUnits::of_reached(folder, bytes.div_ceil(4096) as u32, reached).expect("no two share a unit");
+    }
+    Ok(rows)
+}
+
+/// With a row for each key, and a page for each eight.
+fn made() -> Made {
+    let made = Made::default();
+    made.bounds.lock().expect("no panic").extend((8..KEYS).step_by(8));
+    (0..KEYS).for_each(|key| made.put(key, 5, vec![key; 700]));
+    made
+}
+
+#[test]
+fn a_picture_keeps_the_pages_that_have_not_changed() {
+    let (keeper, made, disk) = (keeper(), made(), disk());
+    assert_eq!(keeper.wanted(), WantedPages::All);
+    let first = install(&keeper, &made, &disk, 1, 0..KEYS);
+    assert_eq!(keeper.wanted(), WantedPages::Changed);
+    assert_eq!((first.closed.pages, first.closed.pages_written), (8, 8));
+    assert_eq!(read(&disk, &first), Ok(made.rows()));
+    made.put(20, 15, vec![1; 100]);
+    let second = install(&keeper, &made, &disk, 2, [20]);
+    assert_eq!((second.closed.pages, second.closed.pages_written), (8, 1));
+    assert_eq!(second.closed.next_page, first.closed.next_page, "it keeps its range, so its number too");
+    assert!(second.closed.bytes_written < first.closed.bytes_written / 3);
+    assert_eq!(read(&disk, &second), Ok(made.rows()));
+    assert!(read(&disk, &Installed { closed: first.closed, ..second }).is_err(), "the one before is gone");
+}
+
+#[test]
+fn n17_pages_are_cut_and_joined_and_emptied() {
+    let (keeper, made, disk) = (keeper(), made(), disk());
+    let first = install(&keeper, &made, &disk, 1, 0..KEYS);
+    made.bounds.lock().expect("no panic").insert(20);
+    made.bounds.lock().expect("no panic").remove(&40);
+    (48..56).for_each(|key| drop(made.rows.lock().expect("no panic").remove(&key)));
+    let second = install(&keeper, &made, &disk, 2, [16, 20, 32, 48]);
+    assert_eq!((second.closed.pages, second.closed.pages_written), (8, 4));
+    assert_eq!(second.closed.next_page, first.closed.next_page + 3, "two halves and what is joined are new");
+    assert_eq!(read(&disk, &second), Ok(made.rows()));
+}
+
+#[test]
+fn a_page_of_large_rows_is_cut_into_blocks() {
+    let (keeper, made, disk) = (keeper(), made(), disk());
+    made.put(9, 5, vec![7; 5 << 20]);
+    made.put(10, 5, vec![8; 1 << 20]);
+    let first = install(&keeper, &made, &disk, 1, 0..KEYS);
+    assert_eq!(read(&disk, &first), Ok(made.rows()));
+    // What it took is used again by the next one, or cut off.
+    made.put(9, 15, vec![7; 10]);
+    let second = install(&keeper, &made, &disk, 2, [9]);
+    assert_eq!(read(&disk, &second), Ok(made.rows()));
+    let (bytes, free) = keeper.figures();
+    assert!(bytes - free < 2 << 20, "{bytes} bytes, {free} free");
+}
+
+#[test]
+fn n10_what_was_left_beside_pages_counts_for_its_own_picture_only() {
+    let (keeper, made, disk) = (keeper(), made(), disk());
+    made.left.lock().expect("no panic").insert(3, (5, vec![3; 700]));
+    made.left.lock().expect("no panic").insert(60, (5, vec![60; 700]));
+    let row = made.rows.lock().expect("no panic").remove(&60);
+    let first = install(&keeper, &made, &disk, 1, 0..KEYS);
+    let mut expected = made.rows();
+    expected.insert(60, row.expect("it was there"));
+    assert_eq!(read(&disk, &first), Ok(expected), "a row comes from a page, from a block, or from both");
+    let second = install(&keeper, &made, &disk, 2, [3, 60]);
+    assert_eq!(second.closed.entries, u64::from(KEYS) - 1);
+    assert_eq!(read(&disk, &second), Ok(made.rows()));
+}
+
+#[test]
+fn n13_a_picture_that_fails_leaves_the_one_before_and_its_extents_are_free_at_once() {
+    let (keeper, made, disk) = (keeper(), made(), disk());
+    let first = install(&keeper, &made, &disk, 1, 0..KEYS);
+    let before = keeper.figures();
+    for key in 0..KEYS {
+        made.put(key, 15, vec![9; 900]);
+    }
+    // Whichever call fails; at last none does.
+    for call in 1.. {
+        let at = disk.calls().all + call;
+        disk.fail_calls(at..=at, ensile_sim::Fault::INPUT_OUTPUT);
+        let result = write(&keeper, &made, &disk, (1 + call, made.slices_of(0..KEYS)));
+        disk.heal();
+        if result.is_ok() {
+            assert!(call > 8, "{call} calls");
+            break;
+        }
+        keeper.abandon().expect("cuts");
+        assert_eq!(keeper.figures(), before, "call {call}");
+        assert_eq!(read(&disk, &first).as_ref(), Ok(&first.rows), "call {call}");
+    }
+    assert_eq!(read(&disk, &first), Ok(first.rows.clone()), "N12: until the manifest names another one");
+}
+
+#[test]
+fn n12_power_that_is_cut_at_any_call_leaves_the_installed_picture() {
+    let mut reached = 0;
+    for call in 1.. {
+        let (keeper, made, disk) = (keeper(), made(), disk());
+        let mut random = Random::seeded(call);
+        let mut installed = install(&keeper, &made, &disk, 1, 0..KEYS);
+        let at = disk.calls().all + call;
+        disk.cut_power_at(at);
+        for number in 2..7 {
+            let keys: Vec<u8> = (0..10).map(|_| random.below(u64::from(KEYS)) as u8).collect();
+            keys.iter().for_each(|key| {
+                made.put(*key, 10 * number - 5, vec![number as u8; random.below(9000) as usize]);
+            });
+            let slices = made.slices_of(keys);
+            let Ok(closed) = write(&keeper, &made, &disk, (number, slices)) else { break };
+            let next = Installed { number, closed, rows: made.rows() };
+            for picture in [&installed, &next] {
+                // The manifest names one of the two.
+                let copy = disk.fork();
+                copy.crash(call);
+                assert_eq!(read(&copy, picture).as_ref(), Ok(&picture.rows), "call {call}");
+            }
+            installed = next;
+            keeper.installed();
+            if keeper.release().is_err() {
+                break;
+            }
+        }
+        let is_reached = disk.is_without_power();
+        disk.heal();
+        disk.crash(call);
+        assert_eq!(read(&disk, &installed).as_ref(), Ok(&installed.rows), "call {call}");
+        if !is_reached {
+            break;
+        }
+        reached += 1;
+    }
+    assert!(reached > 50, "{reached} calls");
+}
+
+#[test]
+fn files_stay_short_however_often_pages_change() {
+    let (keeper, made, disk) = (keeper(), made(), disk());
+    let mut random = Random::seeded(4);
+    let first = install(&keeper, &made, &disk, 1, 0..KEYS);
+    let used = first.closed.bytes;
+    for number in 2..200 {
+        let keys = [(); 6].map(|()| random.below(u64::from(KEYS)) as u8);
+        for key in keys {
+            made.put(key, 10 * number - 5, vec![number as u8; 1 + random.below(1400) as usize]);
+        }
+        let picture = install(&keeper, &made, &disk, number, keys);
+        if number % 20 == 0 {
+            assert_eq!(read(&disk, &picture).as_ref(), Ok(&picture.rows));
+        }
+        let (bytes, free) = keeper.figures();
+        assert!(bytes < 4 * used && bytes - free < 3 * used, "{bytes} bytes, {free} free, {used} at first");
+        let files = picture.closed.files.iter().map(|file| disk.bytes(&file.name.to_string()).len() as u64);
+        assert!(files.sum::<u64>() <= bytes, "a file ends behind its last used unit");
+    }
+}

@@ -1,0 +1,197 @@
+//! Where the blocks of a picture stand, as a root and the parts of a directory say it; and what their headers say.
+//!
+//! ```text
+//! extent-place := folder u16 · first unit u32 · units u32 · header checksum u32
+//! ```
+//! Invariants:
+//! - A block says its own place, so one that was written elsewhere, or of another number or checkpoint, is seen. The
+//!   header checksum in its place vouches for all of it.
+//!
+//! Neighbours: [`super::root`], [`super::directory`] and [`super::page`] have places; `crate::block` has the headers.
+
+use ensile_base::Epoch;
+
+use crate::block::extent::{Extent, ExtentPlace};
+use crate::block::{BlockKind, Header};
+
+/// Most bytes of a block's payload in a page file, but for those of directories and roots.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+/// Bytes of an extent's place.
+pub(super) const EXTENT_PLACE_BYTES: usize = 14;
+
+pub(super) fn encode_extent(place: ExtentPlace, out: &mut Vec<u8>) {
+    let Extent { folder, first, units } = place.extent;
+    assert!(place.extent.is_whole(), "{place:?}");
+    let before = out.len();
+    out.extend_from_slice(&folder.to_le_bytes());
+    out.extend_from_slice(&first.to_le_bytes());
+    out.extend_from_slice(&units.to_le_bytes());
+    out.extend_from_slice(&place.header_crc.to_le_bytes());
+    assert_eq!(out.len() - before, EXTENT_PLACE_BYTES);
+}
+
+/// What all blocks that one picture writes say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PictureStamp {
+    /// The checkpoint's number.
+    pub(crate) checkpoint: u64,
+    /// The generation that is open.
+    pub(crate) generation: u64,
+    /// e_c.
+    pub(crate) epoch: Epoch,
+}
+
+impl PictureStamp {
+    /// The header of a block in this extent, without its payload and what only its kind has.
+    pub(crate) fn header(&self, kind: BlockKind, number: u64, extent: Extent) -> Header {
+        assert!(kind.is_extent() && extent.is_whole(), "{kind:?} in {extent:?}");
+        Header {
+            sequence: number,
+            epoch_max: self.epoch,
+            first_unit: extent.first,
+            checkpoint: self.checkpoint,
+            ..Header::of(kind, u32::from(extent.folder), self.generation)
+        }
+    }
+}
+
+/// Does the block with this header, whose checksum is `crc`, stand at this place, as the block of this kind, number and
+/// checkpoint?
+pub(crate) fn is_at(
+    (header, crc): (&Header, u32),
+    place: &ExtentPlace,
+    (kind, number, checkpoint): (BlockKind, u64, u64),
+) -> bool {
+    let Extent { folder, first, units } = place.extent;
+    assert!(place.extent.is_whole() && checkpoint > 0, "a place that was read is one of a file");
+    let found = (header.kind, header.sequence, header.checkpoint, header.owner, header.first_unit);
+    found == (kind, number, checkpoint, u32::from(folder), first)
+        && crc == place.header_crc
+        && Extent::units_of(header.payload_bytes as usize) == units
+}
+
+/// The bytes of places, taken apart from the front. `None`: there are fewer.
+#[derive(Debug)]
+pub(super) struct PlaceBytes<'p>(pub(super) &'p [u8]);
+
+impl<'p> PlaceBytes<'p> {
+    pub(super) fn bytes(&mut self, count: usize) -> Option<&'p [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A section, and a key in it: `section u32 · key length u16 · key`.
+    pub(super) fn bound(&mut self) -> Option<PageBound> {
+        let before = self.0.len();
+        let (section, length) = (self.u32()?, self.u16()?);
+        let bound = PageBound { section, first_key: self.bytes(usize::from(length))?.into() };
+        debug_assert_eq!(before - self.0.len(), bound.bytes());
+        Some(bound)
+    }
+
+    /// Where a block is.
+    pub(super) fn extent(&mut self) -> Option<ExtentPlace> {
+        let extent = Extent { folder: self.u16()?, first: self.u32()?, units: self.u32()? };
+        let header_crc = self.u32()?;
+        extent.is_whole().then_some(ExtentPlace { extent, header_crc })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Where a page begins: in this section, with this key. A section's first page begins with the empty key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PageBound {
+    pub(crate) section: u32,
+    pub(crate) first_key: Box<[u8]>,
+}
+
+impl PageBound {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let length = u16::try_from(self.first_key.len()).expect("keys are not as long (KEY_BYTES_MAX)");
+        out.extend_from_slice(&self.section.to_le_bytes());
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&self.first_key);
+    }
+
+    /// Bytes that it takes in a place.
+    pub(super) fn bytes(&self) -> usize {
+        6 + self.first_key.len()
+    }
+
+    /// May a page with this bound come behind the one with the bound `before`, as the next one (N17)?
+    pub(crate) fn follows(&self, before: Option<&Self>) -> bool {
+        match before {
+            Some(before) if before.section == self.section => before.first_key < self.first_key,
+            Some(before) => before.section < self.section && self.first_key.is_empty(),
+            None => self.first_key.is_empty(),
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::{PageBound, PlaceBytes, encode_extent};
+    use crate::block::extent::{Extent, ExtentPlace};
+
+    #[test]
+    fn a_place_that_no_file_can_have_is_none() {
+        let good = Extent { folder: 31, first: 1, units: 1 };
+        let mut bytes = Vec::new();
+        encode_extent(ExtentPlace { extent: good, header_crc: 7 }, &mut bytes);
+        let read = |bytes: &[u8]| PlaceBytes(bytes).extent();
+        assert_eq!(read(&bytes), Some(ExtentPlace { extent: good, header_crc: 7 }));
+        for extent in [
+            Extent { folder: 32, ..good },
+            Extent { first: 0, ..good },
+            Extent { units: 0, ..good },
+            Extent { first: u32::MAX, ..good },
+        ] {
+            let mut other = bytes.clone();
+            other[..2].copy_from_slice(&extent.folder.to_le_bytes());
+            other[2..6].copy_from_slice(&extent.first.to_le_bytes());
+            other[6..10].copy_from_slice(&extent.units.to_le_bytes());
+            assert_eq!(read(&other), None, "{extent:?}");
+        }
+        assert!((0..bytes.len()).all(|length| read(&bytes[..length]).is_none()));
+    }
+
+    #[test]
+    fn n17_pages_tile_their_sections() {
+        let bound = |section, key: &str| PageBound { section, first_key: key.as_bytes().into() };
+        let follows = |before, next: PageBound| next.follows(before);
+        assert!(follows(None, bound(3, "")) && !follows(None, bound(3, "a")));
+        let before = bound(3, "b");
+        for (next, is_next) in [
+            (bound(3, "c"), true),
+            (bound(3, "b"), false),
+            (bound(3, "a"), false),
+            (bound(4, ""), true),
+            (bound(4, "c"), false),
+            (bound(2, ""), false),
+        ] {
+            assert_eq!(follows(Some(&before), next.clone()), is_next, "{next:?}");
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! Reading an installed picture, block by block, with every check that the format allows.
+//!
+//! Invariants:
+//! - Nothing of a block is handed out before its place, its header's checksum, as the place names it, and its payload
+//!   are checked.
+//! - An installed picture was synced before it was installed: whatever is wrong with it is damage.
+//! - What is read takes no more memory than the file that it stands in has bytes.
+//!
+//! Neighbours: recovery loads with this, a part of the directory at a time; [`super::place`] says what headers say,
+//! [`super::reached`] what was read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ensile_base::checksum::crc32c;
+use ensile_base::sync::Mutex;
+use ensile_base::{Epoch, Tid};
+use ensile_disk::{Disk, DiskFile};
+
+use super::directory::{decode_part, is_part};
+use super::page::PagePlace;
+use super::place::is_at;
+use super::reached::{CUT, Reached};
+use super::root::{DirectoryPlace, RemovesPlace, Root};
+use crate::block::entries;
+use crate::block::extent::ExtentPlace;
+use crate::block::origin::{Opened, PartPlace};
+use crate::block::scan::{ReadBlocks, Scanner};
+use crate::block::{BlockKind, HEADER_BYTES, Header, NotABlock};
+use crate::checkpoint::displaced::section_and_body;
+use crate::recoverable::{EntryKind, NOT_TAKEN};
+use crate::store::installed::{ListedPageFile, PictureCheckpoint};
+use crate::store::names::PageFileName;
+use crate::{DurabilityError, Entry, Recoverable};
+
+/// Pages that are asked for before their turn.
+const AHEAD: usize = 8;
+
+/// A page file that an installed picture has.
+#[derive(Debug)]
+struct OpenedPageFile {
+    listed: ListedPageFile,
+    name: String,
+    file: Box<dyn DiskFile>,
+    bytes: u64,
+    /// What stands in it.
+    entries: EntryKind,
+}
+
+/// An installed picture, whose root is read.
+#[derive(Debug)]
+pub(crate) struct PictureReader {
+    of: PictureCheckpoint,
+    files: Vec<OpenedPageFile>,
+    root: Root,
+    /// Each block and page is added as a whole.
+    reached: Mutex<Reached>,
+}
+
+/// One thread's buffers.
+#[derive(Debug, Default)]
+pub(crate) struct PageBuffers {
+    block: Vec<u8>,
+    /// The payload of a page that has several blocks.
+    whole: Vec<u8>,
+}
+
+/// Entries of one block or page, which stand at a place.
+#[derive(Debug)]
+pub(crate) struct ReadEntries<'r> {
+    pub(crate) file: &'r str,
+    pub(crate) offset: u64,
+    pub(crate) entries: u32,
+    /// Bytes of extents.
+    pub(crate) bytes: u64,
+    /// Of all entries, and the range of their keys; `None`: each says its own.
+    range: Option<PageRange<'r>>,
+    payload: &'r [u8],
+    /// No entry has this epoch or a larger one.
+    epoch_end: Epoch,
+}
+
+/// The keys of a page.
+#[derive(Clone, Copy, Debug)]
+struct PageRange<'r> {
+    section: u32,
+    from: &'r [u8],
+    /// Where the next page begins; `None` at its section's end.
+    to: Option<&'r [u8]>,
+}
+
+impl<'r> ReadEntries<'r> {
+    /// The entries, TID and body each, by section. `target` says what their keys are.
+    ///
+    /// # Errors
+    /// What is wrong with them: an epoch that no entry here can have (N15), a key out of its place (N17).
+    pub(crate) fn by_section(
+        &self,
+        target: &dyn Recoverable,
+    ) -> Result<BTreeMap<u32, Vec<Entry<'r>>>, &'static str> {
+        let mut sections: BTreeMap<u32, Vec<Entry<'r>>> = BTreeMap::new();
+        let mut before: Option<&[u8]> = None;
+        if let Some(PageRange { section, .. }) = self.range {
+            sections
+                .insert(section, Vec::with_capacity(self.entries.min(self.payload.len() as u32) as usize));
+        }
+        entries::each(self.payload, self.entries, |tid: Tid, body| {
+            if tid.epoch() >= self.epoch_end {
+                return Err("an entry's epoch is not below the picture's freeze");
+            }
+            let own = || section_and_body(body).ok_or("an entry does not say its section");
+            let (section, body) = self.range.map_or_else(own, |range| Ok((range.section, body)))?;
+            if let (Some(range), Some(key)) = (self.range, target.checkpoint_key(body)) {
+                if key < range.from || range.to.is_some_and(|to| key >= to) {
+                    return Err("an entry's key is not within its page");
+                }
+                if before.is_some_and(|before| key <= before) {
+                    return Err("an entry's key is not above the one before it");
+                }
+                before = Some(key);
+            }
+            sections.entry(section).or_default().push(Entry { tid, body });
+            Ok(())
+        })?;
+        Ok(sections)
+    }
+}
+
+impl PictureReader {
+    /// Opens the files of an installed picture, and reads its root.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so;
+    /// [`DurabilityError::Unknown`] for what a newer version wrote; [`DurabilityError::NotOurs`] for a file of another
+    /// database.
+    pub(crate) fn open(disk: &dyn Disk, of: &PictureCheckpoint) -> Result<Self, DurabilityError> {
+        let files = of.files.iter().map(|listed| OpenedPageFile::open(disk, of, *listed));
+        let files: Vec<OpenedPageFile> = files.collect::<Result<_, _>>()?;
+        let mut reader = Self { of: of.clone(), files, root: Root::default(), reached: Mutex::default() };
+        let mut block = Vec::new();
+        let header = reader.block(&of.root, (BlockKind::Root, 0, of.number), &mut block)?;
+        let root = Root::decode(payload_of(&header, &block), header.entries, of.number).filter(is_numbered);
+        reader.root = root.ok_or_else(|| reader.damaged(&of.root, "the root contradicts itself"))?;
+        let places = reader.root.parts.iter().map(|part| part.pages);
+        if places.map(u64::from).sum::<u64>() != of.pages {
+            return Err(reader.damaged(&of.root, "it has other pages than MANIFEST counts"));
+        }
+        Ok(reader)
+    }
+
+    /// Are its entries of the kind that the state takes?
+    ///
+    /// # Errors
+    /// [`DurabilityError::Unknown`] for a file with others.
+    pub(crate) fn check_kind(&self, kind: EntryKind) -> Result<(), DurabilityError> {
+        let other = self.files.iter().find(|file| file.entries != kind);
+        other.map_or(Ok(()), |file| {
+            Err(DurabilityError::Unknown { file: file.name.clone(), offset: 0, detail: NOT_TAKEN })
+        })
+    }
+
+    /// Places of all that is to be read.
+    pub(crate) fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Bytes of the root.
+    pub(crate) fn root_bytes(&self) -> u64 {
+        self.of.root.extent.bytes()
+    }
+
+    /// What was read so far.
+    pub(crate) fn reached(&self) -> Reached {
+        self.reached.lock().clone()
+    }
+
+    /// Its files, each with its length.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (PageFileName, u64)> {
+        self.files.iter().map(|file| (file.listed.name, file.bytes))
+    }
+
+    /// The pages of a part of the directory, by its place in the root.
+    ///
+    /// # Errors
+    /// As [`PictureReader::open`].
+    fn part(&self, index: usize, buffers: &mut PageBuffers) -> Result<Vec<PagePlace>, DurabilityError> {
+        let (part, next) = (&self.root.parts[index], self.root.parts.get(index + 1));
+        let DirectoryPlace { number, checkpoint, place, .. } = part;
+        let said = (BlockKind::DirectoryPart, *number, *checkpoint);
+        let header = self.block(place, said, &mut buffers.block)?;
+        let pages = decode_part(payload_of(&header, &buffers.block), header.entries);
+        let pages = pages.filter(|pages| is_part(pages, part, next));
+        let pages =
+            pages.ok_or_else(|| self.damaged(place, "the part of the directory contradicts itself"))?;
+        if pages.iter().any(|page| page.number >= self.of.next_page) {
+            return Err(self.damaged(place, "a page has a number that MANIFEST says no page has"));
+        }
+        Ok(pages)
+    }
+
+    /// Reads a part of the directory, by its place in the root, and hands over all its pages that hold something, in
+    /// the order of their places.
+    ///
+    /// # Errors
+    /// As [`PictureReader::open`], or what `take` says.
+    pub(crate) fn pages_of(
+        &self,
+        index: usize,
+        take: &mut dyn FnMut(&ReadEntries<'_>) -> Result<(), DurabilityError>,
+    ) -> Result<(), DurabilityError> {
+        let mut buffers = PageBuffers::default();
+        let pages = self.part(index, &mut buffers)?;
+        let behind = self.root.parts.get(index + 1).map(|part| &part.bound);
+        let mut in_place: Vec<usize> = (0..pages.len()).collect();
+        in_place.sort_by_key(|page| pages[*page].extents.first().map(|place| place.extent));
+        in_place.iter().take(AHEAD).for_each(|page| self.ask_for(&pages[*page]));
+        for (turn, &at) in in_place.iter().enumerate() {
+            if let Some(later) = in_place.get(turn + AHEAD) {
+                self.ask_for(&pages[*later]);
+            }
+            let page = &pages[at];
+            let next = pages.get(at + 1).map(|next| &next.bound).or(behind);
+            let to = next.filter(|next| next.section == page.bound.section).map(|next| &*next.first_key);
+            let read = self.page(page, to, &mut buffers)?;
+            let payload_bytes = read.as_ref().map_or(0, |read| read.payload.len());
+            if let Some(read) = read {
+                take(&read)?;
+            }
+            self.reached.lock().add_page(page, payload_bytes, self.root.parts[index].place.extent);
+        }
+        Ok(())
+    }
+
+    /// Says that this page is about to be read.
+    fn ask_for(&self, page: &PagePlace) {
+        for place in &page.extents {
+            if let Some(file) = self.file_of(place) {
+                file.file.will_need(place.extent.offset(), place.extent.bytes());
+            }
+        }
+    }
+
+    /// What a page holds, which ends before the key `to`; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// As [`PictureReader::open`].
+    fn page<'r>(
+        &'r self,
+        page: &'r PagePlace,
+        to: Option<&'r [u8]>,
+        PageBuffers { block, whole }: &'r mut PageBuffers,
+    ) -> Result<Option<ReadEntries<'r>>, DurabilityError> {
+        let Some(first) = page.extents.first() else { return Ok(None) };
+        let (mut previous_crc, mut payload_bytes, mut epoch) = (0, 0, Epoch::ZERO);
+        whole.clear();
+        for (index, place) in page.extents.iter().enumerate() {
+            let (kind, entries) = match index {
+                0 => (BlockKind::Page, page.entries),
+                _ => (BlockKind::Continuation, index as u32),
+            };
+            let header = self.block(place, (kind, page.number, page.checkpoint), block)?;
+            let found = (header.section, header.entries, header.previous_crc);
+            if found != (page.bound.section, entries, previous_crc) || index > 0 && header.epoch_max != epoch
+            {
+                return Err(self.damaged(place, "the block is not the one of its page that stands here"));
+            }
+            (previous_crc, epoch) = (place.header_crc, header.epoch_max);
+            payload_bytes = header.payload_bytes as usize;
+            if page.extents.len() > 1 {
+                whole.extend_from_slice(payload_of(&header, block));
+            }
+        }
+        let one = &block[HEADER_BYTES..HEADER_BYTES + payload_bytes];
+        let payload = if page.extents.len() > 1 { &whole[..] } else { one };
+        if crc32c(payload) != page.payload_crc {
+            return Err(self.damaged(first, "the page does not have its checksum"));
+        }
+        let range = PageRange { section: page.bound.section, from: &page.bound.first_key, to };
+        Ok(Some(self.entries_of((first, page.entries, page.bytes()), Some(range), payload, epoch)))
+    }
+
+    /// What commits have left beside pages, in this block.
+    ///
+    /// # Errors
+    /// As [`PictureReader::open`].
+    pub(crate) fn removes<'r>(
+        &'r self,
+        index: usize,
+        buffers: &'r mut PageBuffers,
+    ) -> Result<ReadEntries<'r>, DurabilityError> {
+        let RemovesPlace { number, checkpoint, place } = &self.root.removes[index];
+        let said = (BlockKind::PendingRemoves, *number, *checkpoint);
+        let header = self.block(place, said, &mut buffers.block)?;
+        let payload = payload_of(&header, &buffers.block);
+        self.reached.lock().add_removes(header.entries);
+        let figures = (place, header.entries, place.extent.bytes());
+        Ok(self.entries_of(figures, None, payload, header.epoch_max))
+    }
+
+    /// All was read: no two extents share a unit, none is behind its file's end, and no two pages have one number.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`].
+    pub(crate) fn check_reached(&self) -> Result<(), DurabilityError> {
+        let reached = self.reached.lock();
+        for OpenedPageFile { listed, name, bytes, .. } in &self.files {
+            if let Some((extent, detail)) = reached.fault_in(listed.name, *bytes) {
+                return Err(DurabilityError::damaged(name, extent.offset(), detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries of a block or page whose picture showed the end of `epoch`.
+    fn entries_of<'r>(
+        &'r self,
+        (place, entries, bytes): (&ExtentPlace, u32, u64),
+        range: Option<PageRange<'r>>,
+        payload: &'r [u8],
+        epoch: Epoch,
+    ) -> ReadEntries<'r> {
+        let file = self.file_of(place).expect("it was read");
+        let epoch_end = file.entries.checkpoint_end(epoch.next(), epoch);
+        ReadEntries {
+            file: &file.name,
+            offset: place.extent.offset(),
+            entries,
+            bytes,
+            range,
+            payload,
+            epoch_end,
+        }
+    }
+
+    fn file_of(&self, place: &ExtentPlace) -> Option<&OpenedPageFile> {
+        self.files.iter().find(|file| file.listed.name.folder == u32::from(place.extent.folder))
+    }
+
+    fn damaged(&self, place: &ExtentPlace, detail: &str) -> DurabilityError {
+        let name = self.file_of(place).map_or("", |file| &file.name);
+        DurabilityError::damaged(name, place.extent.offset(), detail)
+    }
+
+    /// Reads the block at this place, of this kind, number and checkpoint, into `block`.
+    fn block(
+        &self,
+        place: &ExtentPlace,
+        said: (BlockKind, u64, u64),
+        block: &mut Vec<u8>,
+    ) -> Result<Header, DurabilityError> {
+        let Some(OpenedPageFile { listed, file, bytes, name, .. }) = self.file_of(place) else {
+            return Err(self.damaged(&self.of.root, "a place is in a folder that MANIFEST does not list"));
+        };
+        let offset = place.extent.offset();
+        let damaged = |detail| Err(DurabilityError::damaged(name, offset.min(*bytes), detail));
+        let left = bytes.saturating_sub(offset).min(place.extent.bytes());
+        if left == 0 {
+            return damaged(CUT);
+        }
+        // What is there already is overwritten, so it is not made zero.
+        block.resize(left as usize, 0);
+        let read = file.read_at(block, offset)?;
+        block.truncate(read);
+        let Some(Ok(found)) = ReadBlocks::of(block, listed.salt).next() else {
+            return damaged("no block of this picture begins here");
+        };
+        if found.crc != place.header_crc {
+            return damaged("the block is not the one that was written here");
+        }
+        if found.header.kind == BlockKind::Unknown {
+            return Err(DurabilityError::newer(name, offset));
+        }
+        if !is_at((&found.header, found.crc), place, said) || !self.may_reach(&found.header) {
+            return damaged("the block is not the one that stands here");
+        }
+        if found.payload().is_none() {
+            return damaged(NotABlock::BadPayload.detail());
+        }
+        self.reached.lock().add(place.extent);
+        Ok(found.header)
+    }
+
+    /// Is a block with this header of this picture, or of one before it?
+    fn may_reach(&self, header: &Header) -> bool {
+        let (found, own) = ((header.generation, header.epoch_max), (self.of.generation, self.of.epoch));
+        let is_before = header.checkpoint < self.of.number && found.0 <= own.0 && found.1 < own.1;
+        is_before || header.checkpoint == self.of.number && found == own
+    }
+}
+
+/// The payload of a block that was read as a whole.
+fn payload_of<'b>(header: &Header, block: &'b [u8]) -> &'b [u8] {
+    &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize]
+}
+
+/// Has each part, and each block of pending removes, a number of its own?
+fn is_numbered(root: &Root) -> bool {
+    let parts: BTreeSet<_> = root.parts.iter().map(|part| (part.checkpoint, part.number)).collect();
+    let removes: BTreeSet<_> = root.removes.iter().map(|block| block.number).collect();
+    (parts.len(), removes.len()) == (root.parts.len(), root.removes.len())
+}
+
+impl OpenedPageFile {
+    /// Opens a page file, whose opening block must say that it is this one (I1).
+    fn open(
+        disk: &dyn Disk,
+        of: &PictureCheckpoint,
+        listed: ListedPageFile,
+    ) -> Result<Self, DurabilityError> {
+        let name = listed.name.to_string();
+        let damaged = |detail: &str| Err(DurabilityError::damaged(&name, 0, detail));
+        let file = match disk.open_to_read(&name) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => {
+                return damaged("a file of the installed picture is missing");
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let opened = match Scanner::opening_of(disk, &name)? {
+            Ok(opened) => opened,
+            Err(NotABlock::Unknown | NotABlock::OtherFormat) => {
+                return Err(DurabilityError::newer(&name, 0));
+            }
+            Err(why) => return damaged(why.detail()),
+        };
+        let Opened { header, origin, place, .. } = opened;
+        if header.kind != BlockKind::PagesOpening {
+            return damaged("another kind of file's block begins here: not a page file");
+        }
+        if origin.identity != of.database {
+            return Err(DurabilityError::not_ours(&name, origin.identity, of.database));
+        }
+        let found = (header.owner, header.sequence, origin.salt, place);
+        let wanted = (listed.name.folder, listed.name.number, listed.salt, PartPlace::default());
+        if found != wanted || header.generation > of.generation {
+            return damaged("the file is another page file than MANIFEST lists");
+        }
+        let bytes = file.len()?;
+        Ok(Self { listed, name, file, bytes, entries: origin.entries })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,152 @@
+//! Writes the blocks of a picture into extents: pages and pending removes of a part, then the directory and its root.
+//!
+//! Invariants:
+//! - N12: what is written is synced by [`BlockWriter::sync`] before the root that reaches it counts.
+//! - A page is cut into blocks wherever one is full. Each says its place in the page, and the checksum of the one
+//!   before.
+//!
+//! Neighbours: [`super::file`] has the extents, [`super::blocks`] the bytes; `work` writes a checkpointer's part,
+//! `keeper` the directory.
+
+use ensile_base::checksum::crc32c;
+use std::sync::Arc;
+
+use super::blocks::encode_block;
+use super::directory::{DirectoryPart, PageDirectory, encode_part};
+use super::file::{HeldExtents, PageFile};
+use super::page::{PAGE_EXTENTS_MAX, PagePlace};
+use super::place::{PAYLOAD_BYTES_MAX, PageBound, PictureStamp};
+use super::root::{DirectoryPlace, RemovesPlace, Root};
+use crate::block::extent::{Extent, ExtentPlace};
+use crate::block::{BlockKind, Header};
+use crate::checkpoint::page::PageContents;
+
+/// Writes blocks of one picture into one file.
+#[derive(Debug)]
+pub(crate) struct BlockWriter {
+    held: HeldExtents,
+    stamp: PictureStamp,
+    block: Vec<u8>,
+    /// Bytes of extents that were written.
+    bytes: u64,
+}
+
+impl BlockWriter {
+    pub(crate) fn new(file: &Arc<PageFile>, stamp: PictureStamp) -> Self {
+        Self { held: HeldExtents::of(file), stamp, block: Vec::new(), bytes: 0 }
+    }
+
+    /// Bytes of extents that were written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Writes one block, to whose header `change` adds what only its kind has.
+    fn write(
+        &mut self,
+        (kind, number): (BlockKind, u64),
+        change: impl FnOnce(Header) -> Header,
+        payload: &[u8],
+    ) -> Result<ExtentPlace, String> {
+        let extent = self.held.take(Extent::units_of(payload.len()))?;
+        let file = self.held.file();
+        let header = change(self.stamp.header(kind, number, extent));
+        let place = encode_block((header, extent), payload, file.listed().salt, &mut self.block);
+        file.write(extent, &self.block).map_err(|error| error.to_string())?;
+        self.bytes += extent.bytes();
+        Ok(place)
+    }
+
+    /// Writes a page, which has this number from now on, or had it before.
+    ///
+    /// # Errors
+    /// The disk's, or a page or a file that would be too long.
+    pub(crate) fn write_page(
+        &mut self,
+        bound: PageBound,
+        number: u64,
+        page: &PageContents,
+    ) -> Result<PagePlace, String> {
+        let (payload, section) = (page.payload(), bound.section);
+        assert!(
+            payload.len() >= page.entries() as usize * PageContents::FRAME_BYTES,
+            "each entry has its frame"
+        );
+        assert_eq!(page.entries() == 0, payload.is_empty(), "entries take bytes");
+        let mut extents: Vec<ExtentPlace> = Vec::new();
+        for chunk in payload.chunks(PAYLOAD_BYTES_MAX) {
+            if extents.len() == PAGE_EXTENTS_MAX {
+                return Err("a page takes more blocks than its place can name".to_owned());
+            }
+            let (kind, entries, previous_crc) = match extents.last() {
+                None => (BlockKind::Page, page.entries(), 0),
+                Some(before) => (BlockKind::Continuation, extents.len() as u32, before.header_crc),
+            };
+            let change = |header| Header { section, entries, previous_crc, ..header };
+            extents.push(self.write((kind, number), change, chunk)?);
+        }
+        Ok(PagePlace {
+            bound,
+            number,
+            checkpoint: self.stamp.checkpoint,
+            entries: page.entries(),
+            payload_crc: crc32c(payload),
+            extents: extents.into(),
+        })
+    }
+
+    /// Writes a block of what commits have left beside the pages.
+    ///
+    /// # Errors
+    /// As [`BlockWriter::write_page`].
+    pub(crate) fn write_removes(
+        &mut self,
+        number: u64,
+        entries: u32,
+        payload: &[u8],
+    ) -> Result<RemovesPlace, String> {
+        assert!(entries > 0, "a block without entries is not written");
+        let change = |header| Header { entries, ..header };
+        let place = self.write((BlockKind::PendingRemoves, number), change, payload)?;
+        Ok(RemovesPlace { number, checkpoint: self.stamp.checkpoint, place })
+    }
+
+    /// Writes the parts of a directory that have no place yet, and the root over all of them; where that is.
+    ///
+    /// # Errors
+    /// As [`BlockWriter::write_page`].
+    pub(crate) fn write_directory(
+        &mut self,
+        directory: &mut PageDirectory,
+        removes: Vec<RemovesPlace>,
+    ) -> Result<ExtentPlace, String> {
+        let checkpoint = self.stamp.checkpoint;
+        let to_write = directory.parts.iter_mut().filter(|part| part.place.is_none());
+        for (number, part) in (0_u64..).zip(to_write) {
+            let pages = part.pages.len() as u32;
+            let change = |header| Header { entries: pages, ..header };
+            let place = self.write((BlockKind::DirectoryPart, number), change, &encode_part(&part.pages))?;
+            let bytes = part.pages.iter().map(PagePlace::bytes).sum();
+            let bound = part.pages[0].bound.clone();
+            part.place = Some(DirectoryPlace { bound, number, checkpoint, pages, bytes, place });
+        }
+        directory.check();
+        let place = |part: &DirectoryPart| part.place.clone().expect("each was written");
+        let root = Root { parts: directory.parts.iter().map(place).collect(), removes };
+        let change = |header| Header { entries: root.parts.len() as u32, ..header };
+        self.write((BlockKind::Root, 0), change, &root.encode(checkpoint))
+    }
+
+    /// Makes all that was written survive a crash.
+    ///
+    /// # Errors
+    /// The disk's: nothing that was written counts.
+    pub(crate) fn sync(&self) -> Result<(), String> {
+        self.held.file().sync().map_err(|error| error.to_string())
+    }
+
+    /// What was taken, once nothing more is written.
+    pub(crate) fn into_held(self) -> HeldExtents {
+        self.held
+    }
+}
