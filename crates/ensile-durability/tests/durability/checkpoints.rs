@@ -4,6 +4,7 @@
 mod conditions;
 mod damaged;
 mod ending;
+mod page_files;
 mod pages;
 mod pictures;
 mod room;
