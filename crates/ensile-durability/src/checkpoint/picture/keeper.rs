@@ -329,8 +329,8 @@ impl PictureKeeper {
     }
 }
 
-/// Where more than a third of a file is free, writes pages of its last units nearer to its beginning, and syncs them: of
-/// pages that are kept, about as many bytes as were written.
+/// Where more than a third of a file is free, writes pages of its last units nearer to its beginning, and syncs them:
+/// of pages that are kept, about as many bytes as were written.
 fn move_pages(
     directory: &mut PageDirectory,
     (gone, files): (&mut Vec<PagePlace>, &[Arc<PageFile>]),
