@@ -1,5 +1,5 @@
 //! Pictures as the engine hands them out, page by page: each is the state at the end of one epoch, whatever commits do
-//! beside it (N1 to N4, N8, N9, N13).
+//! beside it (N1 to N9, N13, N17).
 //!
 //! Each is taken with lists of pages and semi-fuzzy: then rows come from pages, from what commits have left beside
 //! them, or from both.
@@ -7,28 +7,28 @@
 //! Epochs move when the test says so, but for the last tests, which have threads. Nothing is written to a disk: the
 //! durability crate does that.
 //!
-//! Neighbours: `checkpoints` has those with files.
+//! Neighbours: `checkpoints` has those with files; `page_directory` keeps the pages that a picture does not write.
 
 #![cfg(not(any(loom, shuttle)))]
 
 mod driven;
+mod page_directory;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ensile_base::Epoch;
 use ensile_base::random::Random;
-use ensile_base::{Epoch, Tid};
 use ensile_durability::{
     CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage, WantedPages,
 };
 use ensile_engine::{Database, Readable, Result, Table, Tuning};
 
 use driven::Driven;
+use page_directory::{PageDirectory, Taken, Written, row_of};
 
 type Rows = Table<u64, Vec<u8>>;
-/// Rows of a picture: by section and key, each with its TID.
-type Taken = BTreeMap<(u32, Vec<u8>), (Tid, Vec<u8>)>;
 
 /// Pages of few rows.
 const PAGE_BYTES: usize = 4 << 10;
@@ -65,10 +65,16 @@ struct Begun {
 
 /// Publishes pages and announces the freeze: all that is committed before E reaches it is in the picture.
 fn begin(driven: &Driven) -> Begun {
-    let published = pages(&driven.db).publish_pages(PAGE_BYTES, WantedPages::All);
+    begin_wanting(driven, WantedPages::All)
+}
+
+fn begin_wanting(driven: &Driven, wanted: WantedPages) -> Begun {
+    let published = pages(&driven.db).publish_pages(PAGE_BYTES, wanted);
     reach(driven, published.epoch.plus(2));
     loop {
         if let Some(freeze) = driven.db.announce_freeze() {
+            // Nothing is committed in between.
+            pages(&driven.db).carry_marks(published.attempt).expect("it has not ended");
             return Begun { attempt: published.attempt, freeze };
         }
         driven.tick();
@@ -81,11 +87,21 @@ fn take(
     db: &Database,
     begun: Begun,
     parts: usize,
-    mut between: impl FnMut() -> Result<()>,
+    between: impl FnMut() -> Result<()>,
 ) -> Result<Option<Taken>> {
+    let written = write(db, begun, parts, between)?;
+    Ok(written.map(|written| written.rows(&written.over(&PageDirectory::default()))))
+}
+
+/// The same, of a picture that may not write all pages.
+fn write(
+    db: &Database,
+    begun: Begun,
+    parts: usize,
+    mut between: impl FnMut() -> Result<()>,
+) -> Result<Option<Written>> {
     let Begun { attempt, freeze } = begun;
-    let (mut taken, mut page) = (Taken::new(), PageContents::new());
-    let mut displaced = Taken::new();
+    let (mut written, mut page) = (Written::default(), PageContents::new());
     let dealt = pages(db).page_slices(attempt, parts).expect("it has not ended");
     let slices = dealt
         .iter()
@@ -95,37 +111,31 @@ fn take(
         let mut has_more = true;
         while has_more {
             between()?;
-            if resume.len() % 3 == 0 && take_displaced(db, begun, &mut displaced).is_err() {
+            if resume.len() % 3 == 0 && take_displaced(db, begun, &mut written.displaced).is_err() {
                 return Ok(None);
             }
-            has_more = match pages(db).take_page(attempt, slice, &mut resume, freeze, &mut page) {
-                Ok(taken) => taken == TakenPage::More,
+            let from = resume.clone();
+            let taken = match pages(db).take_page(attempt, slice, &mut resume, freeze, &mut page) {
+                Ok(taken) => taken,
                 Err(why) => {
                     assert_eq!((why, page.entries()), (PagesEnded::Ended, 0));
                     return Ok(None);
                 }
             };
+            has_more = taken == TakenPage::More;
             assert_eq!(page.iter().count(), page.entries() as usize);
-            let mut last = None;
-            for (tid, body) in page.iter() {
-                let (key, value) = row_of(body);
-                assert!(last < Some(key) && *slice.from <= *key, "in key order, and in the slice");
-                assert!(slice.to.as_deref().is_none_or(|to| key < to) && tid.epoch() < freeze);
-                last = Some(key);
-                let before = taken.insert((slice.section, key.to_vec()), (tid, value.to_vec()));
-                assert!(before.is_none(), "each key once");
-            }
+            assert!(page.iter().all(|(tid, _)| tid.epoch() < freeze));
+            written.add(slice, (&from, &resume), taken, &page);
         }
-        if is_last_of_part && take_displaced(db, begun, &mut displaced).is_err() {
+        if is_last_of_part && take_displaced(db, begun, &mut written.displaced).is_err() {
             return Ok(None);
         }
     }
-    between()?;
-    for (key, (tid, value)) in displaced {
-        let row = taken.entry(key).or_insert_with(|| (tid, value.clone()));
-        assert_eq!(*row, (tid, value), "a row has one TID, wherever it comes from (N11)");
+    if dealt.iter().all(Vec::is_empty) && take_displaced(db, begun, &mut written.displaced).is_err() {
+        return Ok(None);
     }
-    Ok(Some(taken))
+    between()?;
+    Ok(Some(written))
 }
 
 /// What commits have left beside the pages.
@@ -150,12 +160,6 @@ fn take_displaced(
     Ok(())
 }
 
-/// Key and value of an entry's body.
-fn row_of(body: &[u8]) -> (&[u8], &[u8]) {
-    let (length, row) = body.split_first_chunk().expect("a length");
-    row.split_at(u16::from_le_bytes(*length).into())
-}
-
 /// A picture's rows of the first table.
 fn rows_of(taken: &Option<Taken>) -> BTreeMap<u64, Vec<u8>> {
     let taken = taken.as_ref().expect("the picture has not ended");
@@ -173,13 +177,25 @@ struct Changing {
     table: Rows,
     model: BTreeMap<u64, Vec<u8>>,
     random: Random,
+    /// The keys that are changed: some, so that other pages stay as they are.
+    keys: std::ops::Range<u64>,
 }
 
 impl Changing {
     const KEYS: u64 = 300;
 
+    fn new(table: Rows, seed: u64) -> Self {
+        Self { table, model: BTreeMap::new(), random: Random::seeded(seed), keys: 0..Self::KEYS }
+    }
+
     fn below(&mut self, limit: u64) -> u64 {
         self.random.below(limit)
+    }
+
+    /// From here on other keys are changed; now and then any.
+    fn turn_to_others(&mut self) {
+        let first = self.below(2 * Self::KEYS).min(Self::KEYS - 1);
+        self.keys = if self.below(6) == 0 { 0..Self::KEYS } else { first..(first + 20).min(Self::KEYS) };
     }
 
     /// A row of one of many lengths, small ones more often.
@@ -197,7 +213,7 @@ impl Changing {
     fn change(&mut self, db: &Database) -> Result<()> {
         let writes: Vec<(u64, Option<Vec<u8>>)> = (0..=self.below(4))
             .map(|_| {
-                let key = self.below(Self::KEYS);
+                let key = self.keys.start + self.below(self.keys.end - self.keys.start);
                 let is_put = self.below(3) > 0;
                 (key, is_put.then(|| self.row()))
             })
@@ -223,6 +239,15 @@ impl Changing {
     fn changes(&mut self, db: &Database, count: u64) -> Result<()> {
         (0..self.below(count)).try_for_each(|_| self.change(db))
     }
+
+    /// Changes until E is at least this.
+    fn changes_until(&mut self, driven: &Driven, epoch: Epoch) -> Result<()> {
+        while driven.db.epoch() < epoch {
+            self.changes(&driven.db, 20)?;
+            driven.tick();
+        }
+        self.changes(&driven.db, 20)
+    }
 }
 
 #[test]
@@ -230,16 +255,11 @@ fn a_picture_is_the_state_at_its_freeze_whatever_commits_do_beside_it() -> Resul
     IS_SEMI_FUZZY.into_iter().try_for_each(|semi_fuzzy| {
         for seed in 0..12 {
             let (driven, table) = open(semi_fuzzy)?;
-            let random = Random::seeded(seed);
-            let mut changing = Changing { table, model: BTreeMap::new(), random };
+            let mut changing = Changing::new(table, seed);
             for attempt in 0..8 {
                 changing.changes(&driven.db, 200)?;
                 let published = pages(&driven.db).publish_pages(PAGE_BYTES, WantedPages::All);
-                while driven.db.epoch() < published.epoch.plus(2) {
-                    changing.changes(&driven.db, 20)?;
-                    driven.tick();
-                }
-                changing.changes(&driven.db, 20)?;
+                changing.changes_until(&driven, published.epoch.plus(2))?;
                 let freeze = driven.db.announce_freeze().expect("E is above the last one");
                 changing.changes(&driven.db, 20)?;
                 reach(&driven, freeze);
@@ -270,6 +290,90 @@ fn a_picture_is_the_state_at_its_freeze_whatever_commits_do_beside_it() -> Resul
         }
         Ok(())
     })
+}
+
+/// What came of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Installed,
+    /// The pages were not told.
+    InstalledInSilence,
+    Failed,
+    /// Nobody has ended it when the next one begins.
+    LeftOpen,
+}
+
+/// A page that was not written shows what the picture before has of it: that is what a full walk would find (N5 to N7,
+/// N10, N13, N17).
+#[test]
+fn pages_that_are_not_written_have_the_rows_of_the_picture_before() -> Result<()> {
+    let (mut written, mut kept, mut displaced) = (0, 0, 0);
+    for (seed, semi_fuzzy) in (0..60).flat_map(|seed| IS_SEMI_FUZZY.map(|semi_fuzzy| (seed, semi_fuzzy))) {
+        let (driven, table) = open(semi_fuzzy)?;
+        let db = &driven.db;
+        let mut changing = Changing::new(table, seed);
+        (0..100).try_for_each(|_| changing.change(db))?;
+        let mut directory = PageDirectory::default();
+        for number in 0..12 {
+            changing.turn_to_others();
+            changing.changes(db, 30)?;
+            (0..changing.below(60)).for_each(|_| driven.tick());
+            let outcome = match (number, changing.below(10)) {
+                (0, _) | (_, 0..6) => Outcome::Installed,
+                (_, 6) => Outcome::InstalledInSilence,
+                (_, 7) => Outcome::LeftOpen,
+                _ => Outcome::Failed,
+            };
+            let published = pages(db).publish_pages(PAGE_BYTES, WantedPages::Changed);
+            let ends_early = outcome == Outcome::Failed && changing.below(3) == 0;
+            changing.changes_until(&driven, published.epoch.plus(2))?;
+            if ends_early && changing.below(2) == 0 {
+                pages(db).end_pages(published.attempt);
+                assert_eq!(pages(db).carry_marks(published.attempt), Err(PagesEnded::Ended));
+                continue;
+            }
+            pages(db).carry_marks(published.attempt).expect("it has not ended");
+            if ends_early {
+                pages(db).end_pages(published.attempt);
+                continue;
+            }
+            let freeze = db.announce_freeze().expect("E is above the last one");
+            changing.changes(db, 20)?;
+            if outcome == Outcome::LeftOpen && changing.below(2) == 0 {
+                continue;
+            }
+            reach(&driven, freeze);
+            let expected = changing.model.clone();
+            changing.turn_to_others();
+            changing.changes(db, 20)?;
+            reach(&driven, freeze.next());
+            let (begun, mut steps) = (Begun { attempt: published.attempt, freeze }, 0);
+            let picture = write(db, begun, 1 + number % 3, || {
+                steps += 1;
+                if steps % 5 == 0 {
+                    driven.tick();
+                }
+                changing.changes(db, 4)
+            })?;
+            let picture = picture.expect("nobody has ended it");
+            let next = picture.over(&directory);
+            assert_eq!(rows_of(&Some(picture.rows(&next))), expected, "seed {seed}, picture {number}");
+            if outcome != Outcome::LeftOpen {
+                pages(db).end_pages(published.attempt);
+                assert_eq!(displaced_bytes(db), 0, "what was displaced was freed");
+            }
+            if matches!(outcome, Outcome::Installed | Outcome::InstalledInSilence) {
+                (written, kept) = (written + picture.count(), kept + next.count() - picture.count());
+                displaced += picture.displaced.len();
+                directory = next;
+            }
+            if outcome == Outcome::Installed {
+                pages(db).picture_installed(published.attempt);
+            }
+        }
+    }
+    assert!(written > 3_000 && kept > 3_000 && displaced > 1_000, "{written}, {kept}, {displaced}");
+    Ok(())
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod damaged;
 mod ending;
 mod page_files;
 mod pages;
+mod picture_files;
 mod pictures;
 mod room;
 mod simulation;

@@ -1,15 +1,18 @@
-//! Versions that a commit displaces and a picture under way needs: they are left to it (SIREN, §3.1).
+//! Pages of what a commit changes: they are marked, and versions that a picture under way needs are left to it (SIREN,
+//! §3.1).
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - E1: versions are copied before binding, whatever their size, and behind every wait: a copy that is kept while a
-//!   commit waits may be of a version, or of a picture, that is over by then. Under the locks there is one exchange for
-//!   each, and no page is searched for whose state was known.
+//! - E1: pages are searched for, and versions copied, before binding, whatever their size, and behind every wait: a
+//!   copy that is kept while a commit waits may be of a version, or of a picture, that is over by then. Under the locks
+//!   there is one exchange for each, and no page is searched for unless its map is another one by then.
 //! - N3: a version is left before anything of its record is changed.
 //! - N4: it is left if it is present, older than the freeze of the commit's epoch, and of a picture under way. So at
 //!   most one of a key is left to a picture.
+//! - N6: a key's first change since that freeze marks its page, inserts and deletes too: in the map that is published
+//!   behind the commit's last fence, with the mark that its own epoch selects, and while it is bound.
 //!
-//! Neighbours: `prepare` comes before and `locked` asks; `install` leaves; `record::pending` has the lists, and
-//! `record::page_map` says which page's state decides.
+//! Neighbours: `prepare` comes before and `locked` asks; `install` leaves; `record::pending` has the lists and the
+//! marks, and `record::page_map` says which page's state decides.
 
 use ensile_base::Epoch;
 use ensile_epoch::Pinned;
@@ -18,32 +21,40 @@ use super::Commit;
 use super::locked::Locked;
 use crate::error::{Error, Result};
 use crate::record::page_map::PageMap;
-use crate::record::pending::RemovePlace;
+use crate::record::pending::{PageMarks, RemovePlace};
 use crate::record::word::Word;
 use crate::sets::Sets;
+use crate::sets::write_set::{Write, WriteKind};
 use crate::shared::SharedState;
 use crate::tables::is_logged;
-use crate::worker::{PreparedRemove, PreparedRemoves, Worker};
+use crate::worker::{PreparedPage, PreparedPages, Worker};
 
-/// The picture's map for the table, if this version is to be left to it (N4): unless its page is closed.
+/// Whether a write that finds this version may be its key's first change since the freeze, if it changes anything: also
+/// of a key that has no row, or whose delete is as old.
 #[inline]
-fn map_for<'m>(
-    shared: &'m SharedState,
-    table: u32,
-    (version, freeze): (Word, Epoch),
-    pinned: Pinned<'m>,
-) -> Option<&'m PageMap> {
-    if version.is_absent() || version.epoch() >= freeze || !is_logged(table) {
-        return None;
-    }
-    shared.table(table).pages.load(pinned).filter(|map| freeze > map.since())
+fn is_first_change(write: &Write<'_>, version: Word, freeze: Epoch) -> bool {
+    let changes = write.kind == WriteKind::Put || !version.is_absent();
+    version.epoch() < freeze && changes && is_logged(write.table)
+}
+
+/// The map of the write's table, if a picture has begun since the open.
+#[inline]
+fn map_of<'m>(shared: &'m SharedState, write: &Write<'_>, pinned: Pinned<'m>) -> Option<&'m PageMap> {
+    shared.table(write.table).pages.load(pinned)
+}
+
+/// Whether the version is to be left, of a map's page that is open: its picture is one of this freeze (N4).
+#[inline]
+fn is_left(version: Word, freeze: Epoch, map: &PageMap) -> bool {
+    !version.is_absent() && freeze > map.since()
 }
 
 impl Commit<'_, '_> {
-    /// Copies the versions that a picture under way will need, if the commit is of the newest freeze's picture.
+    /// Finds the pages of what the commit is to change, and copies the versions that a picture under way will need, if
+    /// the commit is of the newest freeze's picture.
     #[inline]
     pub(super) fn prepare_displaced(&mut self) {
-        if self.shared.has_picture_under_way() {
+        if self.shared.has_page_maps() {
             prepare(self);
         }
     }
@@ -58,47 +69,63 @@ impl Commit<'_, '_> {
     }
 }
 
-#[cold]
 #[inline(never)]
 fn prepare(commit: &mut Commit<'_, '_>) {
     let Commit { shared, worker, sets, pinned, .. } = commit;
     let Sets { writes, order, .. } = &mut **sets;
     let (entries, arena) = writes.parts();
-    let Worker { blocks, displaced: PreparedRemoves { removes, scratch }, .. } = &mut **worker;
-    debug_assert!(removes.is_empty(), "the commit before has given back what it did not leave");
+    debug_assert!(worker.displaced.is_empty(), "the commit before has given back what it did not leave");
     // If another freeze is announced before the locks are taken, they find that out.
     let freeze = shared.epochs.newest_freeze();
     for lock in order.iter() {
         let write = &entries[lock.at as usize];
-        let record = lock.record.at(*pinned);
-        let Some(map) = map_for(shared, write.table, (record.word(), freeze), *pinned) else { continue };
-        let key = arena.key(write);
-        let page = map.bounds().page_of(key);
-        if map.page(page).is_closed() {
-            // No page is opened again (N13): the locks need not search for it.
-            removes.push(PreparedRemove::of_closed_page(lock.at, (map, page)));
+        let version = lock.record.at(*pinned).word();
+        if !is_first_change(write, version, freeze) {
             continue;
         }
-        let Some(word) = record.read_older(freeze, scratch) else { continue };
-        let place = RemovePlace { table: write.table, since: map.since() };
-        let version = blocks.pending_remove((place, word.tid()), key, scratch.bytes());
-        removes.push(PreparedRemove::new(lock.at, (map, page), version));
+        let Some(map) = map_of(shared, write, *pinned) else { continue };
+        let key = arena.key(write);
+        let page = map.bounds().page_of(key);
+        worker.displaced.pages.push(PreparedPage::new(lock.at, (map, page)));
+        // No page is opened again (N13): nothing is copied for one that is closed.
+        if is_left(version, freeze, map) && !map.page(page).is_closed() {
+            copy_version(worker, (write, key), (freeze, map), *pinned);
+        }
     }
 }
 
+/// Copies the version of the page that was found last, unless it was changed meanwhile.
+#[cold]
+#[inline(never)]
+fn copy_version<'p>(
+    worker: &mut Worker,
+    (write, key): (&Write<'p>, &[u8]),
+    (freeze, map): (Epoch, &PageMap),
+    pinned: Pinned<'p>,
+) {
+    let Worker { blocks, displaced: PreparedPages { pages, has_versions, scratch, .. }, .. } = worker;
+    let Some(word) = write.record_at(pinned).read_older(freeze, scratch) else { return };
+    let place = RemovePlace { table: write.table, since: map.since() };
+    let version = blocks.pending_remove((place, word.tid()), key, scratch.bytes());
+    let Some(prepared) = pages.last_mut() else { unreachable!("its page was found") };
+    let before = prepared.version.replace(version);
+    debug_assert!(before.is_none(), "a version is copied once");
+    *has_versions = true;
+}
+
 impl Locked<'_, '_, '_> {
-    /// Checks that every version that is to be left was copied. If one was not, the commit runs again.
+    /// Marks the pages of what is changed, and checks that every version that is to be left was copied. If one was not,
+    /// the commit runs again: a page that is marked for nothing is written for nothing.
     #[inline]
     pub(super) fn check_displaced(&mut self, epoch: Epoch) -> Result<()> {
         let Commit { shared, worker, .. } = &*self.commit;
-        if worker.displaced.is_empty() && !shared.has_picture_under_way() {
+        if worker.displaced.is_empty() && !shared.has_page_maps() {
             return Ok(());
         }
         check(self.commit, epoch)
     }
 }
 
-#[cold]
 #[inline(never)]
 fn check(commit: &mut Commit<'_, '_>, epoch: Epoch) -> Result<()> {
     let Commit { shared, worker, sets, pinned, .. } = commit;
@@ -106,24 +133,34 @@ fn check(commit: &mut Commit<'_, '_>, epoch: Epoch) -> Result<()> {
     let freeze = shared.epochs.freeze_at(epoch);
     let Sets { writes, order, .. } = &mut **sets;
     let (entries, arena) = writes.parts();
-    let removes = &mut worker.displaced.removes;
-    removes.iter_mut().for_each(|prepared| prepared.is_needed = false);
-    let mut removes = removes.iter_mut().peekable();
+    let PreparedPages { pages, is_any_needed, .. } = &mut worker.displaced;
+    debug_assert!(!*is_any_needed, "the commit before has given back what it did not leave");
+    let mut pages = pages.iter_mut().peekable();
     for lock in order.iter() {
         let write = &entries[lock.at as usize];
-        let prepared = removes.next_if(|prepared| prepared.at == lock.at);
-        let Some(map) = map_for(shared, write.table, (write.before, freeze), *pinned) else { continue };
-        match prepared {
-            Some(prepared) if prepared.is_of(map, write.before.tid()) => prepared.is_needed = true,
-            // Found closed, and so it stays.
-            Some(prepared) if prepared.is_of_closed_page(map) => {
-                debug_assert!(map.page(map.bounds().page_of(arena.key(write))).is_closed());
-            }
-            // Copied too early, or for another map: unless the page is closed, the commit runs again.
-            _ if map.page(map.bounds().page_of(arena.key(write))).is_closed() => {}
-            _ => return Err(Error::Conflict),
+        let prepared = pages.next_if(|prepared| prepared.at == lock.at);
+        if !is_first_change(write, write.before, freeze) {
+            continue;
         }
+        let Some(map) = map_of(shared, write, *pinned) else { continue };
+        let found = prepared.as_ref().and_then(|prepared| prepared.page_in(map));
+        let page = found.unwrap_or_else(|| map.page(map.bounds().page_of(arena.key(write))));
+        if is_left(write.before, freeze, map) && !page.is_closed() {
+            match prepared {
+                Some(prepared) if prepared.has_version(map, write.before.tid()) => {
+                    (prepared.is_needed, *is_any_needed) = (true, true);
+                }
+                // Copied too early, or for another map.
+                _ => return Err(Error::Conflict),
+            }
+        }
+        let mark = if freeze > map.since() { PageMarks::AFTER } else { PageMarks::BEFORE };
+        debug_assert!(
+            mark == PageMarks::AFTER || page.has_any(mark) || !page.is_closed() || map.is_over(),
+            "no page is settled before every commit below the freeze has ended (N5)"
+        );
+        page.mark(mark);
     }
-    debug_assert!(removes.peek().is_none(), "versions are copied in the order of locks");
+    debug_assert!(pages.peek().is_none(), "pages are found in the order of locks");
     Ok(())
 }

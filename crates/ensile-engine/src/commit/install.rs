@@ -21,7 +21,7 @@ use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
 use crate::sets::{LockOrder, Sets};
 use crate::shared::SharedState;
 use crate::tables::is_logged;
-use crate::worker::{PreparedRemove, PreparedRemoves, Worker, WorkerCounters, WorkerShared};
+use crate::worker::{PreparedPage, PreparedPages, Worker, WorkerCounters, WorkerShared};
 
 impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
@@ -49,10 +49,10 @@ impl Commit<'_, '_> {
         if has_images {
             images::append(self, tid);
         }
-        if self.worker.displaced.is_empty() {
-            self.install(tid, boundary);
-        } else {
+        if self.worker.displaced.is_any_needed {
             self.leave_and_install(tid, boundary);
+        } else {
+            self.install(tid, boundary);
         }
         if !has_images {
             self.append(tid);
@@ -156,9 +156,9 @@ impl<'p> Installing<'_, 'p> {
         &self,
         entries: &mut [Write<'p>],
         order: &[LockOrder<'p>],
-        (displaced, own): (&mut PreparedRemoves, &WorkerShared),
+        (displaced, own): (&mut PreparedPages, &WorkerShared),
     ) {
-        let mut leaving = displaced.removes.iter_mut().filter(|prepared| prepared.is_needed).peekable();
+        let mut leaving = displaced.pages.iter_mut().filter(|prepared| prepared.is_needed).peekable();
         for lock in order {
             let write = &mut entries[lock.at as usize];
             write.effect = match leaving.next_if(|prepared| prepared.at == lock.at) {
@@ -169,12 +169,12 @@ impl<'p> Installing<'_, 'p> {
         debug_assert!(leaving.peek().is_none(), "versions are copied in the order of locks");
     }
 
-    /// Leaves the present version to the picture under way, and then installs (N3). If the picture has ended since the
-    /// version was checked, or its page is closed, the version stays with the worker.
+    /// Leaves the present version to the picture under way, and then installs (N3). If another picture's map has come
+    /// since the version was checked, or its page is closed, the version stays with the worker.
     fn leave_before_installing(
         &self,
         write: &mut Write<'p>,
-        prepared: &mut PreparedRemove,
+        prepared: &mut PreparedPage,
         own: &WorkerShared,
     ) -> WriteEffect<'p> {
         let map = self.shared.table(write.table).pages.load(self.pinned);

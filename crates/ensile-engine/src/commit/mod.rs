@@ -7,7 +7,7 @@
 //! install     install, append                                 nothing fails any more
 //! leftovers   register_garbage, or abandon                    after unbinding
 //! images      values that are replaced, if the log has them
-//! displaced   versions that a picture under way needs
+//! displaced   pages that are changed, and versions that a picture under way needs
 //! ```
 //! Invariants, each from `docs/protocols/commit.md`:
 //! - E1: between bind and unbind nothing waits (but for record locks), nothing fails for lack of memory or space, and
@@ -16,7 +16,8 @@
 //! - C2: every write-set record is the latest of its key once locked.
 //! - C3: placeholders are in the index before binding.
 //! - S1, K3: a version that a snapshot boundary needs is preserved before the new TID is stored.
-//! - N3, N4: a version that a picture needs is left to it before its record is changed (`displaced`).
+//! - N3, N4, N6: a version that a picture needs is left to it before its record is changed, and the page of each key's
+//!   first change is marked (`displaced`).
 //! - Before-images, if asked for, are read between validation and installing, under the locks (`images`).
 //!
 //! Neighbours: up, `transaction` hands its sets over; down, records, the index and the log's appender.

@@ -7,6 +7,7 @@ use ensile_base::clock::Clock;
 use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage, WantedPages};
 
 use super::Commit;
+use crate::record::pending::PageMarks;
 use crate::session::{self, Session};
 use crate::sets::context::Context;
 use crate::{Database, Error, Readable, Result, Table, Transaction};
@@ -74,19 +75,27 @@ fn a_commit_that_is_turned_away_twice_takes_a_turn_itself() -> Result<()> {
     Ok(())
 }
 
+fn reach(db: &Database, clock: &Clock, epoch: Epoch) {
+    while db.epoch() < epoch {
+        clock.advance(Duration::from_millis(40));
+        db.heartbeat_step();
+    }
+}
+
+/// Publishes pages that have all marks. The freeze is yet to be announced.
+fn publish_pages(db: &Database, clock: &Clock, page_bytes: usize, wanted: WantedPages) -> PictureAttempt {
+    let published = db.shared().publish_pages(page_bytes, wanted);
+    reach(db, clock, published.epoch.plus(2));
+    db.shared().carry_marks(published.attempt).expect("it has not ended");
+    published.attempt
+}
+
 /// Publishes pages, and lets E pass the freeze that is announced for them.
 fn begin_picture(db: &Database, clock: &Clock) -> PictureAttempt {
-    let reach = |epoch: Epoch| {
-        while db.epoch() < epoch {
-            clock.advance(Duration::from_millis(40));
-            db.heartbeat_step();
-        }
-    };
-    let published = db.shared().publish_pages(4096, WantedPages::All);
-    reach(published.epoch.plus(2));
+    let attempt = publish_pages(db, clock, 4096, WantedPages::All);
     let freeze = db.announce_freeze().expect("E is above the last one");
-    reach(freeze.next());
-    published.attempt
+    reach(db, clock, freeze.next());
+    attempt
 }
 
 /// What it had copied before it made way is of a picture that is over: it copies again, and does not lose.
@@ -141,36 +150,42 @@ fn with_rows(clock: &Clock) -> Result<(Database, Table<u64, Vec<u8>>)> {
     Ok((db, table))
 }
 
-/// Whether the version of the only write was copied, and whether its page was found closed.
+/// Whether the version of the only write was copied, and whether its page is closed, which was found.
 fn prepared(commit: &Commit<'_, '_>) -> (bool, bool) {
-    let [prepared] = &commit.worker.displaced.removes[..] else { panic!("one write") };
+    let [prepared] = &commit.worker.displaced.pages[..] else { panic!("one write") };
     let map = commit.shared.table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
-    let is_closed = prepared.is_of_closed_page(map.expect("a picture is under way"));
-    (prepared.version.is_some(), is_closed)
+    let page = prepared.page_in(map.expect("a picture has begun")).expect("nobody has published another one");
+    (prepared.version.is_some(), page.is_closed())
 }
 
-/// The state of its page was known before the locks: nothing is copied, and nothing is searched for.
+/// What the transaction's commit has prepared; it does not take effect.
+fn prepare_only(
+    db: &Database,
+    write: impl FnOnce(&mut Transaction<'_>) -> Result<()>,
+) -> Result<(bool, bool)> {
+    let mut tx = db.begin();
+    write(&mut tx)?;
+    with_commit(&mut tx, |commit| {
+        let versions = commit.worker.blocks.place();
+        prepare(commit)?;
+        commit.prepare_displaced();
+        let prepared = prepared(commit);
+        commit.give_back_displaced();
+        commit.abandon(versions);
+        Ok(prepared)
+    })
+}
+
+/// The state of its page was known before the locks: nothing is copied.
 #[test]
 fn a_write_to_a_page_that_is_closed_is_prepared_without_a_copy() -> Result<()> {
     let clock = Clock::manual();
     let (db, table) = with_rows(&clock)?;
     let attempt = begin_picture(&db, &clock);
-    let prepare = |key: u64| -> Result<(bool, bool)> {
-        let mut tx = db.begin();
-        tx.put(&table, &key, &vec![2; 100])?;
-        with_commit(&mut tx, |commit| {
-            let versions = commit.worker.blocks.place();
-            prepare(commit)?;
-            commit.prepare_displaced();
-            let prepared = prepared(commit);
-            commit.give_back_displaced();
-            commit.abandon(versions);
-            Ok(prepared)
-        })
-    };
-    assert_eq!(prepare(0)?, (true, false));
+    let put = |tx: &mut Transaction<'_>| tx.put(&table, &0, &vec![2; 100]);
+    assert_eq!(prepare_only(&db, put)?, (true, false));
     take_pages(&db, attempt);
-    assert_eq!(prepare(0)?, (false, true));
+    assert_eq!(prepare_only(&db, put)?, (false, true));
     db.run(|tx| (0..2).try_for_each(|key| tx.put(&table, &key, &vec![3; 100])))?;
     assert_eq!((db.stats().displaced_bytes, db.stats().aborts), (0, 0));
     Ok(())
@@ -203,4 +218,77 @@ fn n13_a_page_that_was_closed_in_another_map_tells_the_locks_nothing() -> Result
         commit.abandon(versions);
         Ok(())
     })
+}
+
+/// A commit has found its page when another map is published, and gets the marks of the first.
+#[test]
+fn n6_a_page_is_marked_in_the_map_that_the_locks_find() -> Result<()> {
+    const KEYS: u64 = 100;
+    for wanted in [WantedPages::Changed, WantedPages::All] {
+        let clock = Clock::manual();
+        let (db, table) = with_rows(&clock)?;
+        db.run(|tx| (0..KEYS).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
+        let first = begin_picture(&db, &clock);
+        db.shared().end_pages(first);
+        db.shared().picture_installed(first);
+        let mut tx = db.begin();
+        tx.put(&table, &(KEYS - 1), &vec![2; 100])?;
+        with_commit(&mut tx, |commit| {
+            let versions = commit.worker.blocks.place();
+            prepare(commit)?;
+            commit.prepare_displaced();
+            let second = publish_pages(&db, &clock, 1 << 20, wanted);
+            {
+                let bound = super::Bound::bind(commit);
+                let mut locked = bound.commit.lock()?;
+                let epoch = super::serialization_point(&db.shared().epochs, locked.has_records());
+                locked.check_displaced(epoch)?;
+            }
+            let map = db.shared().table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
+            let map = map.filter(|map| map.attempt() == second).expect("it is published");
+            let is_marked = map.pages().iter().map(|page| page.has_any(PageMarks::BEFORE));
+            let marked: Vec<_> = is_marked.enumerate().filter_map(|(page, is)| is.then_some(page)).collect();
+            assert_eq!(marked, [map.bounds().len() - 1]);
+            assert_eq!(map.bounds().len() == 1, wanted == WantedPages::All, "nothing else has changed");
+            commit.give_back_displaced();
+            commit.abandon(versions);
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Marks of every kind of write, as the next picture finds them.
+#[test]
+fn n6_the_first_change_of_a_key_marks_its_page_whatever_it_is() -> Result<()> {
+    type Change = fn(&mut Transaction<'_>, &Table<u64, Vec<u8>>) -> Result<()>;
+    let changes: [(Change, bool); 7] = [
+        (|tx, table| tx.put(table, &0, &vec![2; 100]), true),
+        (|tx, table| tx.put(table, &0, &vec![2; 3000]), true),
+        (|tx, table| tx.put(table, &7, &vec![2; 100]), true),
+        (|tx, table| tx.delete(table, &1).map(drop), true),
+        (|tx, table| tx.put(table, &5, &vec![2; 100]), true),
+        (|tx, table| tx.delete(table, &5).map(drop), false),
+        (|tx, table| tx.put(table, &9, &vec![2; 100]).and_then(|()| tx.delete(table, &9).map(drop)), false),
+    ];
+    for (change, is_marked) in changes {
+        let clock = Clock::manual();
+        let (db, table) = with_rows(&clock)?;
+        // Its record stays in the index, and is absent.
+        db.run(|tx| tx.put(&table, &5, &vec![1; 100]))?;
+        db.run(|tx| tx.delete(&table, &5).map(drop))?;
+        let first = begin_picture(&db, &clock);
+        take_pages(&db, first);
+        db.shared().end_pages(first);
+        db.shared().picture_installed(first);
+        db.run(|tx| change(tx, &table))?;
+        let mut tx = db.begin();
+        tx.put(&table, &0, &Vec::new())?;
+        with_commit(&mut tx, |commit| {
+            let map = db.shared().table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
+            let page = map.expect("a picture has begun").page(0);
+            assert_eq!(page.has_any(PageMarks::AFTER), is_marked);
+        });
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod builder;
 mod catalogue;
+mod cut;
 pub mod folder;
 mod opening;
 mod pages;

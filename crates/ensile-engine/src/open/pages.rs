@@ -1,64 +1,65 @@
-//! The engine's side of a picture: tables are cut into pages, and taken page by page beside their writers (SIREN,
-//! §3.1).
+//! The engine's side of a picture: tables are cut into pages, and those that have changed are taken page by page beside
+//! their writers (SIREN, §3.1).
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
 //! - N1: maps are published before the freeze is announced. Once E is two above what is read behind that, no commit has
 //!   an older map.
+//! - N5: pages are settled once E is above the freeze. Then a mark *before* that is not there never comes, and the page
+//!   is what it was in the picture before.
+//! - N7: marks are carried over once no commit has an older map, and before the freeze.
 //! - N8: a page is closed behind its walk, and what commits have left of it until then is merged in; semi-fuzzy, it is
 //!   found in their workers' lists behind that (N9).
 //! - N13: who is late takes, closes and ends nothing of a later attempt.
-//! - N17: pages are cut before their freeze.
 //! - K3: a picture whose commits displace more than may wait gives way. The heartbeat notices, and checkpointers do
 //!   between pages.
-//! - No pin stands from one page to the next, or for more than some thousand keys, while tables are cut and while pages
-//!   are walked.
+//! - No pin stands from one page to the next, or for more than some thousand keys, while pages are walked.
 //!
-//! Neighbours: `walk` copies rows; `record::page_map` has maps, `record::pending` lists; commits leave versions
-//! (`commit::displaced`); the durability crate's checkpointers call.
+//! Neighbours: `cut` says where pages begin, `walk` copies rows; `record::page_map` has maps, `record::pending` lists
+//! and marks; commits leave versions and mark pages (`commit::displaced`); the durability crate's checkpointers call.
 
 use std::collections::HashMap;
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range as Run};
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Ordering, fence};
+use ensile_base::sync::{Arc, Ordering, fence};
 use ensile_durability::{
     DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Slice, TakenPage,
     WantedPages,
 };
 use ensile_epoch::Pinned;
-use ensile_index::{Direction, Range};
+use ensile_index::Range;
 
-use super::walk::{Copying, KEYS_PER_PIN, RecordBatch, SLICES_PER_PART, copy_rows};
+use super::walk::{Copying, KEYS_PER_PIN, SLICES_PER_PART, copy_rows};
 use crate::formats::checkpoint_entry;
+use crate::record::Scratch;
 use crate::record::page_map::{PageBounds, PageMap};
-use crate::record::pending::{PendingList, PendingRemove};
-use crate::record::tree::{RecordTree, RecordVisitor};
-use crate::record::{HEADER_BYTES, LeafWitness, Record, Scratch};
+use crate::record::pending::{PageMarks, PendingList, PendingRemove};
 use crate::shared::SharedState;
 use crate::shared::pictures::{PageSpace, Pictures};
 use crate::tables::logged_tables::LoggedTable;
 
 impl Pages for SharedState {
-    fn publish_pages(&self, page_bytes: usize, _wanted: WantedPages) -> PublishedPages {
+    fn publish_pages(&self, page_bytes: usize, wanted: WantedPages) -> PublishedPages {
         let pictures = self.own_pictures();
-        let attempt = {
+        let (attempt, carried) = {
             let mut attempts = pictures.attempts.lock();
             if attempts.end() {
-                self.take_back_maps();
+                self.close_pages();
             }
-            attempts.begin()
+            (attempts.begin(wanted), attempts.carried())
         };
         self.collect_after_pictures();
         // What the last one has left does not count against this one.
         self.free_ended();
         let tables = self.logged_tables.all();
-        let cut = tables.iter().map(|(id, table)| (*id, self.cut(&table.tree, page_bytes)));
+        let cut = tables.iter().map(|(id, table)| (*id, self.cut(table, page_bytes, carried)));
         let bounds: HashMap<u32, PageBounds> = cut.collect();
         {
             let mut attempts = pictures.attempts.lock();
             if attempts.may_publish(attempt) {
                 pictures.begin();
-                let since = self.logged_tables.publish_pages(attempt, bounds, &self.epochs);
+                let is_carried_over = carried.is_some();
+                let since = self.logged_tables.publish_pages(attempt, bounds, is_carried_over, &self.epochs);
                 pictures.may_take(attempt, since);
             }
         }
@@ -68,42 +69,53 @@ impl Pages for SharedState {
     }
 
     fn carry_marks(&self, attempt: PictureAttempt) -> Result<(), PagesEnded> {
-        let mut pin = self.epochs.register_pin();
-        let call = pin.begin(self.epochs.now());
-        // Every page counts as marked: nothing is carried over.
-        self.logged_tables
-            .all()
-            .iter()
-            .try_for_each(|(_, table)| self.map_of(attempt, table, call.pinned()).map(drop))
+        let pictures = self.own_pictures();
+        let mut attempts = pictures.attempts.lock();
+        if !attempts.goes_on(attempt) {
+            return Err(attempts.why_ended(attempt));
+        }
+        let Some(marks) = attempts.carried() else { return Ok(()) };
+        for (_, table) in self.logged_tables.all() {
+            let mut pin = self.epochs.register_pin();
+            let call = pin.begin(self.epochs.now());
+            table.pages.carry_over(marks, &self.epochs, call.pinned());
+        }
+        attempts.has_carried_over(attempt);
+        // The maps before wait for pins now.
+        pictures.expect_remains();
+        Ok(())
     }
 
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
+        let tables = self.logged_tables.all();
+        self.settle(attempt, &tables)?;
         let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
-        let tables = self.logged_tables.all();
         let maps = tables.iter().map(|(section, table)| {
             let map = self.map_of(attempt, table, call.pinned())?;
-            Ok((*section, map.bounds()))
+            Ok((*section, map, marked_runs(map)))
         });
         let maps: Vec<_> = maps.collect::<Result<_, _>>()?;
-        let pages: usize = maps.iter().map(|(_, bounds)| bounds.len()).sum();
+        let pages: usize = maps.iter().flat_map(|(_, _, runs)| runs).map(ExactSizeIterator::len).sum();
         let mut result = vec![Vec::new(); parts];
-        // A run ends where its share of all pages ends, and where its table does.
-        let runs = parts * SLICES_PER_PART;
-        let (mut run, mut first) = (0, 0);
-        for (section, bounds) in maps {
-            let mut page = 0;
-            while page < bounds.len() {
-                while (run + 1) * pages / runs <= first + page {
-                    run += 1;
+        // A slice ends where its share of all pages ends, and where its run does.
+        let shares = parts * SLICES_PER_PART;
+        let (mut share, mut first) = (0, 0);
+        for (section, map, runs) in maps {
+            for mut run in runs {
+                while !run.is_empty() {
+                    while (share + 1) * pages / shares <= first {
+                        share += 1;
+                    }
+                    let dealt = ((share + 1) * pages / shares - first).min(run.len());
+                    debug_assert!(dealt > 0 && share < shares, "a slice has pages");
+                    let end = run.start + dealt;
+                    let from = map.bounds().lower(run.start).into();
+                    let to = map.bounds().upper(end - 1).map(Into::into);
+                    result[share / SLICES_PER_PART].push(Slice { section, from, to });
+                    (run.start, first) = (end, first + dealt);
                 }
-                let end = ((run + 1) * pages / runs - first).min(bounds.len());
-                debug_assert!(end > page && run < runs, "a run has pages");
-                let (from, to) = (bounds.lower(page).into(), bounds.upper(end - 1).map(Into::into));
-                result[run / SLICES_PER_PART].push(Slice { section, from, to });
-                page = end;
             }
-            first += bounds.len();
         }
         Ok(result)
     }
@@ -168,14 +180,16 @@ impl Pages for SharedState {
         {
             let mut attempts = self.own_pictures().attempts.lock();
             if attempts.end_if_newest(attempt) {
-                self.take_back_maps();
+                self.close_pages();
             }
         }
         // Also what one has left that gave way.
         self.free_ended();
     }
 
-    fn picture_installed(&self, _attempt: PictureAttempt) {}
+    fn picture_installed(&self, attempt: PictureAttempt) {
+        self.own_pictures().attempts.lock().installed(attempt);
+    }
 }
 
 impl SharedState {
@@ -186,8 +200,29 @@ impl SharedState {
         table: &'m LoggedTable,
         pinned: Pinned<'m>,
     ) -> Result<&'m PageMap, PagesEnded> {
-        let map = table.pages.load(pinned).filter(|map| map.attempt() == attempt);
+        let map = table.pages.load(pinned).filter(|map| map.attempt() == attempt && !map.is_over());
         map.ok_or_else(|| self.own_pictures().why_ended(attempt))
+    }
+
+    /// Closes the pages of which no row was changed below the freeze: they are what they were (N5). What commits have
+    /// left of them while that was in doubt is freed.
+    fn settle(&self, attempt: PictureAttempt, tables: &[(u32, Arc<LoggedTable>)]) -> Result<(), PagesEnded> {
+        debug_assert!(
+            self.epochs.is_installed_below(self.epochs.newest_freeze()),
+            "every commit below the freeze has ended, and has marked its pages (N5)"
+        );
+        let mut lists = Vec::new();
+        for (_, table) in tables {
+            let mut pin = self.epochs.register_pin();
+            let call = pin.begin(self.epochs.now());
+            let map = self.map_of(attempt, table, call.pinned())?;
+            for page in map.pages().iter().filter(|page| !page.has_any(PageMarks::BEFORE)) {
+                let ((), list) = page.close_behind(|| ());
+                lists.extend(list.filter(|list| !list.is_empty()));
+            }
+        }
+        self.free_displaced(lists.into_iter().flatten());
+        Ok(())
     }
 
     /// Ends the picture under way if commits have displaced more than may wait for it (K3).
@@ -200,7 +235,7 @@ impl SharedState {
         if let Some(why) = self.displaced_too_much()
             && attempts.give_way(why)
         {
-            self.take_back_maps();
+            self.close_pages();
         }
     }
 
@@ -248,10 +283,10 @@ impl SharedState {
         }
     }
 
-    /// Takes back the maps that are published, and puts aside what is left to them. The caller has the lock of the
-    /// attempts, and nobody publishes others meanwhile (N13).
-    fn take_back_maps(&self) {
-        self.logged_tables.no_more_maps();
+    /// The attempt has ended: closes the pages that are open, and puts aside what is left to them. Their maps go on
+    /// collecting marks. The caller has the lock of the attempts, and nobody publishes others meanwhile (N13).
+    fn close_pages(&self) {
+        self.logged_tables.end_picture();
         let mut lists = Vec::new();
         for (_, table) in self.logged_tables.all() {
             let mut pin = self.epochs.register_pin();
@@ -262,89 +297,23 @@ impl SharedState {
                 let ((), list) = page.close_behind(|| ());
                 lists.extend(list.filter(|list| !list.is_empty()));
             }
-            table.pages.unpublish(&self.epochs);
         }
         self.own_pictures().put_aside(lists);
         self.drop_displaced();
         self.own_pictures().end();
     }
-
-    /// Where pages of about `page_bytes` begin in a table, as it is now.
-    fn cut(&self, tree: &RecordTree, page_bytes: usize) -> PageBounds {
-        let mut cut = PageCut { page_bytes, bounds: Vec::new(), filled: 0 };
-        let mut pin = self.epochs.register_pin();
-        let mut from = Some(Vec::new());
-        while let Some(key) = from {
-            let call = pin.begin(self.epochs.now());
-            let (batch, left) = (RecordBatch::new(), KEYS_PER_PIN);
-            let mut cutter = PageCutter { cut: &mut cut, batch, left, stopped_at: None };
-            let range = Range { lower: Bound::Included(&key), upper: Bound::Unbounded };
-            tree.scan(range, Direction::Forward, &mut cutter, call.pinned());
-            cutter.flush();
-            from = cutter.stopped_at;
-        }
-        PageBounds::new(&cut.bounds)
-    }
 }
 
-/// Where pages begin, as a table's rows are counted one after the other. A page has `page_bytes` and one row at most.
-struct PageCut {
-    page_bytes: usize,
-    bounds: Vec<Vec<u8>>,
-    /// Bytes of the page so far.
-    filled: usize,
-}
-
-impl PageCut {
-    /// The next key, and the bytes of its value if it has a row.
-    fn add(&mut self, key: &[u8], value_bytes: Option<usize>) {
-        if self.filled >= self.page_bytes {
-            self.bounds.push(key.to_vec());
-            self.filled = 0;
-        }
-        if let Some(bytes) = value_bytes {
-            self.filled += PageContents::FRAME_BYTES + checkpoint_entry::bytes(key.len(), bytes);
+/// Runs of neighbours that the picture writes.
+fn marked_runs(map: &PageMap) -> Vec<Run<usize>> {
+    let mut runs: Vec<Run<usize>> = Vec::new();
+    for (page, _) in map.pages().iter().enumerate().filter(|(_, page)| page.has_any(PageMarks::BEFORE)) {
+        match runs.last_mut() {
+            Some(run) if run.end == page => run.end += 1,
+            _ => runs.push(page..page + 1),
         }
     }
-}
-
-/// A scan that counts rows' bytes. No value is copied.
-struct PageCutter<'p, 'c> {
-    cut: &'c mut PageCut,
-    batch: RecordBatch<'p>,
-    /// Keys that are still looked at under this pin.
-    left: usize,
-    /// The first key that was not.
-    stopped_at: Option<Vec<u8>>,
-}
-
-impl PageCutter<'_, '_> {
-    /// Counts the batch, whose records have been asked for.
-    fn flush(&mut self) {
-        for (key, record) in self.batch.iter() {
-            // Both may change until the freeze: a page that grows meanwhile is overfull.
-            let bytes = (!record.word().is_absent()).then(|| record.length());
-            self.cut.add(key, bytes);
-        }
-        self.batch.clear();
-    }
-}
-
-impl<'p> RecordVisitor<'p> for PageCutter<'p, '_> {
-    fn witness(&mut self, _witness: LeafWitness<'p>) {}
-
-    #[inline]
-    fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
-        if self.left == 0 {
-            self.stopped_at = Some(key.to_vec());
-            return ControlFlow::Break(());
-        }
-        self.left -= 1;
-        if self.batch.add(key, record, HEADER_BYTES) {
-            self.flush();
-        }
-        ControlFlow::Continue(())
-    }
+    runs
 }
 
 /// Merges the versions that commits have left of a page into what the walk has found there. A key that comes from both

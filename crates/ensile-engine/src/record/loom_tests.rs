@@ -30,7 +30,7 @@ use crate::sets::{Read, Sets};
 /// The epoch that models begin in.
 const FIRST: u64 = 10;
 /// Far enough apart for E5.
-const MILLI: u64 = 1_000_000;
+pub(super) const MILLI: u64 = 1_000_000;
 /// A value of two data words.
 const LONG: [u8; 12] = *b"twelve bytes";
 /// One that fits beside its length.
@@ -90,7 +90,7 @@ pub(super) fn epochs() -> Arc<Epochs> {
 }
 
 /// The evidence that blocks outlive what reads them: loom joins every thread before it drops them.
-fn pinned() -> Pinned<'static> {
+pub(super) fn pinned() -> Pinned<'static> {
     // SAFETY: loom joins every thread before it drops the blocks.
     unsafe { Pinned::assume() }
 }

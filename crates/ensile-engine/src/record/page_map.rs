@@ -2,24 +2,26 @@
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
 //! - A map serves one picture and does not change, but for its pages' states. So a search in it waits for nothing (E1).
+//!   Between pictures it goes on collecting marks.
 //! - N13: a map knows its attempt at a picture. Nothing of another attempt is taken or ended.
+//! - N7: marks of a map go to every page of the next one that overlaps ([`TablePages::carry_over`]).
 //! - N17: pages are cut before their freeze.
 //! - E3: a map is followed under a pin, and freed once every pin is newer than its unpublication.
 //! - E6: until then it is counted with what else waits for pins.
 //!
-//! Neighbours: `open::pages` publishes maps and takes pages; commits find a version's page (`commit::displaced`);
-//! `pending` has a page's state.
+//! Neighbours: `open::pages` publishes maps and takes pages, `open::cut` finds their bounds; commits find a version's
+//! page (`commit::displaced`); `pending` has a page's state.
 
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, AtomicPtr, AtomicU64, Mutex, Ordering, fence};
+use ensile_base::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering, fence};
 use ensile_durability::PictureAttempt;
 use ensile_epoch::{Epochs, GarbageList, Pinned};
 
 use super::padded;
-use super::pending::PageState;
+use super::pending::{PageMarks, PageState};
 
 /// Where pages begin. The first one begins with the empty key.
 #[derive(Debug, Default)]
@@ -118,24 +120,37 @@ fn slice_of(bytes: &[u8]) -> u64 {
     }
 }
 
-/// An attempt at a picture, as all of its maps know it.
+/// An attempt at a picture, as all of its maps know it: under way, or over.
 #[derive(Debug)]
-pub(crate) struct PictureUnderWay {
+pub(crate) struct PictureOfMaps {
     attempt: PictureAttempt,
     since: Epoch,
+    is_over: AtomicBool,
 }
 
-impl PictureUnderWay {
+impl PictureOfMaps {
     /// An attempt at the picture behind the newest freeze, which is `since`.
     pub(crate) fn new(attempt: PictureAttempt, since: Epoch) -> Arc<Self> {
-        Arc::new(Self { attempt, since })
+        Arc::new(Self { attempt, since, is_over: AtomicBool::new(false) })
+    }
+
+    /// The attempt has ended: maps that are made from now on have no open page, and the caller closes those that are
+    /// open.
+    pub(crate) fn end(&self) {
+        // Relaxed: who acts upon it has the lock under which this is called; others close a page, and find it closed.
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        // Relaxed: as in `end`.
+        self.is_over.load(Ordering::Relaxed)
     }
 }
 
 /// A table's pages in one picture.
 #[derive(Debug)]
 pub(crate) struct PageMap {
-    picture: Arc<PictureUnderWay>,
+    picture: Arc<PictureOfMaps>,
     bounds: PageBounds,
     states: Box<[PageState]>,
 }
@@ -145,11 +160,22 @@ pub(crate) struct PageMap {
 pub(crate) struct MapAddress(NonZeroUsize);
 
 impl PageMap {
-    /// A map for this attempt at a picture.
-    pub(crate) fn new(picture: &Arc<PictureUnderWay>, bounds: PageBounds) -> Self {
-        let states: Box<[PageState]> = (0..bounds.len()).map(|_| PageState::new()).collect();
+    /// A map for this attempt at a picture, all of whose pages have these marks.
+    pub(crate) fn new(picture: &Arc<PictureOfMaps>, bounds: PageBounds, marks: PageMarks) -> Self {
+        let states: Box<[PageState]> = (0..bounds.len()).map(|_| PageState::new(marks)).collect();
         debug_assert_eq!(states.len(), bounds.len(), "each page has a state");
         Self { picture: Arc::clone(picture), bounds, states }
+    }
+
+    /// The map of a table that is added: one page, which is in no picture yet. So the first one that deals pages out
+    /// behind this writes it. If the attempt is over the page is closed, as all others are.
+    pub(crate) fn of_added_table(picture: &Arc<PictureOfMaps>) -> Self {
+        let map = Self::new(picture, PageBounds::default(), PageMarks::BOTH);
+        if picture.is_over() {
+            let ((), list) = map.page(0).close_behind(|| ());
+            debug_assert!(list.is_some_and(|list| list.is_empty()), "nobody has left anything there");
+        }
+        map
     }
 
     /// The newest freeze when the map was published. Its picture's freeze is above.
@@ -161,6 +187,11 @@ impl PageMap {
     /// Whose map it is.
     pub(crate) fn attempt(&self) -> PictureAttempt {
         self.picture.attempt
+    }
+
+    /// Whether that has ended. If not by now, it may at any time.
+    pub(crate) fn is_over(&self) -> bool {
+        self.picture.is_over()
     }
 
     /// Where pages begin.
@@ -179,6 +210,19 @@ impl PageMap {
     /// The states of all pages.
     pub(crate) fn pages(&self) -> &[PageState] {
         &self.states
+    }
+
+    /// Marks every page that overlaps one of `before` with any of these marks: its rows have changed below the freeze
+    /// of this map's picture (N7).
+    fn mark_from(&self, before: &Self, marks: PageMarks) {
+        debug_assert!(before.attempt() < self.attempt(), "marks go to a later map");
+        for (page, _) in before.states.iter().enumerate().filter(|(_, state)| state.has_any(marks)) {
+            let upper = before.bounds.upper(page);
+            let first = self.bounds.page_of(before.bounds.lower(page));
+            let overlapping = (first..self.bounds.len())
+                .take_while(|own| *own == first || upper.is_none_or(|upper| self.bounds.lower(*own) < upper));
+            overlapping.for_each(|own| self.states[own].mark(PageMarks::BEFORE));
+        }
     }
 
     /// Bytes of memory that it takes.
@@ -241,14 +285,22 @@ impl WaitingMaps {
     }
 }
 
-/// Where commits find a table's map, while a picture is under way.
+/// Where commits find a table's map, from the first picture on.
 #[derive(Debug)]
 pub(crate) struct TablePages {
     /// Null while there is none.
     map: AtomicPtr<PageMap>,
     waiting: Arc<WaitingMaps>,
-    /// Maps that were unpublished, until no pin reaches them.
-    unpublished: Mutex<GarbageList<UnpublishedMap>>,
+    replaced: Mutex<ReplacedMaps>,
+}
+
+/// Maps that are no longer published.
+#[derive(Debug, Default)]
+struct ReplacedMaps {
+    /// The one before the map that is published, until its marks are carried over: commits may still mark it.
+    before: Option<UnpublishedMap>,
+    /// The others, until no pin reaches them.
+    unpublished: GarbageList<UnpublishedMap>,
 }
 
 /// A map that is no longer published. Not to be copied: it is freed once.
@@ -262,52 +314,70 @@ impl TablePages {
     /// With this map from the beginning. Maps that wait for pins are counted there.
     pub(crate) fn new(map: Option<PageMap>, waiting: &Arc<WaitingMaps>) -> Self {
         let map = map.map_or(std::ptr::null_mut(), |map| Box::into_raw(Box::new(map)));
-        let unpublished = Mutex::new(GarbageList::default());
-        Self { map: AtomicPtr::new(map), waiting: Arc::clone(waiting), unpublished }
+        Self { map: AtomicPtr::new(map), waiting: Arc::clone(waiting), replaced: Mutex::default() }
     }
 
-    /// The map, if a picture is under way. It stands while the pin and the table do (E3).
+    /// The map, if a picture has begun since the open. It stands while the pin and the table do (E3).
     #[inline]
     pub(crate) fn load<'m>(&'m self, _pinned: Pinned<'m>) -> Option<&'m PageMap> {
-        // Acquire: the map is complete; partner: the Release in `exchange`.
+        // Acquire: the map is complete; partner: the Release in `publish`.
         let map = self.map.load(Ordering::Acquire);
         // SAFETY: what is published is a whole map that is never written as a whole again. It is freed once every pin
         // is newer than its unpublication, or together with `self`, which is borrowed (E3).
         unsafe { map.as_ref() }
     }
 
-    /// Publishes a map for a picture that begins.
-    pub(crate) fn publish(&self, map: PageMap, epochs: &Epochs) {
+    /// Publishes a map for a picture that begins. If that carries marks over, the one before is kept until then.
+    pub(crate) fn publish(&self, map: PageMap, is_carried_over: bool, epochs: &Epochs) {
         debug_assert!(
             map.since() <= epochs.newest_freeze(),
             "its picture's freeze is yet to be announced (N1)"
         );
-        self.exchange(Box::into_raw(Box::new(map)), epochs);
-    }
-
-    /// The picture has ended: commits find no map.
-    pub(crate) fn unpublish(&self, epochs: &Epochs) {
-        self.exchange(std::ptr::null_mut(), epochs);
-    }
-
-    fn exchange(&self, map: *mut PageMap, epochs: &Epochs) {
         // Release: the map is complete; partner: the Acquire in `load`. Acquire: what was published is ours to free.
-        let before = self.map.swap(map, Ordering::AcqRel);
-        if let Some(before) = NonNull::new(before) {
-            // SeqCst: the map was unpublished before the tag's epoch is read (E3); partner: the heavy fence of the
-            // scan.
-            fence(Ordering::SeqCst);
-            let mut unpublished = self.unpublished.lock();
-            // SAFETY: `publish` or `new` has made it from a box, and nobody frees it before the lock is given back.
-            self.waiting.add(unsafe { before.as_ref() });
-            unpublished.push(epochs.now(), UnpublishedMap(before));
+        let before = self.map.swap(Box::into_raw(Box::new(map)), Ordering::AcqRel);
+        let before = NonNull::new(before).map(UnpublishedMap);
+        let mut replaced = self.replaced.lock();
+        // Of an attempt that has ended before its marks were carried over.
+        let older = replaced.before.take();
+        if is_carried_over {
+            assert!(older.is_none(), "marks are carried over from a map that has all of them (N7, N13)");
+            replaced.before = before;
+        } else {
+            older.into_iter().chain(before).for_each(|map| self.wait_for_pins(&mut replaced, map, epochs));
         }
+    }
+
+    /// Carries marks of the map before over to the one that is published, and lets that go. Every commit that may have
+    /// it has ended (N7). Only a table that was added since has none.
+    pub(crate) fn carry_over(&self, marks: PageMarks, epochs: &Epochs, pinned: Pinned<'_>) {
+        let map = self.load(pinned);
+        let mut replaced = self.replaced.lock();
+        let Some(before) = replaced.before.take() else {
+            debug_assert!(
+                map.is_some_and(|map| map.bounds.len() == 1 && map.page(0).has_any(PageMarks::BEFORE)),
+                "a table that is added has a page that is marked"
+            );
+            return;
+        };
+        if let Some(map) = map {
+            // SAFETY: `publish` or `new` has made it from a box, and it waits for no pins yet, so nobody frees it.
+            map.mark_from(unsafe { before.0.as_ref() }, marks);
+        }
+        self.wait_for_pins(&mut replaced, before, epochs);
+    }
+
+    fn wait_for_pins(&self, replaced: &mut ReplacedMaps, map: UnpublishedMap, epochs: &Epochs) {
+        // SeqCst: the map was unpublished before the tag's epoch is read (E3); partner: the heavy fence of the scan.
+        fence(Ordering::SeqCst);
+        // SAFETY: `publish` or `new` has made it from a box, and nobody frees it before the lock is given back.
+        self.waiting.add(unsafe { map.0.as_ref() });
+        replaced.unpublished.push(epochs.now(), map);
     }
 
     /// Frees maps that no pin reaches any more. True if none is left to free. `epochs` are the database's own.
     pub(crate) fn collect(&self, epochs: &Epochs) -> bool {
         let limit = epochs.limits().pins();
-        let mut unpublished = self.unpublished.lock();
+        let ReplacedMaps { unpublished, .. } = &mut *self.replaced.lock();
         while let Some(UnpublishedMap(map)) = unpublished.pop_below(limit) {
             // SAFETY: `publish` or `new` has made it from a box, and every pin is newer than its unpublication (E3).
             let map = unsafe { Box::from_raw(map.as_ptr()) };
@@ -321,14 +391,16 @@ impl Drop for TablePages {
     fn drop(&mut self) {
         // Relaxed: nobody else has the table.
         let published = NonNull::new(self.map.load(Ordering::Relaxed)).map(UnpublishedMap);
-        let mut unpublished = self.unpublished.lock();
+        let ReplacedMaps { before, unpublished } = &mut *self.replaced.lock();
         let waiting = std::iter::from_fn(|| unpublished.pop_below(Epoch::MAX));
-        for UnpublishedMap(map) in waiting.chain(published) {
+        for UnpublishedMap(map) in waiting.chain(before.take()).chain(published) {
             // SAFETY: `publish` or `new` has made it from a box. Who follows a map borrows `self`, so nobody does.
             drop(unsafe { Box::from_raw(map.as_ptr()) });
         }
     }
 }
 
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -13,6 +13,8 @@
 //!   list. Nothing of it changes once it is pushed.
 //! - N3: a version is left before anything of its record is changed ([`PageState::leave_before`],
 //!   [`PageState::leave_beside_before`]).
+//! - N5, N6: a commit marks a page before it unbinds ([`PageState::mark`]). Marks are never taken away, and whether a
+//!   page is closed does not matter to them.
 //! - N8: a page is closed behind the walk, by one exchange that takes the list ([`PageState::close_behind`]). Nothing
 //!   is pushed to a closed page.
 //! - N9: who takes a worker's list behind the close of a page finds what the walk of that page has missed
@@ -179,27 +181,68 @@ impl PendingRemove {
     fn address(&self) -> u64 {
         let address = self.0.addr().get() as u64;
         debug_assert!(
-            address & !ADDRESS_MASK == 0 && address & CLOSED == 0,
+            address & !ADDRESS_MASK == 0 && address & FLAGS == 0,
             "a block lies at a word's address"
         );
         address
     }
 }
 
-/// The state word of a page: the block that was pushed last, and whether the page is closed. Semi-fuzzy, it has no
-/// blocks.
+/// The state word of a page: the block that was pushed last, whether the page is closed, and its marks. Semi-fuzzy, it
+/// has no blocks.
 #[derive(Debug)]
 pub(crate) struct PageState(AtomicU64);
 
-/// The page's part of the picture is taken: commits leave nothing there any more. Never cleared.
+/// The page's part of the picture is taken, or is known to be what it was: commits leave nothing there any more. Never
+/// cleared.
 const CLOSED: u64 = 1;
-const _: () =
-    assert!(align_of::<PendingHeader>() > CLOSED as usize, "a block's address has its low bit free");
+
+/// Marks of a page: when its rows were changed, as seen from the freeze of its map's picture (N6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageMarks(u64);
+
+impl PageMarks {
+    /// No row was changed.
+    pub(crate) const NONE: Self = Self(0);
+    /// Below the freeze: the picture has the change.
+    pub(crate) const BEFORE: Self = Self(2);
+    /// From the freeze on: the next picture has it.
+    pub(crate) const AFTER: Self = Self(4);
+    pub(crate) const BOTH: Self = Self(Self::BEFORE.0 | Self::AFTER.0);
+}
+
+/// What is no part of a block's address.
+const FLAGS: u64 = CLOSED | PageMarks::BOTH.0;
+const _: () = {
+    assert!(CLOSED & PageMarks::BOTH.0 == 0 && PageMarks::BEFORE.0 & PageMarks::AFTER.0 == 0);
+    assert!(align_of::<PendingHeader>() > FLAGS as usize, "a block's address has its low bits free");
+};
 
 impl PageState {
     /// A page that is open, and of which nothing was displaced.
-    pub(super) fn new() -> Self {
-        Self(AtomicU64::new(0))
+    pub(super) fn new(marks: PageMarks) -> Self {
+        Self(AtomicU64::new(marks.0))
+    }
+
+    /// Marks the page: a commit, whose epoch selects the mark, or who carries marks over (N6, N7).
+    #[inline]
+    pub(crate) fn mark(&self, marks: PageMarks) {
+        debug_assert_ne!(marks, PageMarks::NONE);
+        // Relaxed: most pages have the mark, and nothing is written. Who settles or carries over looks once E says that
+        // the commit has ended (E2): it finds what this found, or what this stores.
+        if self.0.load(Ordering::Relaxed) & marks.0 != marks.0 {
+            // Relaxed: as the look before. Blocks that were pushed stay visible, as this goes on with their release
+            // sequence.
+            self.0.fetch_or(marks.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it has any of these marks.
+    #[inline]
+    pub(crate) fn has_any(&self, marks: PageMarks) -> bool {
+        // Relaxed: final where it matters, as every commit that could still mark the page has ended, and E has shown
+        // that (E2).
+        self.0.load(Ordering::Relaxed) & marks.0 != 0
     }
 
     /// Whether commits leave nothing there any more.
@@ -245,10 +288,11 @@ impl PageState {
         let mut seen = self.0.load(Ordering::Acquire);
         while seen & CLOSED == 0 {
             // Relaxed: the block is ours until the exchange publishes it.
-            left.header().next.store(seen, Ordering::Relaxed);
+            left.header().next.store(seen & !FLAGS, Ordering::Relaxed);
+            let pushed = left.address() | seen & FLAGS;
             // Release: the block is complete; partner: the Acquire in `close_behind`. Acquire on failure: as in
             // `is_closed`.
-            let pushed = self.0.compare_exchange(seen, left.address(), Ordering::Release, Ordering::Acquire);
+            let pushed = self.0.compare_exchange(seen, pushed, Ordering::Release, Ordering::Acquire);
             match pushed {
                 // The list owns it now.
                 Ok(_) => return Ok(()),
@@ -266,7 +310,7 @@ impl PageState {
         // Release: the walk's loads come before; partner: Acquire in `is_closed` and `push`. Acquire: the blocks are
         // complete; partner: Release in `push`.
         let before = self.0.fetch_or(CLOSED, Ordering::AcqRel);
-        (walked, (before & CLOSED == 0).then_some(PendingList { next: before }))
+        (walked, (before & CLOSED == 0).then_some(PendingList { next: before & !FLAGS }))
     }
 
     /// As [`PageState::close_behind`], where `walk` reads some of the page's records and breaks off if there are more:
@@ -330,7 +374,7 @@ impl PendingList {
     /// Whether nothing was left.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        debug_assert!(self.next & CLOSED == 0, "a list ends with no block");
+        debug_assert!(self.next & FLAGS == 0, "a list ends with no block");
         self.next == 0
     }
 }
@@ -340,7 +384,7 @@ impl Iterator for PendingList {
 
     #[inline]
     fn next(&mut self) -> Option<PendingRemove> {
-        debug_assert!(self.next & CLOSED == 0, "a list ends with no block");
+        debug_assert!(self.next & FLAGS == 0, "a list ends with no block");
         let first = NonNull::new(std::ptr::with_exposed_provenance_mut::<PendingHeader>(self.next as usize))?;
         let first = PendingRemove(first);
         // Relaxed: written before the push, which the Acquire that took the list has seen.

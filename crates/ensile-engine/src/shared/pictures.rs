@@ -2,11 +2,13 @@
 //! §3.3).
 //!
 //! Invariants:
-//! - N1: a picture counts as under way from before the first map is published until after the last one was taken back.
-//!   So a commit that finds none needs to look for no map.
+//! - N1, N6: a database has maps from before the first one is published on. So a commit that hears of none needs to
+//!   look for none.
 //! - N9: all workers' lists are taken, also of workers that are idle or whose threads have ended.
 //! - N13: attempts are published and ended one at a time, under one lock, and an attempt that is not the newest one is
-//!   over. Of what is taken, only what was left to this attempt is handed out.
+//!   over. Of what is taken, only what was left to this attempt is handed out. An attempt whose picture is not known to
+//!   be installed hands all its marks on to the next one. If it has no whole marks itself, every page of that is
+//!   marked.
 //! - K3: an attempt gives way to commits that displace more than may wait. No commit waits for that, and none fails.
 //!   The heartbeat does not free what that leaves at a stretch, as epochs would wait for it.
 //!
@@ -17,12 +19,12 @@ use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
-use ensile_durability::{PageContents, PagesEnded, PictureAttempt};
+use ensile_durability::{PageContents, PagesEnded, PictureAttempt, WantedPages};
 
 use super::{Settings, SharedState};
 use crate::record::Scratch;
 use crate::record::blocks::Blocks;
-use crate::record::pending::{PendingList, PendingRemove};
+use crate::record::pending::{PageMarks, PendingList, PendingRemove};
 
 /// Versions that a step frees of what pictures that have ended have left, at most, and bytes behind which it ends.
 const FREED_PER_STEP: usize = 1024;
@@ -31,7 +33,9 @@ const FREED_BYTES_PER_STEP: usize = 16 << 20;
 /// Of a database that takes pictures.
 #[derive(Debug)]
 pub(crate) struct Pictures {
-    is_under_way: CachePadded<AtomicBool>,
+    /// Commits ask this: never cleared.
+    has_maps: CachePadded<AtomicBool>,
+    is_under_way: AtomicBool,
     /// No commit takes this lock.
     pub(crate) attempts: Mutex<PictureAttempts>,
     /// Commits leave to their workers' lists what they displace, and not to the pages'.
@@ -83,18 +87,34 @@ impl PageSpace {
 pub(crate) struct PictureAttempts {
     /// The number of the newest one.
     newest: u64,
-    /// Its maps are published.
+    /// Its maps are published, and it has not ended.
     is_published: bool,
+    /// Marks of the maps before that are carried over to its maps; `None`: all pages are marked.
+    carried: Option<PageMarks>,
+    /// Its maps are published, and have all marks.
+    has_marks: bool,
+    /// Its picture is installed.
+    is_installed: bool,
     /// The last one that gave way, and why.
     gave_way: Option<(u64, PagesEnded)>,
 }
 
 impl PictureAttempts {
     /// Begins another one. The last one has ended.
-    pub(crate) fn begin(&mut self) -> PictureAttempt {
+    pub(crate) fn begin(&mut self, wanted: WantedPages) -> PictureAttempt {
         debug_assert!(!self.is_published, "one picture at a time");
+        // What an installed picture has written is done with (N13).
+        let carried = if self.is_installed { PageMarks::AFTER } else { PageMarks::BOTH };
+        let is_carried_over = wanted == WantedPages::Changed && self.has_marks;
+        self.carried = is_carried_over.then_some(carried);
+        (self.has_marks, self.is_installed) = (false, false);
         self.newest += 1;
         PictureAttempt::new(self.newest)
+    }
+
+    /// Marks of the maps that are published which the newest attempt's are to have; `None`: all pages are marked.
+    pub(crate) fn carried(&self) -> Option<PageMarks> {
+        self.carried
     }
 
     /// Whether this one's maps may be published: no other one has begun.
@@ -103,7 +123,27 @@ impl PictureAttempts {
         let is_newest = attempt.number() == self.newest;
         debug_assert!(!(is_newest && self.is_published), "an attempt is published once");
         self.is_published |= is_newest;
+        self.has_marks |= is_newest && self.carried.is_none();
         is_newest
+    }
+
+    /// Whether this one's pages can be taken.
+    pub(crate) fn goes_on(&self, attempt: PictureAttempt) -> bool {
+        attempt.number() == self.newest && self.is_published
+    }
+
+    /// This one's maps have all marks now.
+    pub(crate) fn has_carried_over(&mut self, attempt: PictureAttempt) {
+        debug_assert!(self.goes_on(attempt), "marks are carried over while the attempt goes on");
+        self.has_marks = true;
+    }
+
+    /// This one's picture is installed. If another one has begun, that carries all marks over: they are more than
+    /// needed.
+    pub(crate) fn installed(&mut self, attempt: PictureAttempt) {
+        let is_newest = attempt.number() == self.newest;
+        debug_assert!(!is_newest || self.has_marks, "a picture has all changes below its freeze");
+        self.is_installed |= is_newest;
     }
 
     /// Ends the newest one. True if its maps are published: they are to be taken back.
@@ -126,7 +166,7 @@ impl PictureAttempts {
     }
 
     /// Why nothing can be taken of an attempt that has ended.
-    fn why_ended(&self, attempt: PictureAttempt) -> PagesEnded {
+    pub(crate) fn why_ended(&self, attempt: PictureAttempt) -> PagesEnded {
         match self.gave_way {
             Some((number, why)) if number == attempt.number() => why,
             _ => PagesEnded::Ended,
@@ -164,7 +204,8 @@ impl TakenVersions {
 impl Pictures {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            is_under_way: CachePadded::default(),
+            has_maps: CachePadded::default(),
+            is_under_way: AtomicBool::new(false),
             attempts: Mutex::default(),
             is_semi_fuzzy: settings.semi_fuzzy,
             bytes_max: settings.displaced_bytes_max,
@@ -211,25 +252,38 @@ impl Pictures {
 
     /// Whether commits may find maps.
     #[inline]
-    pub(crate) fn is_under_way(&self) -> bool {
+    pub(crate) fn has_maps(&self) -> bool {
         // Acquire: partner is the Release in `begin`. A commit of the freeze's epoch sees that by E: the freeze is
         // announced behind `begin`, and E reaches it later (N1).
-        self.is_under_way.load(Ordering::Acquire)
+        self.has_maps.load(Ordering::Acquire)
+    }
+
+    /// Whether commits may leave anything.
+    fn is_under_way(&self) -> bool {
+        // Relaxed: what is left is counted, whatever this says; the next look finds what this one missed.
+        self.is_under_way.load(Ordering::Relaxed)
     }
 
     /// A picture's maps are about to be published.
     pub(crate) fn begin(&self) {
-        // Release: partner is the Acquire in `is_under_way`. The freeze is announced behind this (N1).
-        self.is_under_way.store(true, Ordering::Release);
+        // Relaxed: as in `is_under_way`.
+        self.is_under_way.store(true, Ordering::Relaxed);
+        // Release: partner is the Acquire in `has_maps`. The freeze is announced behind this (N1).
+        self.has_maps.store(true, Ordering::Release);
     }
 
-    /// No map is published any more.
+    /// The picture's pages are closed.
     pub(crate) fn end(&self) {
-        // Release: partner is the Acquire in `is_under_way`; the maps were taken back before.
-        self.is_under_way.store(false, Ordering::Release);
+        // Relaxed: as in `is_under_way`.
+        self.is_under_way.store(false, Ordering::Relaxed);
+        self.expect_remains();
+        self.give_memory_back();
+    }
+
+    /// There may be maps that wait for pins, or versions that come late.
+    pub(crate) fn expect_remains(&self) {
         // Release: what remains is there; partner: the Acquire in `collect_after_pictures`.
         self.has_remains.store(true, Ordering::Release);
-        self.give_memory_back();
     }
 
     /// What is left of what was freed serves others.
@@ -240,10 +294,10 @@ impl Pictures {
 }
 
 impl SharedState {
-    /// Whether a picture is under way: a commit asks behind its last fence (C1, N1).
+    /// Whether tables have maps of pages: a commit asks behind its last fence (C1, N1).
     #[inline]
-    pub(crate) fn has_picture_under_way(&self) -> bool {
-        self.pictures.as_ref().is_some_and(Pictures::is_under_way)
+    pub(crate) fn has_page_maps(&self) -> bool {
+        self.pictures.as_ref().is_some_and(Pictures::has_maps)
     }
 
     /// Whether commits leave to their workers' lists what they displace.
@@ -394,7 +448,7 @@ impl SharedState {
         if !pictures.has_remains.load(Ordering::Relaxed) {
             return;
         }
-        // Acquire: what remains is found behind this; partner: the Release in `end`, or of another call of this.
+        // Acquire: what remains is found behind this; partner: the Release in `expect_remains`.
         if !pictures.has_remains.swap(false, Ordering::Acquire) {
             return;
         }
@@ -403,8 +457,8 @@ impl SharedState {
             is_done &= table.pages.collect(&self.epochs);
         }
         if !is_done {
-            // Release: what remains is there; partner: the Acquire above. The next tick looks again.
-            pictures.has_remains.store(true, Ordering::Release);
+            // The next tick looks again.
+            pictures.expect_remains();
         }
     }
 }

@@ -1,8 +1,8 @@
-//! All logged tables, open or not: what a checkpoint walks, and their pages while a picture is under way.
+//! All logged tables, open or not: what a checkpoint walks, and their pages from the first picture on.
 //!
 //! Invariants:
 //! - A table is entered once, and stays. An opening of a recovered table finds the one that is there.
-//! - N1: while a picture is under way every table has a map of its pages. One that is added gets its map before its
+//! - N1, N6: from the first picture on every table has a map of its pages. One that is added gets its map before its
 //!   first commit.
 //!
 //! Neighbours: recovery and the opening of tables enter tables; the walk of a checkpoint reads them; `open::pages`
@@ -16,7 +16,8 @@ use ensile_durability::PictureAttempt;
 use ensile_epoch::Epochs;
 
 use super::is_logged;
-use crate::record::page_map::{PageBounds, PageMap, PictureUnderWay, TablePages, WaitingMaps};
+use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps, TablePages, WaitingMaps};
+use crate::record::pending::PageMarks;
 use crate::record::tree::RecordTree;
 use crate::tables::catalog::Trees;
 
@@ -44,8 +45,8 @@ pub(crate) struct LoggedTables {
 #[derive(Default)]
 struct EnteredTables {
     tables: BTreeMap<u32, Arc<LoggedTable>>,
-    /// What tables' maps are of, while they have any.
-    picture: Option<Arc<PictureUnderWay>>,
+    /// What tables' maps are of, once they have any.
+    picture: Option<Arc<PictureOfMaps>>,
 }
 
 impl LoggedTables {
@@ -56,12 +57,12 @@ impl LoggedTables {
         Self { entered: Mutex::new(EnteredTables { tables, picture: None }), waiting_maps }
     }
 
-    /// Adds a table, before the first commit can write to it: a walk that misses it misses nothing below e_l. While a
-    /// picture is under way it has a map of one page (N1). Its pages.
+    /// Adds a table, before the first commit can write to it: a walk that misses it misses nothing below e_l. If other
+    /// tables have maps it has one of one page (N1, N6). Its pages.
     pub(crate) fn add(&self, id: u32, tree: &Arc<RecordTree>) -> Arc<TablePages> {
         debug_assert!(is_logged(id), "an index is built at open, and in no checkpoint");
         let EnteredTables { tables, picture } = &mut *self.entered.lock();
-        let map = || picture.as_ref().map(|picture| PageMap::new(picture, PageBounds::default()));
+        let map = || picture.as_ref().map(PageMap::of_added_table);
         let table = tables.entry(id).or_insert_with(|| LoggedTable::new(tree, map(), &self.waiting_maps));
         assert!(Arc::ptr_eq(&table.tree, tree), "table {id} has one tree");
         Arc::clone(&table.pages)
@@ -76,25 +77,29 @@ impl LoggedTables {
     }
 
     /// Publishes a map for every table, with these bounds; a table that was added since they were found has one page.
-    /// What the maps are of.
+    /// Marks are carried over later, or every page is marked. What the maps are of.
     pub(crate) fn publish_pages(
         &self,
         attempt: PictureAttempt,
         mut bounds: HashMap<u32, PageBounds>,
+        is_carried_over: bool,
         epochs: &Epochs,
     ) -> Epoch {
         let EnteredTables { tables, picture } = &mut *self.entered.lock();
         let newest = epochs.newest_freeze();
-        let picture = picture.insert(PictureUnderWay::new(attempt, newest));
+        let picture = picture.insert(PictureOfMaps::new(attempt, newest));
+        let marks = if is_carried_over { PageMarks::NONE } else { PageMarks::BEFORE };
         for (id, table) in tables {
             let bounds = bounds.remove(id).unwrap_or_default();
-            table.pages.publish(PageMap::new(picture, bounds), epochs);
+            table.pages.publish(PageMap::new(picture, bounds, marks), is_carried_over, epochs);
         }
         newest
     }
 
-    /// Tables that are added from here on have no map: the picture has ended.
-    pub(crate) fn no_more_maps(&self) {
-        self.entered.lock().picture = None;
+    /// The attempt has ended: tables that are added from here on have a map whose page is closed.
+    pub(crate) fn end_picture(&self) {
+        if let Some(picture) = &self.entered.lock().picture {
+            picture.end();
+        }
     }
 }

@@ -150,7 +150,7 @@ pub(crate) struct Worker {
     /// Before-images.
     pub(crate) images: ImageRoom,
     /// Versions that a commit may leave to a picture.
-    pub(crate) displaced: PreparedRemoves,
+    pub(crate) displaced: PreparedPages,
     reads_since: u32,
     /// Everything that these let go has been freed.
     collected: Option<CollectedAt>,
@@ -171,7 +171,7 @@ impl Worker {
             sequence_is_full: false,
             is_turned_away: false,
             images: ImageRoom::default(),
-            displaced: PreparedRemoves::default(),
+            displaced: PreparedPages::default(),
             reads_since: 0,
             collected: None,
         }
@@ -269,69 +269,76 @@ impl ImageRoom {
     }
 }
 
-/// A version that a commit may leave to a picture, copied before it binds (E1), or a page that was closed by then.
+/// What a commit has found of a write's page before it binds (E1): which it is, and the version that it may leave
+/// there.
 #[derive(Debug)]
-pub(crate) struct PreparedRemove {
+pub(crate) struct PreparedPage {
     /// The entry of the write-set.
     pub(crate) at: u32,
     page: u32,
     map: MapAddress,
-    /// Of this TID. `None` once it was left, and where the page was closed.
+    /// A copy of the version, if a picture under way may need it. `None` once it was left.
     pub(crate) version: Option<PendingRemove>,
     /// The locks have shown that it is to be left.
     pub(crate) is_needed: bool,
 }
 
-impl PreparedRemove {
-    pub(crate) fn new(at: u32, (map, page): (&PageMap, usize), version: PendingRemove) -> Self {
+impl PreparedPage {
+    #[inline]
+    pub(crate) fn new(at: u32, (map, page): (&PageMap, usize)) -> Self {
         debug_assert!(page < map.bounds().len() && page <= u32::MAX as usize, "a page is one of its map's");
-        Self { at, page: page as u32, map: map.address(), version: Some(version), is_needed: false }
-    }
-
-    /// Nothing is copied for a page that is closed in its map.
-    pub(crate) fn of_closed_page(at: u32, (map, page): (&PageMap, usize)) -> Self {
-        debug_assert!(map.page(page).is_closed(), "of an open page the version is copied (N4)");
         Self { at, page: page as u32, map: map.address(), version: None, is_needed: false }
     }
 
-    /// Whether its page was found closed in this map. Asked before anything is left.
-    pub(crate) fn is_of_closed_page(&self, map: &PageMap) -> bool {
-        debug_assert!(!self.is_needed, "what is needed has a version");
-        self.map == map.address() && self.version.is_none()
-    }
-
-    /// Whether it is version `tid`, for this map.
-    pub(crate) fn is_of(&self, map: &PageMap, tid: Tid) -> bool {
-        self.map == map.address() && self.version.as_ref().is_some_and(|version| version.tid() == tid)
-    }
-
-    /// The page that it goes to, if this is still its map.
+    /// The page, if this is still its map.
+    #[inline]
     pub(crate) fn page_in<'m>(&self, map: &'m PageMap) -> Option<&'m PageState> {
         (self.map == map.address()).then(|| map.page(self.page as usize))
     }
+
+    /// Whether it has version `tid`, for this map.
+    pub(crate) fn has_version(&self, map: &PageMap, tid: Tid) -> bool {
+        self.map == map.address() && self.version.as_ref().is_some_and(|version| version.tid() == tid)
+    }
 }
 
-/// Versions that a commit may leave to a picture, in the order of its locks.
+/// Pages of a commit's writes, in the order of its locks.
 #[derive(Debug, Default)]
-pub(crate) struct PreparedRemoves {
-    pub(crate) removes: Vec<PreparedRemove>,
+pub(crate) struct PreparedPages {
+    pub(crate) pages: Vec<PreparedPage>,
+    /// One of them has a version.
+    pub(crate) has_versions: bool,
+    /// One of them has a version that is to be left.
+    pub(crate) is_any_needed: bool,
     /// What records are read to.
     pub(crate) scratch: Scratch,
 }
 
-impl PreparedRemoves {
+impl PreparedPages {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.removes.is_empty()
+        debug_assert!(!self.pages.is_empty() || !self.has_versions, "a version is of a page");
+        self.pages.is_empty()
     }
 
     /// Gives back what a commit has not left, and what a huge transaction grew.
-    #[cold]
+    #[inline]
     pub(crate) fn give_back(&mut self, blocks: &mut Blocks) {
-        for version in self.removes.drain(..).filter_map(|prepared| prepared.version) {
+        const PAGES_MAX: usize = KEEP_BYTES_MAX / size_of::<PreparedPage>();
+        if self.has_versions || self.pages.capacity() > PAGES_MAX {
+            self.give_versions_back(blocks);
+        }
+        self.pages.clear();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_versions_back(&mut self, blocks: &mut Blocks) {
+        for version in self.pages.drain(..).filter_map(|prepared| prepared.version) {
             blocks.free_pending(version);
         }
-        let kept_bytes = self.removes.capacity() * size_of::<PreparedRemove>() + self.scratch.kept_bytes();
+        (self.has_versions, self.is_any_needed) = (false, false);
+        let kept_bytes = self.pages.capacity() * size_of::<PreparedPage>() + self.scratch.kept_bytes();
         if kept_bytes > KEEP_BYTES_MAX {
             *self = Self::default();
         }

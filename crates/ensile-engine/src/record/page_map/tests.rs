@@ -8,7 +8,8 @@ use ensile_durability::PictureAttempt;
 use ensile_epoch::{EpochConfig, Epochs};
 use proptest::prelude::*;
 
-use super::{PageBounds, PageMap, PictureUnderWay, TablePages, WaitingMaps};
+use super::{PageBounds, PageMap, PictureOfMaps, TablePages, WaitingMaps};
+use crate::record::pending::PageMarks;
 
 /// Keys that share much, differ in zeros at their ends, and have equal slices.
 fn keys() -> impl Strategy<Value = Vec<u8>> {
@@ -69,40 +70,113 @@ fn one_page_has_every_key() {
     assert_eq!((pages.lower(0), pages.upper(0)), (&b""[..], None));
 }
 
-fn picture(attempt: u64, since: u64) -> Arc<PictureUnderWay> {
-    PictureUnderWay::new(PictureAttempt::new(attempt), Epoch::new(since))
+fn picture(attempt: u64, since: u64) -> Arc<PictureOfMaps> {
+    PictureOfMaps::new(PictureAttempt::new(attempt), Epoch::new(since))
+}
+
+fn map(attempt: u64, bounds: &[&str], marks: PageMarks) -> PageMap {
+    PageMap::new(&picture(attempt, 7), PageBounds::new(bounds), marks)
+}
+
+fn epochs() -> Epochs {
+    Epochs::new(&EpochConfig { first: Epoch::new(10), snapshot_interval: Duration::MAX })
+}
+
+fn tick(epochs: &Epochs, at: u64) {
+    let _ = epochs.try_advance(at * 1_000_000_000);
+    epochs.scan();
 }
 
 #[test]
 fn a_map_is_freed_once_every_pin_is_newer_than_its_unpublication() {
-    let epochs = Epochs::new(&EpochConfig { first: Epoch::new(10), snapshot_interval: Duration::MAX });
-    let tick = |at: u64| {
-        let _ = epochs.try_advance(at * 1_000_000_000);
-        epochs.scan();
-    };
+    let epochs = epochs();
     let waiting = Arc::new(WaitingMaps::default());
-    let table = TablePages::new(Some(PageMap::new(&picture(1, 7), PageBounds::default())), &waiting);
+    let first = PageMap::new(&picture(1, 7), PageBounds::default(), PageMarks::NONE);
+    let table = TablePages::new(Some(first), &waiting);
     let mut pin = epochs.register_pin();
     let call = pin.begin(epochs.now());
     let first = table.load(call.pinned()).expect("published");
-    table.publish(PageMap::new(&picture(2, 9), PageBounds::new(&["m"])), &epochs);
+    let second = PageMap::new(&picture(2, 9), PageBounds::new(&["m"]), PageMarks::NONE);
+    table.publish(second, true, &epochs);
     let second = table.load(call.pinned()).expect("published");
     assert!(first.address() != second.address() && second.bounds().page_of(b"m") == 1);
-    (1..4).for_each(tick);
+    (1..4).for_each(|at| tick(&epochs, at));
+    assert!(table.collect(&epochs) && waiting.count() == 0, "it is kept until its marks are carried over");
+    table.carry_over(PageMarks::BOTH, &epochs, call.pinned());
     assert!(!table.collect(&epochs), "a pin may reach it");
     let small = waiting.bytes();
     assert!(waiting.count() == 1 && small >= size_of::<PageMap>() as u64);
     assert_eq!((first.since(), first.attempt()), (Epoch::new(7), PictureAttempt::new(1)));
-    table.unpublish(&epochs);
-    assert!(table.load(call.pinned()).is_none());
+    table.publish(PageMap::new(&picture(3, 9), PageBounds::default(), PageMarks::BEFORE), false, &epochs);
+    assert!(table.load(call.pinned()).is_some_and(|map| map.attempt() == PictureAttempt::new(3)));
     assert!(waiting.count() == 2 && waiting.bytes() > 2 * small, "the second one has a bound");
     assert_eq!(waiting.made_bytes(), waiting.bytes());
     drop(call);
     pin.end();
-    (4..7).for_each(tick);
+    (4..7).for_each(|at| tick(&epochs, at));
     assert!(table.collect(&epochs));
     assert_eq!((waiting.count(), waiting.bytes()), (0, 0));
     assert!(waiting.made_bytes() > 2 * small, "what ever waited only grows");
-    table.publish(PageMap::new(&picture(3, 9), PageBounds::default()), &epochs);
+    // One is dropped with the table while its marks are to be carried over.
+    table.publish(PageMap::new(&picture(4, 9), PageBounds::default(), PageMarks::NONE), true, &epochs);
     drop(table);
+}
+
+/// An attempt ended before marks were carried over to its map: all pages of the next one are marked.
+#[test]
+fn n13_a_map_whose_marks_were_not_carried_over_waits_for_pins_with_the_next() {
+    let (epochs, waiting) = (epochs(), Arc::default());
+    let table = TablePages::new(Some(map(1, &[], PageMarks::BOTH)), &waiting);
+    table.publish(map(2, &["m"], PageMarks::NONE), true, &epochs);
+    assert_eq!(waiting.count(), 0);
+    table.publish(map(3, &["m"], PageMarks::BEFORE), false, &epochs);
+    assert_eq!(waiting.count(), 2);
+    (1..4).for_each(|at| tick(&epochs, at));
+    assert!(table.collect(&epochs) && waiting.count() == 0);
+}
+
+/// Which pages of a map with these bounds are marked from the pages of a map with others.
+fn carried(from: &[&str], marked: &[(usize, PageMarks)], to: &[&str], marks: PageMarks) -> Vec<usize> {
+    let (before, next) = (map(1, from, PageMarks::NONE), map(2, to, PageMarks::NONE));
+    marked.iter().for_each(|(page, marks)| before.page(*page).mark(*marks));
+    next.mark_from(&before, marks);
+    let pages = next.pages();
+    assert!(pages.iter().all(|page| !page.has_any(PageMarks::AFTER)), "it is below the next freeze");
+    (0..pages.len()).filter(|page| pages[*page].has_any(PageMarks::BEFORE)).collect()
+}
+
+#[test]
+fn n7_marks_go_to_every_page_that_overlaps() {
+    let after = |page| (page, PageMarks::AFTER);
+    let all = |from: &[&str], marked: &[_], to: &[&str]| carried(from, marked, to, PageMarks::BOTH);
+    assert_eq!(all(&["d", "m", "t"], &[after(1)], &["d", "m", "t"]), [1], "the same bounds");
+    assert_eq!(all(&["d", "m", "t"], &[after(0), after(3)], &["d", "m", "t"]), [0, 3]);
+    assert_eq!(all(&["d", "m"], &[after(1)], &["d", "f", "g", "m"]), [1, 2, 3], "it was cut");
+    assert_eq!(all(&["d", "f", "g", "m"], &[after(2)], &["d", "m"]), [1], "it was joined");
+    assert_eq!(all(&["d", "m"], &[after(1)], &["c", "e", "l", "n"]), [1, 2, 3], "bounds lie anywhere");
+    assert_eq!(all(&["d", "m"], &[after(2)], &["d", "m", "x"]), [2, 3]);
+    assert_eq!(all(&["d"], &[after(0)], &[]), [0]);
+    assert_eq!(all(&[], &[after(0)], &["d", "m"]), [0, 1, 2]);
+}
+
+#[test]
+fn n13_an_installed_picture_takes_its_marks_with_it_and_no_others() {
+    let marked = [(0, PageMarks::BEFORE), (1, PageMarks::AFTER), (3, PageMarks::BOTH)];
+    let bounds = ["d", "m", "t"];
+    assert_eq!(carried(&bounds, &marked, &bounds, PageMarks::AFTER), [1, 3]);
+    assert_eq!(carried(&bounds, &marked, &bounds, PageMarks::BOTH), [0, 1, 3]);
+}
+
+#[test]
+fn the_page_of_a_table_that_is_added_is_marked_and_closed_once_the_picture_is_over() {
+    let picture = picture(1, 7);
+    let added = PageMap::of_added_table(&picture);
+    assert!(!added.page(0).is_closed() && !added.is_over());
+    picture.end();
+    let late = PageMap::of_added_table(&picture);
+    assert!(late.page(0).is_closed() && added.is_over() && late.is_over());
+    for map in [added, late] {
+        assert_eq!(map.pages().len(), 1);
+        assert!(map.page(0).has_any(PageMarks::BEFORE) && map.page(0).has_any(PageMarks::AFTER));
+    }
 }

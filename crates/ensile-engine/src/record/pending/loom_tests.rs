@@ -13,7 +13,7 @@ use ensile_base::sync::{Arc, Ordering};
 use ensile_base::{Epoch, Tid};
 use loom::thread;
 
-use super::{PageState, PendingRemove, RemovePlace, WorkerList};
+use super::{PageMarks, PageState, PendingRemove, RemovePlace, WorkerList};
 use crate::commit::serialization_point;
 use crate::record::Scratch;
 use crate::record::loom_tests::{Block, SHORT, epochs, lock, tid};
@@ -79,7 +79,7 @@ fn walked_or_left(list: fn() -> Option<Arc<WorkerList>>) {
     let outcomes: StdArc<[AtomicUsize; 3]> = StdArc::default();
     let counted = outcomes.clone();
     loom::model(move || {
-        let (block, page, own) = (Block::new(&SHORT, 1), Arc::new(PageState::new()), list());
+        let (block, page, own) = (Block::new(&SHORT, 1), Arc::new(PageState::new(PageMarks::NONE)), list());
         let writer = {
             let (block, page, own) = (block.clone(), page.clone(), own.clone());
             thread::spawn(move || displace(&block, &page, own.as_deref()))
@@ -102,7 +102,7 @@ fn walked_or_left(list: fn() -> Option<Arc<WorkerList>>) {
 #[test]
 fn loom_n8_of_two_versions_none_is_lost() {
     loom::model(|| {
-        let page = Arc::new(PageState::new());
+        let page = Arc::new(PageState::new(PageMarks::NONE));
         let push = |page: &PageState, epoch| page.leave_before(copy_of(tid(epoch), &SHORT), || ()).0.is_ok();
         let other = {
             let page = page.clone();
@@ -128,7 +128,7 @@ fn loom_n8_of_two_versions_none_is_lost() {
 #[test]
 fn loom_n9_a_workers_versions_are_taken_once() {
     loom::model(|| {
-        let (page, own) = (PageState::new(), Arc::new(WorkerList::default()));
+        let (page, own) = (PageState::new(PageMarks::NONE), Arc::new(WorkerList::default()));
         let take =
             |own: &WorkerList| own.take().into_iter().flatten().map(|left| left.tid()).collect::<Vec<_>>();
         let takers = [0; 2].map(|_| {

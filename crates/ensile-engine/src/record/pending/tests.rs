@@ -3,7 +3,7 @@
 use ensile_base::{Epoch, Tid};
 use ensile_memory::{Memory, MemoryConfig};
 
-use super::{PageState, RemovePlace, WorkerList};
+use super::{PageMarks, PageState, RemovePlace, WorkerList};
 use crate::record::blocks::Blocks;
 
 fn tid(epoch: u64) -> Tid {
@@ -17,7 +17,7 @@ fn version(epoch: u64) -> (RemovePlace, Tid) {
 #[test]
 fn a_list_has_what_was_pushed_before_the_page_was_closed() {
     let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
-    let page = PageState::new();
+    let page = PageState::new(PageMarks::NONE);
     let rows: Vec<(Vec<u8>, Vec<u8>)> =
         [0, 1, 7, 100, 1024, 100_000].map(|bytes| (vec![3; bytes % 100], vec![7; bytes])).into();
     for (epoch, (key, value)) in rows.iter().enumerate() {
@@ -43,7 +43,7 @@ fn a_list_has_what_was_pushed_before_the_page_was_closed() {
 #[test]
 fn nothing_is_left_in_a_page_that_is_closed_and_it_is_closed_once() {
     let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
-    let page = PageState::new();
+    let page = PageState::new(PageMarks::NONE);
     let ((), list) = page.close_behind(|| ());
     assert_eq!(list.map(Iterator::count), Some(0));
     assert!(page.is_closed());
@@ -58,7 +58,7 @@ fn nothing_is_left_in_a_page_that_is_closed_and_it_is_closed_once() {
 #[test]
 fn a_workers_list_is_taken_as_a_whole_and_grows_again() {
     let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
-    let (page, own) = (PageState::new(), WorkerList::default());
+    let (page, own) = (PageState::new(PageMarks::NONE), WorkerList::default());
     assert!(own.take().is_none());
     for first in [1, 4] {
         for epoch in first..first + 3 {
@@ -79,4 +79,35 @@ fn a_workers_list_is_taken_as_a_whole_and_grows_again() {
     let (pushed, ()) = page.leave_beside_before(&own, left, || ());
     blocks.free_pending(pushed.expect_err("the page is closed"));
     assert!(own.take().is_none());
+}
+
+#[test]
+fn marks_stay_whatever_is_pushed_and_closed_and_no_list_has_them() {
+    let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
+    let page = PageState::new(PageMarks::NONE);
+    let marks = || [PageMarks::BEFORE, PageMarks::AFTER].map(|marks| page.has_any(marks));
+    let mut push =
+        |epoch| page.leave_before(blocks.pending_remove(version(epoch), b"key", b"value"), || ()).0;
+    assert!(push(1).is_ok() && marks() == [false, false]);
+    page.mark(PageMarks::BEFORE);
+    assert!(push(2).is_ok() && marks() == [true, false]);
+    page.mark(PageMarks::AFTER);
+    page.mark(PageMarks::BEFORE);
+    assert!(push(3).is_ok() && !page.is_closed() && marks() == [true, true]);
+    let list: Vec<_> = page.close_behind(|| ()).1.expect("nobody else closes it").collect();
+    assert!(list.iter().map(|left| left.tid()).eq([3, 2, 1].map(tid)));
+    assert_eq!(marks(), [true, true]);
+    for left in list {
+        blocks.free_pending(left);
+    }
+}
+
+#[test]
+fn a_page_that_is_closed_is_marked_all_the_same() {
+    let page = PageState::new(PageMarks::BEFORE);
+    let ((), list) = page.close_behind(|| ());
+    assert!(list.is_some_and(|list| list.is_empty()), "a mark is no block");
+    assert!(page.is_closed() && page.has_any(PageMarks::BOTH) && !page.has_any(PageMarks::AFTER));
+    page.mark(PageMarks::AFTER);
+    assert!(page.is_closed() && page.has_any(PageMarks::AFTER) && page.close_behind(|| ()).1.is_none());
 }

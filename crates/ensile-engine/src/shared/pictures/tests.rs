@@ -3,13 +3,13 @@
 
 use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{PagesEnded, PictureAttempt};
+use ensile_durability::{PagesEnded, PictureAttempt, WantedPages};
 
 use crate::record::CopyTarget;
-use crate::record::page_map::{PageBounds, PageMap, PictureUnderWay};
-use crate::record::pending::{PendingRemove, RemovePlace};
+use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
+use crate::record::pending::{PageMarks, PendingRemove, RemovePlace};
 use crate::shared::SharedState;
-use crate::shared::pictures::FREED_PER_STEP;
+use crate::shared::pictures::{FREED_PER_STEP, PictureAttempts};
 use crate::worker::{Worker, WorkerCounters};
 use crate::{Database, Result};
 
@@ -25,8 +25,8 @@ fn leave(shared: &SharedState, worker: &mut Worker, since: Epoch) {
     let place = RemovePlace { table: 1, since };
     let version = worker.blocks.pending_remove((place, Tid::first_of(Epoch::FIRST)), b"key", b"value");
     WorkerCounters::add(&worker.shared.counters.displaced_bytes, version.bytes() as u64);
-    let picture = PictureUnderWay::new(FIRST, since);
-    let map = PageMap::new(&picture, PageBounds::default());
+    let picture = PictureOfMaps::new(FIRST, since);
+    let map = PageMap::new(&picture, PageBounds::default(), PageMarks::NONE);
     let (left, ()) = map.page(0).leave_beside_before(&worker.shared.displaced, version, || ());
     assert!(left.is_ok() && shared.displaced_bytes().0 > 0);
 }
@@ -142,4 +142,71 @@ fn a_version_without_room_is_the_next_one() -> Result<()> {
     assert!(!take(2), "five were left");
     assert_eq!(shared.displaced_bytes().0, 0);
     Ok(())
+}
+
+/// What each attempt carries over, when this is what was wanted and what came of it.
+fn carried(attempts: &[(WantedPages, Outcome)]) -> Vec<Option<PageMarks>> {
+    let mut all = PictureAttempts::default();
+    let carried = attempts.iter().map(|(wanted, outcome)| {
+        let attempt = all.begin(*wanted);
+        let carried = all.carried();
+        let is_published = *outcome != Outcome::NotPublished && all.may_publish(attempt);
+        if is_published && *outcome != Outcome::NotCarriedOver {
+            all.has_carried_over(attempt);
+        }
+        if *outcome == Outcome::Installed {
+            all.installed(attempt);
+        }
+        assert_eq!(all.goes_on(attempt), is_published);
+        assert!(all.end() == is_published && !all.goes_on(attempt));
+        carried
+    });
+    carried.collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    NotPublished,
+    NotCarriedOver,
+    Failed,
+    Installed,
+}
+
+#[test]
+fn n13_an_attempt_carries_over_what_no_installed_picture_has() {
+    use Outcome::*;
+    use WantedPages::{All, Changed};
+    let (both, after) = (Some(PageMarks::BOTH), Some(PageMarks::AFTER));
+    assert_eq!(
+        carried(&[(Changed, Installed), (Changed, Installed)]),
+        [None, after],
+        "the first has no maps"
+    );
+    assert_eq!(carried(&[(All, Failed), (Changed, Failed), (Changed, Installed)]), [None, both, both]);
+    assert_eq!(carried(&[(All, Installed), (Changed, Failed), (Changed, Installed)]), [None, after, both]);
+    assert_eq!(carried(&[(All, Installed), (All, Installed), (Changed, Failed)]), [None, None, after]);
+    for without_marks in [NotPublished, NotCarriedOver] {
+        let attempts = [(All, Installed), (Changed, without_marks), (Changed, Installed), (Changed, Failed)];
+        assert_eq!(carried(&attempts), [None, after, None, after]);
+    }
+    assert_eq!(
+        carried(&[(All, NotCarriedOver), (Changed, Failed)]),
+        [None, both],
+        "all of its pages are marked"
+    );
+}
+
+#[test]
+fn n13_a_picture_that_is_installed_late_lets_no_mark_of_the_next_one_go() {
+    let mut all = PictureAttempts::default();
+    let first = all.begin(WantedPages::All);
+    assert!(all.may_publish(first) && all.end());
+    let second = all.begin(WantedPages::Changed);
+    assert_eq!(all.carried(), Some(PageMarks::BOTH), "nobody has heard of it");
+    all.installed(first);
+    assert!(all.may_publish(second));
+    all.has_carried_over(second);
+    all.end();
+    all.begin(WantedPages::Changed);
+    assert_eq!(all.carried(), Some(PageMarks::BOTH), "the second is not installed");
 }
