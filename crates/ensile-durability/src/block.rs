@@ -99,8 +99,6 @@ pub(crate) enum BlockKind {
     End,
     /// The first block of a checkpoint's file.
     CheckpointOpening,
-    /// Entries of any sections that commits have left beside a picture's pages, in a file that is written whole.
-    Displaced,
     /// A page of a picture, or its beginning.
     Page,
     /// What a page's block before has no room for.
@@ -119,14 +117,13 @@ pub(crate) enum BlockKind {
 
 impl BlockKind {
     /// Those that this version writes, by format. Between them are bytes that other files' kinds will have.
-    const KNOWN: [(u16, u8, Self); 13] = [
+    const KNOWN: [(u16, u8, Self); 12] = [
         (FORMAT, 0, Self::Data),
         (FORMAT, 1, Self::Mark),
         (FORMAT, 2, Self::LogOpening),
         (FORMAT, 3, Self::Rows),
         (FORMAT, 4, Self::End),
         (FORMAT, 5, Self::CheckpointOpening),
-        (FORMAT, 8, Self::Displaced),
         (PAGES_FORMAT, 6, Self::Page),
         (PAGES_FORMAT, 7, Self::Continuation),
         (PAGES_FORMAT, 8, Self::PendingRemoves),
@@ -271,8 +268,7 @@ impl Header {
         assert!(self.generation.max(self.sequence) < NUMBER_END, "a reader takes no larger number");
         assert!(self.checkpoint < NUMBER_END, "a reader takes no larger number");
         let is_extent = self.kind.is_extent();
-        let has_entries =
-            is_extent || matches!(self.kind, BlockKind::Data | BlockKind::Rows | BlockKind::Displaced);
+        let has_entries = is_extent || matches!(self.kind, BlockKind::Data | BlockKind::Rows);
         assert!(self.entries == 0 || has_entries, "entries in a block of {:?}", self.kind);
         assert!(self.section == 0 || self.kind.has_section(), "a section in a block of {:?}", self.kind);
         assert_eq!((self.first_unit > 0, self.checkpoint > 0), (is_extent, is_extent), "{:?}", self.kind);

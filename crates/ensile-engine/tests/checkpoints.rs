@@ -173,7 +173,7 @@ impl Life {
 
 /// The files of checkpoints on the disk.
 fn parts(disk: &SimDisk) -> Vec<String> {
-    disk.files().into_iter().filter(|name| name.contains("ckpt-")).collect()
+    disk.files().into_iter().filter(|name| name.contains("ckpt-") || name.contains("/pages-")).collect()
 }
 
 fn crash(disk: &SimDisk, life: Life) -> Life {
@@ -462,7 +462,9 @@ fn check_a_crash_between_the_manifest_and_the_removal_leaves_one_checkpoint(stra
     let life = crash(&disk, life);
     let left = parts(&disk);
     assert_eq!(left.len(), first.len());
-    assert!(left.iter().all(|name| !first.contains(name)), "the second one counts: {left:?}");
+    // Pictures of one life stand in the same files.
+    let is_new = left.iter().all(|name| !first.contains(name));
+    assert_eq!(is_new, strategy == Strategy::Fuzzy, "the second one counts: {left:?}");
     assert_eq!(life.state(), expected);
 }
 

@@ -3,7 +3,7 @@
 //! `fuzz/` wraps them for cargo-fuzz, whose coverage guides the bytes; `tests/corpora.rs` replays the kept corpora in
 //! `fuzz/corpus` and mutates them on the stable toolchain, with every run of the tests.
 //!
-//! Neighbours: the key codec (engine), the index, the log's format and recovery are what is fuzzed; the disk is
+//! Neighbours: the key codec (engine), the index, the formats of log and page files, and recovery are what is fuzzed; the disk is
 //! `ensile-sim`'s.
 #![forbid(unsafe_code)]
 
@@ -12,17 +12,24 @@ mod input;
 mod key_order;
 mod log_blocks;
 mod mutation;
+mod page_files;
 mod recovery;
 
 pub use index::index;
 pub use key_order::key_order;
 pub use log_blocks::log_blocks;
 pub use mutation::mutate;
+pub use page_files::page_files;
 pub use recovery::recovery;
 
 /// A target: its name, which is that of its corpus too, and what it runs.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 4] =
-    [("key_order", key_order), ("index", index), ("log_blocks", log_blocks), ("recovery", recovery)];
+pub const TARGETS: [Target; 5] = [
+    ("key_order", key_order),
+    ("index", index),
+    ("log_blocks", log_blocks),
+    ("page_files", page_files),
+    ("recovery", recovery),
+];

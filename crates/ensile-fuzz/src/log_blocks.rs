@@ -19,13 +19,13 @@ use ensile_sim::SimDisk;
 use crate::input::Input;
 
 /// Of the generation.
-const SALT: u32 = 0x5a17_0000;
+pub(crate) const SALT: u32 = 0x5a17_0000;
 const HEADER_BYTES: usize = 80;
 /// The kind of a file's first block, and bytes of its payload.
 const OPENING: u8 = 2;
 const ORIGIN_BYTES: usize = 48;
 /// The database's.
-const IDENTITY: u128 = 0x5b1e_0c9a_77d2_4f0e_8f6d_3a2b_1c4d_5e6f;
+pub(crate) const IDENTITY: u128 = 0x5b1e_0c9a_77d2_4f0e_8f6d_3a2b_1c4d_5e6f;
 /// Blocks of one input, so that it stays quick.
 const BLOCKS_MAX: usize = 200;
 
@@ -57,7 +57,7 @@ struct Block {
 }
 
 /// One log as it is written, and what is known of it.
-struct Writer {
+pub(crate) struct Writer {
     logger: u32,
     bytes: Vec<u8>,
     salt: u32,
@@ -108,6 +108,13 @@ impl Writer {
         writer.block(fields, &origin, None);
         writer.salt = salt;
         writer
+    }
+
+    /// The file of a log without entries, all of whose epochs up to `mark` are durable.
+    pub(crate) fn marked(mark: u64) -> Vec<u8> {
+        let mut writer = Self::new(0, SALT);
+        writer.block(Fields { kind: 1, mark, ..Fields::default() }, &[], None);
+        writer.bytes
     }
 
     /// Writes a block; `tweak` is a place in the header to change under a right checksum.
@@ -221,7 +228,7 @@ impl Writer {
     }
 }
 
-fn put(disk: &SimDisk, name: &str, bytes: &[u8]) {
+pub(crate) fn put(disk: &SimDisk, name: &str, bytes: &[u8]) {
     let file = disk.create(name).expect("a new disk");
     file.write_at(bytes, 0).expect("a new disk");
 }
@@ -275,7 +282,7 @@ pub fn log_blocks(data: &[u8]) {
     judge(disk, logs, &writers);
 }
 
-fn with_checksum(text: &str) -> String {
+pub(crate) fn with_checksum(text: &str) -> String {
     format!("{text}crc32c {:08x}\n", crc32c(text.as_bytes()))
 }
 

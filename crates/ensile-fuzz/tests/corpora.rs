@@ -72,11 +72,19 @@ fn log_blocks() {
 }
 
 #[test]
+fn page_files() {
+    check("page_files");
+}
+
+#[test]
 fn recovery() {
     check("recovery");
 }
 
 #[test]
 fn every_target_has_its_test() {
-    assert_eq!(TARGETS.map(|target| target.0), ["key_order", "index", "log_blocks", "recovery"]);
+    assert_eq!(
+        TARGETS.map(|target| target.0),
+        ["key_order", "index", "log_blocks", "page_files", "recovery"]
+    );
 }

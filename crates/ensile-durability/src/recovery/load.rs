@@ -215,14 +215,12 @@ impl Load {
             if rows.kind != target.entries() {
                 return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
             }
-            let sections =
-                rows.by_section().map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
-            for (section, entries) in sections {
-                load_section(target, (section, &entries), (&name, rows.offset))?;
-            }
+            let entries = rows.entries();
+            let entries = entries.map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
+            load_section(target, (rows.section, &entries), (&name, rows.offset))?;
             let mut loaded = self.loaded.lock();
             loaded.bytes += rows.bytes;
-            loaded.entries += u64::from(rows.entries);
+            loaded.entries += u64::from(rows.count);
         }
         // What is not of blocks is the end block.
         let (totals, end) = reader.end().expect("behind its last block a file has ended");

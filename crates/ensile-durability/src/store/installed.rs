@@ -13,7 +13,6 @@
 
 mod fuzzy;
 mod part_files;
-mod part_picture;
 mod picture;
 
 use std::fmt;
@@ -23,7 +22,6 @@ use ensile_base::Epoch;
 use crate::identity::Identity;
 pub(crate) use fuzzy::FuzzyCheckpoint;
 pub(crate) use part_files::PartFiles;
-pub(crate) use part_picture::PartPicture;
 pub(crate) use picture::{ListedPageFile, PictureCheckpoint};
 
 /// An installed checkpoint.
@@ -31,9 +29,7 @@ pub(crate) use picture::{ListedPageFile, PictureCheckpoint};
 pub(crate) enum InstalledCheckpoint {
     /// Consistent together with the log of the epochs in which it was written (SiloR §4).
     Fuzzy(FuzzyCheckpoint),
-    /// Consistent by itself, at the end of an epoch (SIREN §3), in files that were written whole.
-    PartPicture(PartPicture),
-    /// The same, in page files.
+    /// Consistent by itself, at the end of an epoch (SIREN §3), in page files.
     Picture(PictureCheckpoint),
 }
 
@@ -54,30 +50,26 @@ impl InstalledCheckpoint {
             return Some(Self::Picture(picture));
         }
         let alone = Some(line).filter(|_| more.is_empty())?;
-        PartPicture::parse(alone)
-            .map(Self::PartPicture)
-            .or_else(|| FuzzyCheckpoint::parse(alone).map(Self::Fuzzy))
+        FuzzyCheckpoint::parse(alone).map(Self::Fuzzy)
     }
 
     /// Does what it says of itself go together?
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.is_whole(),
-            Self::PartPicture(picture) => picture.is_whole(),
             Self::Picture(picture) => picture.is_whole(),
         }
     }
 
     /// Is it a picture?
     pub(crate) fn is_picture(&self) -> bool {
-        matches!(self, Self::PartPicture(_) | Self::Picture(_))
+        matches!(self, Self::Picture(_))
     }
 
     /// What it says of its files, if they were written whole.
     pub(crate) fn part_files(&self) -> Option<&PartFiles> {
         match self {
             Self::Fuzzy(fuzzy) => Some(&fuzzy.files),
-            Self::PartPicture(picture) => Some(&picture.files),
             Self::Picture(_) => None,
         }
     }
@@ -86,7 +78,6 @@ impl InstalledCheckpoint {
     pub(crate) fn number(&self) -> u64 {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.number,
-            Self::PartPicture(picture) => picture.files.number,
             Self::Picture(picture) => picture.number,
         }
     }
@@ -95,7 +86,6 @@ impl InstalledCheckpoint {
     pub(crate) fn generation(&self) -> u64 {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.generation,
-            Self::PartPicture(picture) => picture.files.generation,
             Self::Picture(picture) => picture.generation,
         }
     }
@@ -104,7 +94,6 @@ impl InstalledCheckpoint {
     pub(crate) fn database(&self) -> Identity {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.database,
-            Self::PartPicture(picture) => picture.files.database,
             Self::Picture(picture) => picture.database,
         }
     }
@@ -114,7 +103,6 @@ impl InstalledCheckpoint {
     pub(crate) fn covered(&self) -> Epoch {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.low,
-            Self::PartPicture(picture) => picture.freeze(),
             Self::Picture(picture) => picture.freeze(),
         }
     }
@@ -124,7 +112,6 @@ impl InstalledCheckpoint {
     pub(crate) fn durable_min(&self) -> Epoch {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.high,
-            Self::PartPicture(picture) => picture.epoch,
             Self::Picture(picture) => picture.epoch,
         }
     }
@@ -133,7 +120,7 @@ impl InstalledCheckpoint {
     pub(crate) fn next_page(&self) -> u64 {
         match self {
             Self::Picture(picture) => picture.next_page,
-            Self::Fuzzy(_) | Self::PartPicture(_) => 0,
+            Self::Fuzzy(_) => 0,
         }
     }
 
@@ -141,7 +128,6 @@ impl InstalledCheckpoint {
     pub(crate) fn entries(&self) -> u64 {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.entries,
-            Self::PartPicture(picture) => picture.files.entries,
             Self::Picture(picture) => picture.entries,
         }
     }
@@ -150,7 +136,6 @@ impl InstalledCheckpoint {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.bytes,
-            Self::PartPicture(picture) => picture.files.bytes,
             Self::Picture(picture) => picture.bytes,
         }
     }
@@ -159,7 +144,6 @@ impl InstalledCheckpoint {
     pub(crate) fn folders(&self) -> Vec<String> {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.folders().collect(),
-            Self::PartPicture(picture) => picture.files.folders().collect(),
             Self::Picture(picture) => picture.folders().collect(),
         }
     }
@@ -168,7 +152,6 @@ impl InstalledCheckpoint {
     pub(crate) fn files(&self) -> Vec<String> {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.parts().map(|part| part.to_string()).collect(),
-            Self::PartPicture(picture) => picture.files.parts().map(|part| part.to_string()).collect(),
             Self::Picture(picture) => picture.names().map(|name| name.to_string()).collect(),
         }
     }
@@ -179,7 +162,6 @@ impl fmt::Display for InstalledCheckpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fuzzy(fuzzy) => fmt::Display::fmt(fuzzy, f),
-            Self::PartPicture(picture) => fmt::Display::fmt(picture, f),
             Self::Picture(picture) => fmt::Display::fmt(picture, f),
         }
     }

@@ -4,7 +4,9 @@
 mod conditions;
 mod damaged;
 mod ending;
+mod page_files;
 mod pages;
+mod picture_files;
 mod pictures;
 mod room;
 mod simulation;

@@ -231,6 +231,7 @@ fn nothing_is_cut_below_a_checkpoint_and_all_above_it_can_be() {
                     assert!(why.contains("checkpoint"), "{why}");
                     kept += 1;
                 }
+                Some(Remedy::PictureAlone { .. }) => panic!("it is no picture"),
                 None => {}
             }
         }

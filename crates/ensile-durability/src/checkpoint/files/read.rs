@@ -8,8 +8,6 @@
 //! Neighbours: `crate::block` has the grammar and reads; recovery loads with this, and so do the tools that check a
 //! folder.
 
-use std::collections::BTreeMap;
-
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
@@ -18,7 +16,6 @@ use crate::block::entries::{self, ENTRY_FRAME_BYTES};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::{At, ChainPlace, Scanner};
 use crate::block::{BlockKind, Header, NotABlock, Salt};
-use crate::checkpoint::displaced::section_and_body;
 use crate::recoverable::EntryKind;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::names::PartName;
@@ -48,13 +45,13 @@ pub(crate) struct PartReader {
 /// A block of entries that is as it was written.
 #[derive(Debug)]
 pub(crate) struct CheckpointRows<'r> {
-    /// Of all its entries; `None`: each says its own, as commits have left them beside a picture's pages.
-    section: Option<u32>,
+    /// Of all its entries.
+    pub(crate) section: u32,
     /// Where the block begins.
     pub(crate) offset: u64,
     /// Its bytes, header and padding included.
     pub(crate) bytes: u64,
-    pub(crate) entries: u32,
+    pub(crate) count: u32,
     /// What they are.
     pub(crate) kind: EntryKind,
     payload: &'r [u8],
@@ -63,33 +60,21 @@ pub(crate) struct CheckpointRows<'r> {
 }
 
 impl<'r> CheckpointRows<'r> {
-    /// The entries, TID and body each, by section.
+    /// The entries, TID and body each.
     ///
     /// # Errors
     /// What is wrong with the block, or an epoch that no entry of this checkpoint can have (K1).
-    pub(crate) fn by_section(&self) -> Result<Vec<(u32, Vec<Entry<'r>>)>, &'static str> {
-        let mut batch = Vec::with_capacity(self.entries as usize);
-        entries::each(self.payload, self.entries, |tid, body| {
+    pub(crate) fn entries(&self) -> Result<Vec<Entry<'r>>, &'static str> {
+        let mut batch = Vec::with_capacity(self.count as usize);
+        entries::each(self.payload, self.count, |tid, body| {
             if tid.epoch() >= self.epoch_end {
                 return Err("an entry's epoch is not below the checkpoint's");
             }
             batch.push(Entry { tid, body });
             Ok(())
         })?;
-        let Some(section) = self.section else { return by_their_own(&batch) };
-        Ok(vec![(section, batch)])
+        Ok(batch)
     }
-}
-
-/// The entries of a block in which each says its section, by that.
-fn by_their_own<'r>(batch: &[Entry<'r>]) -> Result<Vec<(u32, Vec<Entry<'r>>)>, &'static str> {
-    let mut sections = BTreeMap::new();
-    for Entry { tid, body } in batch {
-        let (section, body) = section_and_body(body).ok_or("an entry does not say its section")?;
-        sections.entry(section).or_insert_with(Vec::new).push(Entry { tid: *tid, body });
-    }
-    debug_assert_eq!(sections.values().map(Vec::len).sum::<usize>(), batch.len(), "each is of one section");
-    Ok(sections.into_iter().collect())
 }
 
 impl PartReader {
@@ -192,12 +177,7 @@ impl PartReader {
         if !place.is_of(&header) {
             return Err(self.damaged(self.offset, "the block does not continue the one before it"));
         }
-        let is_known = match header.kind {
-            BlockKind::Rows | BlockKind::End => true,
-            BlockKind::Displaced => matches!(self.of, InstalledCheckpoint::PartPicture(_)),
-            _ => false,
-        };
-        if !is_known {
+        if !matches!(header.kind, BlockKind::Rows | BlockKind::End) {
             return Err(DurabilityError::newer(&self.name, self.offset));
         }
         Ok((header, crc))
@@ -244,10 +224,10 @@ impl PartReader {
         self.totals.blocks += 1;
         self.totals.entries += u64::from(header.entries);
         Ok(Some(CheckpointRows {
-            section: (header.kind == BlockKind::Rows).then_some(header.section),
+            section: header.section,
             offset,
             bytes,
-            entries: header.entries,
+            count: header.entries,
             kind: self.entries,
             payload,
             epoch_end: self.entries.checkpoint_end(self.of.covered(), self.of.durable_min()),

@@ -89,6 +89,15 @@ impl PageFile {
         Ok(())
     }
 
+    /// The block in this extent, as far as the file has it.
+    pub(crate) fn read(&self, extent: Extent) -> Result<Vec<u8>, DiskError> {
+        assert_eq!(u32::from(extent.folder), self.listed.name.folder, "an extent of another file");
+        let mut block = vec![0; extent.bytes() as usize];
+        let read = self.file.read_at(&mut block, extent.offset())?;
+        block.truncate(read);
+        Ok(block)
+    }
+
     /// Makes all that was written survive a crash.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
         self.file.sync_all()
@@ -141,6 +150,12 @@ impl HeldExtents {
         let extent = self.file.units.lock().take(units).ok_or(TOO_LONG)?;
         self.extents.push(extent);
         Ok(extent)
+    }
+
+    /// Gives back what was taken last.
+    pub(crate) fn give_back_last(&mut self) {
+        let last = self.extents.pop().expect("something was taken");
+        self.file.give_back([last]);
     }
 
     /// The picture is installed: they are in use until another one drops them.

@@ -27,6 +27,7 @@ use ensile_disk::{Disk, DiskError};
 
 use super::directory::{DirectoryPart, PageDirectory};
 use super::file::{HeldExtents, PageFile};
+use super::page::PagePlace;
 use super::place::{PageBound, PictureStamp};
 use super::root::RemovesPlace;
 use super::work::PagesWritten;
@@ -243,7 +244,11 @@ impl PictureKeeper {
         written.removes.sort_unstable_by_key(|block| block.number);
         let (none, pages_written) = (PageDirectory::default(), written.taken.len() as u64);
         let before = base.as_ref().map_or(&none, |base| &base.directory);
-        let (mut directory, gone) = before.next(std::mem::take(&mut written.taken));
+        let (mut directory, mut gone) = before.next(std::mem::take(&mut written.taken));
+        for writer in move_pages(&mut directory, (&mut gone, &files), (under_way.stamp, written.bytes))? {
+            written.bytes += writer.bytes();
+            written.held.push(writer.into_held());
+        }
         let mut writer = BlockWriter::new(&files[0], under_way.stamp);
         let removes = std::mem::take(&mut written.removes);
         let root = writer.write_directory(&mut directory, removes.clone())?;
@@ -322,6 +327,49 @@ impl PictureKeeper {
         let (units, free) = figures.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
         (units * UNIT_BYTES as u64, free * UNIT_BYTES as u64)
     }
+}
+
+/// Where more than a third of a file is free, writes pages of its last units nearer to its beginning, and syncs them:
+/// of pages that are kept, about as many bytes as were written.
+fn move_pages(
+    directory: &mut PageDirectory,
+    (gone, files): (&mut Vec<PagePlace>, &[Arc<PageFile>]),
+    (stamp, bytes): (PictureStamp, u64),
+) -> Result<Vec<BlockWriter>, String> {
+    let is_sparse = |file: &&Arc<PageFile>| {
+        let (units, free) = file.figures();
+        3 * free > units
+    };
+    let mut writers = Vec::new();
+    for file in files.iter().filter(is_sparse) {
+        let mut writer = BlockWriter::new(file, stamp);
+        let folder = file.listed().name.folder;
+        let mut kept: Vec<(u32, usize, usize)> = Vec::new();
+        for (part, pages) in directory.parts.iter().map(|part| &part.pages).enumerate() {
+            for (at, page) in pages.iter().enumerate().filter(|(_, page)| page.checkpoint < stamp.checkpoint)
+            {
+                let first = page.extents.first().map(|place| place.extent);
+                kept.extend(
+                    first.filter(|one| u32::from(one.folder) == folder).map(|one| (one.first, part, at)),
+                );
+            }
+        }
+        kept.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, part, at) in kept {
+            if writer.bytes() * files.len() as u64 >= bytes {
+                break;
+            }
+            let part = &mut directory.parts[part];
+            let Some(moved) = writer.move_page(&part.pages[at])? else { break };
+            gone.push(std::mem::replace(&mut part.pages[at], moved));
+            part.place = None;
+        }
+        if writer.bytes() > 0 {
+            writer.sync()?;
+            writers.push(writer);
+        }
+    }
+    Ok(writers)
 }
 
 /// Cuts each file behind its last used unit.

@@ -15,9 +15,10 @@ use super::blocks::encode_block;
 use super::directory::{DirectoryPart, PageDirectory, encode_part};
 use super::file::{HeldExtents, PageFile};
 use super::page::{PAGE_EXTENTS_MAX, PagePlace};
-use super::place::{PAYLOAD_BYTES_MAX, PageBound, PictureStamp};
+use super::place::{PAYLOAD_BYTES_MAX, PageBound, PictureStamp, is_at};
 use super::root::{DirectoryPlace, RemovesPlace, Root};
 use crate::block::extent::{Extent, ExtentPlace};
+use crate::block::scan::ReadBlocks;
 use crate::block::{BlockKind, Header};
 use crate::checkpoint::page::PageContents;
 
@@ -93,6 +94,35 @@ impl BlockWriter {
             payload_crc: crc32c(payload),
             extents: extents.into(),
         })
+    }
+
+    /// Writes a page of the picture before anew, if there is room for it nearer to the file's beginning. A page of
+    /// several blocks stays.
+    ///
+    /// # Errors
+    /// As [`BlockWriter::write_page`]; also if the page is damaged.
+    pub(crate) fn move_page(&mut self, page: &PagePlace) -> Result<Option<PagePlace>, String> {
+        let [old] = &*page.extents else { return Ok(None) };
+        let extent = self.held.take(old.extent.units)?;
+        self.held.give_back_last();
+        if extent.first > old.extent.first {
+            return Ok(None);
+        }
+        let file = self.held.file();
+        let block = file.read(old.extent).map_err(|error| error.to_string())?;
+        let found = ReadBlocks::of(&block, file.listed().salt).next().and_then(Result::ok);
+        let said = (BlockKind::Page, page.number, page.checkpoint);
+        let found = found.filter(|found| is_at((&found.header, found.crc), old, said));
+        let Some((found, payload)) = found.as_ref().and_then(|found| Some((found, found.payload()?))) else {
+            return Err(format!("{} is damaged at byte {}", file.listed().name, old.extent.offset()));
+        };
+        let (section, entries) = (found.header.section, found.header.entries);
+        assert_eq!((section, entries), (page.bound.section, page.entries), "as its place says");
+        let change = |header| Header { section, entries, ..header };
+        let place = self.write((BlockKind::Page, page.number), change, payload)?;
+        assert_eq!(place.extent, extent, "the same room");
+        let (checkpoint, extents) = (self.stamp.checkpoint, [place].into());
+        Ok(Some(PagePlace { checkpoint, extents, ..page.clone() }))
     }
 
     /// Writes a block of what commits have left beside the pages.

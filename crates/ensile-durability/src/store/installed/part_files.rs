@@ -1,4 +1,5 @@
-//! What every kind of checkpoint says of its files: m of each of its checkpointers (`docs/formats/checkpoint.md`).
+//! What a checkpoint that is written whole says of its files: m of each of its checkpointers
+//! (`docs/formats/checkpoint.md`).
 //!
 //! Neighbours: the kinds' lines in the manifest have it beside their epochs; `checkpoint::files` reads and removes the
 //! files.

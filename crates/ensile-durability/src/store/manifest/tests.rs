@@ -7,7 +7,7 @@ use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::installed::{FuzzyCheckpoint, ListedPageFile, PartFiles, PartPicture, PictureCheckpoint};
+use crate::store::installed::{FuzzyCheckpoint, ListedPageFile, PartFiles, PictureCheckpoint};
 use crate::store::names::PageFileName;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, FolderId};
@@ -57,11 +57,6 @@ fn fuzzy(low: u64, high: u64, files: PartFiles) -> InstalledCheckpoint {
 
 fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> InstalledCheckpoint {
     fuzzy(low, high, part_files(number, generation))
-}
-
-fn part_picture(number: u64, generation: u64, epoch: u64) -> InstalledCheckpoint {
-    let (epoch, files) = (Epoch::new(epoch), part_files(number, generation));
-    InstalledCheckpoint::PartPicture(PartPicture { epoch, files })
 }
 
 fn page_picture(number: u64, generation: u64, epoch: u64) -> PictureCheckpoint {
@@ -149,22 +144,20 @@ fn the_documented_text_is_the_one_that_is_written() {
     assert_eq!(Manifest::parse(example), Ok(manifest()));
     let other = |index| document.split("```text\n").nth(index).and_then(|rest| rest.split("\n```").next());
     assert_eq!(other(2), Some(&*picture(7, 3, 63).to_string()));
-    assert_eq!(other(3), Some(&*part_picture(7, 3, 63).to_string()));
 }
 
 #[test]
-fn a_picture_of_either_kind_comes_back_with_its_files() {
-    for checkpoint in [picture(7, 3, 63), part_picture(7, 3, 63)] {
-        let manifest = Manifest { checkpoint: Some(checkpoint), ..manifest() };
-        let text = manifest.to_string();
-        assert_eq!(Manifest::parse(&text), Ok(manifest));
-        // A file's line that belongs to no picture, or to none that has such lines.
-        let stray = with_checksum(&text.replacen("reserved", "pages 0 file 1 salt 5e6f7a8b\nreserved", 1));
-        assert!(Manifest::parse(&stray).is_err());
-    }
-    let mixed = format!("{}\npages 0 file 1 salt 5e6f7a8b", part_picture(7, 3, 63));
-    let text = Manifest { checkpoint: Some(part_picture(7, 3, 63)), ..manifest() }.to_string();
-    let mixed = with_checksum(&text.replace(&part_picture(7, 3, 63).to_string(), &mixed));
+fn a_picture_comes_back_with_its_files() {
+    let with_picture = Manifest { checkpoint: Some(picture(7, 3, 63)), ..manifest() };
+    let text = with_picture.to_string();
+    assert_eq!(Manifest::parse(&text), Ok(with_picture));
+    // A file's line that belongs to no picture, or to a checkpoint that has no such lines.
+    let stray = with_checksum(&text.replacen("reserved", "pages 0 file 1 salt 5e6f7a8b\nreserved", 1));
+    assert!(Manifest::parse(&stray).is_err());
+    let fuzzy = checkpoint(7, 3, 62, 64);
+    let text = Manifest { checkpoint: Some(fuzzy.clone()), ..manifest() }.to_string();
+    let mixed = format!("{fuzzy}\npages 0 file 1 salt 5e6f7a8b");
+    let mixed = with_checksum(&text.replace(&fuzzy.to_string(), &mixed));
     assert_eq!(Manifest::parse(&mixed), Err(Unusable::Damaged("a line cannot be read")));
 }
 

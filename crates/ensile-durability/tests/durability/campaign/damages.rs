@@ -159,7 +159,7 @@ impl Damaging<'_> {
             Kind::ManifestBytes | Kind::ManifestMissing | Kind::ManifestOlder => "MANIFEST".to_owned(),
             Kind::HintBytes | Kind::HintOlder => "HINT".to_owned(),
             Kind::CheckpointBytes | Kind::CheckpointFileMissing | Kind::CheckpointFileOlder => {
-                let files = self.files(|name| name.contains("/ckpt-"));
+                let files = self.files(is_of_checkpoint);
                 self.pick(&files)?
             }
             Kind::BehindAClosedFile => {
@@ -294,8 +294,10 @@ impl Damaging<'_> {
                 self.replace(name, copy.bytes(&stood))?;
             }
             Kind::OfAnotherLog | Kind::CheckpointFileOlder => {
-                let folder = if kind == Kind::OfAnotherLog { "/log-" } else { "/ckpt-" };
-                let files = self.files(|other| other.contains(folder) && other != name);
+                let is_like = |other: &str| {
+                    if kind == Kind::OfAnotherLog { other.contains("/log-") } else { is_of_checkpoint(other) }
+                };
+                let files = self.files(|other| is_like(other) && other != name);
                 let from = self.pick(&files)?;
                 self.replace(name, self.disk.bytes(&from))?;
                 return Some(format!("is {from}"));
@@ -338,4 +340,9 @@ impl Damaging<'_> {
         }
         Some("done".to_owned())
     }
+}
+
+/// Is it a checkpoint's file, or a page file of pictures?
+fn is_of_checkpoint(name: &str) -> bool {
+    name.contains("/ckpt-") || name.contains("/pages-")
 }

@@ -9,7 +9,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_durability::{DurabilityError, LogConfig, RecoveryReport, recover};
 use ensile_sim::{SimDisk, Survival};
 
-use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, present, settings};
+use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, pictures, present, settings};
 use crate::rig::{Worker, config};
 
 /// What is kept of the space that is set aside behind the last block of a log file.
@@ -90,14 +90,18 @@ impl Making {
     fn live(&mut self, loggers: usize, is_closed: bool) {
         self.hinted = Epoch::ZERO;
         let log = self.log_config(loggers);
-        let life = Life::open_with(&self.disk, log, settings()).expect("the folder is whole");
+        let is_picture = self.random.percent(40);
+        let settings = if is_picture { pictures() } else { settings() };
+        let life = Life::open_with(&self.disk, log, settings).expect("the folder is whole");
         let mut workers: Vec<Worker> = (0..loggers).map(|_| life.rig.worker()).collect();
         let bytes = [60, 400, 1500][self.random.below(3) as usize];
         let rounds = 1 + self.random.below(14);
         let checkpoint_at = self.random.percent(50).then(|| self.random.below(rounds));
         for round in 0..rounds {
             self.round(&life, &mut workers, bytes);
-            if checkpoint_at == Some(round) {
+            // Of pictures one in some rounds behind that too: an increment.
+            let is_due = checkpoint_at.is_some_and(|first| round == first || round > first && round % 3 == 0);
+            if is_due && (is_picture || checkpoint_at == Some(round)) {
                 life.checkpoint().expect("nothing is in its way");
             }
             if self.random.percent(30) {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ensile_disk::Disk;
-use ensile_durability::examine::{Damage, Examination, Loss, Remedy, examine, repair};
+use ensile_durability::examine::{
+    Damage, Examination, Loss, Remedy, RepairOptions, examine, repair, repair_with,
+};
 use ensile_durability::{DurabilityError, RecoveryReport};
 use ensile_sim::SimDisk;
 
@@ -43,6 +45,8 @@ pub(super) enum Outcome {
     OpensWithoutManifest,
     /// Refused, and a repair made it whole again.
     Repaired,
+    /// Refused, and the installed picture was kept alone.
+    PictureAlone,
     /// Refused, and only a copy helps.
     Refused,
 }
@@ -209,7 +213,7 @@ impl<'d> Judging<'d> {
                 }
                 outcome
             }
-            (Some(Remedy::Copy(_) | Remedy::PictureAlone { .. }), Err(_)) => {
+            (Some(Remedy::Copy(_)), Err(_)) => {
                 if contents(&disk) != before {
                     self.fault(
                         Fault::NotAsOffered,
@@ -217,6 +221,17 @@ impl<'d> Judging<'d> {
                     );
                 }
                 Outcome::Refused
+            }
+            (Some(Remedy::PictureAlone { loss: offered, .. }), Err(_)) => {
+                let options = RepairOptions { picture_alone: true, ..RepairOptions::default() };
+                match repair_with(&on(&disk), &Framing, options) {
+                    Ok(Some(done)) if *offered == done.loss => {
+                        self.after_repair(&disk, &done.loss);
+                        self.loss(found, offered);
+                    }
+                    other => self.fault(Fault::NotAsOffered, format!("offered {offered:?}, done {other:?}")),
+                }
+                Outcome::PictureAlone
             }
             (Some(Remedy::Cut(offered)), Ok(Some(done))) => {
                 if *offered != done.loss {

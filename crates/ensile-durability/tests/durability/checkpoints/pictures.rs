@@ -76,7 +76,7 @@ fn checkpoint(
 
 #[test]
 fn a_picture_is_the_state_at_the_end_of_one_epoch_whatever_is_committed_beside_it() {
-    let mut displaced = 0;
+    let (mut displaced, mut kept) = (0, 0);
     for seed in 0..200 {
         let (mut random, mut history) = (Random::seeded(seed), History::new());
         let disk = SimDisk::new();
@@ -95,6 +95,7 @@ fn a_picture_is_the_state_at_the_end_of_one_epoch_whatever_is_committed_beside_i
             assert_eq!((report.low, report.high), (epoch.next(), epoch));
             assert!(is_semi_fuzzy || report.displaced == 0);
             displaced += report.displaced;
+            kept += report.pages_kept;
             let copy = disk.fork();
             copy.crash(seed);
             assert_eq!(loaded(&copy), at_end_of(&history, epoch), "seed {seed}, at the end of {epoch}");
@@ -107,6 +108,7 @@ fn a_picture_is_the_state_at_the_end_of_one_epoch_whatever_is_committed_beside_i
         assert_eq!(life.rig.report.checkpoint.map(|(low, high)| high.next() == low), Some(true));
     }
     assert!(displaced > 300, "{displaced} versions beside pages");
+    assert!(kept > 300, "{kept} pages that pictures kept");
 }
 
 /// A disk with rows and an installed checkpoint of this kind, and what was committed.

@@ -65,15 +65,21 @@ fn laid_out(folder: &Folder) -> (Vec<(usize, String, Vec<u8>)>, usize) {
     (files, whole)
 }
 
-fn folders() -> [(&'static str, Folder); 2] {
+fn folders() -> [(&'static str, Folder); 3] {
     let folder = |closed| Folder::build(7, 2_400, closed);
-    [("left open", folder(false)), ("closed cleanly", folder(true))]
+    let pictures = Folder::with_pictures(7, 2_400, false);
+    [("left open", folder(false)), ("closed cleanly", folder(true)), ("pictures, left open", pictures)]
 }
 
 /// Logs of one file each, where nothing but its own bytes tells a file from a stranger's.
-fn small_folders() -> [(&'static str, Folder); 2] {
+fn small_folders() -> [(&'static str, Folder); 3] {
     let folder = |closed| Folder::build(7, 40, closed);
-    [("small, left open", folder(false)), ("small, closed cleanly", folder(true))]
+    let pictures = Folder::with_pictures(7, 40, false);
+    [
+        ("small, left open", folder(false)),
+        ("small, closed cleanly", folder(true)),
+        ("small pictures, left open", pictures),
+    ]
 }
 
 #[test]
@@ -124,7 +130,7 @@ fn every_sector_zeroed() {
 
 /// Files that may stand where another one should: of this folder, from earlier on, of another database.
 fn strangers(folder: &Folder) -> Vec<(String, Vec<u8>)> {
-    let other = Folder::build(8, folder.bytes, false);
+    let other = folder.another(8);
     let disks = folder.earlier.iter().chain(&other.earlier).chain([&folder.disk, &other.disk]);
     disks.flat_map(|disk| disk.files().into_iter().map(|name| (name.clone(), disk.bytes(&name)))).collect()
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{DurabilityError, RecoveryReport, recover};
+use ensile_durability::{CheckpointConfig, DurabilityError, RecoveryReport, Strategy, recover};
 use ensile_sim::{SimDisk, Survival};
 
-use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, present, settings};
+use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, pictures, present, settings};
 use crate::rig::{Worker, config};
 
 /// What is kept of the space that is set aside behind the last block.
@@ -31,6 +31,7 @@ pub(crate) struct Folder {
     ignored: u64,
     /// The longest value.
     pub(crate) bytes: u64,
+    has_pictures: bool,
 }
 
 /// What recovery made of it.
@@ -77,7 +78,11 @@ impl Writing<'_> {
 }
 
 pub(super) fn open(disk: &SimDisk, loggers: usize) -> Life {
-    Life::open(disk, loggers, settings()).expect("the folder is whole")
+    open_with(disk, loggers, settings())
+}
+
+fn open_with(disk: &SimDisk, loggers: usize, settings: CheckpointConfig) -> Life {
+    Life::open(disk, loggers, settings).expect("the folder is whole")
 }
 
 /// What a life leaves of epochs above `durable` is void.
@@ -88,15 +93,35 @@ pub(super) fn void_above(history: &mut History, durable: Epoch) {
 impl Folder {
     /// A folder drawn from `seed`, with values of up to `bytes` bytes; `closed`: its last life was closed cleanly.
     pub(crate) fn build(seed: u64, bytes: u64, closed: bool) -> Self {
+        Self::build_with(seed, bytes, closed, &settings())
+    }
+
+    /// The same with a picture that was written in several increments.
+    pub(crate) fn with_pictures(seed: u64, bytes: u64, closed: bool) -> Self {
+        Self { has_pictures: true, ..Self::build_with(seed, bytes, closed, &pictures()) }
+    }
+
+    /// Another one of the same kind, whose last life was not closed.
+    pub(crate) fn another(&self, seed: u64) -> Self {
+        let settings = if self.has_pictures { pictures() } else { settings() };
+        Self::build_with(seed, self.bytes, false, &settings)
+    }
+
+    fn build_with(seed: u64, bytes: u64, closed: bool, settings: &CheckpointConfig) -> Self {
         let (disk, mut random, mut history) = (SimDisk::new(), Random::seeded(seed), Vec::new());
         let mut earlier = Vec::new();
         for (number, loggers) in [(0, 2), (1, 3)] {
-            let life = open(&disk, loggers);
+            let life = open_with(&disk, loggers, settings.clone());
             let workers = (0..loggers).map(|_| life.rig.worker()).collect();
             let mut writing = Writing { life: &life, workers, history: &mut history, bytes };
             writing.rounds(&mut random, 10);
             earlier.push(disk.fork());
             if number == 1 {
+                let increments = if settings.strategy == Strategy::Pictures { 3 } else { 0 };
+                for _ in 0..increments {
+                    life.checkpoint().expect("nothing is in its way");
+                    writing.rounds(&mut random, 2);
+                }
                 life.checkpoint().expect("nothing is in its way");
                 writing.rounds(&mut random, 20);
             }
@@ -108,7 +133,7 @@ impl Folder {
             void_above(&mut history, life.rig.log.durable_epoch());
             disk.crash_with(Survival::Everything, 0);
         }
-        let life = open(&disk, 3);
+        let life = open_with(&disk, 3, settings.clone());
         let workers = (0..3).map(|_| life.rig.worker()).collect();
         let mut writing = Writing { life: &life, workers, history: &mut history, bytes };
         writing.rounds(&mut random, 20);
@@ -140,7 +165,8 @@ impl Folder {
     ) -> Self {
         disk.crash_with(Survival::Everything, 0);
         trim(&disk);
-        let mut folder = Self { disk, earlier, history, durable: Epoch::ZERO, witnessed, ignored: 0, bytes };
+        let (durable, ignored, has_pictures) = (Epoch::ZERO, 0, false);
+        let mut folder = Self { disk, earlier, history, durable, witnessed, ignored, bytes, has_pictures };
         // Of a close the last epochs hold no entry, and need not come back.
         let (report, ..) = folder.recover(&folder.disk).expect("the folder is whole");
         folder.durable = report.durable_epoch;

@@ -5,11 +5,10 @@ use crate::DurabilityError;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::displaced::DisplacedBlock;
 use crate::checkpoint::files::end::Totals;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles, PartPicture};
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
 use crate::store::names::{PartName, checkpoint_folder};
 use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
@@ -113,11 +112,9 @@ fn read_of(bytes: &[u8], of: &InstalledCheckpoint) -> Result<Vec<(u32, Tid, Vec<
     let mut reader = PartReader::open(&disk, PART, of).expect("is there");
     let mut found = Vec::new();
     while let Some(rows) = reader.next_rows()? {
-        let sections =
-            rows.by_section().map_err(|detail| DurabilityError::damaged("", rows.offset, detail))?;
-        for (section, entries) in sections {
-            found.extend(entries.iter().map(|entry| (section, entry.tid, entry.body.to_vec())));
-        }
+        let entries = rows.entries();
+        let entries = entries.map_err(|detail| DurabilityError::damaged("", rows.offset, detail))?;
+        found.extend(entries.iter().map(|entry| (rows.section, entry.tid, entry.body.to_vec())));
     }
     assert!(reader.end().is_some());
     Ok(found)
@@ -136,34 +133,6 @@ fn the_documented_bytes_are_the_ones_that_are_written() {
     let rows: Vec<String> = hex.chunks(8).map(|row| row.join(" ")).collect();
     assert_eq!(bytes, written, "the example should be:\n{}", rows.join("\n"));
     assert_eq!(read(&bytes), Ok(vec![(3, tid(5), b"hello".to_vec())]));
-}
-
-/// A block of what commits have left beside a picture's pages, in a file of one block; and with an entry that is too
-/// short for its section.
-fn displaced(is_short: bool) -> Vec<u8> {
-    let mut block = CheckpointBlock::new();
-    let mut versions = DisplacedBlock::of(&mut block);
-    for (section, body) in [(7, &b"hello"[..]), (3, b""), (7, b"again")] {
-        versions.push(section, tid(5), |out| out.extend_from_slice(body));
-    }
-    if is_short {
-        block.push(tid(5), |out| out.extend_from_slice(&[7, 0, 0]));
-    }
-    let header = rows_header(&mut block, 0, 1, opening(PART, origin()).1);
-    file_of(&Header { kind: BlockKind::Displaced, ..header }, &mut block)
-}
-
-#[test]
-fn what_is_displaced_says_its_section_and_stands_in_pictures_only() {
-    let picture =
-        InstalledCheckpoint::PartPicture(PartPicture { epoch: LOW.previous(), files: part_files() });
-    let found = read_of(&displaced(false), &picture).expect("as it was written");
-    let expected = [(3, ""), (7, "hello"), (7, "again")];
-    assert_eq!(found, expected.map(|(section, body)| (section, tid(5), body.as_bytes().to_vec())));
-    let refused = read_of(&displaced(true), &picture).expect_err("a body without its section").to_string();
-    assert!(refused.contains("does not say its section"), "{refused}");
-    let elsewhere = read_of(&displaced(false), &installed());
-    assert!(matches!(elsewhere, Err(DurabilityError::Unknown { .. })), "{elsewhere:?}");
 }
 
 #[test]
@@ -262,25 +231,6 @@ fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
         );
     }
     assert!(found(EntryKind::Operations, high + 1).is_err(), "no walk has seen what came behind e_h");
-}
-
-#[test]
-fn n1_no_entry_of_a_picture_is_of_its_freeze() {
-    let (epoch, files) = (LOW.previous(), part_files());
-    let of = InstalledCheckpoint::PartPicture(PartPicture { epoch, files });
-    for kind in [EntryKind::Values, EntryKind::Operations] {
-        let found = |epoch: Epoch| {
-            let mut block = CheckpointBlock::new();
-            block.push(tid(epoch.number()), |body| body.push(1));
-            let (mut file, crc) = opening(PART, Origin { entries: kind, ..origin() });
-            let header = rows_header(&mut block, 1, 1, crc);
-            let crc = header.encode(block.block(), salt());
-            file.extend_from_slice(block.block());
-            file.extend(end_block(Totals { entries: 1, blocks: 1 }, 2, crc));
-            read_of(&file, &of)
-        };
-        assert!(found(LOW.previous()).is_ok() && found(LOW).is_err(), "{kind:?}");
-    }
 }
 
 #[test]

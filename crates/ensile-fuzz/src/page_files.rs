@@ -1,0 +1,392 @@
+//! Target: the load of a picture from its page files. An input is a plan of pages and of versions beside them, written
+//! here from `docs/formats` and not by the engine's code; then some bytes of blocks are changed under right checksums,
+//! and some bytes of the file without.
+//!
+//! What must hold: an open ends, without a panic; it is refused in a way that names what is wrong, or has exactly the
+//! plan's rows, unless something was changed under right checksums. An examination finds damage where an open does.
+//!
+//! Neighbours: `ensile_durability::recover` and `examine`, on the simulated disk; `log_blocks` has the log.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use ensile_base::checksum::{crc32c, crc32c_append};
+use ensile_base::limits::{SEQUENCE_BITS, STATUS_BITS};
+use ensile_disk::{Disk, FolderId};
+use ensile_durability::examine::examine;
+use ensile_durability::{DurabilityError, Entry, LogConfig, Recoverable, Refused, recover};
+use ensile_sim::SimDisk;
+
+use crate::input::Input;
+use crate::log_blocks::{IDENTITY, SALT, Writer, put, with_checksum};
+
+const HEADER_BYTES: usize = 80;
+const UNIT_BYTES: usize = 4096;
+/// Of the page file.
+const PAGES_SALT: u32 = 0x5a17_0001;
+/// e_c of the picture, and of the one before; and their numbers.
+const SHOWN: [u64; 2] = [10, 7];
+const NUMBERS: [u64; 2] = [5, 4];
+const NEXT_PAGE: u64 = 1000;
+const PAGES_MAX: usize = 24;
+/// Pages of a part of the directory.
+const PART_PAGES: usize = 5;
+/// A page with more is cut into blocks.
+const BLOCK_BYTES: usize = 100;
+const TWEAKS_MAX: usize = 4;
+const DAMAGES_MAX: usize = 8;
+
+/// Rows by section and body, with their TIDs.
+type Rows = BTreeMap<(u32, Vec<u8>), u64>;
+
+/// A body is a key of one byte, and a value.
+#[derive(Default)]
+struct Loaded(Mutex<Rows>);
+
+impl Recoverable for Loaded {
+    fn replay(&self, _: &[Entry<'_>]) -> Result<(), Refused> {
+        unreachable!("the log has no entries")
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let mut rows = self.0.lock().expect("no panic");
+        for (at, Entry { tid, body }) in entries.iter().enumerate() {
+            let before = rows.insert((section, body.to_vec()), tid.bits());
+            if before.is_some_and(|before| before != tid.bits()) {
+                return Err(Refused { entry: at, detail: "with another TID".to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        body.get(..1)
+    }
+}
+
+/// A change of a block before its checksums are made: which block, which byte of header or payload, and how.
+#[derive(Clone, Copy)]
+struct Tweak {
+    block: usize,
+    at: usize,
+    mask: u8,
+}
+
+/// What a header says, in the order of the format.
+#[derive(Clone, Copy, Default)]
+struct Fields {
+    kind: u8,
+    sequence: u64,
+    section: u32,
+    /// Which picture wrote it: this one, or the one before.
+    picture: usize,
+    entries: u32,
+    previous: u32,
+}
+
+/// Where a block stands, and its header checksum: as a place has it.
+#[derive(Clone, Copy)]
+struct Place {
+    unit: u32,
+    units: u32,
+    crc: u32,
+}
+
+impl Place {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&0_u16.to_le_bytes());
+        [self.unit, self.units, self.crc].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    }
+}
+
+/// The page file while it is written.
+struct PageFile {
+    bytes: Vec<u8>,
+    tweaks: Vec<Tweak>,
+    blocks: usize,
+    /// Bytes of extents.
+    extents: u64,
+    /// Where bytes are that a block holds.
+    used: Vec<(usize, usize)>,
+}
+
+impl PageFile {
+    fn new(tweaks: Vec<Tweak>) -> Self {
+        let mut file =
+            Self { bytes: Vec::new(), tweaks: Vec::new(), blocks: 0, extents: 0, used: Vec::new() };
+        let mut origin = [0; 48];
+        origin[..16].copy_from_slice(&IDENTITY.to_be_bytes());
+        origin[16..20].copy_from_slice(&PAGES_SALT.to_le_bytes());
+        let mut header = file.header(Fields { kind: 11, sequence: 1, ..Fields::default() }, 48);
+        [40, 48, 56].iter().for_each(|at| header[*at..*at + 8].fill(0));
+        file.seal(&mut header, &origin, 0);
+        file.tweaks = tweaks;
+        file
+    }
+
+    fn header(&self, fields: Fields, payload_bytes: usize) -> [u8; HEADER_BYTES] {
+        let unit = self.bytes.len().div_ceil(UNIT_BYTES) as u64;
+        let mut header = [0; HEADER_BYTES];
+        header[..7].copy_from_slice(&[b'E', b'n', b's', b'B', 5, 0, fields.kind]);
+        header[12..16].copy_from_slice(&(payload_bytes as u32).to_le_bytes());
+        let (epoch, number) = (SHOWN[fields.picture], NUMBERS[fields.picture]);
+        let longs = [1, fields.sequence, u64::from(fields.section), epoch, unit, number];
+        for (at, long) in (16..).step_by(8).zip(longs) {
+            header[at..at + 8].copy_from_slice(&long.to_le_bytes());
+        }
+        header[64..68].copy_from_slice(&fields.entries.to_le_bytes());
+        header[68..72].copy_from_slice(&fields.previous.to_le_bytes());
+        header
+    }
+
+    /// Adds a block at the next unit, with right checksums; the header's.
+    fn seal(&mut self, header: &mut [u8; HEADER_BYTES], payload: &[u8], salt: u32) -> u32 {
+        let mut padded = payload.to_vec();
+        padded.resize(payload.len().next_multiple_of(8), 0);
+        header[72..76].copy_from_slice(&crc32c(&padded).to_le_bytes());
+        let crc = crc32c_append(salt, &header[..76]);
+        header[76..].copy_from_slice(&crc.to_le_bytes());
+        self.bytes.resize(self.bytes.len().next_multiple_of(UNIT_BYTES), 0);
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(header);
+        self.bytes.extend_from_slice(&padded);
+        self.used.push((from, self.bytes.len()));
+        crc
+    }
+
+    /// Writes a block; its place, and its payload as it was written.
+    fn block(&mut self, fields: Fields, mut payload: Vec<u8>) -> (Place, Vec<u8>) {
+        let mut header = self.header(fields, payload.len());
+        for tweak in self.tweaks.iter().filter(|tweak| tweak.block == self.blocks) {
+            let at = tweak.at % (72 + payload.len());
+            match at.checked_sub(72) {
+                None => header[at] ^= tweak.mask,
+                Some(at) => payload[at] ^= tweak.mask,
+            }
+        }
+        self.blocks += 1;
+        let unit = self.bytes.len().div_ceil(UNIT_BYTES) as u32;
+        let crc = self.seal(&mut header, &payload, PAGES_SALT);
+        let units = (HEADER_BYTES + payload.len().next_multiple_of(8)).div_ceil(UNIT_BYTES) as u32;
+        self.extents += u64::from(units) * UNIT_BYTES as u64;
+        (Place { unit, units, crc }, payload)
+    }
+
+    /// A page's blocks, and its place in the directory.
+    fn page(&mut self, page: &PlannedPage) -> Vec<u8> {
+        let mut payload = Vec::new();
+        page.rows.iter().for_each(|row| row.encode(None, &mut payload));
+        let (mut places, mut whole): (Vec<Place>, Vec<u8>) = (Vec::new(), Vec::new());
+        for chunk in payload.chunks(BLOCK_BYTES) {
+            let (kind, entries) =
+                if places.is_empty() { (6, page.rows.len() as u32) } else { (7, places.len() as u32) };
+            let previous = places.last().map_or(0, |place| place.crc);
+            let (section, picture, sequence) = (page.section, page.picture, page.number);
+            let fields = Fields { kind, sequence, section, picture, entries, previous };
+            let (place, written) = self.block(fields, chunk.to_vec());
+            places.push(place);
+            whole.extend(written);
+        }
+        let mut out = bound(page);
+        out.extend_from_slice(&page.number.to_le_bytes());
+        out.extend_from_slice(&NUMBERS[page.picture].to_le_bytes());
+        out.extend_from_slice(&(page.rows.len() as u32).to_le_bytes());
+        out.extend_from_slice(&crc32c(&whole).to_le_bytes());
+        out.extend_from_slice(&(places.len() as u16).to_le_bytes());
+        places.iter().for_each(|place| place.encode(&mut out));
+        out
+    }
+}
+
+struct Row {
+    key: u8,
+    epoch: u64,
+    value: Vec<u8>,
+}
+
+impl Row {
+    fn tid(&self) -> u64 {
+        self.epoch << (SEQUENCE_BITS + STATUS_BITS)
+    }
+
+    fn body(&self) -> Vec<u8> {
+        [&[self.key][..], &self.value].concat()
+    }
+
+    /// As an entry, of a page or of a block in which each says its section.
+    fn encode(&self, section: Option<u32>, out: &mut Vec<u8>) {
+        let mut body = section.map_or_else(Vec::new, |section| section.to_le_bytes().to_vec());
+        body.extend(self.body());
+        out.extend_from_slice(&self.tid().to_le_bytes());
+        out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+        out.extend_from_slice(&body);
+    }
+}
+
+struct PlannedPage {
+    section: u32,
+    /// `None`: the section's first.
+    first: Option<u8>,
+    number: u64,
+    picture: usize,
+    rows: Vec<Row>,
+}
+
+fn bound(page: &PlannedPage) -> Vec<u8> {
+    let mut out = page.section.to_le_bytes().to_vec();
+    out.extend_from_slice(&u16::from(page.first.is_some()).to_le_bytes());
+    out.extend(page.first);
+    out
+}
+
+/// Pages of one section after the other, each with a few rows within its range.
+fn planned(input: &mut Input<'_>) -> Vec<PlannedPage> {
+    let mut pages: Vec<PlannedPage> = Vec::new();
+    for number in 0..1 + input.choice(PAGES_MAX) {
+        let section = pages.last().map_or(1, |last| last.section + u32::from(input.byte().is_multiple_of(4)));
+        let before = pages.last().filter(|last| last.section == section);
+        let first = before.map(|last| last.first.unwrap_or(0) + 8);
+        let picture = input.choice(2);
+        let mut rows = Vec::new();
+        for key in 0..input.choice(5) as u8 {
+            let epoch = 1 + u64::from(input.byte()) % SHOWN[picture];
+            let bytes = input.choice(60);
+            rows.push(Row { key: first.unwrap_or(0) + key, epoch, value: input.bytes(bytes).to_vec() });
+        }
+        pages.push(PlannedPage { section, first, number: number as u64, picture, rows });
+    }
+    pages
+}
+
+/// Writes pages, versions beside them, directory and root; the root's place, and the counts of entries and pages.
+fn write(file: &mut PageFile, pages: &[PlannedPage], beside: &[(u32, Row)]) -> (Place, u64, u64) {
+    let mut root = Vec::new();
+    let parts = pages.chunks(PART_PAGES);
+    let count = parts.len() as u32;
+    for (number, part) in parts.enumerate() {
+        let before = file.extents;
+        let places: Vec<u8> = part.iter().flat_map(|page| file.page(page)).collect();
+        let bytes = file.extents - before;
+        let sequence = number as u64;
+        let fields = Fields { kind: 9, sequence, entries: part.len() as u32, ..Fields::default() };
+        let (place, _) = file.block(fields, places);
+        root.extend(bound(&part[0]));
+        root.extend_from_slice(&(number as u64).to_le_bytes());
+        root.extend_from_slice(&NUMBERS[0].to_le_bytes());
+        root.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        root.extend_from_slice(&bytes.to_le_bytes());
+        place.encode(&mut root);
+    }
+    for (number, (section, row)) in beside.iter().enumerate() {
+        let mut payload = Vec::new();
+        row.encode(Some(*section), &mut payload);
+        let sequence = number as u64;
+        let (place, _) = file.block(Fields { kind: 8, sequence, entries: 1, ..Fields::default() }, payload);
+        root.extend_from_slice(&(number as u64).to_le_bytes());
+        root.extend_from_slice(&NUMBERS[0].to_le_bytes());
+        place.encode(&mut root);
+    }
+    let (place, _) = file.block(Fields { kind: 10, entries: count, ..Fields::default() }, root);
+    let rows: usize = pages.iter().map(|page| page.rows.len()).sum();
+    (place, (rows + beside.len()) as u64, pages.len() as u64)
+}
+
+/// The plan's first byte is the number of pages, then what each holds; then versions beside them, changes under right
+/// checksums, and what is left damages.
+pub fn page_files(data: &[u8]) {
+    let mut input = Input::new(data);
+    let pages = planned(&mut input);
+    let mut rows = Rows::new();
+    for page in &pages {
+        rows.extend(page.rows.iter().map(|row| ((page.section, row.body()), row.tid())));
+    }
+    let mut beside = Vec::new();
+    for _ in 0..input.choice(4) {
+        // One that its page has too (N11), or one that it lacks.
+        let page = &pages[input.choice(pages.len())];
+        let copied = page.rows.first().filter(|_| input.byte().is_multiple_of(2));
+        let row = match copied {
+            Some(Row { key, epoch, value }) => Row { key: *key, epoch: *epoch, value: value.clone() },
+            None => {
+                Row { key: page.first.unwrap_or(0) + 7, epoch: SHOWN[0], value: vec![beside.len() as u8] }
+            }
+        };
+        rows.insert((page.section, row.body()), row.tid());
+        beside.push((page.section, row));
+    }
+    let tweaks: Vec<Tweak> = (0..input.choice(TWEAKS_MAX + 1))
+        .map(|_| Tweak { block: usize::from(input.byte()), at: usize::from(input.u16()), mask: input.byte() })
+        .collect();
+    let is_tweaked = !tweaks.is_empty();
+    let mut file = PageFile::new(tweaks);
+    let (root, entries, pages) = write(&mut file, &pages, &beside);
+    let written = file.bytes.clone();
+    for _ in 0..DAMAGES_MAX {
+        if input.is_empty() {
+            break;
+        }
+        let (at, mask) = (usize::from(input.u16()) * 7 % file.bytes.len().max(1), input.byte());
+        match mask {
+            0 => file.bytes.truncate(at),
+            _ if at < file.bytes.len() => file.bytes[at] ^= mask,
+            _ => {}
+        }
+    }
+    let is_damaged =
+        file.used.iter().any(|(from, to)| file.bytes.get(*from..*to) != Some(&written[*from..*to]));
+    let disk = folder(&file.bytes, (root, entries, pages, file.extents));
+    judge(&disk, &rows, (is_tweaked, is_damaged));
+}
+
+/// A database whose log has no entries, and whose manifest names the picture.
+fn folder(page_file: &[u8], (root, entries, pages, bytes): (Place, u64, u64, u64)) -> SimDisk {
+    let disk = SimDisk::new();
+    let number = |folder: &str| {
+        let FolderId { inode, born_nanos } = disk.folder_id(folder).expect("it is there");
+        let born = born_nanos.map_or("none".to_owned(), |born| born.to_string());
+        format!("inode {inode} born {born}")
+    };
+    let main = number("");
+    let mut folders = format!("folder . {main}\n");
+    for (folder, file, bytes) in
+        [("checkpoint0", "pages-1", page_file), ("log0", "log-1-0", &Writer::marked(SHOWN[0])[..])]
+    {
+        disk.create_folder(folder).expect("a new disk");
+        put(&disk, &format!("{folder}/{file}"), bytes);
+        let mark = format!("ensile folder 1\ndatabase {IDENTITY:032x} name {folder}\nmain {main}\n");
+        put(&disk, &format!("{folder}/FOLDER"), with_checksum(&mark).as_bytes());
+        folders.push_str(&format!("folder {folder} {}\n", number(folder)));
+    }
+    let Place { unit, units, crc } = root;
+    let (reserved, picture, epoch) = (1_u64 << 40, NUMBERS[0], SHOWN[0]);
+    let manifest = format!(
+        "ensile manifest 4\ndatabase {IDENTITY:032x} parent none state created\nreserved {reserved}\n{folders}\
+         picture {picture} generation 1 epoch {epoch} entries {entries} bytes {bytes} pages {pages} next {NEXT_PAGE} \
+         root 0:{unit}:{units} seal {crc:08x} database {IDENTITY:032x}\npages 0 file 1 salt {PAGES_SALT:08x}\n\
+         generation 1 first 1 format 4 entries values logs 1 salt {SALT:08x} database {IDENTITY:032x}\n"
+    );
+    put(&disk, "MANIFEST", with_checksum(&manifest).as_bytes());
+    disk
+}
+
+fn judge(disk: &SimDisk, rows: &Rows, (is_tweaked, is_damaged): (bool, bool)) {
+    let (loaded, examined) = (Loaded::default(), Loaded::default());
+    let on: Arc<dyn Disk> = Arc::new(disk.fork());
+    let found = examine(&on, &examined).expect("it can be read");
+    let opened = recover(Arc::new(disk.fork()), LogConfig { loggers: 1, ..LogConfig::default() }, &loaded);
+    assert_eq!(opened.is_ok(), found.is_whole(), "{opened:?}, and {found:?}");
+    match opened {
+        Ok(_) => {
+            let loaded = loaded.0.into_inner().expect("no panic");
+            assert!(is_tweaked || loaded == *rows, "other rows than were planned");
+            assert!(is_tweaked || !is_damaged, "a block is damaged, and nothing was said");
+        }
+        Err(
+            DurabilityError::Damaged { .. }
+            | DurabilityError::Unknown { .. }
+            | DurabilityError::Replay { .. }
+            | DurabilityError::NotOurs { .. },
+        ) => assert!(is_tweaked || is_damaged, "every block follows the rules"),
+        Err(other) => panic!("nothing of the kind was done: {other}"),
+    }
+}
