@@ -376,6 +376,93 @@ fn pages_that_are_not_written_have_the_rows_of_the_picture_before() -> Result<()
     Ok(())
 }
 
+/// The next picture in the directory; how many pages it has written of each section.
+fn install(driven: &Driven, directory: &mut PageDirectory) -> Result<(Taken, BTreeMap<u32, usize>)> {
+    let begun = begin_wanting(driven, WantedPages::Changed);
+    reach(driven, begun.freeze.next());
+    let written = write(&driven.db, begun, 2, || Ok(()))?.expect("nobody has ended it");
+    *directory = written.over(directory);
+    pages(&driven.db).end_pages(begun.attempt);
+    pages(&driven.db).picture_installed(begun.attempt);
+    Ok((written.rows(directory), written.counts()))
+}
+
+#[test]
+fn a_table_that_is_added_at_any_time_is_in_the_next_picture_and_is_kept_by_those_behind() -> Result<()> {
+    let (driven, table) = open(true)?;
+    let (db, row) = (&driven.db, vec![1; 100]);
+    let put = |table: &Rows| db.run(|tx| (0..100).try_for_each(|key| tx.put(table, &key, &row)));
+    let rows_of = |taken: &Taken, section: u32| taken.keys().filter(|(of, _)| *of == section).count();
+    put(&table)?;
+    let mut directory = PageDirectory::default();
+    install(&driven, &mut directory)?;
+    assert_eq!(install(&driven, &mut directory)?.1, BTreeMap::new(), "nothing has changed");
+    // Between two pictures.
+    put(&db.table("added")?)?;
+    let (taken, written) = install(&driven, &mut directory)?;
+    assert_eq!((rows_of(&taken, 0), rows_of(&taken, 2), written), (2, 100, [(0, 1), (2, 3)].into()));
+    // While one is under way, before its freeze and behind the dealing of its pages.
+    let published = pages(db).publish_pages(PAGE_BYTES, WantedPages::Changed);
+    put(&db.table("early")?)?;
+    reach(&driven, published.epoch.plus(2));
+    pages(db).carry_marks(published.attempt).expect("it has not ended");
+    let freeze = db.announce_freeze().expect("E is above the last one");
+    reach(&driven, freeze.next());
+    let mut late = None;
+    let written = write(db, Begun { attempt: published.attempt, freeze }, 1, || {
+        if late.is_none() {
+            late = Some(db.table::<u64, Vec<u8>>("late")?);
+        }
+        late.iter().try_for_each(put)
+    })?;
+    let written = written.expect("nobody has ended it");
+    assert_eq!(written.counts(), [(0, 1), (3, 1)].into());
+    directory = written.over(&directory);
+    pages(db).end_pages(published.attempt);
+    pages(db).picture_installed(published.attempt);
+    let (taken, written) = install(&driven, &mut directory)?;
+    assert_eq!((rows_of(&taken, 3), rows_of(&taken, 4)), (100, 100));
+    assert_eq!(
+        written,
+        [(0, 1), (3, 3), (4, 3)].into(),
+        "what was one page is cut, once more if it was written"
+    );
+    let (taken, written) = install(&driven, &mut directory)?;
+    assert_eq!(written, BTreeMap::new());
+    assert!([1, 2, 3, 4].iter().all(|section| rows_of(&taken, *section) == 100));
+    Ok(())
+}
+
+/// K3, N13: it was told that it is over, and its pages were closed; what it was to write is the next one's to write.
+#[test]
+fn what_a_picture_that_gave_way_was_to_write_is_written_by_the_next() -> Result<()> {
+    for semi_fuzzy in IS_SEMI_FUZZY {
+        let tuning = Tuning { semi_fuzzy, displaced_bytes_max: 10_000, ..Tuning::default() };
+        let driven = Driven::open(|builder| builder.tuning(tuning).pictures());
+        let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("rows")?);
+        let put = |keys: std::ops::Range<u64>, byte| {
+            db.run(|tx| keys.clone().try_for_each(|key| tx.put(&table, &key, &vec![byte; 200])))
+        };
+        put(0..1000, 1)?;
+        let mut directory = PageDirectory::default();
+        install(&driven, &mut directory)?;
+        put(0..10, 2)?;
+        let begun = begin_wanting(&driven, WantedPages::Changed);
+        put(500..510, 3)?;
+        reach(&driven, begun.freeze.next());
+        put(0..1000, 4)?;
+        // The heartbeat notices.
+        driven.tick();
+        put(800..810, 5)?;
+        let given_up = pages(db).page_slices(begun.attempt, 1);
+        assert!(matches!(given_up, Err(PagesEnded::GaveWay { .. })), "{given_up:?}");
+        pages(db).end_pages(begun.attempt);
+        let (taken, _) = install(&driven, &mut directory)?;
+        assert!(rows_of(&Some(taken)) == db.run(|tx| tx.range(&table, ..).collect())?);
+    }
+    Ok(())
+}
+
 #[test]
 fn of_two_changes_the_first_leaves_its_version_and_the_second_nothing() -> Result<()> {
     IS_SEMI_FUZZY.into_iter().try_for_each(|semi_fuzzy| {

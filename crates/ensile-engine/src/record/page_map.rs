@@ -99,11 +99,13 @@ impl PageBounds {
         let slice = slice_of(rest);
         // Without branches that depend on the key.
         let mut low = self.slices.partition_point(|bound| *bound < slice);
-        // Equal slices say nothing: the bounds may differ behind them, or in zeros at their ends.
-        let mut high = low + self.slices[low..].partition_point(|bound| *bound == slice);
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.bound(middle) <= key { low = middle + 1 } else { high = middle }
+        if self.slices.get(low) == Some(&slice) {
+            // Equal slices say nothing: the bounds may differ behind them, or in zeros at their ends.
+            let mut high = low + self.slices[low..].partition_point(|bound| *bound == slice);
+            while low < high {
+                let middle = low.midpoint(high);
+                if self.bound(middle) <= key { low = middle + 1 } else { high = middle }
+            }
         }
         debug_assert!(low == 0 || self.bound(low - 1) <= key, "a page begins at its first key, or before");
         debug_assert!(low == self.slices.len() || key < self.bound(low), "a page ends behind its keys");

@@ -67,7 +67,14 @@ impl Written {
 
     /// How many pages were written.
     pub(crate) fn count(&self) -> usize {
-        self.pages.pages.len()
+        self.counts().values().sum()
+    }
+
+    /// The same of each section.
+    pub(crate) fn counts(&self) -> BTreeMap<u32, usize> {
+        let mut counts = BTreeMap::new();
+        self.pages.pages.keys().for_each(|(section, _)| *counts.entry(*section).or_default() += 1);
+        counts
     }
 
     /// The directory behind this picture, where `before` was the one before it.
