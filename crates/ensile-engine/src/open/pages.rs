@@ -11,7 +11,7 @@
 //! - K3: a picture whose commits displace more than may wait gives way. The heartbeat notices, and checkpointers do
 //!   between pages.
 //! - No pin stands from one page to the next, or for more than some thousand keys, while tables are cut and while pages
-//!   are walked.
+//!   are walked; while these are walked, for no more than a MiB of rows and one row.
 //!
 //! Neighbours: `walk` copies rows; `record::page_map` has maps, `record::pending` lists; commits leave versions
 //! (`commit::displaced`); the durability crate's checkpointers call.
@@ -27,7 +27,7 @@ use ensile_durability::{
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
 
-use super::walk::{Copying, KEYS_PER_PIN, RecordBatch, SLICES_PER_PART, copy_rows};
+use super::walk::{KEYS_PER_PIN, RecordBatch, SLICES_PER_PART, copy_rows};
 use crate::formats::checkpoint_entry;
 use crate::record::page_map::{PageBounds, PageMap};
 use crate::record::pending::{PendingList, PendingRemove};
@@ -196,8 +196,7 @@ impl SharedState {
         pictures
     }
 
-    /// Copies the rows of the page that begins with `first`, some thousand keys under one pin, and closes it behind the
-    /// last of them (N8). Where it ends, and what was left of it; `page` is not whole if the attempt has ended.
+    /// Copies the rows of the page that begins with `first`, in rounds, and closes it behind the last of them (N8). Where it ends, and what was left of it; `page` is not whole if the attempt has ended.
     fn walk_page(
         &self,
         (attempt, freeze): (PictureAttempt, Epoch),
@@ -222,12 +221,13 @@ impl SharedState {
                 lower: Bound::Included(stopped_at.as_deref().unwrap_or(first)),
                 upper: upper.map_or(Bound::Unbounded, Bound::Excluded),
             };
-            let (target, scratch, pinned) = (&mut *page, &mut *scratch, call.pinned());
-            let copying = Copying { target, scratch, keys_max: KEYS_PER_PIN };
-            let closed =
-                map.page(at).close_behind_last(|| copy_rows(&table.tree, range, freeze, copying, pinned));
-            match closed {
-                ControlFlow::Break(next) => stopped_at = Some(next),
+            let to = (&mut *page, &mut *scratch);
+            let copy = || copy_rows(&table.tree, range, freeze, to, call.pinned());
+            match map.page(at).close_behind_last(copy) {
+                ControlFlow::Break(stopped) => {
+                    debug_assert!(!stopped.is_full, "a page takes any row");
+                    stopped_at = Some(stopped.at);
+                }
                 ControlFlow::Continue(Some(list)) => return Ok((upper.map(<[u8]>::to_vec), list)),
                 // The attempt has ended meanwhile.
                 ControlFlow::Continue(None) => return Err(self.own_pictures().why_ended(attempt)),
