@@ -9,7 +9,7 @@
 //! - N13: who is late takes, closes and ends nothing of a later attempt.
 //! - N17: pages are cut before their freeze.
 //! - K3: a picture whose commits displace more than may wait gives way. The heartbeat notices, and checkpointers do
-//!   between pages.
+//!   between pages. Its pages are closed some at a time, by the heartbeat and by who ends it.
 //! - No pin stands from one page to the next, or for more than some thousand keys, while tables are cut and while pages
 //!   are walked; while these are walked, for no more than a MiB of rows and one row.
 //!
@@ -34,7 +34,7 @@ use crate::record::pending::{PendingList, PendingRemove};
 use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{HEADER_BYTES, LeafWitness, Record, Scratch};
 use crate::shared::SharedState;
-use crate::shared::pictures::{PageSpace, Pictures};
+use crate::shared::pictures::{CLOSED_PER_STEP, EndingMaps, PageSpace, PictureAttempts, Pictures};
 use crate::tables::logged_tables::LoggedTable;
 
 impl Pages for SharedState {
@@ -42,11 +42,13 @@ impl Pages for SharedState {
         let pictures = self.own_pictures();
         let attempt = {
             let mut attempts = pictures.attempts.lock();
-            if attempts.end() {
-                self.take_back_maps();
+            if let Some(ended) = attempts.end() {
+                self.begin_to_take_back(&mut attempts, ended);
             }
             attempts.begin()
         };
+        // From here on none but this one is published, or a newer one instead.
+        while self.take_back_step() {}
         self.collect_after_pictures();
         // What the last one has left does not count against this one.
         self.free_ended();
@@ -156,10 +158,11 @@ impl Pages for SharedState {
     fn end_pages(&self, attempt: PictureAttempt) {
         {
             let mut attempts = self.own_pictures().attempts.lock();
-            if attempts.end_if_newest(attempt) {
-                self.take_back_maps();
+            if let Some(ended) = attempts.end_if_newest(attempt) {
+                self.begin_to_take_back(&mut attempts, ended);
             }
         }
+        while self.take_back_step() {}
         // Also what one has left that gave way.
         self.free_ended();
     }
@@ -173,8 +176,11 @@ impl SharedState {
         table: &'m LoggedTable,
         pinned: Pinned<'m>,
     ) -> Result<&'m PageMap, PagesEnded> {
-        let map = table.pages.load(pinned).filter(|map| map.attempt() == attempt);
-        map.ok_or_else(|| self.own_pictures().why_ended(attempt))
+        let pictures = self.own_pictures();
+        // One that has ended has its maps until they are taken back.
+        let is_under_way = pictures.attempts.lock().is_under_way(attempt);
+        let map = table.pages.load(pinned).filter(|map| is_under_way && map.attempt() == attempt);
+        map.ok_or_else(|| pictures.why_ended(attempt))
     }
 
     /// Ends the picture under way if commits have displaced more than may wait for it (K3).
@@ -184,10 +190,15 @@ impl SharedState {
         }
         let mut attempts = self.own_pictures().attempts.lock();
         // Once more: perhaps that one has ended meanwhile, and the next one is published.
-        if let Some(why) = self.displaced_too_much()
-            && attempts.give_way(why)
-        {
-            self.take_back_maps();
+        if let Some(why) = self.displaced_too_much() {
+            self.give_way(&mut attempts, why);
+        }
+    }
+
+    /// Ends the picture under way, if there is one, for this reason.
+    pub(crate) fn give_way(&self, attempts: &mut PictureAttempts, why: PagesEnded) {
+        if let Some(ended) = attempts.give_way(why) {
+            self.begin_to_take_back(attempts, ended);
         }
     }
 
@@ -235,25 +246,75 @@ impl SharedState {
         }
     }
 
-    /// Takes back the maps that are published, and puts aside what is left to them. The caller has the lock of the
-    /// attempts, and nobody publishes others meanwhile (N13).
-    fn take_back_maps(&self) {
+    /// The attempt has ended: nothing is taken of it any more, and its maps are taken back from here on.
+    fn begin_to_take_back(&self, attempts: &mut PictureAttempts, attempt: PictureAttempt) {
         self.logged_tables.no_more_maps();
-        let mut lists = Vec::new();
-        for (_, table) in self.logged_tables.all() {
-            let mut pin = self.epochs.register_pin();
-            let call = pin.begin(self.epochs.now());
-            let Some(map) = table.pages.load(call.pinned()) else { continue };
-            // Commits that have this map leave nothing more.
-            for page in map.pages() {
-                let ((), list) = page.close_behind(|| ());
-                lists.extend(list.filter(|list| !list.is_empty()));
-            }
-            table.pages.unpublish(&self.epochs);
+        self.own_pictures().take_no_more();
+        // Those that are added behind this have none.
+        let tables = self.logged_tables.all().into_iter().map(|(id, _)| id).collect();
+        attempts.begin_to_take_back(EndingMaps { attempt, tables, closed: 0 });
+    }
+
+    /// Closes some pages of the attempt that has ended. False if all of its maps are taken back.
+    pub(crate) fn take_back_step(&self) -> bool {
+        self.take_back_some(&mut self.own_pictures().attempts.lock())
+    }
+
+    /// As [`SharedState::take_back_step`], for the heartbeat: who has the lock does it instead, or publishes.
+    pub(crate) fn try_take_back_step(&self) -> bool {
+        let attempts =
+            self.pictures.as_ref().and_then(|pictures| pictures.attempts.try_lock_unless_panicked());
+        attempts.is_some_and(|mut attempts| self.take_back_some(&mut attempts))
+    }
+
+    /// Closes pages and puts aside what is left to them; a map whose pages are closed is taken back. Nobody publishes
+    /// others meanwhile: that waits for the lock, and for the last of these (N13).
+    fn take_back_some(&self, attempts: &mut PictureAttempts) -> bool {
+        let Some(ending) = attempts.ending() else { return false };
+        let (mut lists, mut left) = (Vec::new(), CLOSED_PER_STEP);
+        while let Some(&table) = ending.tables.last()
+            && left > 0
+        {
+            let Some(table) = self.logged_tables.get(table) else { unreachable!("tables stay") };
+            left -= self.close_pages(&table, ending, left, &mut lists);
         }
+        let has_more = !ending.tables.is_empty();
         self.own_pictures().put_aside(lists);
-        self.drop_displaced();
-        self.own_pictures().end();
+        if !has_more {
+            attempts.were_taken_back();
+            self.drop_displaced();
+            self.own_pictures().end();
+        }
+        has_more
+    }
+
+    /// Closes up to `most` pages of the table, and takes its map back behind the last of them. How much of a step that
+    /// was.
+    fn close_pages(
+        &self,
+        table: &LoggedTable,
+        ending: &mut EndingMaps,
+        most: usize,
+        lists: &mut Vec<PendingList>,
+    ) -> usize {
+        let mut pin = self.epochs.register_pin();
+        let call = pin.begin(self.epochs.now());
+        let map = table.pages.load(call.pinned());
+        let pages = map.map_or(&[][..], |map| {
+            debug_assert_eq!(map.attempt(), ending.attempt, "the next one's are not published yet (N13)");
+            &map.pages()[ending.closed..]
+        });
+        let closed = pages.len().min(most);
+        // Commits that have this map leave nothing more in these.
+        let left = pages[..closed].iter().filter_map(|page| page.close_behind(|| ()).1);
+        lists.extend(left.filter(|list| !list.is_empty()));
+        ending.closed += closed;
+        if closed == pages.len() {
+            table.pages.unpublish(&self.epochs);
+            ending.tables.pop();
+            ending.closed = 0;
+        }
+        closed.max(1)
     }
 
     /// Where pages of about `page_bytes` begin in a table, as it is now.
