@@ -39,8 +39,8 @@ pub struct Stats {
     pub garbage_things: u64,
     /// Bytes of the versions that commits have displaced and a picture under way still needs: a consistent checkpoint.
     /// They grow with each row that is changed for the first time since the picture's freeze: by its key, its value and
-    /// 32 bytes, in a block of the next size; for a row of 300 bytes that is 352. They are freed as the device takes them, or, without
-    /// [`Tuning::semi_fuzzy`](crate::Tuning::semi_fuzzy), page by page. They do not count against
+    /// 32 bytes, in a block of the next size; for a row of 300 bytes that is 352. They are freed as the device takes
+    /// them, or, without [`Tuning::semi_fuzzy`](crate::Tuning::semi_fuzzy), page by page. They do not count against
     /// [`Builder::garbage_bytes_max`](crate::Builder::garbage_bytes_max), but have a limit of their own,
     /// [`Tuning::displaced_bytes_max`](crate::Tuning::displaced_bytes_max). What a transaction that is about to commit
     /// has copied for this is counted in `memory` only, until it has committed: at most what it changes.

@@ -9,7 +9,8 @@
 //! - N13: who is late takes, closes and ends nothing of a later attempt.
 //! - N17: pages are cut before their freeze.
 //! - K3: a picture whose commits displace more than may wait gives way. The heartbeat notices, and checkpointers do
-//!   between pages. Its pages are closed some at a time, by the heartbeat and by who ends it.
+//!   between pages. Its pages are closed some at a time, by the heartbeat and by the checkpointer that ends
+//!   it.
 //! - No pin stands from one page to the next, or for more than some thousand keys, while tables are cut and while pages
 //!   are walked; while these are walked, for no more than a MiB of rows and one row.
 //!
@@ -207,7 +208,8 @@ impl SharedState {
         pictures
     }
 
-    /// Copies the rows of the page that begins with `first`, in rounds, and closes it behind the last of them (N8). Where it ends, and what was left of it; `page` is not whole if the attempt has ended.
+    /// Copies the rows of the page that begins with `first`, in rounds, and closes it behind the last of them (N8).
+    /// Where it ends, and what was left of it; `page` is not whole if the attempt has ended.
     fn walk_page(
         &self,
         (attempt, freeze): (PictureAttempt, Epoch),

@@ -5,8 +5,8 @@
 //! Invariants:
 //! - K1: a record is written if it is its key's latest, present, and of an epoch below e_l. A change that ends one of
 //!   these after the walk began is of an epoch that the log has.
-//! - Nothing is held between blocks, and no pin stands for more than a round: some thousand keys, and a MiB of rows with
-//!   one row on top. The next round descends again from the key where this one stopped.
+//! - Nothing is held between blocks, and no pin stands for more than a round: some thousand keys, and a MiB of rows
+//!   with one row on top. The next round descends again from the key where this one stopped.
 //! - Records are read as transactions read them (C5), and no shared line is written.
 //!
 //! Neighbours: `tables::logged_tables` has the tables; `threads` steps the checkpointers; `replay` loads what they
@@ -30,8 +30,8 @@ pub(super) const SLICES_PER_PART: usize = 16;
 const BATCH: usize = 32;
 /// Bytes of a record that are asked for ahead, at most: beyond these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 512;
-/// Keys that are looked at under one pin while a table is walked, or a picture cuts it into pages. Few under shuttle, so
-/// that its short runs walk a page under several pins.
+/// Keys that are looked at under one pin while a table is walked, or a picture cuts it into pages. Few under shuttle,
+/// so that its short runs walk a page under several pins.
 pub(super) const KEYS_PER_PIN: usize = if cfg!(shuttle) { 2 } else { 4096 };
 /// Bytes of rows behind which a pin ends. Few under shuttle: a round may end between any two rows.
 const BYTES_PER_PIN: usize = if cfg!(shuttle) { 64 } else { 1 << 20 };
@@ -70,8 +70,8 @@ impl Walk for SharedState {
 }
 
 impl SharedState {
-    /// Copies the rows of a slice of epochs below `low`, from `resume` on (empty: its beginning), each round under a pin
-    /// of its own. True if there is no room for the row at `resume`.
+    /// Copies the rows of a slice of epochs below `low`, from `resume` on (empty: its beginning), each round under a
+    /// pin of its own. True if there is no room for the row at `resume`.
     fn copy_rounds(
         &self,
         tree: &RecordTree,

@@ -20,7 +20,7 @@ const FIRST_TABLE: u32 = 1;
 /// Two and a half of these are the bytes of a round.
 const LARGE: usize = BYTES_PER_PIN / 5 * 2;
 
-/// A database of so many rows of this length.
+/// A database of this number of rows, each of this length.
 fn open(rows: u64, bytes: usize) -> Result<(Database, Clock)> {
     let clock = Clock::manual();
     let db = Database::builder_in_memory().pictures().manual_clock(clock.clone()).without_threads().open()?;
