@@ -197,7 +197,7 @@ fn next_of(lists: &mut Vec<PendingList>) -> Option<PendingRemove> {
     let version = list.next();
     debug_assert!(version.is_some(), "a list that is through was dropped");
     if list.is_empty() {
-        drop(lists.pop());
+        let _through = lists.pop();
     }
     version
 }
