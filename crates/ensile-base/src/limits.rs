@@ -67,6 +67,10 @@ pub const LEASE_SECONDS_MAX: u64 = 60;
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.
 pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
 
+/// The least that displaced versions may take before a picture gives way: what the largest page may have. A picture
+/// with less would end at the first few commits. Few under shuttle, whose pictures have few rows.
+pub const DISPLACED_BYTES_LEAST: u64 = if cfg!(shuttle) { 1 } else { 1 << 20 };
+
 /// Epochs are reserved in the manifest for this number of seconds ahead (L6), at the rate at which they come, or that
 /// of [`EPOCH_MICROS_MIN`] if they come faster: for a quarter of the time, then, at [`EPOCH_MICROS_CLOSE`].
 /// [`EPOCHS_RESERVED_MIN`] at least, whatever the rate. A life that ends without a close gives up what it has not used:

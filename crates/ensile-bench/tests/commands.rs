@@ -110,6 +110,25 @@ fn pictures_beside_updates_keep_one_version_of_a_row_and_say_what_was_held() {
 }
 
 #[test]
+fn commits_beside_a_picture_are_timed_whether_it_is_written_or_hangs() {
+    let folder = Folder::new("bench-siren-beside");
+    let small = "--rows 20000 --seconds 0.5 --hang 0.2 --rounds 1 --ways lists,semi-fuzzy --out figures";
+    for (figure, said) in
+        [("foreground", "semi-fuzzy, throughput: "), ("hang", "asked: the device hangs all the time\n")]
+    {
+        let (output, stdout, stderr) = bench(&folder, &format!("siren {figure} {small}"));
+        // What a busy machine comes to is said, and not judged.
+        assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+        assert!(stdout.contains(said) && stdout.contains("longest relaxed commit"), "{stdout}");
+        let text = std::fs::read_to_string(folder.0.join(format!("figures/{figure}.csv"))).expect("written");
+        for (way, side) in [("lists", "without"), ("lists", "within"), ("semi-fuzzy", "within")] {
+            assert!(text.contains(&format!("{way},{side},\"relaxed commit, p99.9\",ms,")), "{text}");
+        }
+    }
+    assert!(!folder.0.join("ensile-data").exists(), "the databases are gone");
+}
+
+#[test]
 fn a_figure_that_could_not_be_written_is_not_measured() {
     let folder = Folder::new("bench-unwritable");
     let siren = "siren table3 --rows 1000 --ways lists";

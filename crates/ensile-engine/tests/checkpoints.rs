@@ -332,20 +332,20 @@ fn check_k1_changes_during_the_walk_come_from_the_log(strategy: Strategy) {
 fn a_picture_that_gave_way_to_commits_says_so_and_the_next_one_is_installed() {
     for semi_fuzzy in [false, true] {
         let disk = SimDisk::new();
-        let tuning = Tuning { semi_fuzzy, displaced_bytes_max: 20_000, ..Tuning::default() };
+        let tuning = Tuning { semi_fuzzy, displaced_bytes_max: 1 << 20, ..Tuning::default() };
         let life = Life::try_open_tuned(&disk, Strategy::Pictures, tuning).expect("opens");
         for key in 0..64 {
-            life.put(key, &[1; 1000]);
+            life.put(key, &[1; 20_000]);
         }
         life.settle();
         let handle = life.begin();
         // The device takes nothing meanwhile: only the heartbeat looks.
         for key in 0..64 {
-            life.put(key, &[2; 1000]);
+            life.put(key, &[2; 20_000]);
         }
         life.settle();
         let peak = life.db.stats().displaced_bytes_peak;
-        assert!(peak > 64_000);
+        assert!(peak > 64 * 20_000);
         assert_nothing_displaced(&life);
         while handle.outcome().is_none() {
             for checkpointer in 0..CHECKPOINTERS {
@@ -355,7 +355,7 @@ fn a_picture_that_gave_way_to_commits_says_so_and_the_next_one_is_installed() {
         }
         let error = handle.outcome().expect("it has ended").expect_err("it gave way").to_string();
         assert!(
-            error.contains("displaced_bytes_max is 20000") && error.contains(&peak.to_string()),
+            error.contains("displaced_bytes_max is 1048576") && error.contains(&peak.to_string()),
             "{error}"
         );
         let stats = life.db.stats();

@@ -12,7 +12,7 @@ use ensile_base::Epoch;
 use ensile_durability::{
     CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage, WantedPages,
 };
-use ensile_engine::{Database, Readable, Result, Table, Tuning};
+use ensile_engine::{Database, Error, Readable, Result, Table, Tuning};
 
 use driven::Driven;
 
@@ -134,48 +134,116 @@ fn an_attempt_that_has_ended_has_no_pages_and_no_slices() -> Result<()> {
     Ok(())
 }
 
-/// K3: no commit waits for a picture, and none fails for one. Who notices first: the heartbeat, or a checkpointer.
+/// What may wait, at least.
+const LEAST: u64 = 1 << 20;
+
+#[test]
+fn a_limit_that_no_picture_could_keep_is_refused() {
+    let open = |displaced_bytes_max| {
+        let tuning = Tuning { displaced_bytes_max, ..Tuning::default() };
+        Database::builder_in_memory().tuning(tuning).without_threads().open()
+    };
+    for too_small in [0, LEAST - 1] {
+        let Err(Error::Misuse(why)) = open(too_small) else { panic!("{too_small} is taken") };
+        assert!(why.contains("displaced_bytes_max is below 1048576"), "{why}");
+    }
+    assert!(open(LEAST).is_ok());
+}
+
+/// Who looks first whether too much waits.
+#[derive(Clone, Copy, Debug)]
+enum First {
+    Heartbeat,
+    Page,
+    Displaced,
+}
+
+/// K3: no commit waits for a picture, and none fails for one.
 #[test]
 fn a_picture_gives_way_to_commits_that_displace_more_than_may_wait() -> Result<()> {
-    const MOST: u64 = 50_000;
-    for (semi_fuzzy, by_heartbeat) in [(false, false), (false, true), (true, false), (true, true)] {
-        let tuning = Tuning { semi_fuzzy, displaced_bytes_max: MOST, ..Tuning::default() };
-        let driven = Driven::open(|builder| builder.tuning(tuning).pictures());
-        let (db, table) = (&driven.db, driven.db.table("rows")?);
-        let put = |keys: u64, byte| {
-            db.run(|tx| (0..keys).try_for_each(|key| tx.put(&table, &key, &vec![byte; 100])))
-        };
-        put(500, 1)?;
-        let first = begin(&driven);
-        put(100, 2)?;
-        driven.tick();
-        assert!(pages(db).page_slices(first.attempt, 1).is_ok(), "less waits than may");
-        put(500, 3)?;
-        let waiting = db.stats().displaced_bytes;
-        assert!(waiting > MOST);
-        if by_heartbeat {
+    for semi_fuzzy in [false, true] {
+        for first in [First::Heartbeat, First::Page, First::Displaced] {
+            give_way(semi_fuzzy, first)?;
+        }
+    }
+    Ok(())
+}
+
+fn give_way(semi_fuzzy: bool, looks: First) -> Result<()> {
+    let tuning = Tuning { semi_fuzzy, displaced_bytes_max: LEAST, ..Tuning::default() };
+    let driven = Driven::open(|builder| builder.tuning(tuning).pictures());
+    let (db, table) = (&driven.db, driven.db.table("rows")?);
+    let put =
+        |keys: u64, byte| db.run(|tx| (0..keys).try_for_each(|key| tx.put(&table, &key, &vec![byte; 3000])));
+    let take_displaced = |begun: Begun| {
+        let mut block = CheckpointBlock::new();
+        pages(db).take_displaced(begun.attempt, begun.freeze, &mut DisplacedBlock::of(&mut block))
+    };
+    put(500, 1)?;
+    let first = begin(&driven);
+    put(100, 2)?;
+    driven.tick();
+    assert!(pages(db).page_slices(first.attempt, 1).is_ok(), "less waits than may");
+    put(500, 3)?;
+    let waiting = db.stats().displaced_bytes;
+    assert!(waiting > LEAST);
+    let why = PagesEnded::GaveWay { displaced_bytes: waiting, displaced_bytes_max: LEAST };
+    match looks {
+        First::Heartbeat => {
             driven.tick();
             driven.tick();
             assert_eq!(db.stats().displaced_bytes, 0, "nobody needs them");
         }
-        let why = PagesEnded::GaveWay { displaced_bytes: waiting, displaced_bytes_max: MOST };
-        assert_eq!(take(db, first), Err(why));
-        let displaced = pages(db).take_displaced(
-            first.attempt,
-            first.freeze,
-            &mut DisplacedBlock::of(&mut CheckpointBlock::new()),
-        );
-        assert_eq!(displaced, Err(why));
-        put(500, 4)?;
-        pages(db).end_pages(first.attempt);
+        First::Page => {}
+        First::Displaced => assert_eq!(take_displaced(first), Err(why), "{semi_fuzzy}"),
+    }
+    assert_eq!(take(db, first), Err(why), "{semi_fuzzy} {looks:?}");
+    assert_eq!(take_displaced(first), Err(why));
+    put(500, 4)?;
+    pages(db).end_pages(first.attempt);
+    let stats = db.stats();
+    assert_eq!((stats.displaced_bytes, stats.displaced_bytes_peak, stats.aborts), (0, waiting, 0));
+    let told = why.to_string();
+    let settings = ["displaced_bytes_max is 1048576", "checkpoint_bandwidth", "semi_fuzzy"];
+    assert!(settings.iter().all(|setting| told.contains(&format!("Tuning::{setting}"))), "{told}");
+    // The next one is taken as after any that failed.
+    let second = begin(&driven);
+    put(50, 5)?;
+    assert_eq!(take(db, first), Err(why), "also when another one is under way");
+    assert_eq!(take_rows(db, second), 500);
+    Ok(())
+}
+
+/// E6: a map that waits for a transaction's pin is garbage as any other, and ends the transaction if it is too large.
+#[test]
+fn maps_that_wait_for_a_pin_are_counted_and_end_who_holds_them_back() -> Result<()> {
+    for (most, is_ended) in [(1 << 30, false), (64 << 10, true)] {
+        let driven = Driven::open(|builder| builder.pictures().garbage_bytes_max(most));
+        let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("rows")?);
+        db.run(|tx| (0..10_000).try_for_each(|key| tx.put(&table, &key, &vec![7; 10])))?;
+        driven.pass_ticks(20);
+        let mut open = db.begin();
+        open.get(&table, &1)?;
+        let before = db.stats();
+        // A page for each row: a bound, its length, its slice and its state take eight bytes each.
+        let published = pages(db).publish_pages(1, WantedPages::All);
+        pages(db).end_pages(published.attempt);
+        assert_eq!(db.stats().garbage_things, before.garbage_things, "until the next one it is marked");
+        let published = pages(db).publish_pages(1 << 20, WantedPages::All);
+        pages(db).end_pages(published.attempt);
         let stats = db.stats();
-        assert_eq!((stats.displaced_bytes, stats.displaced_bytes_peak, stats.aborts), (0, waiting, 0));
-        assert!(why.to_string().contains("displaced_bytes_max is 50000. Allow more, or"), "{why}");
-        // The next one is taken as after any that failed.
-        let second = begin(&driven);
-        put(100, 5)?;
-        assert_eq!(take(db, first), Err(why), "also when another one is under way");
-        assert_eq!(take_rows(db, second), 500);
+        let bytes = stats.garbage_pinned_bytes - before.garbage_pinned_bytes;
+        assert!((10_000 * 32..10_000 * 32 + 4_000).contains(&bytes), "{bytes}");
+        assert_eq!(stats.garbage_things - before.garbage_things, 2, "the catalogue has a map too");
+        driven.pass_ticks(20);
+        let stats = db.stats();
+        assert_eq!(stats.expired, u64::from(is_ended), "more than may waits: {is_ended}");
+        assert_eq!(open.get(&table, &1).is_err(), is_ended);
+        assert_eq!(stats.garbage_pinned_bytes >= bytes, !is_ended);
+        drop(open);
+        driven.pass_ticks(20);
+        let stats = db.stats();
+        assert_eq!((stats.garbage_pinned_bytes, stats.garbage_things), (0, 0));
     }
     Ok(())
 }

@@ -90,8 +90,10 @@ impl fmt::Display for PagesEnded {
             Self::GaveWay { displaced_bytes, displaced_bytes_max } => write!(
                 out,
                 "commits displaced versions faster than the picture could write them, so it was given up: \
-                 {displaced_bytes} bytes waited for it, and displaced_bytes_max is {displaced_bytes_max}. Allow more, \
-                 or let checkpoints write faster: with more bandwidth, or on a faster disk"
+                 {displaced_bytes} bytes waited for it, and Tuning::displaced_bytes_max is {displaced_bytes_max}. Allow \
+                 more, or let the checkpoint write faster: on a faster disk, with a larger \
+                 Tuning::checkpoint_bandwidth if there is one, and with Tuning::semi_fuzzy, so that what is displaced \
+                 is written at once"
             ),
         }
     }

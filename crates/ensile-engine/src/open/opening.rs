@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_base::limits::PREFAULT_BYTES_MAX;
+use ensile_base::limits::{DISPLACED_BYTES_LEAST, PREFAULT_BYTES_MAX};
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
@@ -64,6 +64,9 @@ impl Builder {
         }
         if self.tuning.prefault_bytes > PREFAULT_BYTES_MAX {
             return Err(Error::Misuse(format!("prefault_bytes is above {PREFAULT_BYTES_MAX}")));
+        }
+        if self.tuning.displaced_bytes_max < DISPLACED_BYTES_LEAST {
+            return Err(Error::Misuse(format!("displaced_bytes_max is below {DISPLACED_BYTES_LEAST}")));
         }
         self.checkpoint_config().check()?;
         let cores = if self.tuning.pin_workers { Some(Cores::of_this_thread()?) } else { None };

@@ -11,8 +11,9 @@
 //!   found in their workers' lists behind that (N9).
 //! - N13: who is late takes, closes and ends nothing of a later attempt.
 //! - K3: a picture whose commits displace more than may wait gives way. The heartbeat notices, and checkpointers do
-//!   between pages.
-//! - No pin stands from one page to the next, or for more than some thousand keys, while pages are walked.
+//!   between pages. Its pages are closed some at a time, by the heartbeat and by the checkpointer that ends it.
+//! - No pin stands from one page to the next, or for more than some thousand keys, or a MiB of rows and one row, while
+//!   pages are walked.
 //!
 //! Neighbours: `cut` says where pages begin, `walk` copies rows; `record::page_map` has maps, `record::pending` lists
 //! and marks; commits leave versions and mark pages (`commit::displaced`); the durability crate's checkpointers call.
@@ -29,13 +30,13 @@ use ensile_durability::{
 use ensile_epoch::Pinned;
 use ensile_index::Range;
 
-use super::walk::{Copying, KEYS_PER_PIN, SLICES_PER_PART, copy_rows};
+use super::walk::{SLICES_PER_PART, copy_rows};
 use crate::formats::checkpoint_entry;
 use crate::record::Scratch;
 use crate::record::page_map::{PageBounds, PageMap};
 use crate::record::pending::{PageMarks, PendingList, PendingRemove};
 use crate::shared::SharedState;
-use crate::shared::pictures::{PageSpace, Pictures};
+use crate::shared::pictures::{CLOSED_PER_STEP, EndingMaps, PageSpace, PictureAttempts, Pictures};
 use crate::tables::logged_tables::LoggedTable;
 
 impl Pages for SharedState {
@@ -43,11 +44,13 @@ impl Pages for SharedState {
         let pictures = self.own_pictures();
         let (attempt, carried) = {
             let mut attempts = pictures.attempts.lock();
-            if attempts.end() {
-                self.close_pages();
+            if let Some(ended) = attempts.end() {
+                self.begin_to_close_pages(&mut attempts, ended);
             }
             (attempts.begin(wanted), attempts.carried())
         };
+        // From here on none but this one is published, or a newer one instead.
+        while self.close_pages_step() {}
         self.collect_after_pictures();
         // What the last one has left does not count against this one.
         self.free_ended();
@@ -179,10 +182,11 @@ impl Pages for SharedState {
     fn end_pages(&self, attempt: PictureAttempt) {
         {
             let mut attempts = self.own_pictures().attempts.lock();
-            if attempts.end_if_newest(attempt) {
-                self.close_pages();
+            if let Some(ended) = attempts.end_if_newest(attempt) {
+                self.begin_to_close_pages(&mut attempts, ended);
             }
         }
+        while self.close_pages_step() {}
         // Also what one has left that gave way.
         self.free_ended();
     }
@@ -200,6 +204,7 @@ impl SharedState {
         table: &'m LoggedTable,
         pinned: Pinned<'m>,
     ) -> Result<&'m PageMap, PagesEnded> {
+        // One that has ended has open pages until they are closed, and its map until the next one takes its place.
         let map = table.pages.load(pinned).filter(|map| map.attempt() == attempt && !map.is_over());
         map.ok_or_else(|| self.own_pictures().why_ended(attempt))
     }
@@ -207,15 +212,16 @@ impl SharedState {
     /// Closes the pages of which no row was changed below the freeze: they are what they were (N5). What commits have
     /// left of them while that was in doubt is freed.
     fn settle(&self, attempt: PictureAttempt, tables: &[(u32, Arc<LoggedTable>)]) -> Result<(), PagesEnded> {
-        debug_assert!(
-            self.epochs.is_installed_below(self.epochs.newest_freeze()),
-            "every commit below the freeze has ended, and has marked its pages (N5)"
-        );
         let mut lists = Vec::new();
         for (_, table) in tables {
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
             let map = self.map_of(attempt, table, call.pinned())?;
+            // A newer freeze is a later attempt's, and this one was over before.
+            debug_assert!(
+                self.epochs.is_installed_below(self.epochs.newest_freeze()) || map.is_over(),
+                "every commit below the freeze has ended, and has marked its pages (N5)"
+            );
             for page in map.pages().iter().filter(|page| !page.has_any(PageMarks::BEFORE)) {
                 let ((), list) = page.close_behind(|| ());
                 lists.extend(list.filter(|list| !list.is_empty()));
@@ -232,10 +238,15 @@ impl SharedState {
         }
         let mut attempts = self.own_pictures().attempts.lock();
         // Once more: perhaps that one has ended meanwhile, and the next one is published.
-        if let Some(why) = self.displaced_too_much()
-            && attempts.give_way(why)
-        {
-            self.close_pages();
+        if let Some(why) = self.displaced_too_much() {
+            self.give_way(&mut attempts, why);
+        }
+    }
+
+    /// Ends the picture under way, if there is one, for this reason.
+    pub(crate) fn give_way(&self, attempts: &mut PictureAttempts, why: PagesEnded) {
+        if let Some(ended) = attempts.give_way(why) {
+            self.begin_to_close_pages(attempts, ended);
         }
     }
 
@@ -244,8 +255,8 @@ impl SharedState {
         pictures
     }
 
-    /// Copies the rows of the page that begins with `first`, some thousand keys under one pin, and closes it behind the
-    /// last of them (N8). Where it ends, and what was left of it; `page` is not whole if the attempt has ended.
+    /// Copies the rows of the page that begins with `first`, in rounds, and closes it behind the last of them (N8).
+    /// Where it ends, and what was left of it; `page` is not whole if the attempt has ended.
     fn walk_page(
         &self,
         (attempt, freeze): (PictureAttempt, Epoch),
@@ -270,12 +281,13 @@ impl SharedState {
                 lower: Bound::Included(stopped_at.as_deref().unwrap_or(first)),
                 upper: upper.map_or(Bound::Unbounded, Bound::Excluded),
             };
-            let (target, scratch, pinned) = (&mut *page, &mut *scratch, call.pinned());
-            let copying = Copying { target, scratch, keys_max: KEYS_PER_PIN };
-            let closed =
-                map.page(at).close_behind_last(|| copy_rows(&table.tree, range, freeze, copying, pinned));
-            match closed {
-                ControlFlow::Break(next) => stopped_at = Some(next),
+            let to = (&mut *page, &mut *scratch);
+            let copy = || copy_rows(&table.tree, range, freeze, to, call.pinned());
+            match map.page(at).close_behind_last(copy) {
+                ControlFlow::Break(stopped) => {
+                    debug_assert!(!stopped.is_full, "a page takes any row");
+                    stopped_at = Some(stopped.at);
+                }
                 ControlFlow::Continue(Some(list)) => return Ok((upper.map(<[u8]>::to_vec), list)),
                 // The attempt has ended meanwhile.
                 ControlFlow::Continue(None) => return Err(self.own_pictures().why_ended(attempt)),
@@ -283,24 +295,77 @@ impl SharedState {
         }
     }
 
-    /// The attempt has ended: closes the pages that are open, and puts aside what is left to them. Their maps go on
-    /// collecting marks. The caller has the lock of the attempts, and nobody publishes others meanwhile (N13).
-    fn close_pages(&self) {
+    /// The attempt has ended: nothing is taken of it any more, and its pages are closed from here on. Its maps stay
+    /// published, and go on collecting marks.
+    fn begin_to_close_pages(&self, attempts: &mut PictureAttempts, attempt: PictureAttempt) {
         self.logged_tables.end_picture();
-        let mut lists = Vec::new();
-        for (_, table) in self.logged_tables.all() {
-            let mut pin = self.epochs.register_pin();
-            let call = pin.begin(self.epochs.now());
-            let Some(map) = table.pages.load(call.pinned()) else { continue };
-            // Commits that have this map leave nothing more.
-            for page in map.pages() {
-                let ((), list) = page.close_behind(|| ());
-                lists.extend(list.filter(|list| !list.is_empty()));
-            }
+        self.own_pictures().take_no_more();
+        // Those that are added behind this have no open page.
+        let tables = self.logged_tables.all().into_iter().map(|(id, _)| id).collect();
+        attempts.begin_to_close_pages(EndingMaps { attempt, tables, closed: 0 });
+    }
+
+    /// Closes some pages of the attempt that has ended. False if all of them are closed.
+    pub(crate) fn close_pages_step(&self) -> bool {
+        self.close_some_pages(&mut self.own_pictures().attempts.lock())
+    }
+
+    /// As [`SharedState::close_pages_step`], for the heartbeat: who has the lock does it instead, or publishes.
+    pub(crate) fn try_close_pages_step(&self) -> bool {
+        let attempts =
+            self.pictures.as_ref().and_then(|pictures| pictures.attempts.try_lock_unless_panicked());
+        attempts.is_some_and(|mut attempts| self.close_some_pages(&mut attempts))
+    }
+
+    /// Closes pages, and puts aside what is left to them. Nobody publishes other maps meanwhile: that waits for the
+    /// lock, and for the last of these pages (N13).
+    fn close_some_pages(&self, attempts: &mut PictureAttempts) -> bool {
+        let Some(ending) = attempts.ending() else { return false };
+        let (mut lists, mut left) = (Vec::new(), CLOSED_PER_STEP);
+        while let Some(&table) = ending.tables.last()
+            && left > 0
+        {
+            let Some(table) = self.logged_tables.get(table) else { unreachable!("tables stay") };
+            left -= self.close_pages_of(&table, ending, left, &mut lists);
         }
+        let has_more = !ending.tables.is_empty();
         self.own_pictures().put_aside(lists);
-        self.drop_displaced();
-        self.own_pictures().end();
+        if !has_more {
+            attempts.were_closed();
+            self.drop_displaced();
+            self.own_pictures().end();
+        }
+        has_more
+    }
+
+    /// Closes up to `most` pages of the table. How much of a step that was.
+    fn close_pages_of(
+        &self,
+        table: &LoggedTable,
+        ending: &mut EndingMaps,
+        most: usize,
+        lists: &mut Vec<PendingList>,
+    ) -> usize {
+        let mut pin = self.epochs.register_pin();
+        let call = pin.begin(self.epochs.now());
+        let Some(map) = table.pages.load(call.pinned()) else {
+            unreachable!("each table has a map while an attempt's pages are closed (N1)")
+        };
+        assert!(
+            map.attempt() == ending.attempt && map.is_over(),
+            "no page of a later attempt is closed (N13)"
+        );
+        let pages = &map.pages()[ending.closed..];
+        let closed = pages.len().min(most);
+        // Commits that have this map leave nothing more in these.
+        let left = pages[..closed].iter().filter_map(|page| page.close_behind(|| ()).1);
+        lists.extend(left.filter(|list| !list.is_empty()));
+        ending.closed += closed;
+        if closed == pages.len() {
+            ending.tables.pop();
+            ending.closed = 0;
+        }
+        closed.max(1)
     }
 }
 

@@ -61,11 +61,15 @@ pub struct Tuning {
     /// in blocks of its own, and freed. On by default. Else it stays in memory until its page is written, and a
     /// checkpoint has each row once.
     pub semi_fuzzy: bool,
-    /// Bytes that versions may take which commits displace while a consistent checkpoint is under way, until that has
-    /// taken them ([`Stats::displaced_bytes`](crate::stats::Stats::displaced_bytes)). A checkpoint that cannot keep up
-    /// gives way: the attempt fails, says so, and its versions are freed. No commit waits for it, and none fails. The
-    /// next attempt begins as after any that failed. 4 GiB by default. It is looked at as epochs end and between pages,
-    /// so what commits displace in that time comes on top.
+    /// Bytes of memory that versions may take which commits displace while a consistent checkpoint is under way, until
+    /// that has taken them ([`Stats::displaced_bytes`](crate::stats::Stats::displaced_bytes)): 1 MiB at least, 4 GiB by
+    /// default. A checkpoint that cannot keep up gives way: the attempt fails, says so, and its versions are freed. No
+    /// commit waits for it, and none fails. The next attempt begins as after any that failed.
+    ///
+    /// A row counts once, when it is changed for the first time since the checkpoint's freeze, with its key, its value
+    /// and 32 bytes in a block of the next size: 352 bytes for a row of 300. Not counted are the checkpoint's own
+    /// buffers, and what a transaction that is about to commit has copied. It is looked at as epochs end and between
+    /// pages, so what commits displace in that time comes on top.
     pub displaced_bytes_max: u64,
     /// Time between snapshot boundaries (Silo §4.9). 250 ms by default: what a snapshot shows is at most about that
     /// much older than the last epoch, and a quarter more while the heartbeat is late or if its ticks are further

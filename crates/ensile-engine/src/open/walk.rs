@@ -5,8 +5,8 @@
 //! Invariants:
 //! - K1: a record is written if it is its key's latest, present, and of an epoch below e_l. A change that ends one of
 //!   these after the walk began is of an epoch that the log has.
-//! - Nothing is held between blocks: the pin ends with the step, and the next one descends again from the key where
-//!   this one stopped.
+//! - Nothing is held between blocks, and no pin stands for more than a round: some thousand keys, and a MiB of rows
+//!   with one row on top. The next round descends again from the key where this one stopped.
 //! - Records are read as transactions read them (C5), and no shared line is written.
 //!
 //! Neighbours: `tables::logged_tables` has the tables; `threads` steps the checkpointers; `replay` loads what they
@@ -30,9 +30,11 @@ pub(super) const SLICES_PER_PART: usize = 16;
 const BATCH: usize = 32;
 /// Bytes of a record that are asked for ahead, at most: beyond these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 512;
-/// Keys that are looked at under one pin while a picture cuts a table into pages, or walks a page. Few under shuttle,
+/// Keys that are looked at under one pin while a table is walked, or a picture cuts it into pages. Few under shuttle,
 /// so that its short runs walk a page under several pins.
 pub(super) const KEYS_PER_PIN: usize = if cfg!(shuttle) { 2 } else { 4096 };
+/// Bytes of rows behind which a pin ends. Few under shuttle: a round may end between any two rows.
+const BYTES_PER_PIN: usize = if cfg!(shuttle) { 64 } else { 1 << 20 };
 
 impl Walk for SharedState {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
@@ -59,24 +61,39 @@ impl Walk for SharedState {
 
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
         let Some(table) = self.logged_tables.get(slice.section) else { return false };
-        let mut pin = self.epochs.register_pin();
-        let call = pin.begin(self.epochs.now());
-        let from: &[u8] = if resume.is_empty() { &slice.from } else { resume };
-        let upper = slice.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let range = Range { lower: Bound::Included(from), upper };
-        // The block's room bounds what is copied under this pin.
-        let copying = Copying { target: block, scratch: &mut Scratch::default(), keys_max: usize::MAX };
-        match copy_rows(&table.tree, range, low, copying, call.pinned()) {
-            Some(key) => {
-                *resume = key;
-                true
-            }
-            None => false,
-        }
+        self.copy_rounds(&table.tree, slice, resume, (low, block))
     }
 
     fn pages(&self) -> Option<&dyn Pages> {
         self.pictures.as_ref().map(|_| self as &dyn Pages)
+    }
+}
+
+impl SharedState {
+    /// Copies the rows of a slice of epochs below `low`, from `resume` on (empty: its beginning), each round under a
+    /// pin of its own. True if there is no room for the row at `resume`.
+    fn copy_rounds(
+        &self,
+        tree: &RecordTree,
+        slice: &Slice,
+        resume: &mut Vec<u8>,
+        (low, target): (Epoch, &mut impl RowTarget),
+    ) -> bool {
+        let mut pin = self.epochs.register_pin();
+        let scratch = &mut Scratch::default();
+        let upper = slice.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        loop {
+            let call = pin.begin(self.epochs.now());
+            let from: &[u8] = if resume.is_empty() { &slice.from } else { resume };
+            let range = Range { lower: Bound::Included(from), upper };
+            let Some(stopped) = copy_rows(tree, range, low, (target, scratch), call.pinned()) else {
+                return false;
+            };
+            *resume = stopped.at;
+            if stopped.is_full {
+                return true;
+            }
+        }
     }
 }
 
@@ -113,38 +130,39 @@ impl RowTarget for PageContents {
     }
 }
 
-/// What copying rows needs.
-pub(super) struct Copying<'t, T> {
-    pub(super) target: &'t mut T,
-    /// Where a row is read to.
-    pub(super) scratch: &'t mut Scratch,
-    /// Keys that are looked at, at most.
-    pub(super) keys_max: usize,
+/// Where copying rows stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stopped {
+    /// The key that found no room, or the first one that was not looked at in this round.
+    pub(super) at: Vec<u8>,
+    /// It found no room. If not, the round was over.
+    pub(super) is_full: bool,
 }
 
-/// Copies the rows of a range that are present and of epochs below `low`. Where it stopped: the key that found no room,
-/// or the first one that was not looked at.
+/// Copies the rows of a range that are present and of epochs below `low`, a round of them: what may be looked at under
+/// one pin. Where it stopped. Rows are read to the scratch.
 pub(super) fn copy_rows(
     tree: &RecordTree,
     range: Range<'_>,
     low: Epoch,
-    Copying { target, scratch, keys_max }: Copying<'_, impl RowTarget>,
+    (target, scratch): (&mut impl RowTarget, &mut Scratch),
     pinned: Pinned<'_>,
-) -> Option<Vec<u8>> {
+) -> Option<Stopped> {
     let mut visit = RowCopier {
         low,
         target,
         scratch,
         batch: RecordBatch::new(),
         record_bytes: HEADER_BYTES,
-        left: keys_max,
-        stopped_at: None,
+        keys_left: KEYS_PER_PIN,
+        bytes_left: BYTES_PER_PIN,
+        stopped: None,
     };
     tree.scan(range, Direction::Forward, &mut visit, pinned);
-    if visit.stopped_at.is_none() {
+    if visit.stopped.is_none() {
         let _ = visit.flush();
     }
-    visit.stopped_at
+    visit.stopped
 }
 
 /// Keys of a scan, each with its record, which was asked for: by the time the batch is full they have come.
@@ -189,10 +207,11 @@ struct RowCopier<'w, 't, T> {
     batch: RecordBatch<'w>,
     /// Bytes of the last record: the next ones are taken to be as large.
     record_bytes: usize,
-    /// Keys that are still looked at.
-    left: usize,
-    /// The key that found no room, or the first one that was not looked at.
-    stopped_at: Option<Vec<u8>>,
+    /// Keys that are still looked at in this round.
+    keys_left: usize,
+    /// Bytes of rows behind which the round ends.
+    bytes_left: usize,
+    stopped: Option<Stopped>,
 }
 
 impl<'w, T: RowTarget> RowCopier<'w, '_, T> {
@@ -201,8 +220,8 @@ impl<'w, T: RowTarget> RowCopier<'w, '_, T> {
         let mut batch =
             std::mem::replace(&mut self.batch, RecordBatch { keys: Vec::new(), records: Vec::new() });
         for (key, record) in batch.iter() {
-            if !self.copy(key, record) {
-                self.stopped_at = Some(key.to_vec());
+            if let ControlFlow::Break(is_full) = self.copy(key, record) {
+                self.stopped = Some(Stopped { at: key.to_vec(), is_full });
                 return ControlFlow::Break(());
             }
         }
@@ -211,26 +230,31 @@ impl<'w, T: RowTarget> RowCopier<'w, '_, T> {
         ControlFlow::Continue(())
     }
 
-    /// Adds a record if it belongs there; false if there is no room.
-    fn copy(&mut self, key: &[u8], record: Record<'w>) -> bool {
+    /// Adds a record if it belongs there. If not, because there is no room (true), or the round is over (false).
+    fn copy(&mut self, key: &[u8], record: Record<'w>) -> ControlFlow<bool> {
         if record.word().epoch() >= self.low {
-            return true;
+            return ControlFlow::Continue(());
+        }
+        if self.bytes_left == 0 {
+            return ControlFlow::Break(false);
         }
         // A change from here on is of an epoch >= e_l (K1), and then the record is left out: so if it is read, this was
         // its length.
         let length = record.length();
         if !self.target.has_room(checkpoint_entry::bytes(key.len(), length)) {
-            return false;
+            return ControlFlow::Break(true);
         }
-        let Some(word) = record.read_older(self.low, self.scratch) else { return true };
+        let Some(word) = record.read_older(self.low, self.scratch) else { return ControlFlow::Continue(()) };
         let value = self.scratch.bytes();
         debug_assert_eq!(value.len(), length, "a record of an epoch below e_l has changed (K1)");
-        if value.len() > length && !self.target.has_room(checkpoint_entry::bytes(key.len(), value.len())) {
-            return false;
+        let bytes = checkpoint_entry::bytes(key.len(), value.len());
+        if value.len() > length && !self.target.has_room(bytes) {
+            return ControlFlow::Break(true);
         }
         self.record_bytes = (HEADER_BYTES + length).min(PREFETCHED_BYTES_MAX);
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
         self.target.add(word.tid(), key, value);
-        true
+        ControlFlow::Continue(())
     }
 }
 
@@ -239,13 +263,16 @@ impl<'w, T: RowTarget> RecordVisitor<'w> for RowCopier<'w, '_, T> {
 
     #[inline]
     fn entry(&mut self, key: &[u8], record: Record<'w>) -> ControlFlow<()> {
-        if self.left == 0 {
+        if self.keys_left == 0 {
             self.flush()?;
-            self.stopped_at = Some(key.to_vec());
+            self.stopped = Some(Stopped { at: key.to_vec(), is_full: false });
             return ControlFlow::Break(());
         }
-        self.left -= 1;
+        self.keys_left -= 1;
         let is_full = self.batch.add(key, record, self.record_bytes);
         if is_full { self.flush() } else { ControlFlow::Continue(()) }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

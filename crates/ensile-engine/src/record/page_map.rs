@@ -136,10 +136,11 @@ impl PictureOfMaps {
         Arc::new(Self { attempt, since, is_over: AtomicBool::new(false) })
     }
 
-    /// The attempt has ended: maps that are made from now on have no open page, and the caller closes those that are
-    /// open.
+    /// The attempt has ended: maps that are made from now on have no open page, and those that are open are closed from
+    /// now on.
     pub(crate) fn end(&self) {
-        // Relaxed: who acts upon it has the lock under which this is called; others close a page, and find it closed.
+        // Relaxed: a table is added, and pages are closed, under locks under which this is called. A checkpointer that
+        // misses it closes its own page, which is whole, and sees it at its next one (N13).
         self.is_over.store(true, Ordering::Relaxed);
     }
 

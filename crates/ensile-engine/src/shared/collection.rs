@@ -112,12 +112,14 @@ impl SharedState {
     }
 
     /// Frees a bounded amount of what workers leave lying: because their threads wait, read, or have ended, or fall
-    /// behind (E6), and what pictures that have ended have left. False if nothing of it is left.
+    /// behind (E6), and what pictures that have ended have left, whose pages it closes. False if nothing of it is left.
     pub(crate) fn collection_step(&self, collector: &mut Collector) -> bool {
-        let has_freed = self.free_ended_step();
+        // Lists come from pages: these first.
+        let has_open = self.try_close_pages_step();
+        let has_more = self.free_ended_step() || has_open;
         let Collector { worker, before_last: limits, due, .. } = collector;
         if due.is_empty() {
-            return has_freed;
+            return has_more;
         }
         let worker = worker.get_or_insert_with(|| {
             let worker = Worker::new(&self.epochs, None, &self.memory);
@@ -139,7 +141,7 @@ impl SharedState {
         });
         // Those that are not through come last.
         due.splice(0..0, visited);
-        has_freed || !due.is_empty()
+        has_more || !due.is_empty()
     }
 
     /// Steps of [`SharedState::collection_step`] until nothing is left to free, or `for_nanos` have passed by the

@@ -10,7 +10,7 @@
 //!   be installed hands all its marks on to the next one. If it has no whole marks itself, every page of that is
 //!   marked.
 //! - K3: an attempt gives way to commits that displace more than may wait. No commit waits for that, and none fails.
-//!   The heartbeat does not free what that leaves at a stretch, as epochs would wait for it.
+//!   The heartbeat neither closes pages nor frees what that leaves at a stretch, as epochs would wait for it.
 //!
 //! Neighbours: commits look and count (`commit::displaced`), `open::pages` begins and ends pictures and frees what they
 //! have taken; `database::health` reports.
@@ -26,6 +26,8 @@ use crate::record::Scratch;
 use crate::record::blocks::Blocks;
 use crate::record::pending::{PageMarks, PendingList, PendingRemove};
 
+/// Pages that a step closes of a picture that has ended, at most. Few under shuttle, so that commits come in between.
+pub(crate) const CLOSED_PER_STEP: usize = if cfg!(shuttle) { 2 } else { 1024 };
 /// Versions that a step frees of what pictures that have ended have left, at most, and bytes behind which it ends.
 const FREED_PER_STEP: usize = 1024;
 const FREED_BYTES_PER_STEP: usize = 16 << 20;
@@ -95,8 +97,20 @@ pub(crate) struct PictureAttempts {
     has_marks: bool,
     /// Its picture is installed.
     is_installed: bool,
+    /// Maps of one that has ended, until the last of their pages is closed.
+    ending: Option<EndingMaps>,
     /// The last one that gave way, and why.
     gave_way: Option<(u64, PagesEnded)>,
+}
+
+/// Maps of an attempt that has ended: their pages are closed step by step.
+#[derive(Debug)]
+pub(crate) struct EndingMaps {
+    pub(crate) attempt: PictureAttempt,
+    /// Tables whose pages are not all closed. The last of them is next.
+    pub(crate) tables: Vec<u32>,
+    /// Pages of that one's map that are closed.
+    pub(crate) closed: usize,
 }
 
 impl PictureAttempts {
@@ -122,6 +136,11 @@ impl PictureAttempts {
         debug_assert!(attempt.number() <= self.newest, "attempts are named as they begin");
         let is_newest = attempt.number() == self.newest;
         debug_assert!(!(is_newest && self.is_published), "an attempt is published once");
+        // Only the newest one is published: pages of what was ended before it began were closed then.
+        assert!(
+            !is_newest || self.ending.is_none(),
+            "no maps are published beside a former one's open pages (N13)"
+        );
         self.is_published |= is_newest;
         self.has_marks |= is_newest && self.carried.is_none();
         is_newest
@@ -146,23 +165,40 @@ impl PictureAttempts {
         self.is_installed |= is_newest;
     }
 
-    /// Ends the newest one. True if its maps are published: they are to be taken back.
-    pub(crate) fn end(&mut self) -> bool {
-        std::mem::take(&mut self.is_published)
+    /// Ends the newest one, if nobody has, once its maps were published: its name. Its pages are to be closed.
+    pub(crate) fn end(&mut self) -> Option<PictureAttempt> {
+        std::mem::take(&mut self.is_published).then(|| PictureAttempt::new(self.newest))
     }
 
-    /// Ends this one. True if its maps are published. An older one was ended before (N13).
-    pub(crate) fn end_if_newest(&mut self, attempt: PictureAttempt) -> bool {
-        attempt.number() == self.newest && self.end()
+    /// As [`PictureAttempts::end`], if this is the newest one. An older one was ended before (N13).
+    pub(crate) fn end_if_newest(&mut self, attempt: PictureAttempt) -> Option<PictureAttempt> {
+        if attempt.number() == self.newest { self.end() } else { None }
     }
 
-    /// Ends the newest one for this reason. True if its maps are published: they are to be taken back.
-    pub(crate) fn give_way(&mut self, why: PagesEnded) -> bool {
-        let is_ended = self.end();
-        if is_ended {
+    /// As [`PictureAttempts::end`], for this reason.
+    pub(crate) fn give_way(&mut self, why: PagesEnded) -> Option<PictureAttempt> {
+        let ended = self.end();
+        if ended.is_some() {
             self.gave_way = Some((self.newest, why));
         }
-        is_ended
+        ended
+    }
+
+    /// The pages of these are to be closed.
+    pub(crate) fn begin_to_close_pages(&mut self, ending: EndingMaps) {
+        debug_assert!(!self.is_published && self.ending.is_none(), "one attempt's maps are published");
+        self.ending = Some(ending);
+    }
+
+    /// What is still to be closed.
+    pub(crate) fn ending(&mut self) -> Option<&mut EndingMaps> {
+        self.ending.as_mut()
+    }
+
+    /// No page is open any more.
+    pub(crate) fn were_closed(&mut self) {
+        let ended = self.ending.take();
+        debug_assert!(ended.is_some_and(|ended| ended.tables.is_empty()), "all of them were closed");
     }
 
     /// Why nothing can be taken of an attempt that has ended.
@@ -188,17 +224,20 @@ struct TakenVersions {
 
 impl TakenVersions {
     fn next(&mut self) -> Option<PendingRemove> {
-        if self.first.is_some() {
-            return self.first.take();
-        }
-        while let Some(list) = self.lists.last_mut() {
-            if let Some(version) = list.next() {
-                return Some(version);
-            }
-            self.lists.pop();
-        }
-        None
+        self.first.take().or_else(|| next_of(&mut self.lists))
     }
+}
+
+/// The next version in these lists. One that is through is dropped with its last version: so there are lists as long as
+/// there are versions.
+fn next_of(lists: &mut Vec<PendingList>) -> Option<PendingRemove> {
+    let list = lists.last_mut()?;
+    let version = list.next();
+    debug_assert!(version.is_some(), "a list that is through was dropped");
+    if list.is_empty() {
+        let _through = lists.pop();
+    }
+    version
 }
 
 impl Pictures {
@@ -238,6 +277,11 @@ impl Pictures {
         debug_assert!(taken.attempt.is_none(), "the picture before has ended");
         // What came late to that one is freed where it is found (N13).
         (taken.attempt, taken.ended) = (Some((attempt, since)), None);
+    }
+
+    /// The attempt under way has ended: nothing that was left to it is handed out.
+    pub(crate) fn take_no_more(&self) {
+        self.taken.lock().attempt = None;
     }
 
     /// Why nothing can be taken of an attempt that has ended.
@@ -284,6 +328,16 @@ impl Pictures {
     pub(crate) fn expect_remains(&self) {
         // Release: what remains is there; partner: the Acquire in `collect_after_pictures`.
         self.has_remains.store(true, Ordering::Release);
+    }
+
+    /// Bytes that were displaced and not freed; `displaced` counts what ever was displaced.
+    fn waiting_bytes(&self, displaced: impl FnOnce() -> u64) -> u64 {
+        let displaced = displaced();
+        // Acquire: what was displaced is read before what was freed. So what comes and goes in between counts as freed
+        // only: less is said than there is, by that at most, and never more, as a picture gives way for more.
+        fence(Ordering::Acquire);
+        // Relaxed: a figure; the fence says when it is read.
+        displaced.saturating_sub(self.freed_bytes.load(Ordering::Relaxed))
     }
 
     /// What is left of what was freed serves others.
@@ -346,7 +400,7 @@ impl SharedState {
     pub(crate) fn drop_displaced(&self) {
         let Some(pictures) = &self.pictures else { return };
         let mut taken = pictures.taken.lock();
-        taken.attempt = None;
+        debug_assert!(taken.attempt.is_none(), "it was ended before");
         self.take_lists(&mut taken);
         pictures.put_aside(taken.lists.drain(..));
         self.free_displaced(taken.first.take());
@@ -356,7 +410,7 @@ impl SharedState {
         taken.ended = Some(self.epochs.now());
     }
 
-    /// Frees what commits have left that were late: they had found a page open when the picture ended. True if no
+    /// Puts aside what commits have left that were late: they had found a page open when the picture ended. True if no
     /// commit is that late any more.
     fn drop_late_versions(&self, pictures: &Pictures) -> bool {
         let mut taken = pictures.taken.lock();
@@ -367,16 +421,15 @@ impl SharedState {
         }
         taken.ended = None;
         self.take_lists(&mut taken);
-        self.free_displaced(std::iter::from_fn(|| taken.next()));
+        pictures.put_aside(taken.lists.drain(..));
         true
     }
 
-    /// Bytes of displaced versions that a picture has not taken yet, and the most that there ever were at once.
+    /// Bytes of displaced versions that are not freed yet, and the most that there ever were at once. Neither is more
+    /// than there was.
     pub(crate) fn displaced_bytes(&self) -> (u64, u64) {
         let Some(pictures) = &self.pictures else { return (0, 0) };
-        // Relaxed, both: figures. What was freed was displaced before: a sum that misses it says less, and not more.
-        let freed = pictures.freed_bytes.load(Ordering::Relaxed);
-        let now = self.sum(|worker| &worker.displaced_bytes).saturating_sub(freed);
+        let now = pictures.waiting_bytes(|| self.sum(|worker| &worker.displaced_bytes));
         // Relaxed: a figure.
         (now, pictures.peak_bytes.fetch_max(now, Ordering::Relaxed).max(now))
     }
@@ -405,7 +458,7 @@ impl SharedState {
             .then_some(PagesEnded::GaveWay { displaced_bytes, displaced_bytes_max })
     }
 
-    /// Frees some of what pictures that have ended have left. False if there is nothing.
+    /// Frees some of what pictures that have ended have left. False if nothing more is there.
     pub(crate) fn free_ended_step(&self) -> bool {
         let Some(pictures) = &self.pictures else { return false };
         let (mut versions, mut bytes) = (Vec::new(), 0);
@@ -413,31 +466,29 @@ impl SharedState {
             let mut ended = pictures.ended.lock();
             while versions.len() < FREED_PER_STEP
                 && bytes < FREED_BYTES_PER_STEP
-                && let Some(list) = ended.last_mut()
+                && let Some(version) = next_of(&mut ended)
             {
-                match list.next() {
-                    Some(version) => {
-                        bytes += version.bytes();
-                        versions.push(version);
-                    }
-                    None => drop(ended.pop()),
-                }
+                bytes += version.bytes();
+                versions.push(version);
             }
             !ended.is_empty()
         };
-        if versions.is_empty() {
-            return false;
+        if !versions.is_empty() {
+            self.free_displaced(versions);
+            if !has_more && !pictures.is_under_way() {
+                pictures.give_memory_back();
+            }
         }
-        self.free_displaced(versions);
-        if !has_more && !pictures.is_under_way() {
-            pictures.give_memory_back();
-        }
-        true
+        has_more
     }
 
     /// Frees all that pictures that have ended have left.
     pub(crate) fn free_ended(&self) {
         while self.free_ended_step() {}
+        // Also what was taken for a picture whose last pages another thread has closed meanwhile.
+        if let Some(pictures) = self.pictures.as_ref().filter(|pictures| !pictures.is_under_way()) {
+            pictures.give_memory_back();
+        }
     }
 
     /// Frees the maps of former pictures that no pin reaches any more (E3), and versions that were left too late. A

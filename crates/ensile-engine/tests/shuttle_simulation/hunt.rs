@@ -10,7 +10,7 @@ use ensile_base::random::Random;
 use ensile_sim::{environment, schedules};
 
 use crate::life;
-use crate::plan::{Pictures, Plan};
+use crate::plan::{Pictures, Plan, displaced_bytes_max};
 
 /// How long the plan that is named is run.
 const SECONDS: u64 = 60;
@@ -369,7 +369,8 @@ fn short_walks(random: &mut Random) -> Plan {
 /// Pictures, beside epochs that end often.
 fn pictures(random: &mut Random) -> Plan {
     let pictures = Some(Pictures::drawn(random));
-    Plan { pictures, beat_micros_max: 3_000, beat_rest_max: 30, ..checkpoints(random) }
+    let displaced_bytes_max = displaced_bytes_max(random);
+    Plan { pictures, displaced_bytes_max, beat_micros_max: 3_000, beat_rest_max: 30, ..checkpoints(random) }
 }
 
 /// Pictures of pages of a row or two, beside rows that are deleted, put again and outgrown, and tables that are opened

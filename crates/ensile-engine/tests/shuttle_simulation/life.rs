@@ -93,6 +93,7 @@ impl Life {
                 checkpoint_strategy: strategy,
                 checkpoint_page_bytes: plan.page_bytes,
                 semi_fuzzy: plan.pictures == Some(Pictures::SemiFuzzy),
+                displaced_bytes_max: plan.displaced_bytes_max,
                 // Small, so that logs get new files.
                 log_file_bytes: LOG_FILE_BYTES,
                 ..tuning

@@ -31,19 +31,20 @@ fn lives_that_end_in_crashes_are_one_serializable_history() {
 #[test]
 fn lives_with_checkpoints_are_one_serializable_history() {
     schedules::check(300, life::STEPS_MAX, || life::run(Plan::with_checkpoints));
-    assert_seen(0);
+    assert_seen(0, 100);
 }
 
 #[test]
 fn lives_with_pictures_are_one_serializable_history() {
     schedules::check(300, life::STEPS_MAX, || life::run(Plan::with_pictures));
-    assert_seen(1);
+    // Some give way to commits, and their walks and ends have more steps.
+    assert_seen(1, 60);
 }
 
-/// Checkpoints of this kind were installed and loaded.
-fn assert_seen(kind: usize) {
+/// More than this number of checkpoints of this kind were installed, and loaded.
+fn assert_seen(kind: usize, least: u64) {
     let (installed, loaded) = (life::INSTALLED[kind].load(SeqCst), life::LOADED[kind].load(SeqCst));
     println!("{installed} checkpoints installed, {loaded} lives began with one");
     // One schedule that is run again need not have any.
-    assert!(environment::count("ENSILE_SCHEDULES", 300) < 300 || installed.min(loaded) > 100);
+    assert!(environment::count("ENSILE_SCHEDULES", 300) < 300 || installed.min(loaded) > least);
 }

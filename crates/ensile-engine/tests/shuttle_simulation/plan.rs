@@ -109,6 +109,8 @@ pub(crate) struct Plan {
     pub(crate) changes_strategy: bool,
     /// About how many bytes of rows a page of a picture has.
     pub(crate) page_bytes: usize,
+    /// Bytes of displaced versions for which a picture gives way.
+    pub(crate) displaced_bytes_max: u64,
     /// Tables of one row, its key behind `keys`, that clients open in the midst of a life.
     pub(crate) late_tables: u64,
     /// Whether the first checkpointer's device is full now and then.
@@ -153,6 +155,7 @@ impl Plan {
             pictures: None,
             changes_strategy: false,
             page_bytes: 4 << 10,
+            displaced_bytes_max: u64::MAX,
             late_tables: 0,
             fills_checkpoint_device: false,
         }
@@ -184,6 +187,7 @@ impl Plan {
         Self {
             pictures: Some(Pictures::drawn(random)),
             changes_strategy: random.percent(20),
+            displaced_bytes_max: displaced_bytes_max(random),
             ..Self::with_checkpoints(random)
         }
     }
@@ -195,6 +199,11 @@ impl Plan {
     pub(crate) fn kind(&self, random: &mut Random) -> Kind {
         Kind::ALL[drawn(&self.kinds, random)]
     }
+}
+
+/// Some pictures give way to a commit or a few.
+pub(crate) fn displaced_bytes_max(random: &mut Random) -> u64 {
+    if random.percent(20) { random.between(1, 600) } else { u64::MAX }
 }
 
 /// One of the places, by their shares.

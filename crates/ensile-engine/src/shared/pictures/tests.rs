@@ -1,17 +1,20 @@
 //! What commits leave that are late: no thread can be held up between its look at a page and its push, so the test
 //! pushes itself.
 
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
 use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{PagesEnded, PictureAttempt, WantedPages};
+use ensile_durability::{PageContents, Pages, PagesEnded, PictureAttempt, TakenPage, WantedPages};
 
 use crate::record::CopyTarget;
 use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
 use crate::record::pending::{PageMarks, PendingRemove, RemovePlace};
 use crate::shared::SharedState;
-use crate::shared::pictures::{FREED_PER_STEP, PictureAttempts};
+use crate::shared::pictures::{CLOSED_PER_STEP, FREED_PER_STEP, PictureAttempts};
 use crate::worker::{Worker, WorkerCounters};
-use crate::{Database, Result};
+use crate::{Database, Result, Table, Tuning};
 
 fn open() -> Result<Database> {
     Database::builder_in_memory().pictures().without_threads().open()
@@ -29,6 +32,12 @@ fn leave(shared: &SharedState, worker: &mut Worker, since: Epoch) {
     let map = PageMap::new(&picture, PageBounds::default(), PageMarks::NONE);
     let (left, ()) = map.page(0).leave_beside_before(&worker.shared.displaced, version, || ());
     assert!(left.is_ok() && shared.displaced_bytes().0 > 0);
+}
+
+/// The picture has ended, and its pages are closed.
+fn end(shared: &SharedState) {
+    shared.pictures.as_ref().expect("opened for pictures").take_no_more();
+    shared.drop_displaced();
 }
 
 fn keys(shared: &SharedState, attempt: PictureAttempt) -> Result<usize, PagesEnded> {
@@ -51,7 +60,7 @@ fn n13_what_was_left_to_another_picture_is_freed_and_not_handed_out() -> Result<
     pictures.may_take(FIRST, first);
     leave(shared, &mut worker, first);
     assert_eq!(keys(shared, FIRST), Ok(1));
-    shared.drop_displaced();
+    end(shared);
     leave(shared, &mut worker, first);
     assert_eq!(keys(shared, FIRST), Err(PagesEnded::Ended), "no picture is under way");
     pictures.may_take(SECOND, second);
@@ -68,7 +77,7 @@ fn what_comes_late_is_freed_once_no_commit_can_be_that_late() -> Result<()> {
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let pictures = shared.pictures.as_ref().expect("opened for pictures");
     pictures.may_take(FIRST, Epoch::new(10));
-    shared.drop_displaced();
+    end(shared);
     let ended = shared.epochs.now();
     leave(shared, &mut worker, Epoch::new(10));
     assert!(!shared.drop_late_versions(pictures));
@@ -77,7 +86,135 @@ fn what_comes_late_is_freed_once_no_commit_can_be_that_late() -> Result<()> {
         db.heartbeat_step();
     }
     assert!(shared.drop_late_versions(pictures));
+    assert!(!shared.free_ended_step(), "one step frees them");
     assert_eq!(shared.displaced_bytes().0, 0);
+    assert!(pictures.blocks.lock().is_empty(), "what was freed serves others");
+    Ok(())
+}
+
+/// A picture gives way for what waits: not for what has come and gone while that was read.
+#[test]
+fn what_comes_and_goes_meanwhile_does_not_wait() -> Result<()> {
+    let db = open()?;
+    let (shared, mut worker) = (db.shared(), db.shared().new_worker());
+    let pictures = shared.pictures.as_ref().expect("opened for pictures");
+    pictures.may_take(FIRST, Epoch::new(10));
+    let waiting = pictures.waiting_bytes(|| {
+        leave(shared, &mut worker, Epoch::new(10));
+        assert_eq!(keys(shared, FIRST), Ok(1));
+        shared.sum(|worker| &worker.displaced_bytes)
+    });
+    assert_eq!(waiting, 0);
+    Ok(())
+}
+
+/// Rows, so many that their pages are closed in three steps.
+const ROWS: u64 = 2 * CLOSED_PER_STEP as u64 + 5;
+
+/// A picture with a page for each row, of those that are wanted.
+fn begin_with(db: &Database, clock: &Clock, wanted: WantedPages) -> (PictureAttempt, Epoch) {
+    let reach = |epoch| {
+        while db.epoch() < epoch {
+            clock.advance(Duration::from_millis(40));
+            db.heartbeat_step();
+        }
+    };
+    let published = db.shared().publish_pages(1, wanted);
+    reach(published.epoch.plus(2));
+    db.shared().carry_marks(published.attempt).expect("it has not ended");
+    let freeze = db.announce_freeze().expect("E is above the last one");
+    reach(freeze.next());
+    (published.attempt, freeze)
+}
+
+/// Rows of the first table that was opened.
+fn rows(shared: &SharedState, (attempt, freeze): (PictureAttempt, Epoch)) -> Result<u32, PagesEnded> {
+    let (mut rows, mut page) = (0, PageContents::new());
+    for slice in shared.page_slices(attempt, 1)?.concat().iter().filter(|slice| slice.section == 1) {
+        let (mut resume, mut taken) = (Vec::new(), TakenPage::More);
+        while taken == TakenPage::More {
+            taken = shared.take_page(attempt, slice, &mut resume, freeze, &mut page)?;
+            rows += page.entries();
+        }
+    }
+    Ok(rows)
+}
+
+fn open_with_rows(semi_fuzzy: bool) -> Result<(Database, Clock, Table<u64, u64>)> {
+    let clock = Clock::manual();
+    let builder = Database::builder_in_memory().tuning(Tuning { semi_fuzzy, ..Tuning::default() });
+    let db = builder.pictures().manual_clock(clock.clone()).without_threads().open()?;
+    let table = db.table::<u64, u64>("rows")?;
+    db.run(|tx| (0..ROWS).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    Ok((db, clock, table))
+}
+
+/// N13: epochs wait for no closing of all pages. Meanwhile nothing is taken of the picture that has ended, what is left
+/// to it is freed, and no other one is published.
+#[test]
+fn pages_of_a_picture_that_gave_way_are_closed_step_by_step() -> Result<()> {
+    for (semi_fuzzy, next_comes_early) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (db, clock, table) = open_with_rows(semi_fuzzy)?;
+        let shared = db.shared();
+        let pictures = shared.pictures.as_ref().expect("opened for pictures");
+        let first = begin_with(&db, &clock, WantedPages::All);
+        let why = PagesEnded::GaveWay { displaced_bytes: 2, displaced_bytes_max: 1 };
+        shared.give_way(&mut pictures.attempts.lock(), why);
+        assert!(pictures.is_under_way(), "its pages are open");
+        assert_eq!(rows(shared, first), Err(why), "nothing is taken of it");
+        assert!(shared.close_pages_step(), "some are closed");
+        // Pages are closed in their order: the last ones are open.
+        for (key, is_left) in [(0, false), (ROWS - 1, true)] {
+            let before = shared.displaced_bytes().0;
+            db.run(|tx| tx.put(&table, &key, &0))?;
+            assert_eq!(shared.displaced_bytes().0 > before, is_left, "row {key}");
+        }
+        if !next_comes_early {
+            let more: Vec<bool> = [0; 3].map(|_| shared.close_pages_step()).into();
+            assert_eq!(more, [true, false, false], "and the catalogue's");
+            assert!(!pictures.is_under_way());
+        }
+        let second = begin_with(&db, &clock, WantedPages::Changed);
+        assert_eq!(shared.displaced_bytes().0, 0, "nothing of the first one is left");
+        assert_eq!(keys(shared, second.0), Ok(0), "nor handed out");
+        assert_eq!(rows(shared, second), Ok(ROWS as u32));
+        shared.end_pages(second.0);
+        assert!(
+            !pictures.is_under_way() && !shared.close_pages_step(),
+            "who ends it closes all of its pages"
+        );
+    }
+    Ok(())
+}
+
+/// N6, N13: maps go on collecting marks while their pages are closed, and behind that.
+#[test]
+fn what_is_changed_while_pages_are_closed_is_in_the_next_picture() -> Result<()> {
+    for semi_fuzzy in [false, true] {
+        let (db, clock, table) = open_with_rows(semi_fuzzy)?;
+        let shared = db.shared();
+        let pictures = shared.pictures.as_ref().expect("opened for pictures");
+        let change = |key: u64| db.run(|tx| tx.put(&table, &key, &0));
+        let first = begin_with(&db, &clock, WantedPages::All);
+        assert_eq!(rows(shared, first), Ok(ROWS as u32));
+        shared.end_pages(first.0);
+        shared.picture_installed(first.0);
+        change(5)?;
+        let second = begin_with(&db, &clock, WantedPages::Changed);
+        let why = PagesEnded::GaveWay { displaced_bytes: 2, displaced_bytes_max: 1 };
+        shared.give_way(&mut pictures.attempts.lock(), why);
+        assert!(shared.close_pages_step(), "some are closed");
+        // Its page is closed, that of the last row is open.
+        change(0)?;
+        change(ROWS - 1)?;
+        while shared.close_pages_step() {}
+        change(ROWS / 2)?;
+        assert_eq!(rows(shared, second), Err(why));
+        shared.end_pages(second.0);
+        let third = begin_with(&db, &clock, WantedPages::Changed);
+        assert_eq!(rows(shared, third), Ok(4), "what the second one was to write, and what came since");
+        shared.end_pages(third.0);
+    }
     Ok(())
 }
 
@@ -86,15 +223,23 @@ fn what_comes_late_is_freed_once_no_commit_can_be_that_late() -> Result<()> {
 fn what_an_ended_picture_has_left_is_freed_step_by_step() -> Result<()> {
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
-    shared.pictures.as_ref().expect("opened for pictures").may_take(FIRST, Epoch::new(10));
+    let pictures = shared.pictures.as_ref().expect("opened for pictures");
+    pictures.may_take(FIRST, Epoch::new(10));
     let versions = 2 * FREED_PER_STEP + 1;
     (0..versions).for_each(|_| leave(shared, &mut worker, Epoch::new(10)));
     let all = shared.displaced_bytes().0;
-    shared.drop_displaced();
+    end(shared);
     assert_eq!(shared.displaced_bytes().0, all, "nothing is freed under the lock of the attempts");
-    let steps = (0..10).take_while(|_| shared.free_ended_step());
-    let left: Vec<u64> = steps.map(|_| shared.displaced_bytes().0 * versions as u64 / all).collect();
-    assert_eq!(left, [FREED_PER_STEP as u64 + 1, 1, 0]);
+    let step = |_| (shared.free_ended_step(), shared.displaced_bytes().0 * versions as u64 / all);
+    let steps = [0; 3].map(step);
+    assert_eq!(steps, [(true, FREED_PER_STEP as u64 + 1), (true, 1), (false, 0)], "no step is empty");
+    assert!(pictures.blocks.lock().is_empty(), "what was freed serves others");
+    // A step that ends with a list, too.
+    (0..FREED_PER_STEP).for_each(|_| leave(shared, &mut worker, Epoch::new(10)));
+    end(shared);
+    assert!(
+        !shared.free_ended_step() && shared.displaced_bytes().0 == 0 && pictures.blocks.lock().is_empty()
+    );
     Ok(())
 }
 
@@ -158,7 +303,7 @@ fn carried(attempts: &[(WantedPages, Outcome)]) -> Vec<Option<PageMarks>> {
             all.installed(attempt);
         }
         assert_eq!(all.goes_on(attempt), is_published);
-        assert!(all.end() == is_published && !all.goes_on(attempt));
+        assert!(all.end().is_some() == is_published && !all.goes_on(attempt));
         carried
     });
     carried.collect()
@@ -200,7 +345,7 @@ fn n13_an_attempt_carries_over_what_no_installed_picture_has() {
 fn n13_a_picture_that_is_installed_late_lets_no_mark_of_the_next_one_go() {
     let mut all = PictureAttempts::default();
     let first = all.begin(WantedPages::All);
-    assert!(all.may_publish(first) && all.end());
+    assert!(all.may_publish(first) && all.end() == Some(first));
     let second = all.begin(WantedPages::Changed);
     assert_eq!(all.carried(), Some(PageMarks::BOTH), "nobody has heard of it");
     all.installed(first);
