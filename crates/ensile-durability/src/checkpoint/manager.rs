@@ -10,6 +10,7 @@
 //! Neighbours: `life` decides, `actions` carries out, `files` walks and writes; the log has D, the store the manifest.
 
 mod actions;
+mod last;
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -61,7 +62,7 @@ pub enum CheckpointStep {
 /// What belongs to one checkpointer.
 #[derive(Debug)]
 struct CheckpointerState {
-    wake_up: WakeUp,
+    wake_up: StdArc<WakeUp>,
     part: Mutex<Option<PartWork>>,
 }
 
@@ -97,6 +98,10 @@ impl Checkpoints {
     ) -> Result<StdArc<Self>, DurabilityError> {
         assert!(StdArc::ptr_eq(store, &log.store), "the log is in this store");
         config.check()?;
+        let is_without_log = !log.has_loggers();
+        if is_without_log && config.strategy != Strategy::Pictures {
+            return Err(DurabilityError::config("without a log checkpoints are pictures (K1)"));
+        }
         let mut keeper = store.manifest();
         let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: checkpoint_folder };
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
@@ -114,7 +119,7 @@ impl Checkpoints {
         assert!(installed.as_ref().is_none_or(|installed| installed.generation() <= generation));
         let number = free_number(installed.as_ref(), &there)?;
         let terms = Terms {
-            policy: config.policy(),
+            policy: config.policy(is_without_log),
             strategy: config.strategy,
             load_rate: config.load_rate,
             replay_rate: config.replay_rate,
@@ -125,7 +130,12 @@ impl Checkpoints {
             generation,
         };
         let life = Life::new(terms, installed, number, store.clock().nanos(), store.replayed_bytes());
-        let checkpointer = |_| CheckpointerState { wake_up: WakeUp::new(), part: Mutex::new(None) };
+        let checkpointer = |number| {
+            // The first one looks whether a picture is wanted.
+            let is_asked = is_without_log && number == 0;
+            let wake_up = if is_asked { log.picture_wanted() } else { StdArc::new(WakeUp::new()) };
+            CheckpointerState { wake_up, part: Mutex::new(None) }
+        };
         Ok(StdArc::new(Self {
             log: StdArc::clone(log),
             store: StdArc::clone(store),
@@ -181,6 +191,9 @@ impl Checkpoints {
     /// To be called without the lock: callers wake up.
     fn send(&self, answers: Answers) {
         self.counters.failed.add(answers.failed);
+        if let Some(reason) = &answers.put_off {
+            self.log.picture_failed(reason);
+        }
         answers.send();
     }
 
@@ -221,10 +234,13 @@ impl Checkpoints {
             return CheckpointStep::Stopped;
         }
         // A checkpointer that panics leaves its attempt unfinished for good: no caller must wait for it. The log goes
-        // on.
+        // on; without loggers nothing becomes durable any more, and that is said.
         let _guard = OnPanic::new(|| {
             let answers = self.life.lock().end(PANICKED, DurabilityError::CheckpointFailed);
             self.send(answers);
+            if !self.log.has_loggers() {
+                self.log.poison(PANICKED);
+            }
             self.end_pages(walk);
         });
         assert!(checkpointer < self.checkpointers.len(), "there is no such checkpointer");
@@ -239,7 +255,7 @@ impl Checkpoints {
             let (action, seen) = {
                 // What is seen is of the stage that decides over it.
                 let mut life = self.life.lock();
-                let seen = self.see(&life);
+                let seen = Circumstances { log_bytes: self.log_bytes(walk), ..self.see(&life) };
                 (life.decide(checkpointer, &seen), seen)
             };
             self.carry_out(checkpointer, action, &seen, &mut part, walk)
@@ -268,10 +284,16 @@ impl Checkpoints {
             epoch: self.epochs.now(),
             health: self.log.health(),
             log_bytes: self.log.bytes_written(),
+            is_awaited: self.log.awaits_picture(),
             has_reserve: self.store.reserve().is_kept(),
             has_marks,
             full_tries: self.log.full_tries(),
         }
+    }
+
+    /// Bytes of log that were written since the open; without a log, bytes that commits have changed.
+    fn log_bytes(&self, walk: &dyn Walk) -> u64 {
+        if self.log.has_loggers() { self.log.bytes_written() } else { walk.changed_bytes() }
     }
 
     /// Ends the attempt under way, if there is one, and removes its files. Steps find [`CheckpointStep::Stopped`]

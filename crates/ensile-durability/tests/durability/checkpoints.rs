@@ -10,3 +10,4 @@ mod room;
 mod simulation;
 pub(crate) mod store;
 mod whole;
+mod without_log;

@@ -40,6 +40,7 @@ fn life_of(strategy: Strategy) -> Life {
 
 fn seen(epoch: u64) -> Circumstances {
     Circumstances {
+        is_awaited: false,
         now_nanos: SECOND,
         epoch: Epoch::new(epoch),
         health: Health::Running,

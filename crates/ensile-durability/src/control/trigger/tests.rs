@@ -12,6 +12,7 @@ const fn seconds(seconds: u64) -> Duration {
 fn situation(since_end: u64, log_bytes: u64, checkpoint_bytes: u64) -> Situation {
     Situation {
         is_demanded: false,
+        is_awaited: false,
         failures: 0,
         is_log_full: false,
         since_end: seconds(since_end),
@@ -39,8 +40,26 @@ fn the_interval_is_put_off_while_the_log_hardly_grows() {
 }
 
 #[test]
+fn without_a_log_the_interval_waits_for_a_change_only() {
+    let trigger = Trigger { interval: Some(seconds(10)), is_without_log: true, ..Trigger::default() };
+    assert_eq!(trigger.decide(&situation(10, 1, 1000 * MB)), Some(Reason::Interval));
+    assert_eq!(trigger.decide(&situation(1000, 0, 0)), None, "nothing has changed");
+    assert_eq!(trigger.decide(&situation(9, 500 * MB, 0)), None);
+}
+
+#[test]
+fn a_result_that_waits_begins_a_picture_and_after_a_failure_a_while_later() {
+    let trigger = Trigger { is_without_log: true, ..Trigger::default() };
+    let awaited =
+        |since_end, failures| Situation { is_awaited: true, failures, ..situation(since_end, 1, 0) };
+    assert_eq!(trigger.decide(&awaited(0, 0)), Some(Reason::Demand));
+    assert_eq!(trigger.decide(&awaited(0, 1)), None, "it is not tried again at once");
+    assert_eq!(trigger.decide(&awaited(1, 1)), Some(Reason::Demand));
+}
+
+#[test]
 fn so_many_bytes_of_log_do_not_wait_for_the_interval() {
-    let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(64 * MB), recovery_time: None };
+    let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(64 * MB), ..Trigger::default() };
     assert_eq!(trigger.decide(&situation(1, 64 * MB, 10_000 * MB)), Some(Reason::LogBytes));
     assert_eq!(trigger.decide(&situation(1, 64 * MB - 1, 0)), None);
 }
@@ -84,7 +103,7 @@ fn failures_in_a_row_put_the_next_attempt_off_for_longer_and_longer() {
 
 #[test]
 fn a_log_that_waits_for_space_is_left_what_there_is() {
-    let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(MB), recovery_time: None };
+    let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(MB), ..Trigger::default() };
     let full = Situation { is_log_full: true, ..situation(20, 64 * MB, 0) };
     assert_eq!(trigger.decide(&full), None);
     let demanded = Situation { is_demanded: true, ..full };
