@@ -80,7 +80,7 @@ fn a_whole_folder_is_verified_and_explained() {
 fn a_checkpoint_says_whether_it_is_a_picture() {
     for (strategy, kind) in [(Strategy::Fuzzy, "fuzzy"), (Strategy::Pictures, "picture")] {
         let folder = Folder::new(kind);
-        let tuning = ensile::Tuning { checkpoint_strategy: strategy, ..ensile::Tuning::default() };
+        let tuning = ensile::Tuning { checkpoint_strategy: Some(strategy), ..ensile::Tuning::default() };
         let db = ensile::Database::builder(folder.0.join("data")).tuning(tuning).open().expect("opens");
         let table = db.table::<u64, u64>("numbers").expect("a table");
         db.run(|tx| tx.put(&table, &1, &1)).expect("commits");
