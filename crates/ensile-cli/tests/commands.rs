@@ -101,6 +101,25 @@ fn a_checkpoint_says_whether_it_is_a_picture() {
 }
 
 #[test]
+fn a_folder_without_a_log_says_so() {
+    let folder = Folder::new("without-log");
+    let db = ensile::Database::builder(folder.0.join("data")).without_log().open().expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    db.run(|tx| tx.put(&table, &1, &1)).expect("commits");
+    db.close().expect("closes");
+    let (output, stdout, stderr) = ensile(&folder, "inspect data");
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.contains("without a log; 0 entries") && stdout.contains("picture at"), "{stdout}");
+    let (output, stdout, stderr) = ensile(&folder, "verify data");
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    let (output, stdout, stderr) = ensile(&folder, "repair data");
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    let (_, stdout, _) = ensile(&folder, "inspect data --json");
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    assert_eq!(document["examination"]["generations"][0]["logs"], 0, "{document}");
+}
+
+#[test]
 fn who_stops_reading_ends_no_command_with_an_error() {
     let folder = Folder::new("closed");
     database(&folder);
