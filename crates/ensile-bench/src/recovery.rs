@@ -354,9 +354,9 @@ fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &
         .tuning(Tuning {
             loggers: Some(arguments.run.loggers),
             prefault_bytes: arguments.run.prefault_mib << 20,
+            recovery_threads: threads,
             ..Tuning::default()
         })
-        .recovery_threads(threads)
         // What is recovered is to stay as it is.
         .checkpoints(Schedule::on_demand())
         .on_recovery_progress(move |progress| {

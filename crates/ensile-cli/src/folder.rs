@@ -291,15 +291,15 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
             Some(durable) => between((generation.first, durable)),
         };
         let state = if generation.is_closed { "closed" } else { "last" };
+        let logs = match generation.logs {
+            0 => "without a log".to_owned(),
+            1 => "in 1 log".to_owned(),
+            logs => format!("in {logs} logs"),
+        };
         let _ = writeln!(
             text,
-            "  {}: {state}, {epochs}, in {} log{}; {} entries to replay, {} in the checkpoint, {} void",
-            generation.number,
-            generation.logs,
-            if generation.logs == 1 { "" } else { "s" },
-            generation.entries,
-            generation.covered_entries,
-            generation.ignored_entries,
+            "  {}: {state}, {epochs}, {logs}; {} entries to replay, {} in the checkpoint, {} void",
+            generation.number, generation.entries, generation.covered_entries, generation.ignored_entries,
         );
     }
     text += &checkpoint_lines(found.checkpoint.as_ref(), tables);

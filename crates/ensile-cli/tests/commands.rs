@@ -80,7 +80,7 @@ fn a_whole_folder_is_verified_and_explained() {
 fn a_checkpoint_says_whether_it_is_a_picture() {
     for (strategy, kind) in [(Strategy::Fuzzy, "fuzzy"), (Strategy::Pictures, "picture")] {
         let folder = Folder::new(kind);
-        let tuning = ensile::Tuning { checkpoint_strategy: strategy, ..ensile::Tuning::default() };
+        let tuning = ensile::Tuning { checkpoint_strategy: Some(strategy), ..ensile::Tuning::default() };
         let db = ensile::Database::builder(folder.0.join("data")).tuning(tuning).open().expect("opens");
         let table = db.table::<u64, u64>("numbers").expect("a table");
         db.run(|tx| tx.put(&table, &1, &1)).expect("commits");
@@ -98,6 +98,25 @@ fn a_checkpoint_says_whether_it_is_a_picture() {
         let epoch = report.picture_epoch().map(|epoch| epoch.number());
         assert_eq!(checkpoint["picture_epoch"].as_u64(), epoch, "{document}");
     }
+}
+
+#[test]
+fn a_folder_without_a_log_says_so() {
+    let folder = Folder::new("without-log");
+    let db = ensile::Database::builder(folder.0.join("data")).without_log().open().expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    db.run(|tx| tx.put(&table, &1, &1)).expect("commits");
+    db.close().expect("closes");
+    let (output, stdout, stderr) = ensile(&folder, "inspect data");
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.contains("without a log; 0 entries") && stdout.contains("picture at"), "{stdout}");
+    let (output, stdout, stderr) = ensile(&folder, "verify data");
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    let (output, stdout, stderr) = ensile(&folder, "repair data");
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    let (_, stdout, _) = ensile(&folder, "inspect data --json");
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    assert_eq!(document["examination"]["generations"][0]["logs"], 0, "{document}");
 }
 
 #[test]

@@ -34,10 +34,11 @@ pub enum DurabilityError {
         "not committed: the epochs that are reserved on disk are used up ({0}); mend the disk and try again"
     )]
     EpochsEnded(Arc<str>),
-    /// The disk has been full for as long as a result waits, so it is still not durable. What was committed stays: it
-    /// becomes durable once there is space, unless the process ends before. Do not run it again.
+    /// The disk has been full for as long as a result waits, or, without a log, a picture has failed, so it is still
+    /// not durable. What was committed stays: it becomes durable once the cause is gone, unless the process ends
+    /// before. Do not run it again.
     #[error(
-        "committed or read, and not durable yet: the disk is full ({0}); free some space, and it becomes durable without running it again"
+        "committed or read, and not durable yet: {0}; once the cause is gone it becomes durable without running it again"
     )]
     NotDurableYet(Arc<str>),
     /// The disk was full at open, on a file system that needs space to overwrite: what was read may be in the system's

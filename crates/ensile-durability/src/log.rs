@@ -8,6 +8,10 @@
 //! No thread is spawned here: `Database` gives every logger a thread that runs
 //! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
 //!
+//! It may have no loggers (SIREN §5): then nothing is appended. D is e_c of the installed picture, which the
+//! checkpoints announce, and a waiter asks for a picture in place of a mark. Waiters, the end, refusals and reserved
+//! epochs are the same.
+//!
 //! Invariants: E1 in `appender`, L1 and L2 in `claim` and `buffers`, L3 in `marks` and `segments`, the end of the
 //! log in `waiters`.
 //!
@@ -26,6 +30,7 @@ mod lone;
 mod loom_tests;
 mod marks;
 pub(crate) mod next;
+mod pictured;
 mod refusing;
 mod removal;
 mod reserving;
@@ -52,6 +57,7 @@ pub use start::LogStart;
 pub use stats::LogStats;
 
 use crate::store::handle::OpenStore;
+use crate::wake_up::WakeUp;
 use logger::Logger;
 use marks::{Frontier, MarkTable};
 use stats::LogCounters;
@@ -90,6 +96,8 @@ pub struct Log {
     refuses: AtomicBool,
     /// Nothing under this lock leaves it half changed.
     refusal: Mutex<Refusal>,
+    /// Without loggers: a result waits for a picture.
+    picture_wanted: StdArc<WakeUp>,
     /// Its folders and their manifest, which the checkpoints share.
     pub(crate) store: StdArc<OpenStore>,
 }
@@ -99,13 +107,14 @@ impl Log {
     /// in turn.
     #[must_use]
     pub fn attach(self: &StdArc<Self>, slot: Arc<CommitSlot>) -> Appender {
+        assert!(self.has_loggers(), "entries are for a logger");
         // Relaxed: only spreads workers; no partner.
         let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
         debug_assert!(slot.bound().is_none(), "a worker attaches between commits");
         Appender::new(StdArc::clone(self), logger, slot)
     }
 
-    /// How many loggers there are: one thread each.
+    /// How many loggers there are: one thread each. None where pictures alone make epochs durable.
     #[must_use]
     pub fn loggers(&self) -> usize {
         self.loggers.len()

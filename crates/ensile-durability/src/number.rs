@@ -28,7 +28,12 @@ pub(crate) fn parse(word: &str) -> Option<u64> {
 
 /// How many there are: one at least.
 pub(crate) fn parse_count(word: &str, max: u32) -> Option<u32> {
-    parse_below(word, max + 1).filter(|count| *count > 0)
+    parse_count_or_none(word, max).filter(|count| *count > 0)
+}
+
+/// How many there are, if any.
+pub(crate) fn parse_count_or_none(word: &str, max: u32) -> Option<u32> {
+    parse_below(word, max + 1)
 }
 
 fn parse_below<N: FromStr + PartialOrd>(word: &str, end: N) -> Option<N> {
@@ -42,7 +47,7 @@ pub(crate) fn next(number: u64) -> Option<u64> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{NUMBER_END, next, parse, parse_count};
+    use super::{NUMBER_END, next, parse, parse_count, parse_count_or_none};
 
     #[test]
     fn what_no_life_counts_to_is_not_read() {
@@ -51,6 +56,7 @@ mod tests {
         }
         for (count, is_read) in [(0, false), (1, true), (7, true), (8, false), (u32::MAX, false)] {
             assert_eq!(parse_count(&count.to_string(), 7), is_read.then_some(count));
+            assert_eq!(parse_count_or_none(&count.to_string(), 7), (is_read || count == 0).then_some(count));
         }
         for word in ["", "-1", "1 ", "18446744073709551616"] {
             assert_eq!((parse(word), parse_count(word, 7)), (None, None), "{word:?}");

@@ -18,7 +18,7 @@
 //! nothing. `record::blocks` frees.
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Ordering, fence};
+use ensile_base::sync::{AtomicU64, Ordering, fence};
 use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits, RevisitedList};
 use ensile_index::KeyRemoval;
 
@@ -135,6 +135,28 @@ pub(crate) struct Horizon<'c> {
     pub(crate) tables: &'c Directory,
     /// Whose turn it is: nobody unhooks beside a turn (P1).
     pub(crate) gate: &'c Gate,
+    /// Where deletes are noted whose records are unhooked before they are durable: without a log.
+    pub(crate) unhooked: Option<&'c UnhookedEpoch>,
+}
+
+/// The newest epoch of a delete whose record is gone, in a database without a log. There records do not wait for D, so
+/// a reader that finds none rests on that epoch (N19). With a log it stays zero: what is gone was durable (U2).
+#[derive(Debug, Default)]
+pub(crate) struct UnhookedEpoch(AtomicU64);
+
+impl UnhookedEpoch {
+    /// What a reader rests on that has found no record by now.
+    #[inline]
+    pub(crate) fn newest(&self) -> Epoch {
+        // Acquire: a reader that has seen the leaf without the record sees its delete here (partner: `raise`).
+        Epoch::new(self.0.load(Ordering::Acquire))
+    }
+
+    /// A record is about to be unhooked that a delete of this epoch left.
+    fn raise(&self, epoch: Epoch) {
+        // Release: before the leaf changes, whose lock publishes that as well (partner: `newest`).
+        self.0.fetch_max(epoch.number(), Ordering::Release);
+    }
 }
 
 /// Frees at most `most` things of one kind, those that wait below `limit`. True if none of them is left.
@@ -414,6 +436,9 @@ impl Garbage {
         self.for_snapshots.take(bytes);
         self.unhook_bytes -= bytes;
         let Some(table) = horizon.tables.get(unhook.table) else { return };
+        if let Some(unhooked) = horizon.unhooked {
+            unhooked.raise(unhook.word.epoch());
+        }
         match take_out(&unhook, &table.tree, worker, horizon.epochs, pinned) {
             Some(TakenOut::Removed(removed)) => {
                 let (mut retired_bytes, epochs) = (0, horizon.epochs);

@@ -54,11 +54,11 @@ impl Life {
                 checkpointers: Some(CHECKPOINTERS),
                 checkpoint_files: 2,
                 checkpoint_sync_bytes: 512,
-                checkpoint_strategy: strategy,
+                checkpoint_strategy: Some(strategy),
                 checkpoint_page_bytes: 4 << 10,
+                recovery_threads: 1,
                 ..tuning
             })
-            .recovery_threads(1)
             .without_threads();
         let db = builder.open()?;
         let rows = db.table("rows")?;
@@ -570,7 +570,7 @@ fn move_money(strategy: Strategy) {
         let builder = Database::builder(&folder).durability(Durability::Relaxed);
         let builder = builder.tuning(Tuning {
             checkpointers: Some(2),
-            checkpoint_strategy: strategy,
+            checkpoint_strategy: Some(strategy),
             checkpoint_page_bytes: 4 << 10,
             ..Tuning::default()
         });

@@ -20,8 +20,8 @@ const THREADS: u64 = 4;
 
 /// Opens the folder, where there may be too few threads: then it can be opened without, by the same process.
 fn attempt(folder: &Path) -> Result<()> {
-    let tuning = Tuning { loggers: Some(2), ..Tuning::default() };
-    let builder = Database::builder(folder).tuning(tuning).recovery_threads(4);
+    let tuning = Tuning { loggers: Some(2), recovery_threads: 4, ..Tuning::default() };
+    let builder = Database::builder(folder).tuning(tuning);
     let db = match builder.clone().open() {
         Ok(db) => {
             println!("opened");

@@ -44,8 +44,7 @@ fn open(disk: &SimDisk, clock: &Clock) -> Result<(Database, Table<u64, Vec<u8>>)
         .disk(Arc::new(disk.clone()))
         .manual_clock(clock.clone())
         .durability(Durability::Relaxed)
-        .tuning(Tuning { loggers: Some(LOGGERS), ..Tuning::default() })
-        .recovery_threads(1)
+        .tuning(Tuning { loggers: Some(LOGGERS), recovery_threads: 1, ..Tuning::default() })
         .without_threads()
         .open()?;
     let rows = db

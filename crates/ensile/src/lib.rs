@@ -50,6 +50,10 @@
 //! relaxed one returns at commit, and a crash may lose the last fraction of a second, the newest transactions first and
 //! never half of one. [`Database::submit`] always returns at commit, with a [`Receipt`] to wait on, or to `await`.
 //!
+//! A database [without a log](Builder::without_log) is relaxed, and durable at its checkpoints alone: for a cache that
+//! comes back, or a replicated state machine whose log is elsewhere. A crash loses what is newer than the last one,
+//! whole epochs. A receipt that is waited on asks for one.
+//!
 //! # Keys and values
 //! A [`Table<K, V>`](Table) keeps its rows in the order of `K`. Keys are integers, text, bytes, [`Descending`] keys,
 //! options, tuples of up to eight of them, and structs through [`composite_key!`]. They are passed in the form that is

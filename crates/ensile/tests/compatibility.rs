@@ -55,8 +55,11 @@ fn written(path: &Path, checkpoint_strategy: Strategy) -> Result<Content> {
     let large = vec![7; LARGE_BYTES];
     {
         let log_file_interval = Duration::from_millis(5);
-        let db =
-            tuned(path, Tuning { log_file_interval, checkpoint_strategy, ..Tuning::default() }).open()?;
+        let db = tuned(
+            path,
+            Tuning { log_file_interval, checkpoint_strategy: Some(checkpoint_strategy), ..Tuning::default() },
+        )
+        .open()?;
         let table = people(&db)?;
         for (key, name) in &names {
             db.run(|tx| tx.put(&table, key, name))?;
@@ -110,7 +113,8 @@ fn read_and_go_on(path: &Path, expected: &Content, checkpoint_strategy: Strategy
     let examined = folder::verify(path)?;
     assert!(examined.damage.is_empty() && examined.torn_tails.is_empty(), "{examined:?}");
     {
-        let db = tuned(path, Tuning { checkpoint_strategy, ..Tuning::default() }).open()?;
+        let db = tuned(path, Tuning { checkpoint_strategy: Some(checkpoint_strategy), ..Tuning::default() })
+            .open()?;
         assert_eq!(&content(&db)?, expected);
         let table = people(&db)?;
         db.run(|tx| tx.put(&table, &1000, &"of today".to_owned()))?;

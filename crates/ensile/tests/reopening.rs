@@ -193,7 +193,8 @@ fn several_threads_rebuild_an_index_and_enter_each_row_once() -> Result<()> {
         db.close()?;
     }
     for threads in [1, 2, 5] {
-        let db = Database::builder(folder.path()).recovery_threads(threads).open()?;
+        let tuning = Tuning { recovery_threads: threads, ..Tuning::default() };
+        let db = Database::builder(folder.path()).tuning(tuning).open()?;
         let twice =
             db.define::<u64, u64>("table").unique_index("halved", 1, |_id, row| row / 2).open().map(drop);
         assert!(matches!(twice, Err(Error::NotUnique { .. })), "{twice:?}");

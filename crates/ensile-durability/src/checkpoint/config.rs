@@ -55,7 +55,8 @@ pub struct CheckpointConfig {
     pub files: usize,
     /// Time after the last one ended, put off while the log hardly grows; `None`: not by time.
     pub interval: Option<Duration>,
-    /// Begin a checkpoint once this many bytes of log were written since the last one began; `None`: not by bytes.
+    /// Begin a checkpoint once this many bytes of log were written since the last one began, or, without a log,
+    /// changed; `None`: not by bytes.
     pub log_bytes: Option<u64>,
     /// The same with a number of bytes that follows the load (SLACH §4); `None`: not so.
     pub adaptive: Option<AdaptiveThreshold>,
@@ -127,9 +128,11 @@ impl CheckpointConfig {
         Ok(())
     }
 
-    /// What asks for a checkpoint by these settings. When checkpoints begin.
-    pub(super) fn policy(&self) -> Box<dyn Policy> {
+    /// What asks for a checkpoint by these settings. Without a log no recovery replays anything, so its time asks for
+    /// none.
+    pub(super) fn policy(&self, is_without_log: bool) -> Box<dyn Policy> {
         let Self { interval, log_bytes, adaptive, recovery_time, .. } = *self;
-        Box::new(Trigger { interval, log_bytes, adaptive, recovery_time })
+        let recovery_time = recovery_time.filter(|_| !is_without_log);
+        Box::new(Trigger { interval, log_bytes, adaptive, recovery_time, is_without_log })
     }
 }

@@ -114,6 +114,7 @@ pub(super) struct Terms {
     pub(super) checkpointers: usize,
     /// Files of each checkpointer.
     pub(super) files: u32,
+    /// 0 without a log.
     pub(super) loggers: u64,
     /// Whose checkpoints they are, and the generation that is open.
     pub(super) database: Identity,
@@ -150,6 +151,8 @@ pub(super) struct Life {
     log_bytes_base: u64,
     log_bytes_before: u64,
     last: Option<CheckpointReport>,
+    /// The database closes, and takes its last picture.
+    is_last: bool,
     last_error: Option<Arc<str>>,
     /// What a caller hears that asks for a checkpoint once there will be none.
     ended: Option<DurabilityError>,
@@ -166,7 +169,8 @@ impl Life {
         replayed_bytes: u64,
     ) -> Self {
         assert!(installed.as_ref().is_none_or(|installed| installed.number() < number), "numbers come once");
-        assert!(terms.checkpointers > 0 && terms.files > 0 && terms.loggers > 0);
+        assert!(terms.checkpointers > 0 && terms.files > 0);
+        assert!(terms.loggers > 0 || terms.strategy == Strategy::Pictures, "K1: a fuzzy one needs a log");
         assert!(terms.generation > 0, "a database that is open has a generation");
         Self {
             terms,
@@ -188,6 +192,7 @@ impl Life {
             log_bytes_base: 0,
             log_bytes_before: replayed_bytes,
             last: None,
+            is_last: false,
             last_error: None,
             ended: None,
         }
@@ -198,7 +203,7 @@ impl Life {
         if let Some(why) = &self.ended {
             let ticket = Arc::new(Ticket::default());
             let outcomes = vec![(Arc::clone(&ticket), Err(why.clone()))];
-            return (ticket, Answers { outcomes, failed: 0 });
+            return (ticket, Answers { outcomes, ..Answers::default() });
         }
         (Arc::clone(self.demand.get_or_insert_default()), Answers::default())
     }
@@ -259,6 +264,7 @@ impl Life {
         let installed_bytes = self.installed.as_ref().map_or(0, InstalledCheckpoint::bytes);
         let situation = Situation {
             is_demanded: self.demand.is_some(),
+            is_awaited: seen.is_awaited,
             failures: self.failures,
             is_log_full: matches!(seen.health, Health::Full(_)),
             since_end: Duration::from_nanos(seen.now_nanos.saturating_sub(self.ended_nanos)),
@@ -295,7 +301,8 @@ impl Life {
 
     /// E must reach `epoch` first. Once E stands at its end (L6), the attempt is given up.
     fn wait_for_epoch(&mut self, seen: &Circumstances, epoch: Epoch) -> Action {
-        if let Health::EpochsEnded(reason) = &seen.health {
+        // At a close what is kept for it is used.
+        if let (Health::EpochsEnded(reason), false) = (&seen.health, self.is_last) {
             // No checkpointer writes a part now.
             self.attempt_mut().unfinished = 0;
             self.fail(format!("no epoch ends any more: {reason}").into());
@@ -384,6 +391,7 @@ impl Life {
             return answers;
         }
         let why: Arc<str> = why.into();
+        answers.put_off = Some(Arc::clone(&why));
         (self.ended_nanos, self.failures) = (now_nanos, self.failures.saturating_add(1));
         self.misfit = Some(Arc::clone(&why));
         if let Some(ticket) = self.demand.take() {
@@ -606,7 +614,7 @@ impl Life {
         );
         (self.failures, self.needed_bytes) = (0, 0);
         let attempt = self.leave_attempt(now_nanos);
-        Answers { outcomes: vec![(attempt.ticket, Ok(report))], failed: 0 }
+        Answers { outcomes: vec![(attempt.ticket, Ok(report))], ..Answers::default() }
     }
 
     /// The same, after a lease had kept it.
@@ -628,8 +636,8 @@ impl Life {
         assert_eq!(attempt.unfinished, 0, "no checkpointer writes");
         let reason = attempt.failure.expect("an attempt that failed says why");
         self.last_error = Some(Arc::clone(&reason));
-        let outcome = Err(DurabilityError::CheckpointFailed(reason));
-        Answers { outcomes: vec![(attempt.ticket, outcome)], failed: 1 }
+        let outcome = Err(DurabilityError::CheckpointFailed(Arc::clone(&reason)));
+        Answers { outcomes: vec![(attempt.ticket, outcome)], failed: 1, put_off: Some(reason) }
     }
 
     /// No further checkpoint: answers every caller that waits for one. Files stay as they are.
@@ -645,7 +653,7 @@ impl Life {
         self.ended = Some(error(Arc::clone(&reason)));
         self.last_error = Some(reason);
         self.enter(Stage::Ended);
-        Answers { outcomes, failed }
+        Answers { outcomes, failed, put_off: None }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -655,6 +663,22 @@ impl Life {
     /// The installed checkpoint, and whether files that it covers are still to be removed.
     pub(super) fn owes_removal(&self) -> (Option<InstalledCheckpoint>, bool) {
         (self.installed.clone(), self.remove_again_nanos.is_some())
+    }
+
+    /// Has anything changed since the installed checkpoint's walk was opened? `log_bytes` is read now.
+    pub(super) fn has_changed(&self, log_bytes: u64) -> bool {
+        assert!(log_bytes >= self.log_bytes_base, "what has changed only grows");
+        log_bytes > self.log_bytes_base
+    }
+
+    /// The database closes: the next checkpoint is the last, and uses the epochs that are kept for a close (L6).
+    pub(super) fn begin_last(&mut self) {
+        self.is_last = true;
+    }
+
+    /// The last one installed since the open.
+    pub(super) fn last(&self) -> Option<&CheckpointReport> {
+        self.last.as_ref()
     }
 
     /// Why the next one is put off.

@@ -10,6 +10,7 @@
 //! Neighbours: `life` decides, `actions` carries out, `files` walks and writes; the log has D, the store the manifest.
 
 mod actions;
+mod last;
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -63,7 +64,7 @@ pub enum CheckpointStep {
 /// What belongs to one checkpointer.
 #[derive(Debug)]
 struct CheckpointerState {
-    wake_up: WakeUp,
+    wake_up: StdArc<WakeUp>,
     part: Mutex<Option<PartUnderWay>>,
 }
 
@@ -100,6 +101,10 @@ impl Checkpoints {
     ) -> Result<StdArc<Self>, DurabilityError> {
         assert!(StdArc::ptr_eq(store, &log.store), "the log is in this store");
         config.check()?;
+        let is_without_log = !log.has_loggers();
+        if is_without_log && config.strategy != Strategy::Pictures {
+            return Err(DurabilityError::config("without a log checkpoints are pictures (K1)"));
+        }
         let mut keeper = store.manifest();
         let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: checkpoint_folder };
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
@@ -131,13 +136,18 @@ impl Checkpoints {
         let next_page = installed.as_ref().map_or(0, InstalledCheckpoint::next_page);
         let pictures = PictureKeeper::new(origin, config.checkpointers, (&page_files, next_page))?;
         let life = Life::new(
-            (terms, rules_of(&config)),
+            (terms, rules_of(&config, is_without_log)),
             installed,
             number,
             store.clock().nanos(),
             store.replayed_bytes(),
         );
-        let checkpointer = |_| CheckpointerState { wake_up: WakeUp::new(), part: Mutex::new(None) };
+        let checkpointer = |number| {
+            // The first one looks whether a picture is wanted.
+            let is_asked = is_without_log && number == 0;
+            let wake_up = if is_asked { log.picture_wanted() } else { StdArc::new(WakeUp::new()) };
+            CheckpointerState { wake_up, part: Mutex::new(None) }
+        };
         Ok(StdArc::new(Self {
             log: StdArc::clone(log),
             store: StdArc::clone(store),
@@ -200,7 +210,7 @@ impl Checkpoints {
         {
             let mut life = self.life.lock();
             let seen = self.see(&life);
-            life.set_rules(rules_of(config), &seen);
+            life.set_rules(rules_of(config, !self.log.has_loggers()), &seen);
         }
         self.wake_all();
         Ok(())
@@ -213,6 +223,9 @@ impl Checkpoints {
     /// To be called without the lock: callers wake up.
     fn send(&self, answers: Answers) {
         self.counters.failed.add(answers.failed);
+        if let Some(reason) = &answers.put_off {
+            self.log.picture_failed(reason);
+        }
         answers.send();
     }
 
@@ -255,10 +268,13 @@ impl Checkpoints {
             return CheckpointStep::Stopped;
         }
         // A checkpointer that panics leaves its attempt unfinished for good: no caller must wait for it. The log goes
-        // on.
+        // on; without loggers nothing becomes durable any more, and that is said.
         let _guard = OnPanic::new(|| {
             let answers = self.life.lock().end(PANICKED, DurabilityError::CheckpointFailed);
             self.send(answers);
+            if !self.log.has_loggers() {
+                self.log.poison(PANICKED);
+            }
             self.end_pages(walk);
         });
         assert!(checkpointer < self.checkpointers.len(), "there is no such checkpointer");
@@ -273,7 +289,7 @@ impl Checkpoints {
             let (action, seen) = {
                 // What is seen is of the stage that decides over it.
                 let mut life = self.life.lock();
-                let seen = self.see(&life);
+                let seen = Circumstances { log_bytes: self.log_bytes(walk), ..self.see(&life) };
                 (life.decide(checkpointer, &seen), seen)
             };
             self.carry_out(checkpointer, action, &seen, &mut part, walk)
@@ -302,10 +318,16 @@ impl Checkpoints {
             epoch: self.epochs.now(),
             health: self.log.health(),
             log_bytes: self.log.bytes_written(),
+            is_awaited: self.log.awaits_picture(),
             has_reserve: self.store.reserve().is_kept(),
             has_marks,
             full_tries: self.log.full_tries(),
         }
+    }
+
+    /// Bytes of log that were written since the open; without a log, bytes that commits have changed.
+    fn log_bytes(&self, walk: &dyn Walk) -> u64 {
+        if self.log.has_loggers() { self.log.bytes_written() } else { walk.changed_bytes() }
     }
 
     /// Ends the attempt under way, if there is one, and removes its files. Steps find [`CheckpointStep::Stopped`]
@@ -340,8 +362,8 @@ impl Checkpoints {
 }
 
 /// When checkpoints begin, by these settings.
-fn rules_of(config: &CheckpointConfig) -> Rules {
-    Rules { policy: config.policy(), adaptive: config.adaptive }
+fn rules_of(config: &CheckpointConfig, is_without_log: bool) -> Rules {
+    Rules { policy: config.policy(is_without_log), adaptive: config.adaptive }
 }
 
 /// The state as one of which pictures can be taken.

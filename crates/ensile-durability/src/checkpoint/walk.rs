@@ -31,6 +31,13 @@ pub trait Walk: Sync {
     /// since, is not left out; what has changed may be.
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool;
 
+    /// Bytes that commits have changed since the open, in a state that is not logged: what has been read before a
+    /// freeze is announced counts nothing from the freeze on. Such a state says it, so that a picture begins when
+    /// enough has changed.
+    fn changed_bytes(&self) -> u64 {
+        0
+    }
+
     /// The same state as one of which pictures can be taken, if they can.
     fn pages(&self) -> Option<&dyn Pages> {
         None

@@ -1,5 +1,7 @@
 //! When a checkpoint begins (SiloR §4.3 has a fixed pause, and wished for what is here).
 //!
+//! Without a log there are no bytes of log to count: what commits have changed takes their place.
+//!
 //! Neighbours: asked by `checkpoint::manager` while no checkpoint is under way.
 
 use std::time::Duration;
@@ -31,6 +33,8 @@ pub(crate) struct Trigger {
     pub(crate) adaptive: Option<AdaptiveThreshold>,
     /// What recovery may take.
     pub(crate) recovery_time: Option<Duration>,
+    /// Without a log only a checkpoint makes anything durable: a little that has changed is enough.
+    pub(crate) is_without_log: bool,
 }
 
 /// How things stand.
@@ -38,13 +42,15 @@ pub(crate) struct Trigger {
 pub(crate) struct Situation {
     /// A caller asks for one.
     pub(crate) is_demanded: bool,
+    /// Without a log: a result waits for one.
+    pub(crate) is_awaited: bool,
     /// How many attempts have failed since one did not.
     pub(crate) failures: u32,
     /// The log waits for space on its disk.
     pub(crate) is_log_full: bool,
     /// Since the last attempt ended, or the database was opened.
     pub(crate) since_end: Duration,
-    /// Bytes of log that recovery would replay now.
+    /// Bytes of log that recovery would replay now; without a log, bytes that have changed.
     pub(crate) log_bytes: u64,
     /// How busy the database is: 1 is its capacity. 0 where nobody asks.
     pub(crate) load: f64,
@@ -59,7 +65,7 @@ pub(crate) struct Situation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CheckpointReason {
-    /// A caller asked.
+    /// A caller asked, or waits for a result.
     Demand,
     /// Time has passed, and the log has grown.
     Interval,
@@ -87,6 +93,9 @@ impl Policy for Trigger {
         if now.is_log_full || now.since_end < now.pause() {
             return None;
         }
+        if now.is_awaited {
+            return Some(CheckpointReason::Demand);
+        }
         if self.log_bytes.is_some_and(|most| now.log_bytes >= most) {
             return Some(CheckpointReason::LogBytes);
         }
@@ -97,7 +106,8 @@ impl Policy for Trigger {
             return Some(CheckpointReason::RecoveryTime);
         }
         let is_due = self.interval.is_some_and(|interval| now.since_end >= interval);
-        (is_due && now.has_grown()).then_some(CheckpointReason::Interval)
+        let has_grown = if self.is_without_log { now.log_bytes > 0 } else { now.has_grown() };
+        (is_due && has_grown).then_some(CheckpointReason::Interval)
     }
 }
 

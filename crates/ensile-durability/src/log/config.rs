@@ -21,7 +21,8 @@ const _: () =
 /// How the log is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// How many loggers write in parallel, each its own files; workers are dealt out among them.
+    /// How many loggers write in parallel, each its own files; workers are dealt out among them. 0: nothing is logged,
+    /// and the pictures that are installed make epochs durable.
     pub loggers: usize,
     /// Folders for the loggers' files, one each, in this order; none: plain folders in the database's own. They are
     /// made links at the first open with them, and remembered by the file system from then on.
@@ -72,7 +73,7 @@ impl Default for LogConfig {
 
 impl LogConfig {
     pub(crate) fn check(&self) -> Result<(), DurabilityError> {
-        if self.loggers == 0 || self.loggers > LOGGERS_MAX as usize {
+        if self.loggers > LOGGERS_MAX as usize {
             let why = format!("a log needs between 1 and {LOGGERS_MAX} loggers");
             return Err(DurabilityError::config(why));
         }

@@ -23,7 +23,8 @@ impl Log {
     /// Asks for synced marks of `epoch` in every log, entries or not: a recovery is to find at least this D (K1). True
     /// once they stand.
     pub(crate) fn has_marks_of(&self, epoch: Epoch) -> bool {
-        if self.marks.of_all(Frontier::Synced) >= epoch {
+        // Without a log a recovery finds no D but that of the picture itself.
+        if !self.has_loggers() || self.marks.of_all(Frontier::Synced) >= epoch {
             return true;
         }
         assert!(epoch <= self.epochs.now(), "marks of {epoch}, which has not begun, are never written");
@@ -32,16 +33,18 @@ impl Log {
         false
     }
 
-    /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Not for a thread
-    /// that is inside a step.
+    /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Without loggers it
+    /// asks for a picture, and all callers that wait share one. Not for a thread that is inside a step.
     ///
     /// # Errors
     /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`]
-    /// when the disk was full for `LogConfig::full_wait` meanwhile.
+    /// when the disk was full for `LogConfig::full_wait` meanwhile, or, without loggers, when a picture has failed.
     pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
         self.store.check_process()?;
         let begin = |alone: bool| {
-            if !alone || !self.step_as_waiter(epoch) {
+            if !self.has_loggers() {
+                self.picture_wanted.wake();
+            } else if !alone || !self.step_as_waiter(epoch) {
                 self.wake_loggers();
                 self.step_for_those_away(epoch);
             }
@@ -57,7 +60,7 @@ impl Log {
     }
 
     /// Announces the frontier that the waiters wait for, as far as all logs have come.
-    pub(super) fn announce(&self) {
+    pub(crate) fn announce(&self) {
         let reached = || {
             let reached = self.marks.reached(self.waiters.frontier());
             assert!(reached < self.epochs.now(), "D of {reached} is an epoch that has not ended");
@@ -86,8 +89,10 @@ impl Future for Durable {
             return Poll::Ready(Err(forked));
         }
         let (answer, tell) = log.waiters.poll(*epoch, slot, context.waker(), log.clock.nanos());
-        if tell {
+        if tell && log.has_loggers() {
             log.wake_loggers();
+        } else if tell {
+            log.picture_wanted.wake();
         }
         debug_assert!(answer.is_some() != slot.is_some(), "a future waits or is answered");
         answer.map_or(Poll::Pending, Poll::Ready)

@@ -39,6 +39,9 @@ impl Log {
 
     fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {
         self.refuse(|refusal| refusal.stopped = true);
+        if !self.has_loggers() {
+            return self.end_without_loggers();
+        }
         self.use_kept_epochs();
         let target = self.epochs.now();
         assert!(self.refuses(), "no entry comes while the log is closed");
@@ -112,7 +115,7 @@ impl Log {
     }
 
     /// Stops the log for good; a close does it once everything is durable.
-    fn end(&self, end: LogEnd) {
+    pub(super) fn end(&self, end: LogEnd) {
         let woken = self.waiters.end(end);
         debug_assert!(self.waiters.has_ended());
         self.refuse(|refusal| refusal.stopped = true);

@@ -63,7 +63,8 @@ pub(crate) struct MarkTable {
 }
 
 impl MarkTable {
-    /// `loggers` rows; everything up to `durable` is durable.
+    /// `loggers` rows; everything up to `durable` is durable. A log without loggers has one, of the pictures that are
+    /// installed.
     pub(crate) fn new(loggers: usize, durable: Epoch) -> Self {
         assert!(loggers > 0, "a log has a logger");
         let start = || AtomicU64::new(durable.number());

@@ -16,6 +16,7 @@ use super::segments::Segments;
 use super::stats::LogCounters;
 use super::waiters::Waiters;
 use crate::store::handle::OpenStore;
+use crate::wake_up::WakeUp;
 
 /// What a log starts from: the files of the generation that a recovery has begun.
 #[derive(Debug)]
@@ -43,15 +44,17 @@ impl Log {
         StdArc::new(Self {
             epochs: Arc::clone(store.epochs()),
             clock,
-            marks: MarkTable::new(loggers.len(), durable),
+            // Of a log without loggers a row for its pictures.
+            marks: MarkTable::new(loggers.len().max(1), durable),
             loggers,
             waiters: Waiters::new(Frontier::Synced, durable),
             counters: LogCounters::default(),
-            buffer_bytes_max: config.buffer_bytes_max / config.loggers,
+            buffer_bytes_max: config.buffer_bytes_max / config.loggers.max(1),
             full_wait_nanos: u64::try_from(config.full_wait.as_nanos()).unwrap_or(u64::MAX),
             next_logger: AtomicUsize::new(0),
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
+            picture_wanted: StdArc::new(WakeUp::new()),
             store: StdArc::clone(store),
         })
     }

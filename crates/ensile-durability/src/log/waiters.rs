@@ -6,7 +6,8 @@
 //! - A commit that no thread or future waits for never comes here.
 //! - A future or thread that waits has one slot, however often and by whichever task it is polled. It gives the slot
 //!   back when it is dropped.
-//! - A slot is taken away without an answer only by `expire`: then the disk was full for longer than results wait.
+//! - A slot is taken away without an answer only by `expire`: then the disk was full for longer than results wait, or a
+//!   picture has failed.
 //! - Wakers are cloned, woken and dropped with no lock held, as that runs code of others. A panic of theirs ends there:
 //!   the log and the other waiters go on.
 //!
@@ -58,7 +59,7 @@ struct WaiterList {
     /// How many the last announcement woke that woke any.
     woken_together: usize,
     end: Option<LogEnd>,
-    /// What the disk said when waiters were last expired.
+    /// Why waiters were last expired.
     full: std::sync::Arc<str>,
 }
 
@@ -215,7 +216,7 @@ impl Waiters {
             let since = waiter.since_nanos.max(full.since_nanos);
             full.now_nanos.saturating_sub(since) >= full.wait_nanos
         };
-        assert!(!full.reason.is_empty(), "a disk says why it takes nothing");
+        assert!(!full.reason.is_empty(), "waiters hear why they waited in vain");
         let overdue: Vec<_> =
             list.waiting.extract_if(.., is_overdue).map(|(_, waiter)| waiter.waker).collect();
         if !overdue.is_empty() {
@@ -224,6 +225,12 @@ impl Waiters {
             self.expiries.fetch_add(1, Ordering::Release);
         }
         overdue
+    }
+
+    /// Expires all waiters, as what they wait for has failed, and returns their wakers.
+    pub(crate) fn expire_all(&self, reason: &std::sync::Arc<str>) -> Vec<Waker> {
+        let reason = std::sync::Arc::clone(reason);
+        self.expire(&Fullness { now_nanos: 0, since_nanos: 0, wait_nanos: 0, reason })
     }
 
     /// Blocks until `epoch` is durable or has no answer; `begin` makes loggers step; its argument says whether the

@@ -162,6 +162,10 @@ pub(super) fn generation(
 ) -> Result<Option<Verdict>, DurabilityError> {
     assert_eq!(chains.len(), generation.logs as usize, "L5: D is the minimum over all logs");
     let hint = hint.filter(|hint| hint.is_of(generation));
+    let own = checkpoint.filter(|checkpoint| checkpoint.generation() == generation.number);
+    if generation.logs == 0 {
+        return findings.note(verdict::decide_without_log(generation, own, hint));
+    }
     let verdict = match verdict::decide(generation, chains, hint) {
         Ok(verdict) => verdict,
         Err(damages) => {
@@ -169,7 +173,7 @@ pub(super) fn generation(
             return Ok(None);
         }
     };
-    if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.generation() == generation.number) {
+    if let Some(checkpoint) = own {
         findings.note(verdict::check_high(checkpoint, verdict.durable, chains))?;
     }
     Ok(Some(verdict))

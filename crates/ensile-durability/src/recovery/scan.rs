@@ -125,7 +125,11 @@ impl LogScan {
                 // The verdict has found all blocks that the hint counts: nothing was written after it.
                 let own = hint.as_ref().filter(|hint| hint.is_of(&generation));
                 recovery.judged.ended = own.and_then(|hint| hint.ended);
-                recovery.proven = verdict::shown(&generation, &chains, own).max(generation.first.previous());
+                let shown = verdict::shown(&generation, &chains, own).max(generation.first.previous());
+                // A picture is on the medium before the manifest names it (N12).
+                let picture =
+                    checkpoint.filter(|_| generation.logs == 0).map(InstalledCheckpoint::durable_min);
+                recovery.proven = shown.max(picture.unwrap_or_default());
             }
             recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
         }

@@ -11,6 +11,9 @@
 //! leave a log that is whole for less: something else took bytes away. So too where a later block of a log shows that
 //! what is missing from its chain was synced. A listed log has at least its first mark.
 //!
+//! A generation without a log has no chains: its D is e_c of the picture that was installed in it (N18), or what was
+//! durable before it. The hint shows D there too. One above the installed picture's is of a later manifest.
+//!
 //! Neighbours: `chain` reads, `recovery` acts.
 
 use ensile_base::Epoch;
@@ -21,6 +24,7 @@ use crate::DurabilityError;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::Generation;
+use crate::store::names::MANIFEST;
 
 /// What recovery does with a generation.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,6 +46,7 @@ pub(super) fn decide(
     hint: Option<&Hint>,
 ) -> Result<Verdict, Vec<DurabilityError>> {
     assert_eq!(chains.len(), generation.logs as usize, "D is the minimum over all logs");
+    assert!(!chains.is_empty(), "without a log a picture decides");
     // Its first mark was synced before the manifest listed it (L3): a crash cannot leave it without one.
     let empty = |chain: &Chain| {
         let detail = format!("{}; a listed log begins with a mark", chain.end.detail);
@@ -95,6 +100,28 @@ pub(super) fn decide(
     let longest = by_marks.last().map_or(Epoch::ZERO, |longest| longest.mark);
     let unfinished = (longest > durable).then(|| (durable.next(), longest));
     Ok(Verdict { durable, torn: torn.collect(), unfinished })
+}
+
+/// Decides over a generation without a log, in which this picture was installed, if any was.
+///
+/// # Errors
+/// The manifest is an older one than the hint.
+pub(super) fn decide_without_log(
+    generation: &Generation,
+    picture: Option<&InstalledCheckpoint>,
+    hint: Option<&Hint>,
+) -> Result<Verdict, DurabilityError> {
+    assert_eq!((generation.logs, generation.durable), (0, None), "only an open generation has no log");
+    assert!(picture.is_none_or(InstalledCheckpoint::is_picture), "K1: a fuzzy checkpoint needs a log");
+    let durable = picture.map_or(generation.first.previous(), InstalledCheckpoint::durable_min);
+    if let Some(hint) = hint.filter(|hint| hint.durable > durable) {
+        let detail = format!(
+            "it is an older one: it shows what was durable up to epoch {durable}, and HINT that epoch {} was",
+            hint.durable
+        );
+        return Err(DurabilityError::damaged(MANIFEST, 0, detail));
+    }
+    Ok(Verdict { durable, torn: Vec::new(), unfinished: None })
 }
 
 /// The largest D that is shown to have been durable; of a closed generation its own.

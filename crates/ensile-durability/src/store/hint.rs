@@ -11,7 +11,8 @@
 //! ```
 //! Invariants:
 //! - I1: it says whose it is. One of another database is refused, and never believed nor written over.
-//! - Its D comes from synced marks of all logs, and so do the ends of the logs that a clean close adds.
+//! - Its D comes from synced marks of all logs, and so do the ends of the logs that a clean close adds. Without a log
+//!   it is e_c of the installed picture.
 //! - Nothing depends on its being there: one that is missing, torn, of another generation or of an older format says
 //!   nothing. So it is written without a sync while the database runs, and a disk that refuses it is no failure of the
 //!   log.
@@ -41,7 +42,7 @@ pub(crate) struct Hint {
     pub(crate) generation: u64,
     /// A D of synced marks.
     pub(crate) durable: Epoch,
-    /// After a clean close, how many blocks each log has; empty otherwise.
+    /// After a clean close, how many blocks each log has; empty otherwise, and without a log.
     pub(crate) closed: Vec<u64>,
     /// After a clean close, the last E: what is reserved above it was not used (L6).
     pub(crate) ended: Option<Epoch>,
@@ -67,7 +68,9 @@ impl Hint {
         let [database] = values(lines.next()?, &["database"])?;
         let [generation, durable] = values(lines.next()?, &["generation", "durable"])?;
         let durable = parse_epoch(durable)?;
-        let closed = match lines.next() {
+        let mut lines = lines.peekable();
+        // Of a database without a log it says where E stood, and no blocks.
+        let closed = match lines.next_if(|line| line.starts_with("closed ")) {
             None => Vec::new(),
             Some(line) => {
                 line.strip_prefix("closed ")?.split(' ').map(number::parse).collect::<Option<_>>()?

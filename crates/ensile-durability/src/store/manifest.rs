@@ -1,7 +1,8 @@
 //! The manifest: whose folder this is (I1, I2), which checkpoint is installed (K1), which generations of the log count,
 //! and up to which epoch (L4).
 //!
-//! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture:
+//! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture or a generation without a
+//! log:
 //! ```text
 //! ensile manifest 3
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
@@ -20,6 +21,8 @@
 //!   is above it. Generations and epochs only grow. A generation that left no entry may be missing.
 //! - L6: no epoch at or above `reserved` was ever shown; the first epoch of a later life is not below it.
 //! - L7: a format that this program does not know is refused here, before any block is judged.
+//! - N18: the open generation may have no log. Then only a picture makes its epochs durable, and it is not listed any
+//!   more once it is closed.
 //! - K1, N12: no generation before the checkpoint's own is listed, and a closed one's D is not below the least that the
 //!   checkpoint allows.
 //! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
@@ -43,14 +46,14 @@ use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
-use crate::number::{self, LOGGERS_MAX, parse_count};
+use crate::number::{self, LOGGERS_MAX, parse_count_or_none};
 use crate::recoverable::EntryKind;
 
 /// The first words of its first line; the format's number follows.
 const TITLE: &str = "ensile manifest ";
-/// Of a manifest without a picture. Programs that know no pictures read it.
+/// Of a manifest without a picture, whose generations have logs. Programs that know no pictures read it.
 const FORMAT_BEFORE_PICTURES: u32 = 3;
-/// The newest one, of a manifest that names a picture.
+/// The newest one, of a manifest that names a picture or a generation without a log.
 const MANIFEST_FORMAT: u32 = 4;
 /// Far above any real one: a longer file is not a manifest.
 const BYTES_MAX: u64 = 16 << 20;
@@ -65,7 +68,7 @@ pub(crate) struct Generation {
     pub(crate) format: u16,
     /// What its entries are.
     pub(crate) entries: EntryKind,
-    /// How many logs it has.
+    /// How many logs it has; 0 if it has none, and pictures alone make it durable.
     pub(crate) logs: u32,
     /// Its logs': a file with another one is of another database.
     pub(crate) salt: Salt,
@@ -82,7 +85,9 @@ impl Generation {
             Ordering::Less => false,
             Ordering::Equal => {
                 let has_marks = self.durable.is_none_or(|durable| durable >= checkpoint.durable_min());
-                self.first <= checkpoint.covered() && has_marks
+                // K1 needs a log.
+                let has_log = self.logs > 0 || checkpoint.is_picture();
+                self.first <= checkpoint.covered() && has_marks && has_log
             }
             Ordering::Greater => self.first > checkpoint.durable_min(),
         }
@@ -196,7 +201,8 @@ impl Manifest {
     /// The least format that has what it says: a program that knows no more than it needs goes on reading it.
     fn format(&self) -> u32 {
         let has_picture = self.checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
-        if has_picture { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
+        let lacks_log = self.generations.iter().any(|generation| generation.logs == 0);
+        if has_picture || lacks_log { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
     }
 
     /// The main folder's number.
@@ -256,8 +262,11 @@ impl Manifest {
             pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
         });
         let own = self.generations.iter().all(|generation| {
-            let is_numbered = generation.number > 0 && generation.first > Epoch::ZERO && generation.logs > 0;
-            is_numbered && generation.durable.is_none_or(|durable| durable.next() >= generation.first)
+            let is_numbered = generation.number > 0 && generation.first > Epoch::ZERO;
+            let has_files = generation.logs > 0 || generation.durable.is_none();
+            is_numbered
+                && has_files
+                && generation.durable.is_none_or(|durable| durable.next() >= generation.first)
         });
         let is_open = self.generations.last().is_some_and(|last| last.durable.is_none());
         let state = self.reserved > Epoch::ZERO
@@ -427,7 +436,7 @@ fn parse_generation(line: &str) -> Option<Generation> {
         first: parse_epoch(first)?,
         format: format.parse().ok()?,
         entries: EntryKind::named(entries)?,
-        logs: parse_count(logs, LOGGERS_MAX)?,
+        logs: parse_count_or_none(logs, LOGGERS_MAX)?,
         salt: Salt::parse(salt)?,
         database: Identity::parse(database)?,
         durable,

@@ -12,3 +12,4 @@ mod room;
 mod simulation;
 pub(crate) mod store;
 mod whole;
+mod without_log;

@@ -67,6 +67,32 @@ fn a_log_that_is_damaged_in_the_middle_is_cut_there_and_opens() {
 }
 
 #[test]
+fn n18_a_folder_whose_last_life_had_no_log_is_repaired_as_any() {
+    for is_cut in [false, true] {
+        let disk = disk_with_entries(false);
+        drop(Rig::simulated(&disk, 0));
+        disk.crash(6);
+        let examined = examined(&disk);
+        assert!(examined.is_whole(), "{examined:?}");
+        assert_eq!(examined.generations.iter().map(|facts| facts.logs).collect::<Vec<_>>(), [2, 0]);
+        if is_cut {
+            disk.flip("log1/log-1-0", OPENING_BYTES + STEP_BYTES + 100, 4);
+            assert!(whole_again(&disk).loss.entries > 0);
+        } else {
+            assert!(
+                repaired(&disk, &Map::default()).expect("it can be asked").is_none(),
+                "there is nothing to cut"
+            );
+        }
+        disk.crash(7);
+        for loggers in [0, 2] {
+            let expected: &[u64] = if is_cut { &[0] } else { &[0, 1, 2] };
+            assert_eq!(keys(&Rig::simulated(&disk, loggers)), expected);
+        }
+    }
+}
+
+#[test]
 fn damage_in_an_older_generation_gives_up_the_later_ones() {
     let disk = disk_with_entries(false);
     let rig = Rig::simulated(&disk, 1);

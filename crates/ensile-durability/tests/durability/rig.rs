@@ -112,7 +112,9 @@ impl Rig {
 
     pub(crate) fn worker(&self) -> Worker {
         let commit = self.epochs.register_worker();
-        let appender = self.log.attach(commit.slot().clone());
+        let has_loggers = self.log.has_loggers();
+        let attached = has_loggers.then(|| self.log.attach(commit.slot().clone()));
+        let appender = Entries { attached, log: Arc::clone(&self.log) };
         // Relaxed: only hands out numbers; no partner.
         let lane = self.workers.fetch_add(1, Ordering::Relaxed);
         Worker { appender, commit, last: Tid::ZERO, lane }
@@ -145,9 +147,40 @@ impl Rig {
     }
 }
 
+/// A worker's way into the log, if anything is logged.
+pub(crate) struct Entries {
+    attached: Option<Appender>,
+    log: Arc<Log>,
+}
+
+impl Entries {
+    pub(crate) fn check(&self) -> Result<(), DurabilityError> {
+        self.attached.as_ref().map_or_else(|| self.log.check(), Appender::check)
+    }
+
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), DurabilityError> {
+        match &mut self.attached {
+            Some(appender) => appender.reserve(bytes),
+            None => self.log.check(),
+        }
+    }
+
+    pub(crate) fn append(&mut self, tid: Tid, encode: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(appender) = &mut self.attached {
+            appender.append(tid, encode);
+        }
+    }
+
+    pub(crate) fn release(&mut self) {
+        if let Some(appender) = &mut self.attached {
+            appender.release();
+        }
+    }
+}
+
 /// A worker and its appender.
 pub(crate) struct Worker {
-    pub(crate) appender: Appender,
+    pub(crate) appender: Entries,
     pub(crate) commit: CommitHandle,
     last: Tid,
     lane: u64,

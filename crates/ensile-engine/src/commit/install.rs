@@ -82,7 +82,7 @@ impl Commit<'_, '_> {
     /// The log entry, built from the write-set and never re-read from records (E1).
     #[inline(always)]
     fn append(&mut self, tid: Tid) {
-        let Some(appender) = &mut self.worker.appender else { return };
+        let Some(appender) = &mut self.worker.appender else { return self.count_changes() };
         let (entries, arena) = self.sets.writes.parts();
         let logged =
             |write: &&Write<'_>| !matches!(write.effect, WriteEffect::Untouched) && is_logged(write.table);
@@ -105,6 +105,23 @@ impl Commit<'_, '_> {
                 log_entry::encode(out, write.table, arena.key(write), value, Image::NotRecorded);
             }
         });
+    }
+
+    /// Without a log: counts what the commit has changed, so that a picture is taken when that is enough. Bound, so
+    /// that what is counted before a freeze is announced is of an epoch below it (N18).
+    #[cold]
+    fn count_changes(&mut self) {
+        if !self.shared.settings.is_without_log {
+            return;
+        }
+        debug_assert!(self.worker.commit.slot().bound().is_some(), "a freeze counts what is installed");
+        let (entries, _) = self.sets.writes.parts();
+        let changed = entries
+            .iter()
+            .filter(|write| !matches!(write.effect, WriteEffect::Untouched) && is_logged(write.table));
+        let bytes: usize =
+            changed.map(|write| log_entry::bytes(write.key_bytes(), write.value_bytes())).sum();
+        WorkerCounters::add(&self.worker.shared.counters.changed_bytes, bytes as u64);
     }
 }
 

@@ -37,6 +37,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_epoch::{Epochs, Pinned};
 
 use crate::error::{Error, Result};
+use crate::garbage::UnhookedEpoch;
 use crate::gate::{ClosureTurn, Passing};
 use crate::sets::{Read, Sets};
 use crate::shared::SharedState;
@@ -61,10 +62,10 @@ pub(crate) fn commit_reads<'p>(
     pinned: Pinned<'p>,
 ) -> Result<Committed> {
     debug_assert!(sets.writes.is_empty(), "a write-set is committed under locks");
-    let mut committed = commit_read_only(sets, pinned);
+    let mut committed = commit_read_only(sets, &shared.unhooked, pinned);
     while committed.is_err() && meets_only_locks(shared, sets, pinned) {
         yield_now();
-        committed = commit_read_only(sets, pinned);
+        committed = commit_read_only(sets, &shared.unhooked, pinned);
     }
     worker.count(committed.is_ok());
     shared.collect_now_and_then(worker, pinned);
@@ -102,7 +103,11 @@ pub(crate) fn commit_writes<'p>(
 
 /// Commits a read-only transaction: its reads are validated, it takes no lock and gets no TID of its own (R1).
 #[inline]
-pub(crate) fn commit_read_only<'p>(sets: &Sets<'p>, pinned: Pinned<'p>) -> Result<Committed> {
+pub(crate) fn commit_read_only<'p>(
+    sets: &Sets<'p>,
+    unhooked: &UnhookedEpoch,
+    pinned: Pinned<'p>,
+) -> Result<Committed> {
     // One read, or one witnessed leaf, was consistent by itself at the moment it was read: that is its serialization
     // point, and there is nothing to validate it against.
     debug_assert!(sets.reads.iter().all(|read| !read.word.is_locked()), "reads wait for locks");
@@ -115,7 +120,12 @@ pub(crate) fn commit_read_only<'p>(sets: &Sets<'p>, pinned: Pinned<'p>) -> Resul
         }
     }
     let tid = sets.reads.iter().map(|read| read.word.tid()).max().unwrap_or(Tid::ZERO);
-    Ok(Committed { tid, epoch: tid.epoch() })
+    let mut epoch = tid.epoch();
+    if sets.nodes.len() > 0 {
+        // A key without a record may have been deleted (N19).
+        epoch = epoch.max(unhooked.newest());
+    }
+    Ok(Committed { tid, epoch })
 }
 
 /// A transaction's sets on their way into the database.

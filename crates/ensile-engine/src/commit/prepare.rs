@@ -27,8 +27,8 @@ impl Commit<'_, '_> {
     /// Gives every entry of the write-set its record (C3).
     pub(super) fn place(&mut self) -> Result<()> {
         let Self { shared, worker, sets, pinned, turned } = self;
-        if worker.appender.is_none() && shared.read_only.is_some() {
-            return Err(shared.refusal_to_write());
+        if worker.appender.is_none() {
+            shared.check_unlogged()?;
         }
         let Sets { nodes, writes, .. } = &mut **sets;
         let (entries, arena) = writes.parts();

@@ -25,7 +25,7 @@ pub struct Stats {
     pub expired: u64,
     /// The global epoch.
     pub epoch: Epoch,
-    /// The durable epoch; `None` without a log.
+    /// The durable epoch: without a log, that of the last picture; `None` in memory.
     pub durable_epoch: Option<Epoch>,
     /// The newest snapshot that can be read.
     pub snapshot_epoch: Epoch,
@@ -49,11 +49,11 @@ pub struct Stats {
     pub displaced_bytes_peak: u64,
     /// Memory taken for records and index nodes.
     pub memory: MemoryStats,
-    /// What the log has done; `None` without one.
+    /// What the log has done; `None` in memory, all zero in a database without a log.
     pub log: Option<LogStats>,
-    /// Whether the log works; `None` without one.
+    /// Whether the log works; `None` in memory. Without a log, whether pictures still make the database durable.
     pub log_health: Option<Health>,
-    /// What checkpoints have done; `None` without a log.
+    /// What checkpoints have done; `None` in memory.
     pub checkpoints: Option<CheckpointStats>,
 }
 
@@ -61,7 +61,8 @@ pub struct Stats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DatabaseHealth {
-    /// Whether the log works, waits for space, or has stopped; `None` without one.
+    /// Whether the log works, waits for space, or has stopped; `None` in memory. Without a log, whether pictures still
+    /// make the database durable.
     pub log: Option<Health>,
     /// Why nothing is written: the disk was too full at open to begin a log. Free some space, and open the database
     /// again.

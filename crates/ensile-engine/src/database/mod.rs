@@ -6,6 +6,8 @@ pub(crate) mod health;
 pub(crate) mod owner;
 pub(crate) mod threads;
 
+use std::ops::RangeInclusive;
+
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, note};
 use ensile_durability::{CheckpointHandle, Checkpoints, RecoveryReport};
@@ -13,6 +15,7 @@ use ensile_durability::{CheckpointHandle, Checkpoints, RecoveryReport};
 use crate::error::{Error, Result};
 use crate::shared::SharedState;
 
+use owner::LastPicture;
 pub(crate) use owner::{DatabaseRef, OpenDatabase};
 
 /// An open database. Clones are handles to the same one; the last one that is dropped closes it, and gives its memory
@@ -46,7 +49,8 @@ impl Database {
         &self.open.shared
     }
 
-    /// The durable epoch D: every transaction of an epoch up to it survives a crash.
+    /// The durable epoch D: every transaction of an epoch up to it survives a crash. Without a log, the epoch of the
+    /// last picture.
     #[must_use]
     pub fn durable_epoch(&self) -> Epoch {
         self.shared().durable_epoch()
@@ -58,7 +62,7 @@ impl Database {
         self.shared().epochs.now()
     }
 
-    /// What recovery found when this database was opened; `None` without a log.
+    /// What recovery found when this database was opened; `None` in memory.
     #[must_use]
     pub fn recovery_report(&self) -> Option<&RecoveryReport> {
         self.shared().report.as_ref()
@@ -93,10 +97,11 @@ impl Database {
         }
     }
 
-    /// Makes everything committed durable, stops the threads and gives the folder free. From then on every run, commit,
-    /// new transaction or snapshot and opening of a table returns [`Error::Closed`]. Reads of transactions and
-    /// snapshots that are open go on, so the memory is given back when the last handle goes. A second call waits for
-    /// the first and returns what it returned. The last handle that is dropped closes too, but cannot tell of an error.
+    /// Makes everything committed durable, without a log by a last picture if anything has changed, stops the threads
+    /// and gives the folder free. From then on every run, commit, new transaction or snapshot and opening of a table
+    /// returns [`Error::Closed`]. Reads of transactions and snapshots that are open go on, so the memory is given back
+    /// when the last handle goes. A second call waits for the first and returns what it returned. The last handle that
+    /// is dropped closes too, but cannot tell of an error.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -113,8 +118,33 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Durability`] if the log was stopped by a failure, or is now.
+    /// [`Error::Durability`] if the log was stopped by a failure, or is now. Without a log, if the last picture failed:
+    /// the error says up to which epoch the database is durable.
     pub fn close(&self) -> Result<()> {
-        self.open.close()
+        self.open.close(LastPicture::Taken).map(drop)
+    }
+
+    /// As [`Database::close`], but a database [without a log](crate::Builder::without_log) takes no last picture. What
+    /// was committed since the last one is lost: the epochs are returned in which that was, `None` if nothing was. With
+    /// a log nothing is lost.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// # let data = std::env::temp_dir().join(format!("ensile-without-picture-{}", std::process::id()));
+    /// let db = ensile::Database::builder(&data).without_log().open()?;
+    /// let table = db.table::<u64, u64>("table")?;
+    /// db.checkpoint()?.wait()?;
+    /// let ((), receipt) = db.submit(|tx| tx.put(&table, &1, &1))?;
+    /// let lost = db.close_without_picture()?.expect("a put");
+    /// assert!(lost.contains(&receipt.epoch()));
+    /// # std::fs::remove_dir_all(&data).expect("it was there");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Database::close`].
+    pub fn close_without_picture(&self) -> Result<Option<RangeInclusive<Epoch>>> {
+        self.open.close(LastPicture::Declined)
     }
 }

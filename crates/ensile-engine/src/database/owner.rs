@@ -2,6 +2,9 @@
 //!
 //! Neighbours: `open` makes the owner; handles, transactions, snapshots and receipts refer to it.
 
+use std::ops::RangeInclusive;
+
+use ensile_base::Epoch;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_durability::DurabilityError;
 
@@ -10,35 +13,64 @@ use crate::error::Result;
 use crate::session;
 use crate::shared::SharedState;
 
+/// What a close does about a picture of what no picture shows yet, in a database without a log (N18).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastPicture {
+    /// It is taken.
+    Taken,
+    /// It is not wanted: these changes go.
+    Declined,
+}
+
 /// What is shared and the threads that drive it; the last handle that goes closes it.
 pub(crate) struct OpenDatabase {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) threads: Threads,
-    /// The result of closing, once it was done.
-    pub(crate) closed: Mutex<Option<std::result::Result<(), DurabilityError>>>,
+    /// The result of closing, once it was done; with the epochs that went without a picture.
+    pub(crate) closed: Mutex<Option<std::result::Result<Option<RangeInclusive<Epoch>>, DurabilityError>>>,
 }
 
 impl OpenDatabase {
-    pub(crate) fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self, last: LastPicture) -> Result<Option<RangeInclusive<Epoch>>> {
         self.shared.check_process()?;
         // A second call waits for the first, and returns what it returned.
         let mut closed = self.closed.lock();
         let result = closed.get_or_insert_with(|| {
             self.shared.mark_closed();
-            // Before the log releases the folder.
-            if let Some(checkpoints) = &self.shared.checkpoints {
-                checkpoints.close(&*self.shared);
-            }
-            let result = self.shared.log.as_ref().map_or(Ok(()), |log| {
-                self.shared.wait_for_commits();
-                log.close()
-            });
+            let result = self.end_files(last);
             self.shared.stop.stop();
             self.threads.join();
             self.shared.folder_lock.lock().take();
             result
         });
         Ok(result.clone()?)
+    }
+
+    /// Ends the checkpoints and the log: all that is committed is durable then, but for what goes without a picture.
+    fn end_files(
+        &self,
+        last: LastPicture,
+    ) -> std::result::Result<Option<RangeInclusive<Epoch>>, DurabilityError> {
+        let shared = &*self.shared;
+        let (Some(log), Some(checkpoints)) = (&shared.log, &shared.checkpoints) else { return Ok(None) };
+        let mut lost = None;
+        if shared.settings.is_without_log {
+            shared.wait_for_commits();
+            match last {
+                // What it failed with stops the log, whose close says it again.
+                LastPicture::Taken => drop(checkpoints.take_last(shared)),
+                LastPicture::Declined => {
+                    let changed = checkpoints.has_changes(shared);
+                    lost = changed.then(|| log.durable_epoch().next()..=shared.epochs.now());
+                }
+            }
+        }
+        // Before the log releases the folder.
+        checkpoints.close(shared);
+        if !shared.settings.is_without_log {
+            shared.wait_for_commits();
+        }
+        log.close().map(|()| lost)
     }
 }
 
@@ -51,7 +83,7 @@ impl Drop for OpenDatabase {
             return;
         }
         // An error has nowhere to go here. Strict results were waited for, and `close` returns errors.
-        let _ = self.close();
+        let _ = self.close(LastPicture::Taken);
         self.shared.idle_workers.close();
         session::forget_closed();
         if self.threads.have_ended()

@@ -111,7 +111,7 @@ fn a_page_of_versions_waits_for_commits_and_for_no_pin() {
     let mut collect = |garbage: &mut Garbage| {
         let commits = epochs.now().previous();
         let limits = EpochLimits { readers: epochs.limits(), unhooks: Epoch::ZERO, commits };
-        let horizon = Horizon { limits, epochs: &epochs, tables: &tables, gate: &gate };
+        let horizon = Horizon { limits, epochs: &epochs, tables: &tables, gate: &gate, unhooked: None };
         garbage.collect(&mut blocks, collector.slot(), &horizon, idle.pinned(), 100);
         garbage.len()
     };

@@ -10,7 +10,7 @@ use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_durability::{LogConfig, Opening, Progress};
 
-use super::tuning::{Schedule, Tuning, cores};
+use super::tuning::{Schedule, Tuning};
 use crate::database::Database;
 use crate::error::Result;
 use crate::shared::{Durability, Settings};
@@ -34,9 +34,8 @@ type ProgressFn = StdArc<dyn Fn(Progress) + Send + Sync>;
 ///     .checkpoint_folders(["/mnt/c/checkpoints"])
 ///     .checkpoints(Schedule::default().interval(Duration::from_secs(60)))
 ///     .garbage_bytes_max(1 << 30) // more room for transactions that stay open
-///     .recovery_threads(8)
 ///     .on_recovery_progress(|progress| println!("{progress:?}"))
-///     .tuning(Tuning { log_file_bytes: 256 << 20, ..Tuning::default() })
+///     .tuning(Tuning { log_file_bytes: 256 << 20, recovery_threads: 8, ..Tuning::default() })
 ///     .open()?;
 /// # Ok(()) }
 /// ```
@@ -46,6 +45,9 @@ pub struct Builder {
     pub(super) path: Option<PathBuf>,
     pub(crate) disk: Option<StdArc<dyn Disk>>,
     pub(crate) clock: Clock,
+    /// As it was asked for; strict with a log, relaxed without one.
+    pub(super) durability: Option<Durability>,
+    pub(super) is_without_log: bool,
     pub(super) log_folders: Option<Vec<PathBuf>>,
     pub(super) checkpoint_folders: Option<Vec<PathBuf>>,
     pub(super) full_disk_wait: Duration,
@@ -71,6 +73,8 @@ impl Builder {
             path: None,
             disk: None,
             clock: Clock::machine(),
+            durability: None,
+            is_without_log: false,
             log_folders: None,
             checkpoint_folders: None,
             full_disk_wait: LogConfig::default().full_wait,
@@ -89,7 +93,8 @@ impl Builder {
                 displaced_bytes_max: Tuning::default().displaced_bytes_max,
                 epoch_interval: Duration::from_millis(40),
                 switches: Switches::default(),
-                recovery_threads: cores(),
+                is_without_log: false,
+                recovery_threads: Tuning::default().recovery_threads,
             },
         }
     }
@@ -98,9 +103,40 @@ impl Builder {
         Self { path: Some(path.to_owned()), ..Self::in_memory() }
     }
 
-    /// When results are released unless a transaction says otherwise. Strict by default.
+    /// When results are released unless a transaction says otherwise. Strict by default; a database without a log is
+    /// relaxed.
     pub fn durability(mut self, durability: Durability) -> Self {
-        self.settings.durability = durability;
+        self.durability = Some(durability);
+        self
+    }
+
+    /// No log: consistent checkpoints alone, [pictures](crate::checkpoint::Strategy::Pictures), make the database
+    /// durable (SIREN §5). For a cache that comes back after a crash, or a replicated state machine whose log is
+    /// elsewhere.
+    ///
+    /// Results are released at commit. A crash, or the end of the process without a close, loses what is newer than the
+    /// last picture: whole epochs, the newest first. [`Receipt::durable`](crate::Receipt::durable) asks for a picture
+    /// and waits for it; all that wait at a time share one. Otherwise pictures begin as [`Builder::checkpoints`] says,
+    /// and [`Database::close`](crate::Database::close) takes a last one if anything has changed. A picture that fails
+    /// is tried again, and commits go on. A transaction that asks for [`Durability::Strict`] is refused.
+    ///
+    /// A database may have a log in one life and none in the next, as each open says. No change loses what was durable.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// # let data = std::env::temp_dir().join(format!("ensile-without-log-{}", std::process::id()));
+    /// let db = ensile::Database::builder(&data).without_log().open()?;
+    /// let table = db.table::<u64, u64>("table")?;
+    /// let ((), receipt) = db.submit(|tx| tx.put(&table, &1, &1))?;
+    /// let picture = receipt.durable_in()?.expect("it was committed in this life");
+    /// assert!(picture.picture_epoch() >= Some(receipt.epoch()));
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(&data).expect("it was there");
+    /// # Ok(()) }
+    /// ```
+    pub fn without_log(mut self) -> Self {
+        self.is_without_log = true;
         self
     }
 
@@ -196,13 +232,6 @@ impl Builder {
         self
     }
 
-    /// Threads that load a checkpoint and replay the log at open, and that rebuild indexes when a table is opened. As
-    /// many as there are cores by default.
-    pub fn recovery_threads(mut self, threads: usize) -> Self {
-        self.settings.recovery_threads = threads.max(1);
-        self
-    }
-
     /// Called from time to time while a checkpoint is loaded and the log is replayed.
     pub fn on_recovery_progress(mut self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(StdArc::new(progress));
@@ -213,6 +242,7 @@ impl Builder {
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.settings.semi_fuzzy = tuning.semi_fuzzy;
         self.settings.displaced_bytes_max = tuning.displaced_bytes_max;
+        self.settings.recovery_threads = tuning.recovery_threads.max(1);
         self.tuning = tuning;
         self
     }

@@ -25,7 +25,7 @@ use super::threads::{self, in_parallel};
 use crate::database::threads::Threads;
 use crate::database::{Database, OpenDatabase};
 use crate::error::{Error, Result};
-use crate::shared::{SharedParts, SharedState};
+use crate::shared::{Durability, SharedParts, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::worker::cores::Cores;
 
@@ -68,6 +68,7 @@ impl Builder {
         if self.tuning.displaced_bytes_max < DISPLACED_BYTES_LEAST {
             return Err(Error::Misuse(format!("displaced_bytes_max is below {DISPLACED_BYTES_LEAST}")));
         }
+        self.check_level()?;
         self.checkpoint_config().check()?;
         let cores = if self.tuning.pin_workers { Some(Cores::of_this_thread()?) } else { None };
         let mut memory = MemoryConfig::prefaulted(self.tuning.prefault_bytes);
@@ -93,7 +94,10 @@ impl Builder {
         let (log, checkpoints) = running.unzip();
         let catalog = Catalog::new(replay.finish());
         let (clock, mut settings) = (self.clock.clone(), self.settings.clone());
-        settings.pictures |= checkpoints.is_some() && self.tuning.checkpoint_strategy == Strategy::Pictures;
+        settings.pictures |= checkpoints.is_some() && self.strategy() == Strategy::Pictures;
+        settings.is_without_log = self.is_without_log;
+        let usual = if self.is_without_log { Durability::Relaxed } else { Durability::Strict };
+        settings.durability = self.durability.unwrap_or(usual);
         let parts = SharedParts {
             settings,
             epochs,

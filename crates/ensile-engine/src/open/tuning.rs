@@ -8,7 +8,9 @@ use ensile_durability::{AdaptiveThreshold, CheckpointConfig, LogConfig, Opening,
 
 use super::builder::Builder;
 use crate::database::Database;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::shared::Durability;
+use crate::transaction::NEEDS_LOG;
 
 /// As many as the machine lets this process use at once.
 pub(super) fn cores() -> usize {
@@ -51,9 +53,10 @@ pub struct Tuning {
     pub checkpoint_bandwidth: Option<u64>,
     /// Bytes after which a checkpointer syncs what it has written. 32 MiB by default.
     pub checkpoint_sync_bytes: u64,
-    /// What a checkpoint shows: [`Strategy::Fuzzy`], the default, or [`Strategy::Pictures`]. It may change from one
-    /// open to the next. A database in memory makes no checkpoints.
-    pub checkpoint_strategy: Strategy,
+    /// What a checkpoint shows: [`Strategy::Fuzzy`] or [`Strategy::Pictures`]. `None`, the default: fuzzy with a log,
+    /// and pictures [without](crate::Builder::without_log), where fuzzy ones are refused. It may change from one open
+    /// to the next. A database in memory makes no checkpoints.
+    pub checkpoint_strategy: Option<Strategy>,
     /// About how many bytes of rows a picture takes at a time: 4 KiB to 1 MiB, 64 KiB by default. With smaller pages
     /// rows that are displaced wait for a shorter time, and there are more pages to look among.
     pub checkpoint_page_bytes: usize,
@@ -71,6 +74,9 @@ pub struct Tuning {
     /// buffers, and what a transaction that is about to commit has copied. It is looked at as epochs end and between
     /// pages, so what commits displace in that time comes on top.
     pub displaced_bytes_max: u64,
+    /// Threads that load a checkpoint and replay the log at open, and that rebuild indexes when a table is opened, one
+    /// at least. As many as there are cores by default.
+    pub recovery_threads: usize,
     /// Time between snapshot boundaries (Silo §4.9). 250 ms by default: what a snapshot shows is at most about that
     /// much older than the last epoch, and a quarter more while the heartbeat is late or if its ticks are further
     /// apart. A longer interval keeps old versions for longer. A shorter one copies rows that change all the time more
@@ -87,8 +93,7 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         let LogConfig { segment_bytes, segment_interval, buffer_bytes_max, .. } = LogConfig::default();
-        let CheckpointConfig { strategy, page_bytes, bandwidth, sync_bytes, .. } =
-            CheckpointConfig::default();
+        let CheckpointConfig { page_bytes, bandwidth, sync_bytes, .. } = CheckpointConfig::default();
         Self {
             loggers: None,
             log_file_bytes: segment_bytes,
@@ -98,10 +103,11 @@ impl Default for Tuning {
             checkpoint_files: cores(),
             checkpoint_bandwidth: bandwidth,
             checkpoint_sync_bytes: sync_bytes,
-            checkpoint_strategy: strategy,
+            checkpoint_strategy: None,
             checkpoint_page_bytes: page_bytes,
             semi_fuzzy: true,
             displaced_bytes_max: 4 << 30,
+            recovery_threads: cores(),
             // The paper has a second (§4.9). A quarter of it keeps fewer versions, which are in the caches when they
             // are read, and costs writers no more that could be measured.
             snapshot_interval: Duration::from_millis(250),
@@ -111,7 +117,8 @@ impl Default for Tuning {
     }
 }
 
-/// When checkpoints begin by themselves. The default: 10 s after the last one, or after 4 GiB of log.
+/// When checkpoints begin by themselves. The default: 10 s after the last one, or after 4 GiB of log. Without a log
+/// bytes that transactions have changed count in place of the log's.
 ///
 /// ```no_run
 /// # extern crate ensile_engine as ensile;
@@ -137,12 +144,14 @@ impl Schedule {
         Self { interval: None, log_bytes: None, adaptive: None, recovery_time: None }
     }
 
-    /// A checkpoint begins this long after the last one ended, later while the log hardly grows.
+    /// A checkpoint begins this long after the last one ended, later while the log hardly grows, or, without a log,
+    /// while nothing changes.
     pub const fn interval(self, interval: Duration) -> Self {
         Self { interval: Some(interval), ..self }
     }
 
-    /// A checkpoint begins once this many bytes of log were written since the last one began.
+    /// A checkpoint begins once this many bytes of log were written since the last one began, or, without a log, once
+    /// this many bytes of keys and rows were changed.
     pub const fn log_bytes(self, bytes: u64) -> Self {
         Self { log_bytes: Some(bytes), ..self }
     }
@@ -164,7 +173,8 @@ impl Schedule {
         Self { interval: None, log_bytes: None, adaptive: Some(adaptive), ..self }
     }
 
-    /// A checkpoint begins when the next open would take longer than this, at the rates of the last open.
+    /// A checkpoint begins when the next open would take longer than this, at the rates of the last open. Without a log
+    /// this asks for none: an open replays nothing.
     pub const fn recovery_time(self, target: Duration) -> Self {
         Self { recovery_time: Some(target), ..self }
     }
@@ -215,7 +225,7 @@ impl Builder {
         // Set by itself: in a build for experiments a log has a setting more, which keeps its default here.
         let full_wait = self.full_disk_wait;
         let config = LogConfig {
-            loggers: self.tuning.loggers.or(folders.map(Vec::len)).unwrap_or(1),
+            loggers: self.loggers(),
             folders: folders.cloned().unwrap_or_default(),
             opening,
             checkpointers: checkpoints.checkpointers,
@@ -229,11 +239,46 @@ impl Builder {
         LogConfig { full_wait, ..config }
     }
 
+    /// How many logs there are to be.
+    fn loggers(&self) -> usize {
+        let folders = self.log_folders.as_ref().map(Vec::len);
+        if self.is_without_log { 0 } else { self.tuning.loggers.or(folders).unwrap_or(1) }
+    }
+
+    /// What checkpoints show.
+    pub(super) fn strategy(&self) -> Strategy {
+        let usual = if self.is_without_log { Strategy::Pictures } else { Strategy::Fuzzy };
+        self.tuning.checkpoint_strategy.unwrap_or(usual)
+    }
+
+    /// Refuses settings that contradict a database without a log.
+    pub(super) fn check_level(&self) -> Result<()> {
+        if !self.is_without_log {
+            let no_logger = self.tuning.loggers == Some(0);
+            let why = "a log needs a logger: for a database without a log there is Builder::without_log";
+            return if no_logger { Err(Error::Misuse(why.to_owned())) } else { Ok(()) };
+        }
+        let why = if self.path.is_none() && self.disk.is_none() {
+            "a database in memory has no log anyway, and no pictures: open it without without_log"
+        } else if self.strategy() != Strategy::Pictures {
+            "a fuzzy checkpoint needs a log: without one checkpoints are pictures"
+        } else if self.durability == Some(Durability::Strict) {
+            NEEDS_LOG
+        } else if self.log_folders.is_some() || self.tuning.loggers.is_some() {
+            "without a log there are no loggers, and no folders for them"
+        } else if self.settings.before_images {
+            "before-images stand in a log"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Misuse(why.to_owned()))
+    }
+
     /// The configuration of checkpoints, with default rates of recovery.
     pub(super) fn checkpoint_config(&self) -> CheckpointConfig {
         let folders = self.checkpoint_folders.as_ref();
         let config = CheckpointConfig {
-            strategy: self.tuning.checkpoint_strategy,
+            strategy: self.strategy(),
             page_bytes: self.tuning.checkpoint_page_bytes,
             checkpointers: self.tuning.checkpointers.or(folders.map(Vec::len)).unwrap_or(1),
             folders: folders.cloned().unwrap_or_default(),

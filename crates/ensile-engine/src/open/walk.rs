@@ -64,6 +64,10 @@ impl Walk for SharedState {
         self.copy_rounds(&table.tree, slice, resume, (low, block))
     }
 
+    fn changed_bytes(&self) -> u64 {
+        self.sum(|worker| &worker.changed_bytes)
+    }
+
     fn pages(&self) -> Option<&dyn Pages> {
         self.pictures.as_ref().map(|_| self as &dyn Pages)
     }

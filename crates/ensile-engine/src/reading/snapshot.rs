@@ -167,7 +167,9 @@ impl<'db> Snapshot<'db> {
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
     pub fn durable(&self) -> Result<()> {
         self.database.check_process()?;
-        self.database.wait_durable(self.shown)
+        // An absence may have no record any more; what is of the boundary or above was not shown (N19).
+        let unhooked = self.database.unhooked.newest().min(self.boundary.previous());
+        self.database.wait_durable(self.shown.max(unhooked))
     }
 
     fn parts(&mut self) -> (&DatabaseRef<'db>, &mut SnapshotContext, &mut Epoch) {

@@ -25,6 +25,7 @@ use super::owned::VersionRoom;
 use super::word::Word;
 use super::{ADDRESS_BITS, HEADER_BYTES, Record, Scratch, Seen};
 use crate::commit::{commit_read_only, serialization_point};
+use crate::garbage::UnhookedEpoch;
 use crate::sets::{Read, Sets};
 
 /// The epoch that models begin in.
@@ -389,7 +390,7 @@ fn read_both(one: &Block, other: &Block) -> Option<[Tid; 2]> {
         }
         sets.reads.push(block.seen(word));
     }
-    commit_read_only(&sets, pinned()).ok()?;
+    commit_read_only(&sets, &UnhookedEpoch::default(), pinned()).ok()?;
     Some([sets.reads[0].word.tid(), sets.reads[1].word.tid()])
 }
 

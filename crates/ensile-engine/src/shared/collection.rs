@@ -102,8 +102,9 @@ impl SharedState {
         waiting.pins += maps.bytes();
         let limits = self.epoch_limits(self.epochs.limits());
         collector.before_last = std::mem::replace(&mut collector.last, limits);
-        // Deletes above D wait for D: to end a reader would free none of them.
-        let undurable = collector.limit.made_above(self.durable_epoch(), made);
+        // Deletes above D wait for D: to end a reader would free none of them. Without a log they do not.
+        let durable = if self.settings.is_without_log { Epoch::MAX } else { self.durable_epoch() };
+        let undurable = collector.limit.made_above(durable, made);
         waiting.snapshots = waiting.snapshots.saturating_sub(unhooks.min(undurable));
         let now = (self.epochs.now(), self.epochs.served_snapshot());
         if let Some(before) = collector.limit.tick(now, made, waiting) {
@@ -158,7 +159,8 @@ impl SharedState {
     }
 
     fn horizon(&self, limits: EpochLimits) -> Horizon<'_> {
-        Horizon { limits, epochs: &self.epochs, tables: &self.tables, gate: &self.gate }
+        let unhooked = self.settings.is_without_log.then_some(&self.unhooked);
+        Horizon { limits, epochs: &self.epochs, tables: &self.tables, gate: &self.gate, unhooked }
     }
 
     fn epoch_limits(&self, readers: ReclaimLimits) -> EpochLimits {
@@ -171,9 +173,10 @@ impl SharedState {
     }
 
     /// U2: an absent record is unhooked if its delete's epoch is below the snapshots' limit, at most E - 2, and at most
-    /// D.
+    /// D. Without a log D is left out (N19).
     fn unhook_limit(&self, limits: ReclaimLimits) -> Epoch {
-        limits.snapshots().min(self.commit_limit()).min(self.durable_epoch().next())
+        let durable = if self.settings.is_without_log { Epoch::MAX } else { self.durable_epoch().next() };
+        limits.snapshots().min(self.commit_limit()).min(durable)
     }
 
     /// Does something with what all workers share that there ever were.

@@ -22,6 +22,7 @@ use ensile_epoch::{EpochConfig, Epochs, PinHandle};
 use ensile_memory::Memory;
 
 use crate::error::{Error, Result};
+use crate::garbage::UnhookedEpoch;
 use crate::gate::Gate;
 use crate::record::blocks::OwnedMemory;
 use crate::tables::catalog::Catalog;
@@ -42,6 +43,7 @@ pub(crate) struct SharedState {
     /// Tells databases of one process apart.
     pub(crate) id: u64,
     pub(crate) epochs: Arc<Epochs>,
+    /// Without loggers, in a database with pictures and no log.
     pub(crate) log: Option<StdArc<Log>>,
     /// Why nothing is written, where the disk was too full to begin a log.
     pub(crate) read_only: Option<StdArc<str>>,
@@ -70,6 +72,8 @@ pub(crate) struct SharedState {
     pub(crate) report: Option<RecoveryReport>,
     /// All workers that there ever were.
     workers: Mutex<Vec<Arc<WorkerShared>>>,
+    /// Of a database without a log: the newest delete whose record is gone (N19).
+    pub(crate) unhooked: UnhookedEpoch,
     /// The heartbeat's.
     pub(crate) collector: Mutex<Collector>,
     /// Whether it is closed, and whose turn it is.
@@ -88,6 +92,8 @@ const DATABASE: usize = 1;
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) durability: Durability,
+    /// Its folder has pictures, and no log.
+    pub(crate) is_without_log: bool,
     pub(crate) snapshots: bool,
     /// Log entries carry the values that they replace.
     pub(crate) before_images: bool,
@@ -129,7 +135,9 @@ impl SharedState {
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let mut settings = parts.settings;
-        settings.before_images &= parts.log.is_some();
+        let has_loggers = parts.log.as_ref().is_some_and(|log| log.has_loggers());
+        assert!(has_loggers || parts.log.is_none() == !settings.is_without_log || parts.read_only.is_some());
+        settings.before_images &= has_loggers;
         settings.commits_plainly = !settings.before_images && !settings.pictures;
         let collector = Collector::new(settings.garbage_bytes_max);
         let durable_without_log = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
@@ -158,6 +166,7 @@ impl SharedState {
             stop: StopSignal::default(),
             report: parts.report,
             workers: Mutex::new(Vec::new()),
+            unhooked: UnhookedEpoch::default(),
             collector: Mutex::new(collector),
             gate,
             marks,
@@ -223,6 +232,16 @@ impl SharedState {
     pub(crate) fn mark_closed(&self) {
         self.gate.close();
         self.marks.set(OPEN, 0);
+    }
+
+    /// Whether a commit may go on that appends nothing to a log.
+    #[inline]
+    pub(crate) fn check_unlogged(&self) -> Result<()> {
+        match &self.log {
+            Some(log) => Ok(log.check()?),
+            None if self.read_only.is_some() => Err(self.refusal_to_write()),
+            None => Ok(()),
+        }
     }
 
     /// Why a database that was opened on a full disk writes nothing.

@@ -57,7 +57,13 @@ enum Ended {
     Closed,
     /// It began in a process that was forked from the one that opened the database.
     Forked,
+    /// It asked to be strict in a database without a log.
+    Strict,
 }
+
+/// Why a strict transaction is refused.
+pub(crate) const NEEDS_LOG: &str =
+    "a strict transaction needs a log: without one submit it, and ask its receipt for a picture";
 
 impl std::fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -238,9 +244,14 @@ impl<'db> Transaction<'db> {
     /// })?;
     /// # Ok(()) }
     /// ```
+    ///
+    /// In a database without a log a transaction that asks to be strict ends there: what follows is [`Error::Misuse`].
     #[inline]
     pub fn set_durability(&mut self, durability: Durability) {
         self.durability = durability;
+        if durability == Durability::Strict && self.database.settings.is_without_log {
+            self.ended = Some(Ended::Strict);
+        }
     }
 
     /// Ends the transaction without a trace; the same as dropping it.
@@ -289,7 +300,7 @@ impl<'db> Transaction<'db> {
                 #[cfg(debug_assertions)]
                 sets.check();
                 sets.read_inserted_keys(|id| self.database.table(id), scratch, pinned)?;
-                commit::commit_read_only(sets, pinned)
+                commit::commit_read_only(sets, &self.database.unhooked, pinned)
             },
             |_| Err(Error::Expired),
         )
@@ -358,6 +369,7 @@ fn error_of(why: Ended) -> Error {
         Ended::Expired => Error::Expired,
         Ended::Closed => Error::Closed,
         Ended::Forked => Error::Forked,
+        Ended::Strict => Error::Misuse(NEEDS_LOG.to_owned()),
     }
 }
 

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::Durable;
+use ensile_durability::{CheckpointReport, Durable};
 
 use crate::commit::Committed;
 use crate::database::DatabaseRef;
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Receipt<'_> {
 impl<'db> Receipt<'db> {
     #[inline]
     pub(crate) fn new(committed: Committed, database: DatabaseRef<'db>) -> Self {
-        debug_assert_eq!(committed.epoch, committed.tid.epoch(), "a receipt's epoch is its TID's (R1)");
+        debug_assert!(committed.epoch >= committed.tid.epoch(), "a receipt covers its TID's epoch (R1)");
         Self { committed, database }
     }
 
@@ -58,24 +58,35 @@ impl<'db> Receipt<'db> {
     }
 
     /// The epoch that must be durable for the result to be. Of a read-only transaction, the largest that it read, of
-    /// deleted records too (R1).
+    /// deleted records too (R1, N19).
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.committed.epoch
     }
 
-    /// Waits until the transaction is durable. In a database without a log nothing outlives the process, and this
-    /// returns at once.
+    /// Waits until the transaction is durable. In memory nothing outlives the process, and this returns at once. In a
+    /// database [without a log](crate::Builder::without_log) it asks for a picture, which all that wait share.
     ///
     /// # Errors
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before: the outcome is unknown until the
     /// database is opened again. With
     /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet) in it, if the disk was
-    /// full for [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) meanwhile: what was committed stays, and
-    /// becomes durable once there is space. The receipt can be waited on again.
+    /// full for [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) meanwhile, or, without a log, if a picture
+    /// failed: what was committed stays, and becomes durable once the cause is gone. The receipt can be waited on
+    /// again.
     pub fn durable(&self) -> Result<()> {
         self.database.check_process()?;
         self.database.wait_durable(self.committed.epoch)
+    }
+
+    /// As [`Receipt::durable`], and says which picture holds the transaction. `None` if a log does, if it was durable
+    /// when the database was opened, and in memory.
+    ///
+    /// # Errors
+    /// As for [`Receipt::durable`].
+    pub fn durable_in(&self) -> Result<Option<CheckpointReport>> {
+        self.durable()?;
+        Ok(self.database.checkpoints.as_ref().and_then(|all| all.report_of(self.committed.epoch)))
     }
 
     /// Whether it is durable by now.

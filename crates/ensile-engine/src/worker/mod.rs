@@ -42,6 +42,8 @@ pub(crate) struct WorkerCounters {
     /// Of those, bytes of absent records.
     pub(crate) garbage_unhook_bytes: AtomicU64,
     pub(crate) garbage_things: AtomicU64,
+    /// Bytes that its commits have changed, without a log.
+    pub(crate) changed_bytes: AtomicU64,
     /// Bytes that its commits ever left to pictures.
     pub(crate) displaced_bytes: AtomicU64,
     /// Bytes that ever began to wait for pins, and for snapshots.
@@ -161,7 +163,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(epochs: &Epochs, log: Option<&StdArc<Log>>, memory: &StdArc<Memory>) -> Self {
         let commit = epochs.register_worker();
-        let appender = log.map(|log| log.attach(Arc::clone(commit.slot())));
+        let appender = log.filter(|log| log.has_loggers()).map(|log| log.attach(Arc::clone(commit.slot())));
         Self {
             commit,
             appender,

@@ -65,13 +65,13 @@ impl Life {
                 loggers: Some(loggers),
                 checkpointers: Some(CHECKPOINTERS),
                 checkpoint_files: 2,
-                checkpoint_strategy: strategy,
+                checkpoint_strategy: Some(strategy),
                 semi_fuzzy,
                 // Small, so that logs get new files.
                 log_file_bytes: LOG_FILE_BYTES,
+                recovery_threads: 1,
                 ..Tuning::default()
             })
-            .recovery_threads(1)
             .without_threads()
             .open()?;
         let rows = db

@@ -60,6 +60,7 @@ const PLANS: &[(&str, Draw)] = &[
     ("short-walks", short_walks),
     ("pictures", pictures),
     ("short-pictures", short_pictures),
+    ("no-log", no_log),
 ];
 
 /// Workers that put and read, few keys.
@@ -386,6 +387,18 @@ fn short_pictures(random: &mut Random) -> Plan {
         beat_micros_max: 60_000,
         beat_rest_max: 20,
         ..pictures(random)
+    }
+}
+
+/// Lives without a log: pictures alone make results durable, and rows that are deleted are unhooked before that.
+fn no_log(random: &mut Random) -> Plan {
+    Plan {
+        without_log_every: random.between(1, 2) as usize,
+        changes_strategy: false,
+        strict_percent: 60,
+        operations: [4, 3, 1, 0, 4, 1, 0, 0],
+        late_tables: 0,
+        ..short_pictures(random)
     }
 }
 

@@ -87,25 +87,27 @@ impl Life {
             Database::builder_in_memory()
         } else {
             tuning = Tuning {
-                loggers: Some(plan.loggers),
+                loggers: (!plan.is_without_log(number)).then_some(plan.loggers),
                 checkpointers: Some(plan.checkpointers.max(1)),
                 checkpoint_files: 2,
-                checkpoint_strategy: strategy,
+                checkpoint_strategy: Some(strategy),
                 checkpoint_page_bytes: plan.page_bytes,
+                recovery_threads: 1,
                 semi_fuzzy: plan.pictures == Some(Pictures::SemiFuzzy),
                 displaced_bytes_max: plan.displaced_bytes_max,
                 // Small, so that logs get new files.
                 log_file_bytes: LOG_FILE_BYTES,
                 ..tuning
             };
-            Database::builder("unused").disk(Arc::new(disk.mounted())).checkpoints(Schedule::on_demand())
+            let builder = Database::builder("unused").disk(Arc::new(disk.mounted()));
+            let builder = builder.checkpoints(Schedule::on_demand());
+            if plan.is_without_log(number) { builder.without_log() } else { builder }
         };
         let db = builder
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
-            .recovery_threads(1)
             // Part of the runs with a log, without a draw that would make other runs of all known seeds.
-            .before_images(plan.loggers == 2)
+            .before_images(plan.loggers_of(number) == 2)
             .garbage_bytes_max(plan.garbage_bytes_max)
             .tuning(tuning)
             .without_threads()
@@ -223,7 +225,7 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
         },
         0,
     );
-    for logger in 0..life.plan.loggers {
+    for logger in 0..life.plan.loggers_of(number) {
         start(
             |life, logger, random| {
                 rest(random, 20);

@@ -41,6 +41,12 @@ fn lives_with_pictures_are_one_serializable_history() {
     assert_seen(1, 60);
 }
 
+#[test]
+fn lives_without_a_log_are_one_serializable_history_up_to_their_pictures() {
+    schedules::check(300, life::STEPS_MAX, || life::run(Plan::without_log));
+    assert_seen(1, 20);
+}
+
 /// More than this number of checkpoints of this kind were installed, and loaded.
 fn assert_seen(kind: usize, least: u64) {
     let (installed, loaded) = (life::INSTALLED[kind].load(SeqCst), life::LOADED[kind].load(SeqCst));

@@ -74,6 +74,8 @@ pub(crate) struct Plan {
     pub(crate) operations_max: u64,
     /// None: a database in memory.
     pub(crate) loggers: usize,
+    /// Every life of this many has no log; 0: none.
+    pub(crate) without_log_every: usize,
     pub(crate) lives: usize,
     /// How often each kind of operation comes, against the others.
     pub(crate) operations: [u64; 8],
@@ -135,6 +137,7 @@ impl Plan {
             transactions: random.between(2, 5),
             operations_max: random.between(1, 5),
             loggers: 0,
+            without_log_every: 0,
             lives: 1,
             operations,
             kinds: [5, 2, 1, 2, 1],
@@ -190,6 +193,22 @@ impl Plan {
             displaced_bytes_max: displaced_bytes_max(random),
             ..Self::with_checkpoints(random)
         }
+    }
+
+    /// The same in lives without a log, all of them or every second one.
+    pub(crate) fn without_log(random: &mut Random) -> Self {
+        let without_log_every = random.between(1, 2) as usize;
+        Self { without_log_every, changes_strategy: false, ..Self::with_pictures(random) }
+    }
+
+    /// How many logs the life of this number has.
+    pub(crate) fn loggers_of(&self, number: usize) -> usize {
+        if self.is_without_log(number) { 0 } else { self.loggers }
+    }
+
+    /// Whether the life of this number has pictures, and no log.
+    pub(crate) fn is_without_log(&self, number: usize) -> bool {
+        self.without_log_every > 0 && number.is_multiple_of(self.without_log_every)
     }
 
     pub(crate) fn operation(&self, random: &mut Random) -> Operation {

@@ -21,8 +21,10 @@ pub(in crate::checkpoint) struct Circumstances {
     /// E.
     pub(in crate::checkpoint) epoch: Epoch,
     pub(in crate::checkpoint) health: Health,
-    /// Bytes of log that were written since the open.
+    /// Bytes of log that were written since the open; without a log, bytes that commits have changed.
     pub(in crate::checkpoint) log_bytes: u64,
+    /// Without a log: a result waits for a picture.
+    pub(in crate::checkpoint) is_awaited: bool,
     /// The space that is kept for a full disk is there.
     pub(in crate::checkpoint) has_reserve: bool,
     /// Every log has a synced mark of the epoch that [`super::Life::awaited_marks`] names.
@@ -100,6 +102,8 @@ pub(in crate::checkpoint) struct Answers {
     pub(super) outcomes: Vec<(Arc<Ticket>, AttemptOutcome)>,
     /// Attempts that failed, those that were not begun for want of space included.
     pub(in crate::checkpoint) failed: u64,
+    /// Why what waits for the next picture is not durable yet.
+    pub(in crate::checkpoint) put_off: Option<Arc<str>>,
 }
 
 impl Answers {

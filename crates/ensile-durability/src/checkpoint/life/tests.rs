@@ -48,6 +48,7 @@ fn rules(trigger: Trigger) -> Rules {
 
 fn seen(epoch: u64) -> Circumstances {
     Circumstances {
+        is_awaited: false,
         now_nanos: SECOND,
         epoch: Epoch::new(epoch),
         health: Health::Running,

@@ -338,8 +338,15 @@ impl Checkpoints {
             Err(NotInstalled::Unknown(reason)) => Some(reason.clone()),
             _ => None,
         };
+        if let Ok(installed) = &result {
+            self.log.picture_installed(installed.durable_min());
+        }
         let (is_installed, answers) = self.life.lock().installed(result, self.clock.nanos());
         self.counters.installed.add(u64::from(is_installed));
+        if is_installed && !self.log.has_loggers() {
+            // Behind the report: who hears that its result is durable finds the picture that holds it (N18).
+            self.log.announce();
+        }
         self.send(answers);
         match unknown {
             Some(reason) => {

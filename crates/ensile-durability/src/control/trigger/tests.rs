@@ -13,6 +13,7 @@ const fn seconds(seconds: u64) -> Duration {
 fn situation(since_end: u64, log_bytes: u64, checkpoint_bytes: u64) -> Situation {
     Situation {
         is_demanded: false,
+        is_awaited: false,
         failures: 0,
         is_log_full: false,
         since_end: seconds(since_end),
@@ -38,6 +39,24 @@ fn the_interval_is_put_off_while_the_log_hardly_grows() {
         let found = trigger.decide(&situation(since_end, log, checkpoint));
         assert_eq!(found, expected, "{since_end} s, {log} of log, {checkpoint} of checkpoint");
     }
+}
+
+#[test]
+fn without_a_log_the_interval_waits_for_a_change_only() {
+    let trigger = Trigger { interval: Some(seconds(10)), is_without_log: true, ..Trigger::default() };
+    assert_eq!(trigger.decide(&situation(10, 1, 1000 * MB)), Some(CheckpointReason::Interval));
+    assert_eq!(trigger.decide(&situation(1000, 0, 0)), None, "nothing has changed");
+    assert_eq!(trigger.decide(&situation(9, 500 * MB, 0)), None);
+}
+
+#[test]
+fn a_result_that_waits_begins_a_picture_and_after_a_failure_a_while_later() {
+    let trigger = Trigger { is_without_log: true, ..Trigger::default() };
+    let awaited =
+        |since_end, failures| Situation { is_awaited: true, failures, ..situation(since_end, 1, 0) };
+    assert_eq!(trigger.decide(&awaited(0, 0)), Some(CheckpointReason::Demand));
+    assert_eq!(trigger.decide(&awaited(0, 1)), None, "it is not tried again at once");
+    assert_eq!(trigger.decide(&awaited(1, 1)), Some(CheckpointReason::Demand));
 }
 
 #[test]

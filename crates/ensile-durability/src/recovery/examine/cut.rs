@@ -311,7 +311,8 @@ impl Cutting<'_> {
         let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
         let (before, rest) = self.manifest.generations.split_at(index);
         let (generation, later) = rest.split_first().expect("it stands at its index");
-        let stays = durable >= generation.first;
+        // Of one without a log nothing but its picture counts, which is not in it.
+        let stays = durable >= generation.first && generation.logs > 0;
         let chains = if stays { chains } else { Vec::new() };
         let is_kept = |file: &SegmentFile| chains.iter().any(|chain| is_of_chain(chain, *file));
         let mut dropped: Vec<SegmentFile> =

@@ -122,7 +122,7 @@ pub struct GenerationFacts {
     pub number: u64,
     /// No entry of it has a smaller epoch.
     pub first: Epoch,
-    /// Its logs.
+    /// Its logs; 0 if it has none, and what counts of it is its picture.
     pub logs: u32,
     /// Whether a later open has closed it.
     pub is_closed: bool,

@@ -1,14 +1,16 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
 use super::Verdict;
+use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, ChainEnd, Link, Lost};
 use crate::recovery::file::Tail;
 use crate::store::hint::Hint;
+use crate::store::installed::{InstalledCheckpoint, ListedPageFile, PictureCheckpoint};
 use crate::store::manifest::Generation;
-use crate::store::names::{SegmentFile, SegmentName};
+use crate::store::names::{PageFileName, SegmentFile, SegmentName};
 use crate::{DurabilityError, EntryKind};
 use ensile_base::Epoch;
 use ensile_base::random::Random;
@@ -158,5 +160,42 @@ fn what_a_later_block_shows_to_be_synced_is_not_torn_unless_an_earlier_recovery_
             )),
             Some(closed) => assert_eq!(durable(verdict), (closed, 0)),
         }
+    }
+}
+
+#[test]
+fn n18_without_a_log_the_installed_picture_is_what_is_durable() {
+    let without_log = Generation { logs: 0, ..generation(None) };
+    let Generation { salt, database, .. } = without_log;
+    let root = ExtentPlace { extent: Extent { folder: 0, first: 1, units: 1 }, header_crc: 0 };
+    let name = PageFileName { folder: 0, number: 1 };
+    let picture = InstalledCheckpoint::Picture(PictureCheckpoint {
+        number: 1,
+        generation: 4,
+        epoch: Epoch::new(9),
+        entries: 0,
+        bytes: 4096,
+        pages: 0,
+        next_page: 1,
+        root,
+        database,
+        files: vec![ListedPageFile { name, salt }],
+    });
+    let hint = |durable| Hint {
+        database,
+        generation: 4,
+        durable: Epoch::new(durable),
+        closed: Vec::new(),
+        ended: None,
+    };
+    let decide = |picture, hint: Option<u64>, make: &dyn Fn(u64) -> Hint| {
+        super::decide_without_log(&without_log, picture, hint.map(make).as_ref())
+    };
+    assert_eq!(decide(None, None, &hint).expect("whole").durable, Epoch::new(2), "what was before it");
+    assert_eq!(decide(Some(&picture), None, &hint).expect("whole").durable, Epoch::new(9));
+    assert_eq!(decide(Some(&picture), Some(9), &hint).expect("whole").durable, Epoch::new(9));
+    for (picture, hinted) in [(None, 3), (Some(&picture), 10)] {
+        let error = decide(picture, Some(hinted), &hint).expect_err("the manifest is an older one");
+        assert!(matches!(&error, DurabilityError::Damaged { file, .. } if file == "MANIFEST"), "{error}");
     }
 }

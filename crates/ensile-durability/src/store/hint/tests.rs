@@ -31,8 +31,14 @@ fn the_documented_text_is_the_one_that_is_written() {
 }
 
 #[test]
+fn a_close_without_a_log_says_where_e_stood() {
+    let without_log = hint(vec![], Some(131));
+    assert_eq!(Hint::parse(&without_log.to_string()), Some(without_log));
+}
+
+#[test]
 fn a_changed_or_cut_hint_says_nothing() {
-    for hint in [hint(vec![], None), last()] {
+    for hint in [hint(vec![], None), hint(vec![], Some(131)), last()] {
         let text = hint.to_string();
         for at in 0..text.len() {
             assert_eq!(Hint::parse(&text[..at]), None, "cut to {at}");

@@ -208,10 +208,27 @@ fn l4_generations_out_of_order_are_refused() {
         vec![generation(1, 1, Some(9)), generation(2, 9, None)],
         vec![generation(2, 1, Some(5)), generation(2, 9, None)],
         vec![generation(1, 8, Some(5)), generation(2, 9, None)],
-        vec![Generation { logs: 0, ..generation(1, 1, None) }],
+        vec![Generation { logs: 0, ..generation(1, 1, Some(5)) }, generation(2, 9, None)],
     ] {
         let manifest = without_checkpoint(generations);
         assert!(Manifest::parse(&manifest.to_string()).is_err(), "{manifest:?}");
+    }
+}
+
+#[test]
+fn n18_a_generation_without_a_log_has_pictures_only_and_is_the_open_one() {
+    let open = Generation { logs: 0, ..generation(4, 70, None) };
+    let generations = || vec![generation(3, 61, Some(66)), open.clone()];
+    let bare = without_checkpoint(generations());
+    let text = bare.to_string();
+    assert!(text.starts_with("ensile manifest 4\n") && text.contains(" logs 0 "), "{text}");
+    assert_eq!(Manifest::parse(&text), Ok(bare.clone()));
+    let older = with_checksum(&text.replace("manifest 4", "manifest 3"));
+    assert!(Manifest::parse(&older).is_err(), "versions that need logs do not read it");
+    for (checkpoint, is_whole) in [(picture(7, 4, 75), true), (checkpoint(7, 4, 72, 75), false)] {
+        let manifest =
+            Manifest { checkpoint: Some(checkpoint), generations: vec![open.clone()], ..bare.clone() };
+        assert_eq!(Manifest::parse(&manifest.to_string()).is_ok(), is_whole, "K1: {manifest:?}");
     }
 }
 

@@ -18,10 +18,10 @@ use super::store::{Changes, KEYS, Life, Store, change, pictures, present, settin
 use crate::rig::{Worker, config};
 
 /// What was committed.
-type History = Vec<(u64, ensile_base::Tid, Option<Vec<u8>>)>;
+pub(crate) type History = Vec<(u64, ensile_base::Tid, Option<Vec<u8>>)>;
 
 /// What is present at the end of `epoch`.
-fn at_end_of(history: &History, epoch: Epoch) -> Changes {
+pub(crate) fn at_end_of(history: &History, epoch: Epoch) -> Changes {
     let mut changes = Changes::new();
     for (key, tid, value) in history.iter().filter(|(_, tid, _)| tid.epoch() <= epoch) {
         change(&mut changes, *key, *tid, value.as_deref());
@@ -30,7 +30,7 @@ fn at_end_of(history: &History, epoch: Epoch) -> Changes {
 }
 
 /// A put or a delete of some key.
-fn commit(life: &Life, worker: &mut Worker, random: &mut Random, history: &mut History) {
+pub(crate) fn commit(life: &Life, worker: &mut Worker, random: &mut Random, history: &mut History) {
     let key = random.below(KEYS);
     let bytes = random.below(300) as usize;
     let value = (!random.percent(30)).then(|| vec![random.next_u64() as u8; bytes]);
@@ -49,7 +49,7 @@ fn loaded(disk: &SimDisk) -> Changes {
 }
 
 /// A checkpoint with commits before each step; `None` if it failed, or the disk has no power.
-fn checkpoint(
+pub(crate) fn checkpoint(
     life: &Life,
     worker: &mut Worker,
     random: &mut Random,

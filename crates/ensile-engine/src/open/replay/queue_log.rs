@@ -29,9 +29,13 @@ impl Queue {
     pub(super) fn write(&self) -> SimDisk {
         let (disk, clock) = (SimDisk::new(), Clock::manual());
         let builder = Database::builder("unused").disk(Arc::new(disk.mounted())).manual_clock(clock.clone());
-        let builder = builder.tuning(Tuning { log_file_bytes: self.file_bytes, ..Tuning::default() });
+        let builder = builder.tuning(Tuning {
+            log_file_bytes: self.file_bytes,
+            recovery_threads: 1,
+            ..Tuning::default()
+        });
         let builder = builder.durability(Durability::Relaxed);
-        let builder = builder.checkpoints(Schedule::on_demand()).recovery_threads(1);
+        let builder = builder.checkpoints(Schedule::on_demand());
         let db = builder.without_threads().open().expect("a new database");
         let table = db.table::<u64, Vec<u8>>("queue").expect("a new table");
         for first in (0..self.rows).step_by(self.together as usize) {
