@@ -136,7 +136,7 @@ impl SharedState {
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let mut settings = parts.settings;
         let has_loggers = parts.log.as_ref().is_some_and(|log| log.has_loggers());
-        assert!(has_loggers || parts.log.is_none() == !settings.is_without_log || parts.read_only.is_some());
+        assert!(!(has_loggers && settings.is_without_log), "nothing is logged in a database without a log");
         settings.before_images &= has_loggers;
         settings.commits_plainly = !settings.before_images && !settings.pictures;
         let collector = Collector::new(settings.garbage_bytes_max);
