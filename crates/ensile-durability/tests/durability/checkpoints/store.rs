@@ -228,9 +228,9 @@ pub(crate) fn settings() -> CheckpointConfig {
     CheckpointConfig { checkpointers: 2, files: 2, sync_bytes: 256, ..CheckpointConfig::on_demand() }
 }
 
-/// The same for pictures.
+/// The same for pictures, whose pages are synced where their part ends.
 pub(crate) fn pictures() -> CheckpointConfig {
-    CheckpointConfig { strategy: Strategy::Pictures, ..settings() }
+    CheckpointConfig { strategy: Strategy::Pictures, sync_bytes: 1 << 20, ..settings() }
 }
 
 impl Life {
