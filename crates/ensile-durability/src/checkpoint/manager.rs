@@ -68,6 +68,15 @@ struct CheckpointerState {
     part: Mutex<Option<PartUnderWay>>,
 }
 
+impl CheckpointerState {
+    fn of(number: usize, log: &Log) -> Self {
+        // Without a log the first one looks whether a picture is wanted.
+        let is_asked = !log.has_loggers() && number == 0;
+        let wake_up = if is_asked { log.picture_wanted() } else { StdArc::new(WakeUp::new()) };
+        Self { wake_up, part: Mutex::new(None) }
+    }
+}
+
 /// The checkpoints of an open database, behind std's `Arc` like its log.
 #[derive(Debug)]
 pub struct Checkpoints {
@@ -142,12 +151,6 @@ impl Checkpoints {
             store.clock().nanos(),
             store.replayed_bytes(),
         );
-        let checkpointer = |number| {
-            // The first one looks whether a picture is wanted.
-            let is_asked = is_without_log && number == 0;
-            let wake_up = if is_asked { log.picture_wanted() } else { StdArc::new(WakeUp::new()) };
-            CheckpointerState { wake_up, part: Mutex::new(None) }
-        };
         Ok(StdArc::new(Self {
             log: StdArc::clone(log),
             store: StdArc::clone(store),
@@ -157,7 +160,7 @@ impl Checkpoints {
             generation,
             entries,
             pictures,
-            checkpointers: (0..config.checkpointers).map(checkpointer).collect(),
+            checkpointers: (0..config.checkpointers).map(|number| CheckpointerState::of(number, log)).collect(),
             life: Mutex::new(life),
             pace: Mutex::new(WritePace::new(config.bandwidth)),
             permit: LargePermit::default(),
