@@ -98,7 +98,7 @@ pub fn run(folder: &Path, last: u64) -> Result<u64> {
     Ok(sum)
 }
 
-/// Applies commands, crashes in the middle of them, and goes on behind the last applied one.
+/// Applies the commands behind the last one that the state has.
 pub fn main() -> Result<()> {
     let folder = std::env::temp_dir().join("ensile-state-machine");
     let last = 1000;
