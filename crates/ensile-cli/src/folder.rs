@@ -41,8 +41,8 @@ pub(crate) struct VerifyArguments {
     /// are not mounted
     #[arg(long, requires = "repair")]
     without_missing_folders: bool,
-    /// Give up all of the log where no cut of it helps, and keep the installed picture alone: the state at the end of its
-    /// epoch
+    /// Give up all of the log where no cut of it helps, and keep the installed picture alone: the state at the end of
+    /// its epoch
     #[arg(long, requires = "repair")]
     picture_alone: bool,
     /// Print one JSON document

@@ -24,6 +24,7 @@ fn nonsense_ends_with_exit_code_2_and_a_reason() {
         ("verify", "<FOLDER>"),
         ("inspect data --changes --json", "cannot be used with"),
         ("verify data --without-missing-folders", "--repair"),
+        ("verify data --picture-alone", "--repair"),
         ("bench ycsb", "unrecognized subcommand"),
     ] {
         let (output, _, stderr) = ensile(&folder, line);
@@ -98,6 +99,74 @@ fn a_checkpoint_says_whether_it_is_a_picture() {
         let epoch = report.picture_epoch().map(|epoch| epoch.number());
         assert_eq!(checkpoint["picture_epoch"].as_u64(), epoch, "{document}");
     }
+}
+
+/// A closed database with a picture of some rows, and more in the log behind it.
+fn database_with_picture(folder: &Folder) {
+    let tuning = ensile::Tuning { checkpoint_strategy: Strategy::Pictures, ..ensile::Tuning::default() };
+    let db = ensile::Database::builder(folder.0.join("data")).tuning(tuning).open().expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    let put = |keys: std::ops::Range<u64>| {
+        keys.for_each(|key| db.run(|tx| tx.put(&table, &key, &key)).expect("commits"));
+    };
+    put(0..100);
+    db.checkpoint().expect("is open").wait().expect("is installed");
+    put(0..1);
+    db.checkpoint().expect("is open").wait().expect("is installed");
+    put(100..120);
+    db.close().expect("closes");
+}
+
+#[test]
+fn the_pages_of_a_picture_are_explained() {
+    let folder = Folder::new("pages");
+    database_with_picture(&folder);
+    let (output, stdout, _) = ensile(&folder, "inspect data");
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    for part in ["numbers: 1 pages, 100 entries", "the catalogue: 1 pages", "of checkpoint 2: ", "/pages-1: "] {
+        assert!(stdout.contains(part), "{part} in {stdout}");
+    }
+    let (_, stdout, _) = ensile(&folder, "inspect data --json");
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    let picture = &document["examination"]["checkpoint"]["picture"];
+    let pages = |of: &str| -> u64 {
+        let all = picture[of].as_array().expect("a list").iter();
+        all.map(|one| one["pages"].as_u64().expect("a number")).sum()
+    };
+    assert_eq!((pages("tables"), pages("ages")), (2, 2), "{document}");
+    let used: u64 =
+        picture["files"].as_array().expect("files").iter().filter_map(|file| file["used_bytes"].as_u64()).sum();
+    assert_eq!(document["examination"]["checkpoint"]["bytes"].as_u64(), Some(used), "{document}");
+}
+
+#[test]
+fn a_picture_is_kept_alone_where_no_cut_of_the_log_helps_and_that_is_asked_for() {
+    let folder = Folder::new("alone");
+    database_with_picture(&folder);
+    for file in std::fs::read_dir(folder.0.join("data/log0")).expect("its log's folder") {
+        let path = file.expect("a name").path();
+        if path.to_string_lossy().contains("/log-") {
+            let mut bytes = std::fs::read(&path).expect("a file");
+            bytes[20] ^= 1;
+            std::fs::write(&path, bytes).expect("writes");
+        }
+    }
+    let (output, stdout, _) = ensile(&folder, "verify data");
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("`ensile verify data --repair --picture-alone`: keeps everything up to"), "{stdout}");
+    let (output, _, stderr) = ensile(&folder, "verify data --repair");
+    assert!(output.status.code() == Some(2) && stderr.contains("--picture-alone"), "{stderr}");
+    let (_, stdout, _) = ensile(&folder, "verify data --json");
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    assert!(document["examination"]["remedy"]["picture_alone"]["loss"]["durable_epoch"].is_u64(), "{document}");
+    let (output, stdout, stderr) = ensile(&folder, "verify data --repair --picture-alone");
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.contains("are LOST"), "{stdout}");
+    let db = ensile::Database::open(folder.0.join("data")).expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    let rows = db.begin().range(&table, ..).count();
+    assert_eq!(rows, 100, "as the picture shows");
+    db.close().expect("closes");
 }
 
 #[test]

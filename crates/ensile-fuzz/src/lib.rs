@@ -3,8 +3,8 @@
 //! `fuzz/` wraps them for cargo-fuzz, whose coverage guides the bytes; `tests/corpora.rs` replays the kept corpora in
 //! `fuzz/corpus` and mutates them on the stable toolchain, with every run of the tests.
 //!
-//! Neighbours: the key codec (engine), the index, the formats of log and page files, and recovery are what is fuzzed; the disk is
-//! `ensile-sim`'s.
+//! Neighbours: the key codec (engine), the index, the formats of log and page files, and recovery are what is fuzzed;
+//! the disk is `ensile-sim`'s.
 #![forbid(unsafe_code)]
 
 mod index;

@@ -159,6 +159,7 @@ impl Load {
 
     /// All is loaded: compares it with what the manifest says.
     fn check_whole(&self, of: &InstalledCheckpoint, loaded: &Loaded) -> Result<(), DurabilityError> {
+        assert_eq!(loaded.items + 1, self.source.items(), "N10: all that there is");
         let is_sealed = of.part_files().is_none_or(|files| files.seal == seal(loaded.ends.iter().copied()));
         if let LoadSource::Picture(reader) = &self.source {
             reader.check_reached()?;

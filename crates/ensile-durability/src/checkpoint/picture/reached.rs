@@ -49,11 +49,13 @@ pub(crate) struct Reached {
 impl Reached {
     /// A block was read here.
     pub(super) fn add(&mut self, extent: Extent) {
+        assert!(extent.is_whole(), "{extent:?} was read");
         self.extents.push(extent);
     }
 
-    /// A page was read that a part of the directory at `part` names, whose payload has so many bytes.
+    /// A page was read that a part of the directory at `part` names; and how long its payload is.
     pub(super) fn add_page(&mut self, page: &PagePlace, payload_bytes: usize, part: Extent) {
+        assert_eq!(payload_bytes == 0, page.entries == 0, "an entry takes bytes");
         if self.numbers.insert(page.number, part).is_some() {
             self.twice = Some(part);
         }
@@ -69,6 +71,7 @@ impl Reached {
 
     /// A block of what commits have left beside pages was read.
     pub(super) fn add_removes(&mut self, versions: u32) {
+        assert!(self.removes < self.extents.len() as u64, "each block was added");
         self.removes += 1;
         self.displaced += u64::from(versions);
     }

@@ -212,6 +212,10 @@ impl PictureReader {
         let behind = self.root.parts.get(index + 1).map(|part| &part.bound);
         let mut in_place: Vec<usize> = (0..pages.len()).collect();
         in_place.sort_by_key(|page| pages[*page].extents.first().map(|place| place.extent));
+        debug_assert!(
+            in_place.len() == pages.len() && behind.is_none_or(|behind| pages[0].bound < *behind),
+            "N17"
+        );
         in_place.iter().take(AHEAD).for_each(|page| self.ask_for(&pages[*page]));
         for (turn, &at) in in_place.iter().enumerate() {
             if let Some(later) = in_place.get(turn + AHEAD) {

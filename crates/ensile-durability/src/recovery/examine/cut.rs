@@ -6,8 +6,8 @@
 //! Invariants:
 //! - E2: the state that is kept is that at the end of an epoch, as if the database had crashed then.
 //! - K1: nothing is cut below e_h of the installed checkpoint, as the log before it is gone.
-//! - N12, N15: a picture is the state at the end of e_c without any of the log. Where no cut helps it can be kept alone,
-//!   if nothing of it is damaged.
+//! - N12, N15: a picture is the state at the end of e_c without any of the log. Where no cut helps it can be kept
+//!   alone, if nothing of it is damaged.
 //! - What is judged is judged as an open judges it.
 //!
 //! Neighbours: [`super`] has the findings; `repair` carries the plan out.
@@ -236,8 +236,8 @@ impl Cutting<'_> {
         Ok(cuts)
     }
 
-    /// Why a cut there would not help, or would do harm. What is returned: why it would not, where the installed picture
-    /// would, without any of the log.
+    /// Why a cut there would not help, or would do harm. What is returned: why it would not, where the installed
+    /// picture would, without any of the log.
     fn check(&self, cut: &RepairCut) -> Result<Option<String>, NoRepair> {
         let RepairCut { durable, is_lossless, .. } = *cut;
         let installed = self.manifest.checkpoint.as_ref();
@@ -280,10 +280,11 @@ impl Cutting<'_> {
         )))
     }
 
-    /// The installed picture stays, and nothing of the log: the state at the end of e_c, or of the epoch before the first
-    /// generation's, which is the same.
+    /// The installed picture stays, and nothing of the log: the state at the end of e_c, or of the epoch before the
+    /// first generation's, which is the same.
     fn plan_picture_alone(&self, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
         let picture = self.manifest.checkpoint.as_ref().expect("it is below a picture");
+        assert!(picture.is_picture(), "K1: a fuzzy one needs the log");
         let generations = &self.manifest.generations;
         let generation = generations.first().expect("a database that was created has one");
         let durable = picture.durable_min().max(generation.first.previous());

@@ -84,6 +84,7 @@ fn plan(
     (found, seen): (&Examination, Epoch),
     options: RepairOptions,
 ) -> Result<RepairPlan, DurabilityError> {
+    assert!(!found.is_whole(), "what is whole is left alone");
     match cut::plan(disk, found, seen) {
         Ok(_) if options.picture_alone => Err(DurabilityError::config(
             "a cut of the log keeps more than the picture alone: `ensile verify DIR --repair`",

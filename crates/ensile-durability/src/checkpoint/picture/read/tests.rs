@@ -482,3 +482,30 @@ fn a_file_that_is_missing_or_another_one_is_refused() {
     let reader = PictureReader::open(&disk, &of).expect("opens");
     assert!(matches!(reader.check_kind(EntryKind::Operations), Err(DurabilityError::Unknown { .. })));
 }
+
+#[test]
+fn l7_what_a_newer_version_wrote_is_said_to_be_that() {
+    let (disk, of) = written(&whole());
+    let name = "checkpoint1/pages-7";
+    let at = of.root.extent.offset() as usize;
+    // An unknown kind, an unknown flag, a later format: of the root, and of the opening block.
+    for (byte, value) in [(6, 77), (7, 2), (4, 6)] {
+        for (block, salt) in [(at, salt(1)), (0, Salt::OPENING)] {
+            let (disk, mut of, mut bytes) = (disk.fork(), of.clone(), disk.bytes(name));
+            bytes[block + byte] = value;
+            let crc = salt.checksum(&bytes[block..block + 76]);
+            bytes[block + 76..block + 80].copy_from_slice(&crc.to_le_bytes());
+            disk.put(name, bytes);
+            if block > 0 {
+                of.root.header_crc = crc;
+            }
+            match read(&disk, &of).map(drop) {
+                Err(DurabilityError::Unknown { file, offset, detail }) => {
+                    assert_eq!((&*file, offset as usize), (name, block));
+                    assert!(detail.contains("newer version"), "{detail}");
+                }
+                other => panic!("byte {byte} of the block at {block}: {other:?}"),
+            }
+        }
+    }
+}
