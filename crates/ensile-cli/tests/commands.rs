@@ -103,7 +103,7 @@ fn a_checkpoint_says_whether_it_is_a_picture() {
 
 /// A closed database with a picture of some rows, and more in the log behind it.
 fn database_with_picture(folder: &Folder) {
-    let tuning = ensile::Tuning { checkpoint_strategy: Strategy::Pictures, ..ensile::Tuning::default() };
+    let tuning = ensile::Tuning { checkpoint_strategy: Some(Strategy::Pictures), ..ensile::Tuning::default() };
     let db = ensile::Database::builder(folder.0.join("data")).tuning(tuning).open().expect("opens");
     let table = db.table::<u64, u64>("numbers").expect("a table");
     let put = |keys: std::ops::Range<u64>| {
