@@ -2,9 +2,11 @@
 //! §3.1).
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - E1: pages are searched for, and versions copied, before binding, whatever their size, and behind every wait: a
-//!   copy that is kept while a commit waits may be of a version, or of a picture, that is over by then. Under the locks
-//!   there is one exchange for each, and no page is searched for unless its map is another one by then.
+//! - E1: versions are copied, and their pages searched for, before binding, whatever their size, and behind every wait:
+//!   a copy that is kept while a commit waits may be of a version, or of a picture, that is over by then. Under the
+//!   locks there is one exchange for each. While no picture is under way nothing is copied, and pages are searched for
+//!   under the locks: that waits for nothing, and comes once a key and picture, so no lock that many want is held for
+//!   it.
 //! - N3: a version is left before anything of its record is changed.
 //! - N4: it is left if it is present, older than the freeze of the commit's epoch, and of a picture under way. So at
 //!   most one of a key is left to a picture.
@@ -54,7 +56,7 @@ impl Commit<'_, '_> {
     /// the commit is of the newest freeze's picture.
     #[inline]
     pub(super) fn prepare_displaced(&mut self) {
-        if self.shared.has_page_maps() {
+        if self.shared.has_picture_under_way() {
             prepare(self);
         }
     }
@@ -69,6 +71,7 @@ impl Commit<'_, '_> {
     }
 }
 
+#[cold]
 #[inline(never)]
 fn prepare(commit: &mut Commit<'_, '_>) {
     let Commit { shared, worker, sets, pinned, .. } = commit;
@@ -118,49 +121,56 @@ impl Locked<'_, '_, '_> {
     /// the commit runs again: a page that is marked for nothing is written for nothing.
     #[inline]
     pub(super) fn check_displaced(&mut self, epoch: Epoch) -> Result<()> {
-        let Commit { shared, worker, .. } = &*self.commit;
-        if worker.displaced.is_empty() && !shared.has_page_maps() {
+        let Commit { shared, worker, sets, pinned, .. } = &mut *self.commit;
+        if !shared.has_page_maps() {
             return Ok(());
         }
-        check(self.commit, epoch)
+        debug_assert!(worker.commit.slot().bound().is_some(), "freezes are looked at under the locks (N1)");
+        debug_assert!(
+            !worker.displaced.is_any_needed,
+            "the commit before has given back what it did not leave"
+        );
+        let freeze = shared.epochs.freeze_at(epoch);
+        let Sets { writes, order, .. } = &mut **sets;
+        let (entries, arena) = writes.parts();
+        for lock in order.iter() {
+            let write = &entries[lock.at as usize];
+            if is_first_change(write, write.before, freeze)
+                && let Some(map) = map_of(shared, write, *pinned)
+            {
+                change((write, arena.key(write)), (freeze, map), &mut worker.displaced, lock.at)?;
+            }
+        }
+        Ok(())
     }
 }
 
-#[inline(never)]
-fn check(commit: &mut Commit<'_, '_>, epoch: Epoch) -> Result<()> {
-    let Commit { shared, worker, sets, pinned, .. } = commit;
-    debug_assert!(worker.commit.slot().bound().is_some(), "freezes are looked at under the locks (N1)");
-    let freeze = shared.epochs.freeze_at(epoch);
-    let Sets { writes, order, .. } = &mut **sets;
-    let (entries, arena) = writes.parts();
-    let PreparedPages { pages, is_any_needed, .. } = &mut worker.displaced;
-    debug_assert!(!*is_any_needed, "the commit before has given back what it did not leave");
-    let mut pages = pages.iter_mut().peekable();
-    for lock in order.iter() {
-        let write = &entries[lock.at as usize];
-        let prepared = pages.next_if(|prepared| prepared.at == lock.at);
-        if !is_first_change(write, write.before, freeze) {
-            continue;
-        }
-        let Some(map) = map_of(shared, write, *pinned) else { continue };
-        let found = prepared.as_ref().and_then(|prepared| prepared.page_in(map));
-        let page = found.unwrap_or_else(|| map.page(map.bounds().page_of(arena.key(write))));
-        if is_left(write.before, freeze, map) && !page.is_closed() {
-            match prepared {
-                Some(prepared) if prepared.has_version(map, write.before.tid()) => {
-                    (prepared.is_needed, *is_any_needed) = (true, true);
-                }
-                // Copied too early, or for another map.
-                _ => return Err(Error::Conflict),
+/// Marks the page of a first change, which was found before binding or is searched for now.
+#[inline]
+fn change(
+    (write, key): (&Write<'_>, &[u8]),
+    (freeze, map): (Epoch, &PageMap),
+    displaced: &mut PreparedPages,
+    at: u32,
+) -> Result<()> {
+    let prepared = if displaced.is_empty() { None } else { displaced.of(at) };
+    let found = prepared.as_ref().and_then(|prepared| prepared.page_in(map));
+    let page = found.unwrap_or_else(|| map.page(map.bounds().page_of(key)));
+    if is_left(write.before, freeze, map) && !page.is_closed() {
+        match prepared {
+            Some(prepared) if prepared.has_version(map, write.before.tid()) => {
+                prepared.is_needed = true;
+                displaced.is_any_needed = true;
             }
+            // Copied too early, or for another map.
+            _ => return Err(Error::Conflict),
         }
-        let mark = if freeze > map.since() { PageMarks::AFTER } else { PageMarks::BEFORE };
-        debug_assert!(
-            mark == PageMarks::AFTER || page.has_any(mark) || !page.is_closed() || map.is_over(),
-            "no page is settled before every commit below the freeze has ended (N5)"
-        );
-        page.mark(mark);
     }
-    debug_assert!(pages.peek().is_none(), "pages are found in the order of locks");
+    let mark = if freeze > map.since() { PageMarks::AFTER } else { PageMarks::BEFORE };
+    debug_assert!(
+        mark == PageMarks::AFTER || page.has_any(mark) || !page.is_closed() || map.is_over(),
+        "no page is settled before every commit below the freeze has ended (N5)"
+    );
+    page.mark(mark);
     Ok(())
 }

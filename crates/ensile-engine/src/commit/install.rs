@@ -32,17 +32,18 @@ impl Locked<'_, '_, '_> {
         debug_assert!(boundary <= tid.epoch().next(), "no boundary lies ahead of the commit's epoch (S1)");
         let mut locked = ManuallyDrop::new(self);
         let commit = &mut *locked.commit;
-        if !commit.shared.settings.commits_plainly {
+        let settings = &commit.shared.settings;
+        if !settings.commits_plainly && (settings.before_images || commit.worker.displaced.is_any_needed) {
             return commit.install_beside(tid, boundary);
         }
-        debug_assert!(commit.worker.displaced.is_empty(), "nothing is copied where there are no pictures");
+        debug_assert!(!commit.worker.displaced.is_any_needed, "nothing is left where there are no pictures");
         commit.install(tid, boundary);
         commit.append(tid);
     }
 }
 
 impl Commit<'_, '_> {
-    /// As [`Locked::install_and_append`], where log entries have before-images, or pictures are taken.
+    /// As [`Locked::install_and_append`], where log entries have before-images, or a version is left to a picture.
     #[inline(never)]
     fn install_beside(&mut self, tid: Tid, boundary: Epoch) {
         let has_images = self.shared.settings.before_images;

@@ -312,7 +312,7 @@ fn n6_a_page_is_marked_in_the_map_that_the_locks_find() -> Result<()> {
         let (db, table) = with_rows(&clock)?;
         db.run(|tx| (0..KEYS).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
         let first = begin_picture(&db, &clock);
-        db.shared().end_pages(first);
+        take_pages(&db, first);
         db.shared().picture_installed(first);
         let mut tx = db.begin();
         tx.put(&table, &(KEYS - 1), &vec![2; 100])?;
@@ -320,6 +320,7 @@ fn n6_a_page_is_marked_in_the_map_that_the_locks_find() -> Result<()> {
             let versions = commit.worker.blocks.place();
             prepare(commit)?;
             commit.prepare_displaced();
+            assert_eq!(prepared(commit), (false, true), "it has found the page, which is closed");
             let second = publish_pages(&db, &clock, 1 << 20, wanted);
             {
                 let bound = super::Bound::bind(commit);

@@ -30,10 +30,22 @@ pub(crate) struct PageBounds {
     common: Box<[u8]>,
     /// Of every bound but the first, the eight bytes behind the common ones, as a number that is ordered as they are.
     slices: Box<[u64]>,
+    starts: SliceStarts,
     /// Every bound but the first, one behind the other.
     keys: Box<[u8]>,
     /// Where each of them ends.
     ends: Box<[usize]>,
+}
+
+/// Where a search among slices begins: they are dealt into ranges of equal width, so that a search has few steps where
+/// keys lie evenly.
+#[derive(Debug, Default)]
+struct SliceStarts {
+    first: u64,
+    /// Bits of a range's width.
+    shift: u32,
+    /// Of each range, how many slices lie before it; and how many there are.
+    starts: Box<[u32]>,
 }
 
 impl PageBounds {
@@ -49,13 +61,15 @@ impl PageBounds {
             }
             _ => &[],
         };
-        let slices = bounds().map(|bound| slice_of(&bound[common.len()..])).collect();
+        let slices: Box<[u64]> = bounds().map(|bound| slice_of(&bound[common.len()..])).collect();
+        assert!(u32::try_from(slices.len()).is_ok(), "pages of a table are counted in half a word");
         let ends = bounds().scan(0, |end, bound| {
             *end += bound.len();
             Some(*end)
         });
         Self {
             common: common.into(),
+            starts: SliceStarts::new(&slices),
             slices,
             keys: bounds().flatten().copied().collect(),
             ends: ends.collect(),
@@ -87,6 +101,19 @@ impl PageBounds {
         &self.keys[from..self.ends[at]]
     }
 
+    /// How many bounds have a smaller slice.
+    #[inline]
+    fn below(&self, slice: u64) -> usize {
+        let below = match self.starts.around(slice) {
+            // Without branches that depend on the key.
+            Some((from, to)) => from + self.slices[from..to].partition_point(|bound| *bound < slice),
+            None if self.slices.first().is_none_or(|first| slice <= *first) => 0,
+            None => self.slices.len(),
+        };
+        debug_assert_eq!(below, self.slices.partition_point(|bound| *bound < slice));
+        below
+    }
+
     /// The page of a key: as many bounds are stored that are not above it.
     pub(crate) fn page_of(&self, key: &[u8]) -> usize {
         let (head, rest) = key.split_at(key.len().min(self.common.len()));
@@ -97,11 +124,12 @@ impl PageBounds {
             std::cmp::Ordering::Equal => {}
         }
         let slice = slice_of(rest);
-        // Without branches that depend on the key.
-        let mut low = self.slices.partition_point(|bound| *bound < slice);
+        let mut low = self.below(slice);
         if self.slices.get(low) == Some(&slice) {
             // Equal slices say nothing: the bounds may differ behind them, or in zeros at their ends.
-            let mut high = low + self.slices[low..].partition_point(|bound| *bound == slice);
+            let is_one = self.slices.get(low + 1) != Some(&slice);
+            let equal = if is_one { 1 } else { self.slices[low..].partition_point(|bound| *bound == slice) };
+            let mut high = low + equal;
             while low < high {
                 let middle = low.midpoint(high);
                 if self.bound(middle) <= key { low = middle + 1 } else { high = middle }
@@ -110,6 +138,28 @@ impl PageBounds {
         debug_assert!(low == 0 || self.bound(low - 1) <= key, "a page begins at its first key, or before");
         debug_assert!(low == self.slices.len() || key < self.bound(low), "a page ends behind its keys");
         low
+    }
+}
+
+impl SliceStarts {
+    /// Of these slices, which grow: about as many ranges as there are slices.
+    fn new(slices: &[u64]) -> Self {
+        let (Some(&first), Some(&last)) = (slices.first(), slices.last()) else { return Self::default() };
+        let range_bits = u64::BITS - (last - first).leading_zeros();
+        let shift = range_bits.saturating_sub(slices.len().ilog2());
+        let ranges = (last - first).unbounded_shr(shift) + 1;
+        let start =
+            |range: u64| slices.partition_point(|slice| (slice - first).unbounded_shr(shift) < range) as u32;
+        Self { first, shift, starts: (0..=ranges).map(start).collect() }
+    }
+
+    /// Between which places the slices of its range are; `None` if it is below all ranges or above.
+    #[inline]
+    fn around(&self, slice: u64) -> Option<(usize, usize)> {
+        let range = slice.checked_sub(self.first)?.unbounded_shr(self.shift) as usize;
+        let (from, to) = (*self.starts.get(range)?, *self.starts.get(range + 1)?);
+        debug_assert!(from <= to);
+        Some((from as usize, to as usize))
     }
 }
 
@@ -230,9 +280,10 @@ impl PageMap {
 
     /// Bytes of memory that it takes.
     fn bytes(&self) -> usize {
-        let PageBounds { common, slices, keys, ends } = &self.bounds;
+        let PageBounds { common, slices, starts, keys, ends } = &self.bounds;
         debug_assert_eq!(slices.len(), ends.len(), "each bound has its slice and its end");
-        let bounds = common.len() + size_of_val(&**slices) + keys.len() + size_of_val(&**ends);
+        let slices = size_of_val(&**slices) + size_of_val(&*starts.starts);
+        let bounds = common.len() + slices + keys.len() + size_of_val(&**ends);
         size_of::<Self>() + bounds + size_of_val(&*self.states)
     }
 

@@ -37,7 +37,7 @@ const FREED_BYTES_PER_STEP: usize = 16 << 20;
 pub(crate) struct Pictures {
     /// Commits ask this: never cleared.
     has_maps: CachePadded<AtomicBool>,
-    is_under_way: AtomicBool,
+    is_under_way: CachePadded<AtomicBool>,
     /// No commit takes this lock.
     pub(crate) attempts: Mutex<PictureAttempts>,
     /// Commits leave to their workers' lists what they displace, and not to the pages'.
@@ -244,7 +244,7 @@ impl Pictures {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
             has_maps: CachePadded::default(),
-            is_under_way: AtomicBool::new(false),
+            is_under_way: CachePadded::default(),
             attempts: Mutex::default(),
             is_semi_fuzzy: settings.semi_fuzzy,
             bytes_max: settings.displaced_bytes_max,
@@ -302,9 +302,10 @@ impl Pictures {
         self.has_maps.load(Ordering::Acquire)
     }
 
-    /// Whether commits may leave anything.
-    fn is_under_way(&self) -> bool {
-        // Relaxed: what is left is counted, whatever this says; the next look finds what this one missed.
+    /// Whether commits may leave anything. Only a guess.
+    #[inline]
+    pub(crate) fn is_under_way(&self) -> bool {
+        // Relaxed: who misses it looks again, and a commit's locks find what was not copied before them.
         self.is_under_way.load(Ordering::Relaxed)
     }
 
@@ -352,6 +353,12 @@ impl SharedState {
     #[inline]
     pub(crate) fn has_page_maps(&self) -> bool {
         self.pictures.as_ref().is_some_and(Pictures::has_maps)
+    }
+
+    /// Whether a picture is under way: a commit guesses by it, before it binds.
+    #[inline]
+    pub(crate) fn has_picture_under_way(&self) -> bool {
+        self.pictures.as_ref().is_some_and(Pictures::is_under_way)
     }
 
     /// Whether commits leave to their workers' lists what they displace.

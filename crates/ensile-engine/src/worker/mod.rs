@@ -311,6 +311,8 @@ impl PreparedPage {
 #[derive(Debug, Default)]
 pub(crate) struct PreparedPages {
     pub(crate) pages: Vec<PreparedPage>,
+    /// Those before it were asked for.
+    next: usize,
     /// One of them has a version.
     pub(crate) has_versions: bool,
     /// One of them has a version that is to be left.
@@ -326,6 +328,14 @@ impl PreparedPages {
         self.pages.is_empty()
     }
 
+    /// What was found of this write's page. Asked in the order of locks.
+    #[cold]
+    pub(crate) fn of(&mut self, at: u32) -> Option<&mut PreparedPage> {
+        let place = self.pages[self.next..].iter().position(|prepared| prepared.at == at)?;
+        self.next += place + 1;
+        self.pages.get_mut(self.next - 1)
+    }
+
     /// Gives back what a commit has not left, and what a huge transaction grew.
     #[inline]
     pub(crate) fn give_back(&mut self, blocks: &mut Blocks) {
@@ -334,6 +344,7 @@ impl PreparedPages {
             self.give_versions_back(blocks);
         }
         self.pages.clear();
+        self.next = 0;
     }
 
     #[cold]
