@@ -181,7 +181,7 @@ fn a_folder_without_a_log_says_so() {
     assert!(stdout.contains("without a log; 0 entries") && stdout.contains("picture at"), "{stdout}");
     let (output, stdout, stderr) = ensile(&folder, "verify data");
     assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
-    let (output, stdout, stderr) = ensile(&folder, "repair data");
+    let (output, stdout, stderr) = ensile(&folder, "verify data --repair");
     assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
     let (_, stdout, _) = ensile(&folder, "inspect data --json");
     let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");

@@ -83,7 +83,7 @@ impl StateMachine {
 }
 
 /// Runs it in this folder up to the command of this index; the sum of all accounts.
-pub fn run(folder: &Path, last: u64) -> Result<u64> {
+fn run(folder: &Path, last: u64) -> Result<u64> {
     let machine = StateMachine::open(folder)?;
     let applied = machine.applied()?;
     println!("the state is that behind command {applied}");
@@ -98,8 +98,7 @@ pub fn run(folder: &Path, last: u64) -> Result<u64> {
     Ok(sum)
 }
 
-/// Applies the commands behind the last one that the state has.
-pub fn main() -> Result<()> {
+fn main() -> Result<()> {
     let folder = std::env::temp_dir().join("ensile-state-machine");
     let last = 1000;
     let sum = run(&folder, last)?;
