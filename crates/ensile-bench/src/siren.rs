@@ -6,6 +6,9 @@
 //! table3         §4.1  table 3 and figure 8: extra memory of a full picture               `table3`, `run`
 //! skew           §4.1  the same with 99 % of the updates on 1 % of the rows               `table3`, `run`
 //! against-fuzzy  §5    throughput with pictures and with SiloR's fuzzy checkpoints        `against_fuzzy`
+//! fig9           §5    throughput by clients: pictures and redo, fuzzy with undo and redo  `fig9`
+//! foreground     -     throughput and tails of YCSB while a full picture is written       `foreground`
+//! hang           -     the longest commit while each write of a picture hangs             `foreground`
 //! ```
 //! Where the paper has a disk of 30 MB/s, a run paces what the walk writes, or has a device that is slow for all that
 //! is written to it. The output says which rates were asked for and which were held. Exit code 1 says that one was not.
@@ -15,6 +18,8 @@
 mod against_fuzzy;
 pub(crate) mod arguments;
 mod device;
+mod fig9;
+mod foreground;
 mod formulas;
 mod run;
 mod slow_disk;
@@ -45,6 +50,12 @@ pub(crate) enum Name {
     Skew,
     /// Throughput with pictures and with SiloR's fuzzy checkpoints, each always within a full one (§5).
     AgainstFuzzy,
+    /// Throughput by clients, relaxed and strict, with pictures and with before-images in the log (§5, figure 9).
+    Fig9,
+    /// Throughput and latencies of YCSB while a full picture is written, against without one.
+    Foreground,
+    /// The longest commit of YCSB while each write and sync of a picture takes seconds, against without one.
+    Hang,
 }
 
 /// What an experiment has made: figures, whether everything is as it was asked for, and what to say of it.
@@ -62,6 +73,9 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Table3, run: table3::uniform },
     Experiment { name: Name::Skew, run: table3::skewed },
     Experiment { name: Name::AgainstFuzzy, run: against_fuzzy::run },
+    Experiment { name: Name::Fig9, run: fig9::run },
+    Experiment { name: Name::Foreground, run: foreground::foreground },
+    Experiment { name: Name::Hang, run: foreground::hang },
 ];
 
 /// The figure whose points are in its files only.

@@ -31,7 +31,7 @@ const OFF: (&str, &str) = ("off what was asked", "%");
 pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     let speed = arguments.speed();
     let path = fresh_folder(&arguments.data, FOLDER)?;
-    let disk = slow_disk(arguments, &path, &Clock::machine())?;
+    let disk = slow_disk(&path, (arguments.device, speed), &Clock::machine())?;
     disk.slow_down(true);
     let (mut rows, mut said, mut held) = (Vec::new(), String::new(), true);
     for writers in [1, 2] {

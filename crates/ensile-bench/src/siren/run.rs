@@ -19,7 +19,7 @@ use ensile_disk::RealDisk;
 
 use super::arguments::SirenArguments;
 use super::formulas::Rates;
-use super::slow_disk::SlowDisk;
+use super::slow_disk::{SlowDisk, SlowFiles, Speed};
 use super::strategy::Strategy;
 use super::updates::{Benchmark, Choice, HeldUpdates};
 use crate::failure::{Failure, Result};
@@ -42,7 +42,7 @@ const LONGER_SECONDS: f64 = 30.0;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) strategy: Strategy,
-    /// Whether the device is slow; else the picture's walk is paced.
+    /// Whether the device is what slows the picture down; else its walk is paced.
     pub(super) on_slow_device: bool,
     pub(super) choice: Choice,
     pub(super) updates_per_s: u64,
@@ -112,7 +112,7 @@ pub(super) fn run(arguments: &SirenArguments, setup: Setup) -> Result<Run> {
     let clock = Clock::machine();
     let (mut builder, mut slow) = (Database::builder(&path).durability(Durability::Relaxed), None);
     if setup.on_slow_device {
-        let disk = slow_disk(arguments, &path, &clock)?;
+        let disk = slow_disk(&path, (arguments.device, arguments.speed()), &clock)?;
         builder = builder.disk(Arc::<SlowDisk>::clone(&disk));
         slow = Some(disk);
     }
@@ -141,9 +141,13 @@ pub(super) fn must_fit(arguments: &SirenArguments) -> Result<()> {
 }
 
 /// The slow device over the disk of this machine.
-pub(super) fn slow_disk(arguments: &SirenArguments, path: &Path, clock: &Clock) -> Result<Arc<SlowDisk>> {
+pub(super) fn slow_disk(
+    path: &Path,
+    (files, speed): (SlowFiles, Speed),
+    clock: &Clock,
+) -> Result<Arc<SlowDisk>> {
     let real = RealDisk::existing(path).map_err(failed)?;
-    Ok(Arc::new(SlowDisk::over(Box::new(real), arguments.device, arguments.speed(), clock.clone())))
+    Ok(Arc::new(SlowDisk::over(Box::new(real), files, speed, clock.clone())))
 }
 
 /// What the disk said.
@@ -165,6 +169,7 @@ pub(super) fn options(arguments: &SirenArguments, setup: &Setup) -> Options {
         data: arguments.data.clone(),
         snapshots: false,
         checkpoints: Schedule::on_demand(),
+        before_images: setup.strategy == Strategy::UndoRedo,
         tuning,
         ..Options::default()
     }

@@ -1,5 +1,5 @@
-//! A disk that is slowed down: it takes a given number of bytes a second and a given time a sync, over all its files
-//! together.
+//! A disk that is slowed down: it takes a given number of bytes a second and a given time a write and a sync, over all
+//! its files together.
 //!
 //! Invariants:
 //! - Writes and syncs take their turns: each begins when the one before has ended, whichever thread asks. So what two
@@ -30,6 +30,8 @@ pub(super) struct Speed {
     pub(super) bytes_per_s: u64,
     /// What a sync takes.
     pub(super) sync: Duration,
+    /// What a write takes, beside its bytes.
+    pub(super) write: Duration,
 }
 
 /// Which files of a database are on the slow device.
@@ -58,6 +60,7 @@ impl DeviceTime {
     /// Takes the device's time for a write that is asked for at `now`. When it will have been done.
     fn write(&mut self, now: u64, bytes: u64) -> u64 {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.speed.bytes_per_s);
+        let nanos = nanos + self.speed.write.as_nanos();
         self.take(now, u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 

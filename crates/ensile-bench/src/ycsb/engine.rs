@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 
 use ensile::{Database, Error, Readable, Receipt, Table, Transaction};
 use ensile_base::Epoch;
+use ensile_base::random::Random;
 use ensile_base::sync::AtomicU64;
 
 use crate::driver::{Slice, Subject};
@@ -38,7 +39,11 @@ impl<const N: usize> Engine<N> {
         requests: Requests,
         plan: &LoadPlan,
     ) -> Result<Self> {
-        let db = options.open_fresh(kind, "ycsb-silo")?;
+        Self::over(kind, options.open_fresh(kind, "ycsb-silo")?, requests, plan)
+    }
+
+    /// Loads a database that was opened otherwise, and is empty.
+    pub(crate) fn over(kind: SystemKind, db: Database, requests: Requests, plan: &LoadPlan) -> Result<Self> {
         let table = db.table("usertable")?;
         load_table(&db, &table, plan)?;
         Ok(Self { kind, name: kind.name(), db, table, requests, present: AtomicU64::new(plan.records) })
@@ -57,6 +62,12 @@ impl<const N: usize> Engine<N> {
     /// Its one table.
     pub(crate) fn table(&self) -> &Table<u64, Payload<N>> {
         &self.table
+    }
+
+    /// The next request of its mix, as a transaction of its own.
+    #[inline]
+    pub(crate) fn step(&self, random: &mut Random) -> Result<Step> {
+        self.one(self.requests.draw(random, &self.present))
     }
 
     #[inline]
@@ -164,7 +175,7 @@ impl<const N: usize> Subject for Engine<N> {
         let durable = || self.db.durable_epoch().number();
         let batch = slice.batch;
         if batch == 1 {
-            return slice.repeat(durable, |random| self.one(self.requests.draw(random, &self.present)));
+            return slice.repeat(durable, |random| self.step(random));
         }
         let mut requests = Vec::with_capacity(batch);
         slice.repeat(durable, |random| {

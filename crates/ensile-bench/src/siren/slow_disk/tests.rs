@@ -10,7 +10,7 @@ use ensile_sim::SimDisk;
 
 use super::{DeviceTime, LATE_NANOS, SlowDisk, SlowFiles, Speed};
 
-const SPEED: Speed = Speed { bytes_per_s: 1_000_000, sync: Duration::from_millis(5) };
+const SPEED: Speed = Speed { bytes_per_s: 1_000_000, sync: Duration::from_millis(5), write: Duration::ZERO };
 
 fn disk(files: SlowFiles) -> (SlowDisk, Clock) {
     let clock = Clock::manual();
@@ -70,7 +70,11 @@ fn who_comes_while_the_device_is_busy_waits_for_its_turn_and_idle_time_is_gone()
     assert_eq!(time.write(1_500 + late, 3), 5_000, "behind the first");
     assert_eq!(time.sync(4_000), 5_005_000, "behind both");
     assert_eq!(time.write(9_000_000 + late, 1), 9_001_000, "what was idle is not made up for");
-    let mut fast = DeviceTime { speed: Speed { bytes_per_s: u64::MAX, sync: Duration::MAX }, free_at: 0 };
+    let mut fast =
+        DeviceTime { speed: Speed { bytes_per_s: u64::MAX, sync: Duration::MAX, ..SPEED }, free_at: 0 };
     assert_eq!(fast.write(7 + late, u64::MAX), 1_000_000_007);
     assert_eq!(fast.sync(0), u64::MAX, "and nothing overflows");
+    let mut hanging = DeviceTime { speed: Speed { write: Duration::from_secs(10), ..SPEED }, free_at: 0 };
+    assert_eq!(hanging.write(late, 2), 10_000_002_000, "a write takes its time, and each byte");
+    assert_eq!(hanging.write(late, 0), 20_000_002_000, "writes take their turns");
 }
