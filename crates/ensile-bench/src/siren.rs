@@ -6,6 +6,7 @@
 //! table3         §4.1  table 3 and figure 8: extra memory of a full picture               `table3`, `run`
 //! skew           §4.1  the same with 99 % of the updates on 1 % of the rows               `table3`, `run`
 //! against-fuzzy  §5    throughput with pictures and with SiloR's fuzzy checkpoints        `against_fuzzy`
+//! fig9           §5    throughput by clients: pictures and redo, fuzzy with undo and redo  `fig9`
 //! foreground     -     throughput and tails of YCSB while a full picture is written       `foreground`
 //! hang           -     the longest commit while each write of a picture hangs             `foreground`
 //! ```
@@ -17,6 +18,7 @@
 mod against_fuzzy;
 pub(crate) mod arguments;
 mod device;
+mod fig9;
 mod foreground;
 mod formulas;
 mod run;
@@ -48,6 +50,8 @@ pub(crate) enum Name {
     Skew,
     /// Throughput with pictures and with SiloR's fuzzy checkpoints, each always within a full one (§5).
     AgainstFuzzy,
+    /// Throughput by clients, relaxed and strict, with pictures and with before-images in the log (§5, figure 9).
+    Fig9,
     /// Throughput and latencies of YCSB while a full picture is written, against without one.
     Foreground,
     /// The longest commit of YCSB while each write and sync of a picture takes seconds, against without one.
@@ -69,6 +73,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Table3, run: table3::uniform },
     Experiment { name: Name::Skew, run: table3::skewed },
     Experiment { name: Name::AgainstFuzzy, run: against_fuzzy::run },
+    Experiment { name: Name::Fig9, run: fig9::run },
     Experiment { name: Name::Foreground, run: foreground::foreground },
     Experiment { name: Name::Hang, run: foreground::hang },
 ];

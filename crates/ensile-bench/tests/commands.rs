@@ -113,9 +113,10 @@ fn pictures_beside_updates_keep_one_version_of_a_row_and_say_what_was_held() {
 fn commits_beside_a_picture_are_timed_whether_it_is_written_or_hangs() {
     let folder = Folder::new("bench-siren-beside");
     let small = "--rows 20000 --seconds 0.5 --hang 0.2 --rounds 1 --ways lists,semi-fuzzy --out figures";
-    for (figure, said) in
-        [("foreground", "semi-fuzzy, throughput: "), ("hang", "asked: the device hangs all the time\n")]
-    {
+    for (figure, said) in [
+        ("foreground", "semi-fuzzy, throughput: "),
+        ("hang", "asked: the device hangs all the time, and commits displace versions\n"),
+    ] {
         let (output, stdout, stderr) = bench(&folder, &format!("siren {figure} {small}"));
         // What a busy machine comes to is said, and not judged.
         assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
@@ -126,6 +127,28 @@ fn commits_beside_a_picture_are_timed_whether_it_is_written_or_hangs() {
         }
     }
     assert!(!folder.0.join("ensile-data").exists(), "the databases are gone");
+}
+
+#[test]
+fn figure_9_compares_pictures_with_undo_and_redo() {
+    let folder = Folder::new("bench-siren-fig9");
+    let small = "--rows 20000 --seconds 0.5 --clients 1,2 --disk-mb 1000 --out figures";
+    let (output, stdout, stderr) = bench(&folder, &format!("siren fig9 {small}"));
+    let held = !stdout.contains("NOT HELD");
+    assert_eq!(output.status.code(), Some(i32::from(!held)), "{stdout}\n{stderr}");
+    for commit in ["relaxed", "strict"] {
+        let ratio = format!("semi-fuzzy, {commit} / fuzzy, undo and redo, {commit}");
+        assert!(stdout.contains(&ratio), "{stdout}");
+    }
+    let text = std::fs::read_to_string(folder.0.join("figures/fig9.csv")).expect("written");
+    let log_bytes = |system: &str| -> f64 {
+        let line = text.lines().find(|line| line.starts_with(&format!("\"{system}\",1,log,")));
+        let line = line.unwrap_or_else(|| panic!("{system}: {text}"));
+        line.split(',').rev().nth(3).and_then(|median| median.parse().ok()).expect("a median")
+    };
+    // Rows of 300 bytes: the log has each update's new row, or both.
+    let (redo, undo) = (log_bytes("semi-fuzzy, relaxed"), log_bytes("fuzzy, undo and redo, relaxed"));
+    assert!(undo > redo * 1.7 && undo < redo * 2.1, "{redo} {undo}");
 }
 
 #[test]

@@ -3,23 +3,29 @@
 //!
 //! The sides take turns, and begin in turns: each round has a run of every strategy, each with a fresh database.
 //!
-//! Neighbours: [`crate::driver::over_time`] runs the load of [`super::updates`].
+//! Neighbours: [`crate::driver::over_time`] runs the load of [`super::updates`]; [`super::fig9`] makes the same runs
+//! with other clients.
+
+use std::sync::Arc;
 
 use ensile::checkpoint::CheckpointHandle;
+use ensile::stats::Stats;
 use ensile::{Database, Durability};
+use ensile_base::clock::Clock;
 
 use super::Made;
 use super::arguments::SirenArguments;
-use super::run::{FOLDER, Setup, must_fit, options};
+use super::run::{FOLDER, Setup, must_fit, options, slow_disk};
+use super::slow_disk::SlowDisk;
 use super::strategy::Strategy;
-use super::updates::{Benchmark, Choice};
+use super::updates::{Benchmark, Choice, ROWS_PER_TRANSACTION};
 use crate::driver::{self, Pace, Plan, Slice, Subject};
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
 use crate::number::{counted, grouped};
 use crate::progress::Progress;
 use crate::system::fresh_folder;
-use crate::tally::{Step, epoch_to_wait_for};
+use crate::tally::{SAMPLE_EVERY, Step, epoch_to_wait_for};
 use crate::timeline::Part;
 
 const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
@@ -28,14 +34,16 @@ const LEAD_IN_STEPS: usize = 10;
 /// A run that has seen no checkpoint end goes on for this many times its length.
 const LONGER_MAX: f64 = 20.0;
 /// A run has to be within a checkpoint for this share of the time.
-const WITHIN_MIN: f64 = 0.95;
+pub(super) const WITHIN_MIN: f64 = 0.95;
 /// Rounds unless something else is asked for.
 const ROUNDS: usize = 3;
 
-/// Transactions that run as fast as they can.
+/// Transactions that run as fast as they can, or as fast as their results become durable.
 struct FreeUpdates<'b> {
     benchmark: &'b Benchmark,
     read_percent: u64,
+    /// Each client waits until its transaction is durable.
+    is_strict: bool,
 }
 
 impl Subject for FreeUpdates<'_> {
@@ -44,11 +52,12 @@ impl Subject for FreeUpdates<'_> {
     }
 
     fn durable_epoch(&self) -> Option<u64> {
-        Some(self.benchmark.db.durable_epoch().number())
+        // Who has waited counts at once.
+        (!self.is_strict).then(|| self.benchmark.db.durable_epoch().number())
     }
 
     fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
-        let Self { benchmark, read_percent } = self;
+        let Self { benchmark, read_percent, is_strict } = self;
         let durable = || benchmark.db.durable_epoch();
         slice.repeat(
             || durable().number(),
@@ -57,7 +66,12 @@ impl Subject for FreeUpdates<'_> {
                 let reads = random.percent(*read_percent);
                 let (conflicts, receipt) =
                     if reads { benchmark.read(rows)? } else { benchmark.update(rows)? };
-                let epoch = epoch_to_wait_for(receipt.epoch(), durable());
+                let epoch = if *is_strict {
+                    receipt.durable()?;
+                    0
+                } else {
+                    epoch_to_wait_for(receipt.epoch(), durable())
+                };
                 Ok(Step { committed: 1, conflicts, epoch })
             },
         )
@@ -96,18 +110,33 @@ impl<'b> AlwaysOne<'b> {
     }
 }
 
+/// A run that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) strategy: Strategy,
+    pub(super) clients: usize,
+    pub(super) is_strict: bool,
+    /// Whether everything is on the slow device.
+    pub(super) is_slow: bool,
+    pub(super) seed: u64,
+}
+
 /// A run that was made.
-struct Course {
-    part: Part,
-    checkpoints: u64,
+pub(super) struct Course {
+    pub(super) part: Part,
+    pub(super) checkpoints: u64,
     /// Mean length of a checkpoint.
     seconds: f64,
     /// Mean entries of a checkpoint.
     entries: f64,
     /// Of these, versions that were displaced.
     displaced: f64,
+    /// Versions that were displaced, for each write of all checkpoints that ended.
+    pub(super) displaced_a_write: f64,
+    /// Bytes of log for each transaction.
+    pub(super) log_bytes: f64,
     /// Share of the looks at which one was under way.
-    within: f64,
+    pub(super) within: f64,
     displaced_peak: u64,
 }
 
@@ -122,7 +151,14 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     for round in 0..rounds {
         for turn in 0..strategies.len() {
             let index = (round + turn) % strategies.len();
-            let course = one(arguments, strategies[index], arguments.seed + round as u64)?;
+            let asked = Asked {
+                strategy: strategies[index],
+                clients: arguments.workers(),
+                is_strict: false,
+                is_slow: false,
+                seed: arguments.seed + round as u64,
+            };
+            let course = one(arguments, asked)?;
             progress.round(round, strategies[index].name(), course.part.rate());
             courses[index].push(course);
         }
@@ -131,41 +167,74 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     Ok(made(arguments, &strategies, &courses))
 }
 
-/// One run of one strategy.
-fn one(arguments: &SirenArguments, strategy: Strategy, seed: u64) -> Result<Course> {
+/// One run of one strategy, with a fresh database.
+pub(super) fn one(arguments: &SirenArguments, asked: Asked) -> Result<Course> {
     let path = fresh_folder(&arguments.data, FOLDER)?;
+    let Asked { strategy, is_slow, seed, .. } = asked;
     let setup =
-        Setup { strategy, on_slow_device: false, choice: Choice::Uniform, updates_per_s: u64::MAX, seed };
-    let builder = Database::builder(&path).durability(Durability::Relaxed);
+        Setup { strategy, on_slow_device: is_slow, choice: Choice::Uniform, updates_per_s: u64::MAX, seed };
+    let mut builder = Database::builder(&path).durability(Durability::Relaxed);
+    let slow = if is_slow {
+        Some(slow_disk(&path, (arguments.device, arguments.speed()), &Clock::machine())?)
+    } else {
+        None
+    };
+    if let Some(disk) = &slow {
+        builder = builder.disk(Arc::<SlowDisk>::clone(disk));
+    }
     let db = options(arguments, &setup).open(builder)?;
-    let workers = arguments.workers();
-    let benchmark = Benchmark::load(db, arguments.rows, arguments.row_bytes, workers as u64)?;
-    let plan =
-        Plan { threads: workers, batch: 1, pace: Pace::Timed(arguments.seconds), rounds: 1, seed, pin: None };
-    let subject = FreeUpdates { benchmark: &benchmark, read_percent: arguments.read_percent };
+    let threads = arguments.workers() as u64;
+    let benchmark = Benchmark::load(db, arguments.rows, arguments.row_bytes, threads)?;
+    let slow_down = |is_slow| slow.iter().for_each(|disk| disk.slow_down(is_slow));
+    slow_down(true);
+    let course = within_checkpoints(arguments, asked, &benchmark);
+    // What is left to write is not measured.
+    slow_down(false);
+    benchmark.db.close()?;
+    std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
+    course
+}
+
+/// Lets the clients run, always within a checkpoint.
+fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benchmark) -> Result<Course> {
+    let Asked { clients, is_strict, seed, .. } = asked;
+    let pace = Pace::Timed(arguments.seconds);
+    // A client that waits for the log does little: each of its transactions is a sample.
+    let batch = if is_strict { SAMPLE_EVERY as usize } else { 1 };
+    let plan = Plan { threads: clients, batch, pace, rounds: 1, seed, pin: None };
+    let subject = FreeUpdates { benchmark, read_percent: arguments.read_percent, is_strict };
+    let (before, written) =
+        (benchmark.db.stats(), |stats: &Stats| stats.log.as_ref().map_or(0, |log| log.bytes));
     let mut always = AlwaysOne::begin(&benchmark.db)?;
-    let mut failed = None;
+    // Commits when the last checkpoint ended.
+    let (mut failed, mut ended_before, mut commits) = (None, 0, before.commits);
     let timeline = driver::over_time(&subject, &plan, |nanos| {
         failed = always.look().err();
+        if always.ended > ended_before {
+            (ended_before, commits) = (always.ended, benchmark.db.stats().commits);
+        }
         let second = nanos as f64 / 1e9;
         let is_enough =
             second >= arguments.seconds && (always.ended > 0 || second >= arguments.seconds * LONGER_MAX);
         failed.is_none() && !is_enough
     })?;
     failed.map_or(Ok(()), Err)?;
+    let after = benchmark.db.stats();
     let AlwaysOne { ended, seconds, entries, displaced, looks, .. } = always;
-    let course = Course {
+    let share = 1.0 - arguments.read_percent as f64 / 100.0;
+    let writes = (commits - before.commits) as f64 * share * ROWS_PER_TRANSACTION as f64;
+    Ok(Course {
         part: timeline.part(|step| step >= LEAD_IN_STEPS.min(timeline.len() / 4)),
         checkpoints: ended,
         seconds: seconds / ended.max(1) as f64,
         entries: entries as f64 / ended.max(1) as f64,
         displaced: displaced as f64 / ended.max(1) as f64,
+        displaced_a_write: if writes > 0.0 { displaced as f64 / writes } else { 0.0 },
+        log_bytes: (written(&after) - written(&before)) as f64
+            / (after.commits - before.commits).max(1) as f64,
         within: looks.0 as f64 / looks.1.max(1) as f64,
-        displaced_peak: benchmark.db.stats().displaced_bytes_peak,
-    };
-    benchmark.db.close()?;
-    std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
-    Ok(course)
+        displaced_peak: after.displaced_bytes_peak,
+    })
 }
 
 /// The rows, their ratios, and whether each run was within a checkpoint.

@@ -66,7 +66,7 @@ pub struct SirenArguments {
     /// Rounds; figures are medians over them [default: 1; 3 for `against-fuzzy`, 9 for `foreground`, 5 for `hang`]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) rounds: Option<usize>,
-    /// Of a hundred transactions of `against-fuzzy` so many only read
+    /// Of a hundred transactions of `against-fuzzy` and `fig9` so many only read
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(0..=100))]
     pub(crate) read_percent: u64,
     /// Seed of all random numbers
@@ -75,9 +75,20 @@ pub struct SirenArguments {
     /// Tuples a second that are written, for the experiment `formulas`: what the paper has for 30 MB/s
     #[arg(long, default_value_t = 70_000, value_parser = value_parser!(u64).range(1..))]
     pub(crate) formula_writes: u64,
-    /// Length of a run of `against-fuzzy` and of `device`, and of each side of `foreground` and `hang`, in seconds
+    /// Length of a run of `against-fuzzy`, `fig9` and `device`, and of each side of `foreground` and `hang`, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
+    /// Clients of `fig9`, one run each
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1,2,5,10,20",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024)
+    )]
+    pub(crate) clients: Vec<usize>,
+    /// In `fig9` everything is on the slow device (`--disk-mb`, `--sync-ms`, `--device`)
+    #[arg(long)]
+    pub(crate) slow: bool,
     /// What each write and each sync of a checkpoint's files takes in `hang`, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) hang: f64,

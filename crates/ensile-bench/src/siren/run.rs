@@ -169,6 +169,7 @@ pub(super) fn options(arguments: &SirenArguments, setup: &Setup) -> Options {
         data: arguments.data.clone(),
         snapshots: false,
         checkpoints: Schedule::on_demand(),
+        before_images: setup.strategy == Strategy::UndoRedo,
         tuning,
         ..Options::default()
     }

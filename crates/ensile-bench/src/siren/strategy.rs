@@ -10,6 +10,8 @@ use ensile::{Tuning, checkpoint};
 pub(super) enum Strategy {
     /// SiloR's: fuzzy, with the log.
     Fuzzy,
+    /// The same, and the log has before-images besides, as one for undo and redo has.
+    UndoRedo,
     /// A picture; displaced versions stay in memory until their page is written (§3.1).
     Lists,
     /// A picture; displaced versions are written at once (§3.3).
@@ -20,6 +22,7 @@ impl Strategy {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Fuzzy => "fuzzy (SiloR)",
+            Self::UndoRedo => "fuzzy, undo and redo",
             Self::Lists => "lists",
             Self::SemiFuzzy => "semi-fuzzy",
         }
@@ -27,10 +30,10 @@ impl Strategy {
 
     /// Sets what a database is opened with.
     pub(super) fn tune(self, tuning: &mut Tuning) {
-        tuning.checkpoint_strategy = Some(match self {
-            Self::Fuzzy => checkpoint::Strategy::Fuzzy,
+        tuning.checkpoint_strategy = match self {
+            Self::Fuzzy | Self::UndoRedo => checkpoint::Strategy::Fuzzy,
             Self::Lists | Self::SemiFuzzy => checkpoint::Strategy::Pictures,
-        });
+        };
         tuning.semi_fuzzy = self == Self::SemiFuzzy;
     }
 }
