@@ -30,10 +30,10 @@ impl Strategy {
 
     /// Sets what a database is opened with.
     pub(super) fn tune(self, tuning: &mut Tuning) {
-        tuning.checkpoint_strategy = match self {
+        tuning.checkpoint_strategy = Some(match self {
             Self::Fuzzy | Self::UndoRedo => checkpoint::Strategy::Fuzzy,
             Self::Lists | Self::SemiFuzzy => checkpoint::Strategy::Pictures,
-        };
+        });
         tuning.semi_fuzzy = self == Self::SemiFuzzy;
     }
 }

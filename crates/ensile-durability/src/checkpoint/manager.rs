@@ -160,7 +160,9 @@ impl Checkpoints {
             generation,
             entries,
             pictures,
-            checkpointers: (0..config.checkpointers).map(|number| CheckpointerState::of(number, log)).collect(),
+            checkpointers: (0..config.checkpointers)
+                .map(|number| CheckpointerState::of(number, log))
+                .collect(),
             life: Mutex::new(life),
             pace: Mutex::new(WritePace::new(config.bandwidth)),
             permit: LargePermit::default(),
