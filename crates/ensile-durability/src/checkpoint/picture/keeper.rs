@@ -153,7 +153,9 @@ impl PictureKeeper {
 
     /// Which pages the next picture writes.
     pub(in crate::checkpoint) fn wanted(&self) -> WantedPages {
-        if self.kept.lock().base.is_some() { WantedPages::Changed } else { WantedPages::All }
+        let kept = self.kept.lock();
+        debug_assert!(kept.base.is_none() || kept.files.iter().all(Option::is_some), "it stands in files");
+        if kept.base.is_some() { WantedPages::Changed } else { WantedPages::All }
     }
 
     /// Parts of this picture are written from now on.
@@ -210,6 +212,7 @@ impl PictureKeeper {
     pub(in crate::checkpoint) fn next_removes(&self) -> u64 {
         let mut kept = self.kept.lock();
         let under_way = kept.under_way.as_mut().expect("it was begun");
+        assert!(under_way.closed.is_none(), "N12: its root lists every block");
         under_way.removes += 1;
         under_way.removes - 1
     }
@@ -325,6 +328,7 @@ impl PictureKeeper {
         let files = self.kept.lock().files.clone();
         let figures = files.iter().flatten().map(|file| file.figures());
         let (units, free) = figures.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        debug_assert!(free <= units, "what is free is a part of the files");
         (units * UNIT_BYTES as u64, free * UNIT_BYTES as u64)
     }
 }
