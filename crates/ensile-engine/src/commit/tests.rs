@@ -8,6 +8,7 @@ use ensile_base::clock::Clock;
 use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage, WantedPages};
 
 use super::Commit;
+use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
 use crate::record::pending::PageMarks;
 use crate::record::tree::RecordLookup;
 use crate::session::{self, Session};
@@ -374,5 +375,40 @@ fn n6_the_first_change_of_a_key_marks_its_page_whatever_it_is() -> Result<()> {
             assert_eq!(page.has_any(PageMarks::AFTER), is_marked);
         });
     }
+    Ok(())
+}
+
+/// The picture gives way while its pages are settled: what was left in doubt of tables that are settled is freed too.
+#[test]
+fn what_was_left_in_doubt_is_freed_if_the_picture_ends_while_it_is_settled() -> Result<()> {
+    let clock = Clock::manual();
+    let tuning = crate::Tuning { semi_fuzzy: false, ..crate::Tuning::default() };
+    let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads().pictures();
+    let db = &builder.tuning(tuning).snapshots(false).open()?;
+    let [one, two] = [db.table::<u64, Vec<u8>>("one")?, db.table::<u64, Vec<u8>>("two")?];
+    db.run(|tx| [&one, &two].into_iter().try_for_each(|table| tx.put(table, &1, &vec![1; 100])))?;
+    let shared = db.shared();
+    let first = begin_picture(db, &clock);
+    take_pages(db, first);
+    shared.end_pages(first);
+    shared.picture_installed(first);
+    let second = publish_pages(db, &clock, 4096, WantedPages::Changed);
+    let freeze = db.announce_freeze().expect("E is above the last one");
+    reach(db, &clock, freeze.next());
+    db.run(|tx| tx.put(&one, &1, &vec![2; 100]))?;
+    assert!(db.stats().displaced_bytes > 0, "its page has no mark before, and is not settled yet");
+    // As settling finds the last table if the heartbeat ends the attempt when it is through with the others.
+    let over = PictureOfMaps::new(second, freeze.previous());
+    over.end();
+    let tables = shared.logged_tables.all();
+    let (_, last) = tables.last().expect("there are tables");
+    last.pages.publish(PageMap::new(&over, PageBounds::default(), PageMarks::BOTH), false, &shared.epochs);
+    assert!(shared.page_slices(second, 1).is_err(), "it has ended");
+    shared.end_pages(second);
+    for _ in 0..8 {
+        clock.advance(Duration::from_millis(40));
+        db.heartbeat_step();
+    }
+    assert_eq!(db.stats().displaced_bytes, 0, "nothing is left of a picture that has ended");
     Ok(())
 }

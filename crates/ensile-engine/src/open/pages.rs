@@ -212,8 +212,8 @@ impl SharedState {
     /// Closes the pages of which no row was changed below the freeze: they are what they were (N5). What commits have
     /// left of them while that was in doubt is freed.
     fn settle(&self, attempt: PictureAttempt, tables: &[(u32, Arc<LoggedTable>)]) -> Result<(), PagesEnded> {
-        let mut lists = Vec::new();
         for (_, table) in tables {
+            let mut lists = Vec::new();
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
             let map = self.map_of(attempt, table, call.pinned())?;
@@ -226,8 +226,9 @@ impl SharedState {
                 let ((), list) = page.close_behind(|| ());
                 lists.extend(list.filter(|list| !list.is_empty()));
             }
+            // Before the next table: the attempt may end there, and nobody else has these.
+            self.free_displaced(lists.into_iter().flatten());
         }
-        self.free_displaced(lists.into_iter().flatten());
         Ok(())
     }
 

@@ -255,7 +255,7 @@ impl Builder {
     pub(super) fn check_level(&self) -> Result<()> {
         if !self.is_without_log {
             let no_logger = self.tuning.loggers == Some(0);
-            let why = "a log needs a logger: for a database without a log there is Builder::without_log";
+            let why = "loggers is 0, and a log needs one: for a database without a log there is Builder::without_log";
             return if no_logger { Err(Error::Misuse(why.to_owned())) } else { Ok(()) };
         }
         let why = if self.path.is_none() && self.disk.is_none() {
