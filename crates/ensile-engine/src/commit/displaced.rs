@@ -121,28 +121,36 @@ impl Locked<'_, '_, '_> {
     /// the commit runs again: a page that is marked for nothing is written for nothing.
     #[inline]
     pub(super) fn check_displaced(&mut self, epoch: Epoch) -> Result<()> {
-        let Commit { shared, worker, sets, pinned, .. } = &mut *self.commit;
+        let Commit { shared, sets, .. } = &*self.commit;
         if !shared.has_page_maps() {
             return Ok(());
         }
-        debug_assert!(worker.commit.slot().bound().is_some(), "freezes are looked at under the locks (N1)");
-        debug_assert!(
-            !worker.displaced.is_any_needed,
-            "the commit before has given back what it did not leave"
-        );
         let freeze = shared.epochs.freeze_at(epoch);
-        let Sets { writes, order, .. } = &mut **sets;
-        let (entries, arena) = writes.parts();
-        for lock in order.iter() {
-            let write = &entries[lock.at as usize];
-            if is_first_change(write, write.before, freeze)
-                && let Some(map) = map_of(shared, write, *pinned)
-            {
-                change((write, arena.key(write)), (freeze, map), &mut worker.displaced, lock.at)?;
-            }
+        let entries = &sets.writes.entries;
+        // Most writes are to records that were changed since the freeze.
+        if sets.order.iter().all(|lock| entries[lock.at as usize].before.epoch() >= freeze) {
+            return Ok(());
         }
-        Ok(())
+        check(self.commit, freeze)
     }
+}
+
+#[inline(never)]
+fn check(commit: &mut Commit<'_, '_>, freeze: Epoch) -> Result<()> {
+    let Commit { shared, worker, sets, pinned, .. } = commit;
+    debug_assert!(worker.commit.slot().bound().is_some(), "freezes are looked at under the locks (N1)");
+    debug_assert!(!worker.displaced.is_any_needed, "the commit before has given back what it did not leave");
+    let Sets { writes, order, .. } = &mut **sets;
+    let (entries, arena) = writes.parts();
+    for lock in order.iter() {
+        let write = &entries[lock.at as usize];
+        if is_first_change(write, write.before, freeze)
+            && let Some(map) = map_of(shared, write, *pinned)
+        {
+            change((write, arena.key(write)), (freeze, map), &mut worker.displaced, lock.at)?;
+        }
+    }
+    Ok(())
 }
 
 /// Marks the page of a first change, which was found before binding or is searched for now.

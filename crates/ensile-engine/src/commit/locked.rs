@@ -147,7 +147,7 @@ impl<'p> Locked<'_, '_, 'p> {
     }
 
     /// Checks what only some databases need: versions for a picture, and log space for before-images.
-    #[inline(never)]
+    #[inline]
     pub(super) fn check_beside(&mut self, epoch: Epoch) -> Result<()> {
         debug_assert!(!self.commit.shared.settings.commits_plainly, "the others do not ask");
         self.check_displaced(epoch)?;

@@ -28,6 +28,8 @@ use super::pending::{PageMarks, PageState};
 pub(crate) struct PageBounds {
     /// The bytes with which every bound but the first begins.
     common: Box<[u8]>,
+    /// The same as a number, if they are eight or fewer.
+    common_number: u64,
     /// Of every bound but the first, the eight bytes behind the common ones, as a number that is ordered as they are.
     slices: Box<[u64]>,
     starts: SliceStarts,
@@ -61,7 +63,7 @@ impl PageBounds {
             }
             _ => &[],
         };
-        let slices: Box<[u64]> = bounds().map(|bound| slice_of(&bound[common.len()..])).collect();
+        let slices: Box<[u64]> = bounds().map(|bound| slice_of(bound, common.len())).collect();
         assert!(u32::try_from(slices.len()).is_ok(), "pages of a table are counted in half a word");
         let ends = bounds().scan(0, |end, bound| {
             *end += bound.len();
@@ -69,6 +71,7 @@ impl PageBounds {
         });
         Self {
             common: common.into(),
+            common_number: if common.len() <= 8 { number_of(common) } else { 0 },
             starts: SliceStarts::new(&slices),
             slices,
             keys: bounds().flatten().copied().collect(),
@@ -101,6 +104,20 @@ impl PageBounds {
         &self.keys[from..self.ends[at]]
     }
 
+    /// The key's first bytes beside those with which every bound begins. Most keys have a number's bytes or more.
+    #[inline]
+    fn compare_with_common(&self, key: &[u8]) -> std::cmp::Ordering {
+        let bytes = self.common.len();
+        match key.first_chunk() {
+            Some(first) if bytes <= 8 => {
+                // Shifted by all of its bits where nothing is common.
+                let first = u64::from_be_bytes(*first).unbounded_shr(u64::BITS - 8 * bytes as u32);
+                first.cmp(&self.common_number)
+            }
+            _ => key[..key.len().min(bytes)].cmp(&self.common),
+        }
+    }
+
     /// How many bounds have a smaller slice.
     #[inline]
     fn below(&self, slice: u64) -> usize {
@@ -116,14 +133,13 @@ impl PageBounds {
 
     /// The page of a key: as many bounds are stored that are not above it.
     pub(crate) fn page_of(&self, key: &[u8]) -> usize {
-        let (head, rest) = key.split_at(key.len().min(self.common.len()));
-        match head.cmp(&self.common) {
+        match self.compare_with_common(key) {
             // Also if the key ends within the common bytes: what they begin is above it.
             std::cmp::Ordering::Less => return 0,
             std::cmp::Ordering::Greater => return self.slices.len(),
             std::cmp::Ordering::Equal => {}
         }
-        let slice = slice_of(rest);
+        let slice = slice_of(key, self.common.len());
         let mut low = self.below(slice);
         if self.slices.get(low) == Some(&slice) {
             // Equal slices say nothing: the bounds may differ behind them, or in zeros at their ends.
@@ -163,13 +179,24 @@ impl SliceStarts {
     }
 }
 
-/// The first eight bytes, with zeros behind: of two keys the smaller one never has the larger number.
+/// The eight bytes of a key behind so many, with zeros behind its end: of two keys that begin alike the smaller one
+/// never has the larger number.
 #[inline]
-fn slice_of(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk() {
-        Some(first) => u64::from_be_bytes(*first),
-        None => u64::from_be_bytes(padded(bytes)),
+fn slice_of(key: &[u8], from: usize) -> u64 {
+    debug_assert!(from <= key.len());
+    let rest = &key[from..];
+    match (rest.first_chunk(), key.last_chunk()) {
+        (Some(first), _) => u64::from_be_bytes(*first),
+        // Its last bytes, without those before; shifted by all bits where nothing is left.
+        (None, Some(last)) => u64::from_be_bytes(*last).unbounded_shl(u64::BITS - 8 * rest.len() as u32),
+        (None, None) => u64::from_be_bytes(padded(rest)),
     }
+}
+
+/// Eight bytes or fewer as a number.
+fn number_of(bytes: &[u8]) -> u64 {
+    debug_assert!(bytes.len() <= 8);
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// An attempt at a picture, as all of its maps know it: under way, or over.
@@ -280,7 +307,7 @@ impl PageMap {
 
     /// Bytes of memory that it takes.
     fn bytes(&self) -> usize {
-        let PageBounds { common, slices, starts, keys, ends } = &self.bounds;
+        let PageBounds { common, slices, starts, keys, ends, common_number: _ } = &self.bounds;
         debug_assert_eq!(slices.len(), ends.len(), "each bound has its slice and its end");
         let slices = size_of_val(&**slices) + size_of_val(&*starts.starts);
         let bounds = common.len() + slices + keys.len() + size_of_val(&**ends);
