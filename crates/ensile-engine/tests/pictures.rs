@@ -437,11 +437,11 @@ fn a_table_that_is_added_at_any_time_is_in_the_next_picture_and_is_kept_by_those
 #[test]
 fn what_a_picture_that_gave_way_was_to_write_is_written_by_the_next() -> Result<()> {
     for semi_fuzzy in IS_SEMI_FUZZY {
-        let tuning = Tuning { semi_fuzzy, displaced_bytes_max: 10_000, ..Tuning::default() };
+        let tuning = Tuning { semi_fuzzy, displaced_bytes_max: 1 << 20, ..Tuning::default() };
         let driven = Driven::open(|builder| builder.tuning(tuning).pictures());
         let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("rows")?);
         let put = |keys: std::ops::Range<u64>, byte| {
-            db.run(|tx| keys.clone().try_for_each(|key| tx.put(&table, &key, &vec![byte; 200])))
+            db.run(|tx| keys.clone().try_for_each(|key| tx.put(&table, &key, &vec![byte; 2000])))
         };
         put(0..1000, 1)?;
         let mut directory = PageDirectory::default();
