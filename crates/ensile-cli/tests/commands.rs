@@ -123,7 +123,8 @@ fn the_pages_of_a_picture_are_explained() {
     database_with_picture(&folder);
     let (output, stdout, _) = ensile(&folder, "inspect data");
     assert_eq!(output.status.code(), Some(0), "{stdout}");
-    for part in ["numbers: 1 pages, 100 entries", "the catalogue: 1 pages", "of checkpoint 2: ", "/pages-1: "] {
+    for part in ["numbers: 1 pages, 100 entries", "the catalogue: 1 pages", "of checkpoint 2: ", "/pages-1: "]
+    {
         assert!(stdout.contains(part), "{part} in {stdout}");
     }
     let (_, stdout, _) = ensile(&folder, "inspect data --json");
@@ -134,8 +135,12 @@ fn the_pages_of_a_picture_are_explained() {
         all.map(|one| one["pages"].as_u64().expect("a number")).sum()
     };
     assert_eq!((pages("tables"), pages("ages")), (2, 2), "{document}");
-    let used: u64 =
-        picture["files"].as_array().expect("files").iter().filter_map(|file| file["used_bytes"].as_u64()).sum();
+    let used: u64 = picture["files"]
+        .as_array()
+        .expect("files")
+        .iter()
+        .filter_map(|file| file["used_bytes"].as_u64())
+        .sum();
     assert_eq!(document["examination"]["checkpoint"]["bytes"].as_u64(), Some(used), "{document}");
 }
 
@@ -153,12 +158,18 @@ fn a_picture_is_kept_alone_where_no_cut_of_the_log_helps_and_that_is_asked_for()
     }
     let (output, stdout, _) = ensile(&folder, "verify data");
     assert_eq!(output.status.code(), Some(1), "{stdout}");
-    assert!(stdout.contains("`ensile verify data --repair --picture-alone`: keeps everything up to"), "{stdout}");
+    assert!(
+        stdout.contains("`ensile verify data --repair --picture-alone`: keeps everything up to"),
+        "{stdout}"
+    );
     let (output, _, stderr) = ensile(&folder, "verify data --repair");
     assert!(output.status.code() == Some(2) && stderr.contains("--picture-alone"), "{stderr}");
     let (_, stdout, _) = ensile(&folder, "verify data --json");
     let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
-    assert!(document["examination"]["remedy"]["picture_alone"]["loss"]["durable_epoch"].is_u64(), "{document}");
+    assert!(
+        document["examination"]["remedy"]["picture_alone"]["loss"]["durable_epoch"].is_u64(),
+        "{document}"
+    );
     let (output, stdout, stderr) = ensile(&folder, "verify data --repair --picture-alone");
     assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
     assert!(stdout.contains("are LOST"), "{stdout}");
