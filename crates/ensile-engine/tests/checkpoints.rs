@@ -786,3 +786,39 @@ fn a_busy_databases_log_grows_longer_before_a_checkpoint_begins() {
     let refused = life.db.reschedule_checkpoints(Schedule::default().adaptive(wrong));
     assert!(matches!(&refused, Err(Error::Misuse(why)) if why.contains("capacity")), "{refused:?}");
 }
+
+/// Its pages are in no directory before, and the catalogue names it in some pictures before it has any.
+#[test]
+fn tables_that_are_added_beside_pictures_come_back() {
+    for crash_behind in 0..3 {
+        let disk = SimDisk::new();
+        let life = Life::with_rows(&disk, Strategy::Pictures);
+        life.checkpoint();
+        let add = |name: &str| {
+            let table = life.db.table::<u64, u64>(name).expect("opens");
+            (0..20).for_each(|key| life.db.run(|tx| tx.put(&table, &key, &key)).expect("commits"));
+        };
+        let handle = life.begin();
+        add("beside");
+        life.end(&handle);
+        life.settle();
+        if crash_behind > 0 {
+            add("between");
+            life.settle();
+            life.checkpoint();
+        }
+        if crash_behind > 1 {
+            life.put(7, &[9; 100]);
+            life.settle();
+            life.checkpoint();
+        }
+        let expected = life.state();
+        let life = crash(&disk, life);
+        assert_eq!(life.state(), expected);
+        for name in ["beside", "between"].into_iter().take(crash_behind.min(1) + 1) {
+            let table = life.db.table::<u64, u64>(name).expect("opens");
+            let rows: Vec<_> = life.db.begin().range(&table, ..).collect::<Result<_>>().expect("reads");
+            assert!(rows.into_iter().eq((0..20).map(|key| (key, key))), "{name}, {crash_behind}");
+        }
+    }
+}

@@ -100,8 +100,9 @@ impl<'r> ReadEntries<'r> {
         let mut sections: BTreeMap<u32, Vec<Entry<'r>>> = BTreeMap::new();
         let mut before: Option<&[u8]> = None;
         if let Some(PageRange { section, .. }) = self.range {
-            sections
-                .insert(section, Vec::with_capacity(self.entries.min(self.payload.len() as u32) as usize));
+            // No more than the payload has room for, whatever its header says.
+            let most = self.payload.len() / entries::ENTRY_FRAME_BYTES;
+            sections.insert(section, Vec::with_capacity(most.min(self.entries as usize)));
         }
         entries::each(self.payload, self.entries, |tid: Tid, body| {
             if tid.epoch() >= self.epoch_end {
