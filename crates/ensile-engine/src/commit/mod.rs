@@ -200,6 +200,7 @@ impl Commit<'_, '_> {
                 Err(_) if std::mem::take(&mut self.worker.is_behind_a_lock) => {
                     self.give_back_displaced();
                     yield_now();
+                    self.reserve_log_again(log_bytes)?;
                 }
                 // This happens once at most: what is reserved now suffices for anything that the locks can find.
                 Err(_) if self.worker.images.fell_short() => {

@@ -116,6 +116,12 @@ impl Commit<'_, '_> {
             "nobody waits for a turn with locks or a binding (P1)"
         );
         self.turned.away(self.shared)?;
+        self.reserve_log_again(log_bytes)
+    }
+
+    /// Obtains the log space again that was given back with the binding (E1).
+    #[cold]
+    pub(super) fn reserve_log_again(&mut self, log_bytes: usize) -> Result<()> {
         match log_bytes {
             0 => Ok(()),
             _ if self.shared.settings.before_images => images::reserve_again(self),

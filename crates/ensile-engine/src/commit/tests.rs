@@ -1,11 +1,13 @@
 //! Steps of a commit, one at a time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage, WantedPages};
+use ensile_sim::SimDisk;
 
 use super::Commit;
 use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
@@ -82,7 +84,21 @@ fn a_commit_that_is_turned_away_twice_takes_a_turn_itself() -> Result<()> {
 /// Another commit, about to make way, holds the lock of a record that this one has read: it waits, and does not lose.
 #[test]
 fn p1_a_commit_in_its_turn_does_not_lose_to_a_lock_that_is_about_to_be_given_back() -> Result<()> {
-    let db = Database::in_memory()?;
+    check_that_locks_are_waited_for(&Database::in_memory()?)
+}
+
+/// The log space was given back with the first binding.
+#[test]
+fn p1_a_logged_commit_in_its_turn_waits_for_a_lock_with_log_space() -> Result<()> {
+    for before_images in [false, true] {
+        let builder = Database::builder("unused").disk(Arc::new(SimDisk::new()));
+        let builder = builder.durability(crate::Durability::Relaxed).before_images(before_images);
+        check_that_locks_are_waited_for(&builder.open()?)?;
+    }
+    Ok(())
+}
+
+fn check_that_locks_are_waited_for(db: &Database) -> Result<()> {
     let table = db.table::<u64, u64>("rows")?;
     db.run(|tx| [1, 2, 3].iter().try_for_each(|row| tx.put(&table, row, &0)))?;
     for writes in [true, false] {
@@ -94,7 +110,7 @@ fn p1_a_commit_in_its_turn_does_not_lose_to_a_lock_that_is_about_to_be_given_bac
             let mut tx = db.begin();
             assert_eq!((tx.get(&table, &1)?, tx.get(&table, &2)?), (Some(0), Some(0)));
             scope.spawn(|| {
-                lock_beside(&db, &table, 1, || {
+                lock_beside(db, &table, 1, || {
                     is_locked.store(true, Ordering::Release);
                     while !is_waited_for.load(Ordering::Acquire) {
                         std::thread::yield_now();
