@@ -3,10 +3,10 @@
 //! epoch.
 //!
 //! ```text
-//! fuzzy:   trigger --> e_l = E --E >= e_l + 1--> slices --> blocks ..
-//! picture: trigger --> pages: x = E --E >= x + 2--> freeze S = E + 1 --E >= S + 1--> pages --> blocks ..
-//! both:    .. in turn to m files a checkpointer --all synced--> e_h = E, or e_c = S - 1 --D is there--> manifest
-//!          --> what it covers is removed
+//! fuzzy:   trigger --> e_l = E --E >= e_l + 1--> slices --> blocks, in turn to m files a checkpointer --> e_h = E ..
+//! picture: trigger --> pages: x = E --E >= x + 2--> freeze S = E + 1 --E >= S + 1--> marked pages, each into an extent
+//!          of its checkpointer's page file --> directory, root --> e_c = S - 1 ..
+//! both:    .. all synced --D is there--> manifest --> what it covers is removed
 //! ```
 //! No thread is spawned here: `Database` gives every checkpointer a thread that steps, and a simulator steps itself.
 //!
@@ -30,6 +30,10 @@ mod walk;
 mod block;
 mod displaced;
 mod room;
+
+mod slices;
+
+pub(crate) mod leftovers;
 
 pub(crate) mod files;
 

@@ -1,22 +1,20 @@
-//! The files of a checkpoint: m of each checkpointer, written beside commits, read back as a whole
+//! The files of a fuzzy checkpoint: m of each checkpointer, written beside commits, read back as a whole
 //! (`docs/formats/checkpoint.md`).
 //!
 //! ```text
 //! part := slice* -> block*, in turn to m files
-//! file := opening-block (rows-block | pending-removes-block)* end-block     and nothing behind it
+//! file := opening-block rows-block* end-block     and nothing behind it
 //! ```
 //! Invariants:
 //! - K1: an installed checkpoint's files are whole, and together what was installed: the manifest has their seal.
-//! - I1: each says whose it is. One that does not prove to be this database's is not removed.
+//! - I1: each says whose it is.
 //!
-//! Neighbours: the checkpoint's `manager` begins, steps and ends a part; recovery loads, judges and removes files; the
-//! store names the one that is installed.
+//! Neighbours: the checkpoint's `manager` begins, steps and ends a part, `leftovers` removes what is not needed;
+//! recovery loads and judges files; the store names the one that is installed.
 
-// In the order of a file's life: written, read, removed.
+// In the order of a file's life: written, read.
 pub(crate) mod end;
 pub(super) mod part;
 pub(super) mod write;
 
 pub(crate) mod read;
-
-pub(crate) mod parts;

@@ -21,12 +21,11 @@ use ensile_epoch::Epochs;
 
 use super::block::LargePermit;
 use super::config::{CheckpointConfig, Strategy};
-use super::files::parts;
+use super::leftovers;
 use super::life::{Answers, CLOSED, Circumstances, Life, Rules, Terms};
 use super::pages::Pages;
 use super::part::PartUnderWay;
 use super::picture::keeper::{PagesOrigin, PictureKeeper};
-use super::picture::listing;
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
 use super::walk::Walk;
@@ -40,7 +39,7 @@ use crate::recoverable::EntryKind;
 use crate::store::claim::{Wanted, claim};
 use crate::store::handle::OpenStore;
 use crate::store::installed::InstalledCheckpoint;
-use crate::store::names::{MANIFEST, PartName, checkpoint_folder};
+use crate::store::names::{MANIFEST, PageFileName, PartName, checkpoint_folder};
 use crate::wake_up::WakeUp;
 
 /// Why an attempt is given up when a step panics.
@@ -123,8 +122,8 @@ impl Checkpoints {
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }
-        let there = parts::list(&**store.disk(), keeper.manifest())?;
-        let page_files = listing::list(&**store.disk(), keeper.manifest())?;
+        let there = leftovers::list::<PartName>(&**store.disk(), keeper.manifest())?;
+        let page_files = leftovers::list::<PageFileName>(&**store.disk(), keeper.manifest())?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let open = keeper.manifest().open_generation();
         let (generation, entries) = (open.number, open.entries);
@@ -357,7 +356,7 @@ impl Checkpoints {
             let (installed, owes_removal) = self.life.lock().owes_removal();
             let kept = installed.as_ref().map_or(0, InstalledCheckpoint::number);
             self.abandon_picture();
-            self.remove_parts(|part| part.checkpoint > kept);
+            self.remove_leftovers(|part: PartName| part.checkpoint > kept);
             if let Some(installed) = installed.filter(|_| owes_removal) {
                 // Once more; if a lease is held still, the next open removes them.
                 self.remove_covered(&installed);

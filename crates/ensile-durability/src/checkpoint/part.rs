@@ -5,10 +5,11 @@
 
 use ensile_disk::Disk;
 
-use super::files::part::{BlockStep, PartWork};
+use super::files::part::PartWork;
 use super::files::write::PartWritten;
 use super::picture::keeper::PictureKeeper;
 use super::picture::work::PageWork;
+use super::slices::PartStep;
 use super::walk::Walk;
 
 /// A part under way.
@@ -25,8 +26,8 @@ impl PartUnderWay {
     /// Why not.
     pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<(), String> {
         match self {
-            Self::Walk(work) => work.check_room(disk, checkpointer),
-            Self::Pages(work) => work.check_room(disk, checkpointer),
+            Self::Walk(work) => work.slices.check_room(disk, checkpointer),
+            Self::Pages(work) => work.slices.check_room(disk, checkpointer),
         }
     }
 
@@ -40,7 +41,7 @@ impl PartUnderWay {
         walk: &dyn Walk,
         keeper: &PictureKeeper,
         has_bandwidth: bool,
-    ) -> Result<Option<BlockStep>, String> {
+    ) -> Result<Option<PartStep>, String> {
         match self {
             Self::Walk(work) if has_bandwidth => work.step(walk).map(Some),
             Self::Walk(_) => Ok(None),

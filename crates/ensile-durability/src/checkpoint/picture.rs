@@ -30,11 +30,11 @@ pub(crate) mod reached;
 
 pub(crate) mod read;
 
+pub(crate) mod later;
+
 pub(crate) mod blocks;
 
 pub(crate) mod extents;
-
-pub(crate) mod listing;
 
 pub(crate) mod file;
 

@@ -17,12 +17,11 @@ use super::plan::Plan;
 use super::replaying::Recovery;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
-use crate::checkpoint::files::parts;
-use crate::checkpoint::picture::listing as picture_files;
+use crate::checkpoint::leftovers;
 use crate::error::{unless_full, unless_missing};
 use crate::store::closed_files::ClosedFile;
 use crate::store::installed::InstalledCheckpoint;
-use crate::store::names::{PartName, SegmentFile, SegmentName, log_folder};
+use crate::store::names::{PageFileName, PartName, SegmentFile, SegmentName, log_folder};
 
 impl Recovery {
     /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge
@@ -116,9 +115,8 @@ impl Recovery {
         let installed = self.load.checkpoint().map(InstalledCheckpoint::number);
         let listed = self.keeper.manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
         assert_eq!(installed, listed, "K1: the manifest names what was loaded");
-        let is_other = |part: &PartName| Some(part.checkpoint) != installed;
-        parts::remove(&*self.disk, self.keeper.manifest(), is_other)?;
-        picture_files::remove(&*self.disk, self.keeper.manifest(), |_| true).map(drop)
+        leftovers::remove(&*self.disk, self.keeper.manifest(), |_: PartName| true)?;
+        leftovers::remove(&*self.disk, self.keeper.manifest(), |_: PageFileName| true).map(drop)
     }
 
     /// Frees what the manifest that was read does not need, and the torn tails of the logs that it lists as open.

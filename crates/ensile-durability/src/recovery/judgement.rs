@@ -21,8 +21,7 @@ use super::listing::{self, Files};
 use super::load::Load;
 use super::verdict::{self, Verdict};
 use crate::DurabilityError;
-use crate::checkpoint::files::parts;
-use crate::checkpoint::picture::listing as picture_files;
+use crate::checkpoint::leftovers;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
@@ -92,8 +91,7 @@ impl Inventory {
         if findings.note(listing::check_unfinished(disk, manifest, &unfinished))?.is_some() {
             removable.extend(&unfinished);
         }
-        findings.note(parts::check_unlisted(disk, manifest))?;
-        findings.note(picture_files::check_unlisted(disk, manifest))?;
+        findings.note(leftovers::check_unlisted(disk, manifest))?;
         let load = findings.note(Load::new(disk, checkpoint.clone()))?;
         Ok(Some(Self { listed, unlisted, unfinished, removable, load }))
     }

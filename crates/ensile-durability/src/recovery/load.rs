@@ -123,7 +123,7 @@ impl Load {
     }
 
     /// Its items.
-    pub(super) fn files(&self) -> Range<usize> {
+    pub(super) fn items(&self) -> Range<usize> {
         0..self.source.items()
     }
 

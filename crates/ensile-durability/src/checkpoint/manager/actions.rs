@@ -19,16 +19,16 @@ use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::config::Strategy;
-use crate::checkpoint::files::part::{BlockStep, PartWork};
-use crate::checkpoint::files::parts;
+use crate::checkpoint::files::part::PartWork;
 use crate::checkpoint::files::write::{Beginning, PartWriter};
+use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::checkpoint::life::{Action, Circumstances, NotInstalled, PartTask};
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::part::PartUnderWay;
-use crate::checkpoint::picture::listing;
 use crate::checkpoint::picture::place::PictureStamp;
 use crate::checkpoint::picture::work::PageWork;
 use crate::checkpoint::room::Room;
+use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::walk::Walk;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::NotReplaced;
@@ -238,7 +238,8 @@ impl Checkpoints {
         let writer = PartWriter::create(self.store.disk(), &beginning, checkpointer as u32, &self.config);
         let writer = writer.map_err(|error| error.to_string())?;
         let block = CheckpointBlock::sharing(self.permit.clone());
-        Ok(PartUnderWay::Walk(Box::new(PartWork::new(slices, low, writer, block, (ticket, room)))))
+        let slices = PartSlices::new(slices, (ticket, room));
+        Ok(PartUnderWay::Walk(Box::new(PartWork::new(slices, low, writer, block))))
     }
 
     fn begin_pages(
@@ -252,7 +253,8 @@ impl Checkpoints {
         assert_eq!((stamp.checkpoint, stamp.epoch.next()), (number, low), "it is of this picture");
         let block = CheckpointBlock::sharing(self.permit.clone());
         let (picture, file) = ((attempt, stamp, self.entries), (&file, self.config.sync_bytes));
-        let work = PageWork::new(slices, picture, file, block, (ticket, room));
+        let slices = PartSlices::new(slices, (ticket, room));
+        let work = PageWork::new(slices, picture, file, block);
         Ok(PartUnderWay::Pages(Box::new(work)))
     }
 
@@ -277,8 +279,8 @@ impl Checkpoints {
         match stepped {
             // Not longer: this thread renews what is reserved, too.
             Ok(None) => return CheckpointStep::Paced(wait.min(PACED_MAX)),
-            Ok(Some(BlockStep::Refused)) => return CheckpointStep::Waiting,
-            Ok(Some(BlockStep::Written { bytes, entries, is_synced, is_paced })) if entries > 0 => {
+            Ok(Some(PartStep::Refused)) => return CheckpointStep::Waiting,
+            Ok(Some(PartStep::Written { bytes, entries, is_synced, is_paced })) if entries > 0 => {
                 if is_paced {
                     self.pace.lock().spend(bytes);
                 }
@@ -286,8 +288,8 @@ impl Checkpoints {
                 self.counters.entries.add(entries);
                 self.counters.syncs.add(u64::from(is_synced));
             }
-            Ok(Some(BlockStep::Written { .. })) => {}
-            Ok(Some(BlockStep::Ended)) => self.end_part(checkpointer, part.take()),
+            Ok(Some(PartStep::Written { .. })) => {}
+            Ok(Some(PartStep::Ended)) => self.end_part(checkpointer, part.take()),
             Err(reason) => {
                 *part = None;
                 self.part_failed(&reason);
@@ -360,7 +362,7 @@ impl Checkpoints {
     /// Removes the files of an attempt that failed: no checkpointer writes any more.
     fn clean_up(&self, kept: u64) -> CheckpointStep {
         // No manifest ever listed them, so no lease is about them. Older ones may be leased.
-        self.remove_parts(|part| part.checkpoint > kept);
+        self.remove_leftovers(|part: PartName| part.checkpoint > kept);
         self.abandon_picture();
         // There is space now.
         self.log.wake_loggers();
@@ -383,31 +385,25 @@ impl Checkpoints {
                 return None;
             }
         };
-        self.remove_parts(|part| part.checkpoint != installed.number());
+        self.remove_leftovers(|_: PartName| true);
         self.note_removed(self.pictures.release().map(|()| 0).map_err(Into::into));
-        self.remove_page_files(|_| true);
+        self.remove_leftovers(|_: PageFileName| true);
         let removed = self.log.remove_cleared_below(installed.covered(), &clearance);
         self.note_removed(removed.map(|removed| removed.files));
         None
     }
 
-    /// Removes the parts that are not needed.
-    pub(super) fn remove_parts(&self, is_unneeded: impl Fn(&PartName) -> bool) {
+    /// Removes files of a kind that the installed checkpoint does not have.
+    pub(super) fn remove_leftovers<F: CheckpointFile>(&self, is_unneeded: impl Fn(F) -> bool) {
         let manifest = self.store.manifest().manifest().clone();
-        self.note_removed(parts::remove(&**self.store.disk(), &manifest, is_unneeded));
+        self.note_removed(leftovers::remove(&**self.store.disk(), &manifest, is_unneeded));
     }
 
     /// What the picture that has failed took is free, if one has. Nothing reached it, so no lease is about it.
     pub(super) fn abandon_picture(&self) {
         self.note_removed(self.pictures.abandon().map(|()| 0).map_err(Into::into));
         // Those of lives before may be leased.
-        self.remove_page_files(|file| self.pictures.is_own(file));
-    }
-
-    /// Removes page files that the installed checkpoint does not reach.
-    fn remove_page_files(&self, is_unneeded: impl Fn(PageFileName) -> bool) {
-        let manifest = self.store.manifest().manifest().clone();
-        self.note_removed(listing::remove(&**self.store.disk(), &manifest, is_unneeded));
+        self.remove_leftovers(|file| self.pictures.is_own(file));
     }
 
     fn note_removed(&self, removed: Result<u64, DurabilityError>) {

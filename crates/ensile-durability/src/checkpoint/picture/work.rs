@@ -12,7 +12,6 @@
 use std::sync::Arc;
 
 use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
 
 use super::directory::TakenRange;
 use super::file::{HeldExtents, PageFile};
@@ -23,21 +22,15 @@ use super::writer::BlockWriter;
 use crate::block::HEADER_BYTES;
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::displaced::DisplacedBlock;
-use crate::checkpoint::files::part::BlockStep;
 use crate::checkpoint::page::PageContents;
 use crate::checkpoint::pages::{Pages, PictureAttempt, TakenPage};
-use crate::checkpoint::room::Room;
-use crate::checkpoint::ticket::Ticket;
-use crate::checkpoint::walk::Slice;
+use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::recoverable::EntryKind;
 
 /// A part of a picture under way.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct PageWork {
-    slices: std::vec::IntoIter<Slice>,
-    slice: Option<Slice>,
-    /// Where the next page of `slice` begins; empty: where the slice does.
-    resume: Vec<u8>,
+    pub(in crate::checkpoint) slices: PartSlices,
     attempt: PictureAttempt,
     stamp: PictureStamp,
     kind: EntryKind,
@@ -50,8 +43,6 @@ pub(in crate::checkpoint) struct PageWork {
     written: PagesWritten,
     unsynced_bytes: u64,
     sync_bytes: u64,
-    ticket: Arc<Ticket>,
-    room: Arc<Room>,
 }
 
 /// What one checkpointer wrote of a picture.
@@ -70,16 +61,13 @@ pub(in crate::checkpoint) struct PagesWritten {
 
 impl PageWork {
     pub(in crate::checkpoint) fn new(
-        slices: Vec<Slice>,
+        slices: PartSlices,
         (attempt, stamp, kind): (PictureAttempt, PictureStamp, EntryKind),
         (file, sync_bytes): (&Arc<PageFile>, u64),
         block: CheckpointBlock,
-        (ticket, room): (Arc<Ticket>, Arc<Room>),
     ) -> Self {
         Self {
-            slices: slices.into_iter(),
-            slice: None,
-            resume: Vec::new(),
+            slices,
             attempt,
             stamp,
             kind,
@@ -90,21 +78,7 @@ impl PageWork {
             written: PagesWritten::default(),
             unsynced_bytes: 0,
             sync_bytes,
-            ticket,
-            room,
         }
-    }
-
-    /// Looks whether there is still room for a page.
-    ///
-    /// # Errors
-    /// Why not.
-    pub(in crate::checkpoint) fn check_room(
-        &self,
-        disk: &dyn Disk,
-        checkpointer: usize,
-    ) -> Result<(), String> {
-        self.room.check(disk, checkpointer)
     }
 
     /// Takes one page and writes it, or a block of what commits have left. While the bandwidth is used up, only that
@@ -117,7 +91,7 @@ impl PageWork {
         pages: &dyn Pages,
         keeper: &PictureKeeper,
         has_bandwidth: bool,
-    ) -> Result<Option<BlockStep>, String> {
+    ) -> Result<Option<PartStep>, String> {
         assert_eq!(self.block.entries(), 0, "the block before was written");
         if self.may_be_displaced || !has_bandwidth {
             let displaced = self.step_displaced(pages, keeper)?;
@@ -138,7 +112,7 @@ impl PageWork {
         &mut self,
         pages: &dyn Pages,
         keeper: &PictureKeeper,
-    ) -> Result<Option<BlockStep>, String> {
+    ) -> Result<Option<PartStep>, String> {
         let freeze = self.freeze();
         let taken = pages.take_displaced(self.attempt, freeze, &mut DisplacedBlock::of(&mut self.block));
         let has_more = taken.map_err(|ended| ended.to_string())?;
@@ -146,7 +120,7 @@ impl PageWork {
         let (entries, is_refused) = (self.block.entries(), self.block.take_refusal());
         if entries == 0 {
             assert!(is_refused || !has_more, "an empty block has room for any entry");
-            return Ok(has_more.then_some(BlockStep::Refused));
+            return Ok(has_more.then_some(PartStep::Refused));
         }
         debug_assert!(self.block.iter().all(|(tid, _)| may_hold(self.kind, tid, freeze)), "N15");
         let payload = &self.block.block()[HEADER_BYTES..];
@@ -157,38 +131,30 @@ impl PageWork {
         self.wrote((u64::from(entries), place.place.extent.bytes()), false).map(Some)
     }
 
-    fn step_page(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<BlockStep, String> {
-        let slice = match &self.slice {
-            Some(slice) => slice,
-            None => {
-                let Some(next) = self.slices.next() else { return Ok(BlockStep::Ended) };
-                self.resume.clear();
-                self.slice.insert(next)
-            }
-        };
+    fn step_page(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<PartStep, String> {
+        let freeze = self.freeze();
+        let Some((slice, resume)) = self.slices.current() else { return Ok(PartStep::Ended) };
         // The page is closed: what was left beside it before is looked for behind that (N9).
         self.may_be_displaced = true;
-        let first_key = if self.resume.is_empty() { slice.from.clone() } else { self.resume[..].into() };
+        let first_key = if resume.is_empty() { slice.from.clone() } else { resume[..].into() };
         let bound = PageBound { section: slice.section, first_key };
-        let freeze = self.stamp.epoch.next();
-        let taken = pages.take_page(self.attempt, slice, &mut self.resume, freeze, &mut self.page);
+        let taken = pages.take_page(self.attempt, slice, resume, freeze, &mut self.page);
         let is_last = taken.map_err(|ended| ended.to_string())? == TakenPage::Last;
         debug_assert!(self.page.iter().all(|(tid, _)| may_hold(self.kind, tid, freeze)), "N15");
-        let to = if is_last { slice.to.clone() } else { Some(self.resume[..].into()) };
+        let to = if is_last { slice.to.clone() } else { Some(resume[..].into()) };
         let number = keeper.number_of(&bound, to.as_deref());
         let page = self.writer.write_page(bound, number, &self.page)?;
         let figures = (u64::from(page.entries), page.bytes());
         self.written.taken.push(TakenRange { page, to });
         self.page.clear();
         if is_last {
-            self.slice = None;
-            self.ticket.add_slice();
+            self.slices.end_current();
         }
         self.wrote(figures, true)
     }
 
     /// Counts what was written, and syncs once enough was.
-    fn wrote(&mut self, (entries, bytes): (u64, u64), is_paced: bool) -> Result<BlockStep, String> {
+    fn wrote(&mut self, (entries, bytes): (u64, u64), is_paced: bool) -> Result<PartStep, String> {
         assert_eq!(entries > 0, bytes > 0, "an empty page has no block");
         self.written.entries += entries;
         self.unsynced_bytes += bytes;
@@ -197,10 +163,8 @@ impl PageWork {
             self.writer.sync()?;
             self.unsynced_bytes = 0;
         }
-        if entries > 0 {
-            self.ticket.add_block(bytes, entries);
-        }
-        Ok(BlockStep::Written { bytes, entries, is_synced, is_paced })
+        self.slices.count(bytes, entries);
+        Ok(PartStep::Written { bytes, entries, is_synced, is_paced })
     }
 
     /// Ends the part: all that it wrote survives a crash.
@@ -208,7 +172,7 @@ impl PageWork {
     /// # Errors
     /// The disk's.
     pub(in crate::checkpoint) fn end(mut self) -> Result<PagesWritten, String> {
-        assert!(self.slice.is_none() && self.slices.len() == 0, "N17: every slice is taken as a whole");
+        assert!(self.slices.are_through(), "N17: every slice is taken as a whole");
         assert!(!self.may_be_displaced, "N9: what was displaced is written behind the last page");
         self.writer.sync()?;
         self.written.bytes = self.writer.bytes();

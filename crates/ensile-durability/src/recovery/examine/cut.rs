@@ -27,12 +27,12 @@ use super::facts::{Damage, Examination, Loss, Unread};
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
-use crate::checkpoint::files::parts;
-use crate::checkpoint::picture::listing as picture_files;
+use crate::checkpoint::leftovers;
+use crate::checkpoint::picture::later::later_than;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::{SegmentFile, SegmentName, logger_of};
+use crate::store::names::{PartName, SegmentFile, SegmentName, logger_of};
 
 /// How a user asks to give up what missing folders held.
 pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
@@ -264,9 +264,8 @@ impl Cutting<'_> {
     /// `durable`.
     fn check_later(&self, durable: Epoch) -> Result<(), NoRepair> {
         let known = self.manifest.checkpoint.as_ref().map_or(0, InstalledCheckpoint::number);
-        let mut later = picture_files::later_than(self.disk, self.manifest, (known, durable))?
-            .map(|file| file.to_string());
-        for part in parts::search(self.disk, self.manifest)? {
+        let mut later = later_than(self.disk, self.manifest, (known, durable))?.map(|file| file.to_string());
+        for part in leftovers::search::<PartName>(self.disk, self.manifest)? {
             // A checkpoint's opening block says its e_l there.
             let opening = Scanner::opening_of(self.disk, &part.to_string()).map_err(DurabilityError::from)?;
             if part.checkpoint > known && opening.is_ok_and(|opened| opened.header.epoch_max > durable) {

@@ -17,14 +17,13 @@ use super::super::replay::{self, Bounds, LogPiece};
 use super::super::report::RecoveryReport;
 use super::Nowhere;
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, PictureFacts, Role};
-use crate::checkpoint::files::parts;
-use crate::checkpoint::picture::listing as picture_files;
+use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{
-    FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, RESERVE, SegmentFile, SegmentName, checkpointer_of,
-    log_folder, logger_of,
+    FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PageFileName, PartName, RESERVE, SegmentFile,
+    SegmentName, checkpointer_of, log_folder, logger_of,
 };
 use crate::store::whose::expect_manifest;
 use crate::{DurabilityError, Recoverable};
@@ -164,22 +163,16 @@ impl<'a> Judge<'a> {
     /// Loads the checkpoint, all files of it, whichever are damaged.
     fn load(&mut self, manifest: &Manifest, load: Option<Load>) -> Result<(), DurabilityError> {
         let installed = manifest.checkpoint.as_ref();
-        for part in parts::list(self.disk, manifest)? {
-            let number = part.checkpoint;
-            let is_installed = installed.is_some_and(|installed| installed.number() == number);
-            let role = if is_installed {
-                Role::Checkpoint { number }
-            } else {
-                Role::Discarded("of a checkpoint that is not installed")
-            };
-            self.add_file(part.to_string(), role)?;
+        let number = installed.map_or(0, InstalledCheckpoint::number);
+        for part in leftovers::list::<PartName>(self.disk, manifest)? {
+            let is_installed = part.is_installed(manifest);
+            let other = Role::Discarded("of a checkpoint that is not installed");
+            self.add_file(part.to_string(), if is_installed { Role::Checkpoint { number } } else { other })?;
         }
-        for file in picture_files::list(self.disk, manifest)? {
-            let role = match picture_files::reached_by(manifest, file) {
-                Some(number) => Role::Checkpoint { number },
-                None => Role::Discarded("of a picture that is not installed"),
-            };
-            self.add_file(file.to_string(), role)?;
+        for file in leftovers::list::<PageFileName>(self.disk, manifest)? {
+            let is_installed = file.is_installed(manifest);
+            let other = Role::Discarded("of a picture that is not installed");
+            self.add_file(file.to_string(), if is_installed { Role::Checkpoint { number } } else { other })?;
         }
         let Some(installed) = installed else { return Ok(()) };
         assert!(installed.is_whole(), "a manifest that is read is whole");
@@ -197,7 +190,7 @@ impl<'a> Judge<'a> {
             picture: None,
         });
         let Some(load) = load else { return Ok(()) };
-        for item in load.files() {
+        for item in load.items() {
             self.found.note(load.load(item, self.disk, self.target))?;
         }
         if let Some(facts) = &mut self.found.checkpoint {

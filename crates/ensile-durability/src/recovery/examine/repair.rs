@@ -172,7 +172,7 @@ fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result
     let RepairPlan { loss, judged, last: (number, logs) } = plan;
     let cut = &judged.generations.last().expect("a generation is cut").generation;
     let target = Nowhere(cut.entries);
-    load.files().try_for_each(|file| load.load(file, &**disk, &target))?;
+    load.items().try_for_each(|item| load.load(item, &**disk, &target))?;
     assert!(judged.seen >= loss.durable, "L4: the next generation begins above what is kept");
     assert_eq!(cut.durable, Some(loss.durable), "it is closed at the cut");
     let is_removed = |file: &SegmentFile| judged.given_up.contains(file);

@@ -9,7 +9,6 @@ use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, Header};
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::displaced::{DisplacedBlock, section_and_body};
-use crate::checkpoint::files::part::BlockStep;
 use crate::checkpoint::page::PageContents;
 use crate::checkpoint::pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage};
 use crate::checkpoint::picture::directory::{decode_part, is_part};
@@ -18,6 +17,7 @@ use crate::checkpoint::picture::place::is_at;
 use crate::checkpoint::picture::root::Root;
 use crate::checkpoint::picture::work::PageWork;
 use crate::checkpoint::room::Room;
+use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::ticket::Ticket;
 use crate::checkpoint::walk::{Slice, Walk};
 use crate::store::names::checkpoint_folder;
@@ -180,9 +180,9 @@ fn write(
     for (checkpointer, slices) in parts.into_iter().enumerate() {
         let (stamp, file) = keeper.part(disk, checkpointer)?;
         let picture = (PictureAttempt::new(number), stamp, EntryKind::Values);
-        let shared = (Arc::clone(&ticket), Arc::new(Room::default()));
-        let mut work = PageWork::new(slices, picture, (&file, 64 << 10), CheckpointBlock::new(), shared);
-        while work.step(made, keeper, true)? != Some(BlockStep::Ended) {}
+        let slices = PartSlices::new(slices, (Arc::clone(&ticket), Arc::new(Room::default())));
+        let mut work = PageWork::new(slices, picture, (&file, 64 << 10), CheckpointBlock::new());
+        while work.step(made, keeper, true)? != Some(PartStep::Ended) {}
         keeper.part_written(work.end()?);
     }
     keeper.close()
