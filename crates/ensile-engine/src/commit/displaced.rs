@@ -80,7 +80,7 @@ fn prepare(commit: &mut Commit<'_, '_>) {
     debug_assert!(worker.displaced.is_empty(), "the commit before has given back what it did not leave");
     // If another freeze is announced before the locks are taken, they find that out.
     let freeze = shared.epochs.newest_freeze();
-    for lock in order.iter() {
+    for (at, lock) in (0..).zip(order.iter()) {
         let write = &entries[lock.at as usize];
         let version = lock.record.at(*pinned).word();
         if !is_first_change(write, version, freeze) {
@@ -89,7 +89,7 @@ fn prepare(commit: &mut Commit<'_, '_>) {
         let Some(map) = map_of(shared, write, *pinned) else { continue };
         let key = arena.key(write);
         let page = map.bounds().page_of(key);
-        worker.displaced.pages.push(PreparedPage::new(lock.at, (map, page)));
+        worker.displaced.pages.push(PreparedPage::new(at, (map, page)));
         // No page is opened again (N13): nothing is copied for one that is closed.
         if is_left(version, freeze, map) && !map.page(page).is_closed() {
             copy_version(worker, (write, key), (freeze, map), *pinned);
@@ -142,12 +142,12 @@ fn check(commit: &mut Commit<'_, '_>, freeze: Epoch) -> Result<()> {
     debug_assert!(!worker.displaced.is_any_needed, "the commit before has given back what it did not leave");
     let Sets { writes, order, .. } = &mut **sets;
     let (entries, arena) = writes.parts();
-    for lock in order.iter() {
+    for (at, lock) in (0..).zip(order.iter()) {
         let write = &entries[lock.at as usize];
         if is_first_change(write, write.before, freeze)
             && let Some(map) = map_of(shared, write, *pinned)
         {
-            change((write, arena.key(write)), (freeze, map), &mut worker.displaced, lock.at)?;
+            change((write, arena.key(write)), (freeze, map), &mut worker.displaced, at)?;
         }
     }
     Ok(())

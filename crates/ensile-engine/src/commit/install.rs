@@ -177,9 +177,9 @@ impl<'p> Installing<'_, 'p> {
         (displaced, own): (&mut PreparedPages, &WorkerShared),
     ) {
         let mut leaving = displaced.pages.iter_mut().filter(|prepared| prepared.is_needed).peekable();
-        for lock in order {
+        for (at, lock) in (0..).zip(order) {
             let write = &mut entries[lock.at as usize];
-            write.effect = match leaving.next_if(|prepared| prepared.at == lock.at) {
+            write.effect = match leaving.next_if(|prepared| prepared.lock == at) {
                 None => self.install(write),
                 Some(prepared) => self.leave_before_installing(write, prepared, own),
             };

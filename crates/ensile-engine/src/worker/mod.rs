@@ -278,8 +278,8 @@ impl ImageRoom {
 /// there.
 #[derive(Debug)]
 pub(crate) struct PreparedPage {
-    /// The entry of the write-set.
-    pub(crate) at: u32,
+    /// The write's place in the order of locks.
+    pub(crate) lock: u32,
     page: u32,
     map: MapAddress,
     /// A copy of the version, if a picture under way may need it. `None` once it was left.
@@ -290,9 +290,9 @@ pub(crate) struct PreparedPage {
 
 impl PreparedPage {
     #[inline]
-    pub(crate) fn new(at: u32, (map, page): (&PageMap, usize)) -> Self {
+    pub(crate) fn new(lock: u32, (map, page): (&PageMap, usize)) -> Self {
         debug_assert!(page < map.bounds().len() && page <= u32::MAX as usize, "a page is one of its map's");
-        Self { at, page: page as u32, map: map.address(), version: None, is_needed: false }
+        Self { lock, page: page as u32, map: map.address(), version: None, is_needed: false }
     }
 
     /// The page, if this is still its map.
@@ -328,12 +328,17 @@ impl PreparedPages {
         self.pages.is_empty()
     }
 
-    /// What was found of this write's page. Asked in the order of locks.
+    /// What was found of the page of the write that has this place in the order of locks. Asked in that order: all
+    /// questions of a commit together look at each page once.
     #[cold]
-    pub(crate) fn of(&mut self, at: u32) -> Option<&mut PreparedPage> {
-        let place = self.pages[self.next..].iter().position(|prepared| prepared.at == at)?;
-        self.next += place + 1;
-        self.pages.get_mut(self.next - 1)
+    pub(crate) fn of(&mut self, lock: u32) -> Option<&mut PreparedPage> {
+        debug_assert!(
+            self.pages.is_sorted_by_key(|prepared| prepared.lock),
+            "pages are in the order of locks"
+        );
+        let passed = self.pages[self.next..].iter().take_while(|prepared| prepared.lock < lock).count();
+        self.next += passed;
+        self.pages.get_mut(self.next).filter(|prepared| prepared.lock == lock)
     }
 
     /// Gives back what a commit has not left, and what a huge transaction grew.
