@@ -90,6 +90,9 @@ mod chosen {
         /// Recovery replays the newest parts of the log first while tombstones take fewer bytes, then the oldest: 0 is
         /// oldest first, [`u64::MAX`] SiloR's order (§5.2).
         pub replay_waiting_bytes_max: u64,
+        /// While a picture is taken with lists, the first change of a page leaves a copy of all its rows, and not of
+        /// one (SIREN §4.1, copy-on-update of pages).
+        pub copy_pages: bool,
     }
 
     impl Default for Variants {
@@ -101,6 +104,7 @@ mod chosen {
                 slabs: true,
                 log_records: LogRecords::Full,
                 replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
+                copy_pages: false,
             }
         }
     }
@@ -120,6 +124,11 @@ mod chosen {
         #[inline]
         pub(crate) fn collects(&self) -> bool {
             self.variants.collect
+        }
+
+        #[inline]
+        pub(crate) fn copies_pages(&self) -> bool {
+            self.variants.copy_pages
         }
 
         #[inline]

@@ -97,3 +97,53 @@ fn what_is_logged_in_full_comes_back_and_small_records_do_not() -> Result<()> {
     assert!(small_bytes < full_bytes, "{small_bytes} {full_bytes}");
     Ok(())
 }
+
+/// Accounts of several pages.
+const MANY: u64 = 1_000;
+
+#[test]
+fn pictures_whose_pages_are_copied_as_a_whole_are_right() -> Result<()> {
+    let folder = Folder::new("variants-copied-pages");
+    let open = || {
+        let tuning = Tuning { checkpoint_page_bytes: 4_096, semi_fuzzy: false, ..Tuning::default() };
+        let variants = Variants { copy_pages: true, ..Variants::default() };
+        let builder = Database::builder(folder.path()).without_log().epoch_interval(Duration::from_millis(1));
+        builder.tuning(tuning).variants(variants).open()
+    };
+    let db = open()?;
+    let accounts: Table<u64, u64> = db.table("accounts")?;
+    db.run(|tx| (0..MANY).try_for_each(|id| tx.put(&accounts, &id, &OPENING)))?;
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let relaxed = std::sync::atomic::Ordering::Relaxed;
+    let taken: Result<()> = std::thread::scope(|scope| {
+        for thread in 0..2u64 {
+            let (db, accounts, over) = (&db, &accounts, &over);
+            scope.spawn(move || {
+                for step in (thread..).take_while(|_| !over.load(relaxed)) {
+                    let (from, to) = (step * 7 % MANY, (step * 13 + thread * 5) % MANY);
+                    db.submit(|tx| {
+                        let balance = tx.get(accounts, &from)?.unwrap_or(0);
+                        if from == to || balance == 0 {
+                            return Ok(());
+                        }
+                        tx.put(accounts, &from, &(balance - 1))?;
+                        tx.update(accounts, &to, |balance| *balance += 1).map(|_| ())
+                    })
+                    .expect("a transfer commits");
+                }
+            });
+        }
+        let taken = (0..20).try_for_each(|_| Ok(db.checkpoint()?.wait().map(drop)?));
+        over.store(true, relaxed);
+        taken
+    });
+    taken?;
+    assert!(db.stats().displaced_bytes_peak > 0, "pages were copied");
+    assert_eq!(db.stats().displaced_bytes, 0, "and freed");
+    drop(accounts);
+    db.close_without_picture()?;
+    let db = open()?;
+    let accounts: Table<u64, u64> = db.table("accounts")?;
+    assert_eq!(db.run(|tx| sum(tx, &accounts))?, MANY * OPENING, "the last picture is one of a moment");
+    db.close()
+}

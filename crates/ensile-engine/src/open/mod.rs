@@ -7,6 +7,8 @@ mod catalogue;
 mod cut;
 pub mod folder;
 mod opening;
+#[cfg(feature = "experiments")]
+mod page_copies;
 mod pages;
 mod replay;
 #[cfg(feature = "simulation")]

@@ -145,6 +145,8 @@ impl Pages for SharedState {
             }
         };
         space.left.extend(list);
+        #[cfg(feature = "experiments")]
+        self.free_displaced(left_twice(&mut space.left));
         if !space.left.is_empty() {
             merge(page, &mut space, freeze);
             self.free_displaced(space.left.drain(..));
@@ -380,6 +382,22 @@ fn marked_runs(map: &PageMap) -> Vec<Run<usize>> {
         }
     }
     runs
+}
+
+/// Takes out what was left by itself and with its page.
+#[cfg(feature = "experiments")]
+fn left_twice(left: &mut Vec<PendingRemove>) -> Vec<PendingRemove> {
+    left.sort_unstable_by(|a, b| a.key().cmp(b.key()));
+    let mut twice = Vec::new();
+    let mut kept: Vec<PendingRemove> = Vec::with_capacity(left.len());
+    for version in left.drain(..) {
+        match kept.last() {
+            Some(last) if (last.key(), last.tid()) == (version.key(), version.tid()) => twice.push(version),
+            _ => kept.push(version),
+        }
+    }
+    *left = kept;
+    twice
 }
 
 /// Merges the versions that commits have left of a page into what the walk has found there. A key that comes from both

@@ -211,11 +211,19 @@ impl PageMarks {
     pub(crate) const BOTH: Self = Self(Self::BEFORE.0 | Self::AFTER.0);
 }
 
+/// All rows of the page are in its list: an experiment's, in a bit above all addresses.
+#[cfg(feature = "experiments")]
+const COPIED: u64 = 1 << 63;
+#[cfg(not(feature = "experiments"))]
+const COPIED: u64 = 0;
+
 /// What is no part of a block's address.
-const FLAGS: u64 = CLOSED | PageMarks::BOTH.0;
+const FLAGS: u64 = CLOSED | PageMarks::BOTH.0 | COPIED;
 const _: () = {
     assert!(CLOSED & PageMarks::BOTH.0 == 0 && PageMarks::BEFORE.0 & PageMarks::AFTER.0 == 0);
-    assert!(align_of::<PendingHeader>() > FLAGS as usize, "a block's address has its low bits free");
+    let low = CLOSED | PageMarks::BOTH.0;
+    assert!(align_of::<PendingHeader>() > low as usize, "a block's address has its low bits free");
+    assert!(COPIED & ADDRESS_MASK == 0, "and its high bits");
 };
 
 impl PageState {
@@ -324,6 +332,21 @@ impl PageState {
             Some(more) => ControlFlow::Break(more),
             None => ControlFlow::Continue(self.close_behind(|| ()).1),
         }
+    }
+}
+
+#[cfg(feature = "experiments")]
+impl PageState {
+    /// Whether all rows of the page are in its list.
+    pub(crate) fn is_copied(&self) -> bool {
+        // Acquire: what the caller changes comes behind the copies; partner: the Release in `has_copied`.
+        self.0.load(Ordering::Acquire) & COPIED != 0
+    }
+
+    /// All of its rows are in its list from here on.
+    pub(crate) fn has_copied(&self) {
+        // Release: the copies were pushed; partner: the Acquire in `is_copied`.
+        self.0.fetch_or(COPIED, Ordering::Release);
     }
 }
 
