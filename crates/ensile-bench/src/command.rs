@@ -20,7 +20,7 @@ use crate::recovery::{
 use crate::report;
 use crate::silo::{self, arguments::SiloArguments};
 use crate::silor::{self, arguments::SilorArguments};
-use crate::siren::{self, arguments::SirenArguments};
+use crate::siren::{self, arguments::SirenArguments, cost::run::CostRunArguments};
 use crate::snapshots::{self, arguments::SnapshotsArguments};
 use crate::tpcc::{self, arguments::TpccArguments};
 use crate::ycsb::{self, arguments::YcsbArguments};
@@ -59,6 +59,9 @@ pub enum Bench {
     /// The process that `recovery` kills.
     #[command(hide = true)]
     RecoveryVictim(RecoveryVictimArguments),
+    /// The process that `siren cost` runs under valgrind.
+    #[command(hide = true)]
+    SirenCostRun(CostRunArguments),
     /// The process that `tpcc --crash-after` kills.
     #[command(hide = true)]
     TpccVictim(VictimArguments),
@@ -105,7 +108,14 @@ const SIREN_EXAMPLES: &str = "Examples:
   ensile-bench siren table3                           extra memory of pictures of 300 MB, some minutes
   ensile-bench siren table3 --rows 6666667 --out docs/results/siren     of 2 GB, as in the paper
   ensile-bench siren skew --ways lists --updates 50000
-  ensile-bench siren against-fuzzy --rows 1000000 --seconds 30";
+  ensile-bench siren against-fuzzy --rows 1000000 --seconds 30
+  ensile-bench siren fig9 --clients 1,2,20 --rounds 3                   at the device's full speed
+  ensile-bench siren fig9 --slow --sync-ms 1 --checkpoint-updates 2000000 --seconds 120
+  ensile-bench siren increments --rounds 3            1 % and 10 % of pages, then 1,000 increments of 1 %
+  ensile-bench siren cost                             instructions and cache misses, by valgrind
+
+Copies of whole pages, which `siren pages` compares, are in binaries built by
+  cargo build --release -p ensile-bench --features experiments";
 
 const RECOVERY_EXAMPLES: &str = "Examples:
   ensile-bench recovery                               every scene, into ./recovery-results
@@ -163,6 +173,10 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::Recovery(arguments) => recovery::run(arguments)?,
         Bench::RecoveryVictim(arguments) => {
             recovery::victim::run(arguments)?;
+            true
+        }
+        Bench::SirenCostRun(arguments) => {
+            siren::cost::one_run(arguments)?;
             true
         }
         Bench::TpccVictim(arguments) => {

@@ -58,6 +58,7 @@ pub use recovery::arguments::{RecoveryArguments, RecoveryVictimArguments};
 pub use silo::arguments::SiloArguments;
 pub use silor::arguments::SilorArguments;
 pub use siren::arguments::SirenArguments;
+pub use siren::cost::run::CostRunArguments;
 pub use snapshots::arguments::SnapshotsArguments;
 pub use tpcc::arguments::{BusinessArguments, Mix, TpccArguments};
 pub use ycsb::arguments::YcsbArguments;

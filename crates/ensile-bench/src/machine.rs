@@ -1,4 +1,5 @@
-//! The machine under the figures: what it is, how much memory this process holds, and pinning threads to its cores.
+//! The machine under the figures: what it is, how much memory and processor time this process takes, and
+//! pinning threads to its cores.
 //!
 //! Everything is read from `/proc` and `/sys`; what cannot be read is reported as unknown, never guessed.
 //!
@@ -106,6 +107,27 @@ pub(crate) fn huge_page_bytes() -> u64 {
     field_after(&rollup, "AnonHugePages")
         .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
         .map_or(0, |kib| kib * 1024)
+}
+
+/// Nanoseconds of processor time that this process has taken, by threads that have ended too.
+pub(crate) fn processor_nanos() -> u64 {
+    let taken = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    // Both are positive: it is time that was taken.
+    taken.tv_sec as u64 * 1_000_000_000 + taken.tv_nsec as u64
+}
+
+/// The same of this process's living threads whose names begin like this; 0 where the kernel does not say.
+pub(crate) fn processor_nanos_of(threads: &str) -> u64 {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else { return 0 };
+    let paths = tasks.filter_map(|task| Some(task.ok()?.path()));
+    let named = paths
+        .filter(|path| fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with(threads)));
+    named
+        .filter_map(|path| {
+            let taken = fs::read_to_string(path.join("schedstat")).ok()?;
+            taken.split_whitespace().next()?.parse::<u64>().ok()
+        })
+        .sum()
 }
 
 /// Starts this program again, with the C library's allocator on huge pages, unless it is so already. The setting is

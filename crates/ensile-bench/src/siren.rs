@@ -9,6 +9,9 @@
 //! fig9           §5    throughput by clients: pictures and redo, fuzzy with undo and redo  `fig9`
 //! foreground     -     throughput and tails of YCSB while a full picture is written       `foreground`
 //! hang           -     the longest commit while each write of a picture hangs             `foreground`
+//! increments     §2.1  what a picture costs of which few pages have changed               `increments`
+//! pages          §4.1  table 3 and figure 8 with copies of pages beside                   `table3`, `run`
+//! cost           -     what a commit pays while no picture is written                     `cost`
 //! ```
 //! Where the paper has a disk of 30 MB/s, a run paces what the walk writes, or has a device that is slow for all that
 //! is written to it. The output says which rates were asked for and which were held. Exit code 1 says that one was not.
@@ -17,10 +20,13 @@
 
 mod against_fuzzy;
 pub(crate) mod arguments;
+pub(crate) mod cost;
 mod device;
+mod expected;
 mod fig9;
 mod foreground;
 mod formulas;
+mod increments;
 mod run;
 mod slow_disk;
 mod strategy;
@@ -29,7 +35,7 @@ mod updates;
 
 use clap::ValueEnum;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure};
 use crate::machine::{self, Machine};
 use crate::siren::arguments::SirenArguments;
@@ -56,30 +62,57 @@ pub(crate) enum Name {
     Foreground,
     /// The longest commit of YCSB while each write and sync of a picture takes seconds, against without one.
     Hang,
+    /// Bytes and processor time of pictures of which few pages have changed; files and opens behind many of them.
+    Increments,
+    /// As `table3`, with copies of whole pages beside; for builds with the feature `experiments`.
+    Pages,
+    /// Instructions, cache misses and memory of commits while no picture is written; needs valgrind.
+    Cost,
 }
 
 /// What an experiment has made: figures, whether everything is as it was asked for, and what to say of it.
 struct Made(Vec<Figure>, bool, String);
 
-/// An experiment: its name, and how it is run.
+/// An experiment: its name, how it is run, and about how many seconds that takes.
 struct Experiment {
     name: Name,
     run: fn(&SirenArguments) -> Result<Made>,
+    seconds: fn(&SirenArguments) -> f64,
 }
 
 const EXPERIMENTS: &[Experiment] = &[
-    Experiment { name: Name::Formulas, run: table3::by_formulas },
-    Experiment { name: Name::Device, run: device::run },
-    Experiment { name: Name::Table3, run: table3::uniform },
-    Experiment { name: Name::Skew, run: table3::skewed },
-    Experiment { name: Name::AgainstFuzzy, run: against_fuzzy::run },
-    Experiment { name: Name::Fig9, run: fig9::run },
-    Experiment { name: Name::Foreground, run: foreground::foreground },
-    Experiment { name: Name::Hang, run: foreground::hang },
+    Experiment { name: Name::Formulas, run: table3::by_formulas, seconds: |_| 0.0 },
+    Experiment { name: Name::Device, run: device::run, seconds: expected::device },
+    Experiment { name: Name::Table3, run: table3::uniform, seconds: expected::table3 },
+    Experiment { name: Name::Skew, run: table3::skewed, seconds: expected::table3 },
+    Experiment { name: Name::AgainstFuzzy, run: against_fuzzy::run, seconds: expected::against_fuzzy },
+    Experiment { name: Name::Fig9, run: fig9::run, seconds: expected::fig9 },
+    Experiment { name: Name::Foreground, run: foreground::foreground, seconds: expected::foreground },
+    Experiment { name: Name::Hang, run: foreground::hang, seconds: expected::hang },
+    Experiment { name: Name::Increments, run: increments::run, seconds: expected::increments },
+    Experiment { name: Name::Pages, run: table3::pages, seconds: expected::pages },
+    Experiment { name: Name::Cost, run: cost::cost, seconds: expected::cost },
 ];
 
-/// The figure whose points are in its files only.
+impl Experiment {
+    /// Why this build or machine cannot run it; `all` leaves it out then.
+    fn lacks(&self) -> Option<&'static str> {
+        match self.name {
+            Name::Pages if !cfg!(feature = "experiments") => {
+                Some("pages: copies of pages are in builds with `--features experiments`")
+            }
+            Name::Cost if !cost::has_valgrind() => {
+                Some("cost: it counts by valgrind, which is not to be found")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Figures whose points are in their files only.
+const OVER_TIME: [&str; 2] = [FIG8, PAGES_FIG8];
 const FIG8: &str = "fig8";
+const PAGES_FIG8: &str = "pages-fig8";
 
 /// Runs what was asked for, prints it and writes its files. False if something was not as it was asked for.
 pub(crate) fn run(arguments: &SirenArguments) -> Result<bool> {
@@ -91,13 +124,22 @@ pub(crate) fn run(arguments: &SirenArguments) -> Result<bool> {
     let asked = arguments.figure;
     let mut held = true;
     for experiment in EXPERIMENTS.iter().filter(|experiment| asked == Name::All || experiment.name == asked) {
+        match experiment.lacks() {
+            Some(lacking) if asked == Name::All => {
+                eprintln!("left out: {lacking}");
+                continue;
+            }
+            Some(lacking) => return Err(Failure::Usage(lacking.to_owned())),
+            None => {}
+        }
+        eprintln!("{:?}: about {}", experiment.name, expected::words((experiment.seconds)(arguments)));
         let Made(figures, is_as_asked, said) = (experiment.run)(arguments)?;
         held &= is_as_asked;
         // Printed first: what was measured is not lost if a file cannot be written.
         for figure in &figures {
             if arguments.json {
                 print!("{}", figure.json(&machine, &command));
-            } else if figure.name != FIG8 {
+            } else if !OVER_TIME.contains(&figure.name) {
                 print!("{}", figure.table());
             }
         }

@@ -63,6 +63,7 @@ pub(crate) struct Options {
     pub(crate) data: PathBuf,
     pub(crate) epoch_interval: Duration,
     pub(crate) snapshot_interval: Duration,
+    /// 0 for a database without a log.
     pub(crate) loggers: usize,
     pub(crate) prefault_bytes: usize,
     /// Whether old versions are kept for snapshots.
@@ -120,7 +121,7 @@ impl Options {
             .epoch_interval(self.epoch_interval)
             .checkpoints(self.checkpoints.clone())
             .tuning(Tuning {
-                loggers: Some(self.loggers),
+                loggers: (self.loggers > 0).then_some(self.loggers),
                 snapshot_interval: self.snapshot_interval,
                 prefault_bytes: self.prefault_bytes,
                 ..self.tuning.clone()

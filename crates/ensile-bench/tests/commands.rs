@@ -140,15 +140,93 @@ fn figure_9_compares_pictures_with_undo_and_redo() {
         let ratio = format!("semi-fuzzy, {commit} / fuzzy, undo and redo, {commit}");
         assert!(stdout.contains(&ratio), "{stdout}");
     }
+    let processor =
+        "semi-fuzzy, relaxed: processor time / fuzzy, undo and redo, relaxed: processor time, 2 clients: ";
+    assert!(stdout.contains(processor), "{stdout}");
+    assert!(stdout.contains("no log / fuzzy, undo and redo, relaxed, 1 client: "), "{stdout}");
     let text = std::fs::read_to_string(folder.0.join("figures/fig9.csv")).expect("written");
     let log_bytes = |system: &str| -> f64 {
-        let line = text.lines().find(|line| line.starts_with(&format!("\"{system}\",1,log,")));
+        let names = [format!("\"{system}\",1,log,"), format!("{system},1,log,")];
+        let line = text.lines().find(|line| names.iter().any(|name| line.starts_with(name)));
         let line = line.unwrap_or_else(|| panic!("{system}: {text}"));
         line.split(',').rev().nth(3).and_then(|median| median.parse().ok()).expect("a median")
     };
     // Rows of 300 bytes: the log has each update's new row, or both.
     let (redo, undo) = (log_bytes("semi-fuzzy, relaxed"), log_bytes("fuzzy, undo and redo, relaxed"));
     assert!(undo > redo * 1.7 && undo < redo * 2.1, "{redo} {undo}");
+    assert_eq!(log_bytes("no log"), 0.0);
+}
+
+#[test]
+fn figure_9_on_the_slow_disk_has_whole_turns_of_a_checkpoint_and_its_pause() {
+    let folder = Folder::new("bench-siren-fig9-slow");
+    let slow = "--slow --disk-mb 100 --sync-ms 1 --checkpoint-updates 20000";
+    let small = "--rows 5000 --seconds 0.5 --clients 2 --out figures";
+    let (output, stdout, stderr) = bench(&folder, &format!("siren fig9 {small} {slow}"));
+    let held = !stdout.contains("NOT HELD");
+    assert_eq!(output.status.code(), Some(i32::from(!held)), "{stdout}\n{stderr}");
+    assert!(
+        stdout.contains("semi-fuzzy, relaxed, 2 clients: ") && stdout.contains("asked <= 1.5"),
+        "{stdout}"
+    );
+    let text = std::fs::read_to_string(folder.0.join("figures/fig9.csv")).expect("written");
+    assert!(text.contains("a checkpoint every 20,000"), "{text}");
+}
+
+#[test]
+fn increments_write_the_pages_that_were_dirty() {
+    let folder = Folder::new("bench-siren-increments");
+    let small = "--rows 20000 --rounds 1 --increments 12 --dirty 1,10 --out figures";
+    let (output, stdout, stderr) = bench(&folder, &format!("siren increments {small}"));
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert!(stderr.contains("Increments: about "), "{stderr}");
+    let text = |name: &str| std::fs::read_to_string(folder.0.join(name)).expect("written");
+    let (costs, files) = (text("figures/increments.csv"), text("figures/increments-files.csv"));
+    let median = |text: &str, begin: &str| -> f64 {
+        let line = text.lines().find(|line| line.starts_with(begin));
+        let line = line.unwrap_or_else(|| panic!("{begin}: {text}"));
+        line.split(',').rev().nth(3).and_then(|median| median.parse().ok()).expect("a median")
+    };
+    let [one, ten] = ["increment,1 % of pages,written,", "increment,10 % of pages,written,"]
+        .map(|line| median(&costs, line));
+    // A directory is small beside many pages only; but ten times the pages are surely more bytes.
+    assert!(one > 1.0 && one < ten && ten > 10.0 && ten < 20.0, "{one} {ten}");
+    let most = median(&files, "increments of 1 %,12,page files at most,");
+    assert!((1.0..3.0).contains(&most), "{most}");
+    assert!(median(&files, "increments of 1 % / a full picture,12,ratio,") > 0.0);
+    assert!(!folder.0.join("ensile-data").exists(), "the databases are gone");
+}
+
+#[test]
+fn what_a_commit_costs_is_counted_in_processes_of_their_own() {
+    let folder = Folder::new("bench-siren-cost");
+    for load in ["ycsb", "tpcc"] {
+        for setup in ["in-memory", "before", "behind"] {
+            let line = format!(
+                "siren-cost-run --load {load} --setup {setup} --records 500 --transactions 50 --page-bytes 16384 \
+                 --data ensile-data --seed 1 --epoch 0.01"
+            );
+            let (output, stdout, stderr) = bench(&folder, &line);
+            assert!(
+                output.status.success() && stdout.trim().parse::<u64>().is_ok(),
+                "{line}: {stdout}\n{stderr}"
+            );
+        }
+    }
+}
+
+#[test]
+fn copies_of_pages_are_of_builds_that_have_them() {
+    let folder = Folder::new("bench-siren-pages");
+    let small = "--rows 20000 --disk-mb 10 --updates 2000 --out figures";
+    let (output, stdout, stderr) = bench(&folder, &format!("siren pages {small}"));
+    if output.status.code() == Some(2) {
+        assert!(stderr.contains("--features experiments"), "{stderr}");
+        return;
+    }
+    let ended = !stdout.contains("GIVEN UP");
+    assert!(!ended || !stdout.contains("NOT EACH ROW ONCE"), "{stdout}\n{stderr}");
+    assert!(stdout.contains("copies of pages: asked 2,000 updates/s, held "), "{stdout}");
 }
 
 #[test]

@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
+use ensile::Database;
 use ensile::checkpoint::CheckpointHandle;
 use ensile::stats::Stats;
-use ensile::{Database, Durability};
 use ensile_base::clock::Clock;
 
 use super::Made;
@@ -22,11 +22,12 @@ use super::updates::{Benchmark, Choice, ROWS_PER_TRANSACTION};
 use crate::driver::{self, Pace, Plan, Slice, Subject};
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
+use crate::machine::{processor_nanos, processor_nanos_of};
 use crate::number::{counted, grouped};
 use crate::progress::Progress;
 use crate::system::fresh_folder;
 use crate::tally::{SAMPLE_EVERY, Step, epoch_to_wait_for};
-use crate::timeline::Part;
+use crate::timeline::{Part, STEP_NANOS};
 
 const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
 /// What averages leave out at the beginning, in steps of the timeline.
@@ -36,7 +37,7 @@ const LONGER_MAX: f64 = 20.0;
 /// A run has to be within a checkpoint for this share of the time.
 pub(super) const WITHIN_MIN: f64 = 0.95;
 /// Rounds unless something else is asked for.
-const ROUNDS: usize = 3;
+pub(super) const ROUNDS: usize = 3;
 
 /// Transactions that run as fast as they can, or as fast as their results become durable.
 struct FreeUpdates<'b> {
@@ -44,6 +45,8 @@ struct FreeUpdates<'b> {
     read_percent: u64,
     /// Each client waits until its transaction is durable.
     is_strict: bool,
+    /// What is committed counts at once: who is strict has waited, and without a log nobody waits.
+    counts_at_once: bool,
 }
 
 impl Subject for FreeUpdates<'_> {
@@ -52,12 +55,11 @@ impl Subject for FreeUpdates<'_> {
     }
 
     fn durable_epoch(&self) -> Option<u64> {
-        // Who has waited counts at once.
-        (!self.is_strict).then(|| self.benchmark.db.durable_epoch().number())
+        (!self.counts_at_once).then(|| self.benchmark.db.durable_epoch().number())
     }
 
     fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
-        let Self { benchmark, read_percent, is_strict } = self;
+        let Self { benchmark, read_percent, is_strict, counts_at_once } = self;
         let durable = || benchmark.db.durable_epoch();
         slice.repeat(
             || durable().number(),
@@ -66,22 +68,25 @@ impl Subject for FreeUpdates<'_> {
                 let reads = random.percent(*read_percent);
                 let (conflicts, receipt) =
                     if reads { benchmark.read(rows)? } else { benchmark.update(rows)? };
-                let epoch = if *is_strict {
+                let epoch = receipt.epoch();
+                if *is_strict {
                     receipt.durable()?;
-                    0
-                } else {
-                    epoch_to_wait_for(receipt.epoch(), durable())
-                };
+                }
+                let epoch = if *counts_at_once { 0 } else { epoch_to_wait_for(epoch, durable()) };
                 Ok(Step { committed: 1, conflicts, epoch })
             },
         )
     }
 }
 
-/// Asks for the next checkpoint as soon as the one before has ended.
-struct AlwaysOne<'b> {
+/// Asks for a checkpoint, and for the next one as soon as that has ended and enough was written since it was asked for.
+struct Repeated<'b> {
     db: &'b Database,
-    running: CheckpointHandle,
+    /// Commits between two demands, at least.
+    every: u64,
+    running: Option<CheckpointHandle>,
+    /// When each was asked for, in nanoseconds of the run, and how many commits there were.
+    demands: Vec<(u64, u64)>,
     ended: u64,
     seconds: f64,
     entries: u64,
@@ -89,24 +94,54 @@ struct AlwaysOne<'b> {
     looks: (u64, u64),
 }
 
-impl<'b> AlwaysOne<'b> {
-    fn begin(db: &'b Database) -> Result<Self> {
-        let running = db.checkpoint()?;
-        Ok(Self { db, running, ended: 0, seconds: 0.0, entries: 0, displaced: 0, looks: (0, 0) })
+impl<'b> Repeated<'b> {
+    fn begin(db: &'b Database, every: u64) -> Result<Self> {
+        let (ended, seconds, entries, displaced) = (0, 0.0, 0, 0);
+        let mut made = Self {
+            db,
+            every,
+            running: None,
+            demands: Vec::new(),
+            ended,
+            seconds,
+            entries,
+            displaced,
+            looks: (0, 0),
+        };
+        made.demand(0, db.stats().commits)?;
+        Ok(made)
     }
 
-    fn look(&mut self) -> Result<()> {
-        let is_running = self.db.stats().checkpoints.is_some_and(|stats| stats.running.is_some());
+    fn demand(&mut self, nanos: u64, commits: u64) -> Result<()> {
+        self.running = Some(self.db.checkpoint()?);
+        self.demands.push((nanos, commits));
+        Ok(())
+    }
+
+    fn look(&mut self, nanos: u64) -> Result<()> {
+        let stats = self.db.stats();
+        let is_running = stats.checkpoints.is_some_and(|stats| stats.running.is_some());
         self.looks = (self.looks.0 + u64::from(is_running), self.looks.1 + 1);
-        if let Some(outcome) = self.running.outcome() {
+        if let Some(outcome) = self.running.as_ref().and_then(CheckpointHandle::outcome) {
             let report = outcome.map_err(ensile::Error::from)?;
+            self.running = None;
             self.ended += 1;
             self.seconds += report.elapsed.as_secs_f64();
             self.entries += report.entries;
             self.displaced += report.displaced;
-            self.running = self.db.checkpoint()?;
+        }
+        let last = self.demands.last().map_or(0, |(_, commits)| *commits);
+        if self.running.is_none() && stats.commits >= last + self.every {
+            self.demand(nanos, stats.commits)?;
         }
         Ok(())
+    }
+
+    /// Whole turns, each from one demand to the next: when they began and ended, and commits in them. `None` if there
+    /// was none.
+    fn turns(&self) -> Option<((u64, u64), u64)> {
+        let ((begun, before), (ended, after)) = (*self.demands.first()?, *self.demands.last()?);
+        (self.demands.len() > 1).then_some(((begun, ended), after - before))
     }
 }
 
@@ -118,6 +153,8 @@ pub(super) struct Asked {
     pub(super) is_strict: bool,
     /// Whether everything is on the slow device.
     pub(super) is_slow: bool,
+    /// A checkpoint is asked for when so much was updated since the one before; without this, when that has ended.
+    pub(super) every_updates: Option<u64>,
     pub(super) seed: u64,
 }
 
@@ -135,6 +172,9 @@ pub(super) struct Course {
     pub(super) displaced_a_write: f64,
     /// Bytes of log for each transaction.
     pub(super) log_bytes: f64,
+    /// Microseconds of processor time for each transaction: of all threads, and of those that are not the database's.
+    pub(super) processor_us: f64,
+    pub(super) clients_us: f64,
     /// Share of the looks at which one was under way.
     pub(super) within: f64,
     displaced_peak: u64,
@@ -156,6 +196,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
                 clients: arguments.workers(),
                 is_strict: false,
                 is_slow: false,
+                every_updates: None,
                 seed: arguments.seed + round as u64,
             };
             let course = one(arguments, asked)?;
@@ -173,7 +214,7 @@ pub(super) fn one(arguments: &SirenArguments, asked: Asked) -> Result<Course> {
     let Asked { strategy, is_slow, seed, .. } = asked;
     let setup =
         Setup { strategy, on_slow_device: is_slow, choice: Choice::Uniform, updates_per_s: u64::MAX, seed };
-    let mut builder = Database::builder(&path).durability(Durability::Relaxed);
+    let mut builder = strategy.builder(&path);
     let slow = if is_slow {
         Some(slow_disk(&path, (arguments.device, arguments.speed()), &Clock::machine())?)
     } else {
@@ -184,57 +225,94 @@ pub(super) fn one(arguments: &SirenArguments, asked: Asked) -> Result<Course> {
     }
     let db = options(arguments, &setup).open(builder)?;
     let threads = arguments.workers() as u64;
-    let benchmark = Benchmark::load(db, arguments.rows, arguments.row_bytes, threads)?;
+    let benchmark = Benchmark::load(db, (arguments.rows, arguments.row_bytes), threads, strategy.has_log())?;
     let slow_down = |is_slow| slow.iter().for_each(|disk| disk.slow_down(is_slow));
     slow_down(true);
     let course = within_checkpoints(arguments, asked, &benchmark);
     // What is left to write is not measured.
     slow_down(false);
-    benchmark.db.close()?;
+    if strategy.has_log() {
+        benchmark.db.close()?;
+    } else {
+        benchmark.db.close_without_picture()?;
+    }
     std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
     course
 }
 
-/// Lets the clients run, always within a checkpoint.
+/// Lets the clients run within checkpoints: always, or with a pause until enough was updated.
 fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benchmark) -> Result<Course> {
-    let Asked { clients, is_strict, seed, .. } = asked;
+    let Asked { strategy, clients, is_strict, seed, every_updates, .. } = asked;
     let pace = Pace::Timed(arguments.seconds);
     // A client that waits for the log does little: each of its transactions is a sample.
     let batch = if is_strict { SAMPLE_EVERY as usize } else { 1 };
     let plan = Plan { threads: clients, batch, pace, rounds: 1, seed, pin: None };
-    let subject = FreeUpdates { benchmark, read_percent: arguments.read_percent, is_strict };
-    let (before, written) =
-        (benchmark.db.stats(), |stats: &Stats| stats.log.as_ref().map_or(0, |log| log.bytes));
-    let mut always = AlwaysOne::begin(&benchmark.db)?;
-    // Commits when the last checkpoint ended.
-    let (mut failed, mut ended_before, mut commits) = (None, 0, before.commits);
+    let counts_at_once = is_strict || !strategy.has_log();
+    let read_percent = arguments.read_percent;
+    let subject = FreeUpdates { benchmark, read_percent, is_strict, counts_at_once };
+    let db = &benchmark.db;
+    let share = 1.0 - read_percent as f64 / 100.0;
+    let updates_a_commit = share * ROWS_PER_TRANSACTION as f64;
+    let every = every_updates.map_or(0, |updates| (updates as f64 / updates_a_commit.max(0.01)) as u64);
+    let mut repeated = Repeated::begin(db, every)?;
+    let log_bytes = |stats: &Stats| stats.log.as_ref().map_or(0, |log| log.bytes);
+    let (before, processor) = (db.stats(), ProcessorTime::now());
+    let mut failed = None;
     let timeline = driver::over_time(&subject, &plan, |nanos| {
-        failed = always.look().err();
-        if always.ended > ended_before {
-            (ended_before, commits) = (always.ended, benchmark.db.stats().commits);
-        }
+        failed = repeated.look(nanos).err();
         let second = nanos as f64 / 1e9;
-        let is_enough =
-            second >= arguments.seconds && (always.ended > 0 || second >= arguments.seconds * LONGER_MAX);
+        let is_long = second >= arguments.seconds;
+        let is_enough = is_long && (repeated.turns().is_some() || second >= arguments.seconds * LONGER_MAX);
         failed.is_none() && !is_enough
     })?;
     failed.map_or(Ok(()), Err)?;
-    let after = benchmark.db.stats();
-    let AlwaysOne { ended, seconds, entries, displaced, looks, .. } = always;
-    let share = 1.0 - arguments.read_percent as f64 / 100.0;
-    let writes = (commits - before.commits) as f64 * share * ROWS_PER_TRANSACTION as f64;
+    let (after, processor) = (db.stats(), processor.until_now());
+    let transactions = (after.commits - before.commits).max(1) as f64;
+    let turns = repeated.turns();
+    let writes = turns.map_or(0, |(_, commits)| commits) as f64 * updates_a_commit;
+    let lead_in = LEAD_IN_STEPS.min(timeline.len() / 4);
+    // With pauses only whole turns are looked at: each has a checkpoint and a pause.
+    let whole = turns.filter(|_| every > 0).map(|(times, _)| times);
+    let is_in = |step: usize| {
+        let begin = step as u64 * STEP_NANOS;
+        whole.map_or(step >= lead_in, |(from, to)| from <= begin && begin + STEP_NANOS <= to)
+    };
+    let part = timeline.part(is_in);
+    let Repeated { ended, seconds, entries, displaced, looks, .. } = repeated;
     Ok(Course {
-        part: timeline.part(|step| step >= LEAD_IN_STEPS.min(timeline.len() / 4)),
+        part,
         checkpoints: ended,
         seconds: seconds / ended.max(1) as f64,
         entries: entries as f64 / ended.max(1) as f64,
         displaced: displaced as f64 / ended.max(1) as f64,
         displaced_a_write: if writes > 0.0 { displaced as f64 / writes } else { 0.0 },
-        log_bytes: (written(&after) - written(&before)) as f64
-            / (after.commits - before.commits).max(1) as f64,
+        log_bytes: (log_bytes(&after) - log_bytes(&before)) as f64 / transactions,
+        processor_us: processor.all as f64 / 1e3 / transactions,
+        clients_us: (processor.all - processor.databases) as f64 / 1e3 / transactions,
         within: looks.0 as f64 / looks.1.max(1) as f64,
         displaced_peak: after.displaced_bytes_peak,
     })
+}
+
+/// Nanoseconds of processor time.
+#[derive(Clone, Copy)]
+struct ProcessorTime {
+    /// Of this process.
+    all: u64,
+    /// Of the database's own threads: loggers, checkpointers, heartbeat.
+    databases: u64,
+}
+
+impl ProcessorTime {
+    fn now() -> Self {
+        Self { all: processor_nanos(), databases: processor_nanos_of("ensile-") }
+    }
+
+    fn until_now(self) -> Self {
+        let now = Self::now();
+        let databases = now.databases - self.databases;
+        Self { all: (now.all - self.all).max(databases), databases }
+    }
 }
 
 /// The rows, their ratios, and whether each run was within a checkpoint.

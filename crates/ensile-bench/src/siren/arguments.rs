@@ -89,6 +89,23 @@ pub struct SirenArguments {
     /// In `fig9` everything is on the slow device (`--disk-mb`, `--sync-ms`, `--device`)
     #[arg(long)]
     pub(crate) slow: bool,
+    /// Updates between two checkpoints of `fig9` (2000000 in the paper) [default: one is always under way]
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) checkpoint_updates: Option<u64>,
+    /// Pages that are dirty in `increments`, in percent; the many increments have the first of them
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1,10",
+        value_parser = value_parser!(u64).range(1..=100)
+    )]
+    pub(crate) dirty: Vec<u64>,
+    /// How many increments follow one another in `increments`
+    #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) increments: u64,
+    /// Transactions of YCSB that `cost` counts: a run has as many, another has twice as many
+    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
+    pub(crate) transactions: u64,
     /// What each write and each sync of a checkpoint's files takes in `hang`, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) hang: f64,

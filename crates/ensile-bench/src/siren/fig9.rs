@@ -1,5 +1,8 @@
 //! Figure 9 of the paper: throughput with pictures and a redo log against fuzzy checkpoints and a log for undo and
-//! redo, relaxed and strict, by the number of clients (§5). A full checkpoint is always under way.
+//! redo, relaxed and strict, and without a log, by the number of clients (§5).
+//!
+//! A full checkpoint is always under way, or begins whenever enough was updated since the one before
+//! (`--checkpoint-updates`): then whole turns of a checkpoint and its pause are compared.
 //!
 //! Neighbours: [`super::against_fuzzy`] makes the runs.
 
@@ -14,8 +17,25 @@ use crate::number::{counted, grouped};
 use crate::progress::Progress;
 
 const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
-/// The paper's: pictures, semi-fuzzy, with redo alone; and what it is compared with.
-const STRATEGIES: [Strategy; 2] = [Strategy::SemiFuzzy, Strategy::UndoRedo];
+/// The paper's: pictures, semi-fuzzy, with redo alone; what it is compared with; and pictures alone.
+const RELAXED: &[Strategy] = &[Strategy::SemiFuzzy, Strategy::UndoRedo, Strategy::NoLog];
+/// Without a log nothing is strict.
+const STRICT: &[Strategy] = &[Strategy::SemiFuzzy, Strategy::UndoRedo];
+/// Clients of the strict runs that the paper compares.
+const STRICT_CLIENTS: usize = 20;
+
+/// What is asked of pictures against undo and redo.
+struct Limits {
+    relaxed: f64,
+    strict: f64,
+    /// Processor time of a relaxed transaction.
+    processor: f64,
+    /// Images written for each update.
+    images: f64,
+}
+
+const FULL_SPEED: Limits = Limits { relaxed: 1.15, strict: 1.0, processor: 0.88, images: f64::INFINITY };
+const SLOW_DISK: Limits = Limits { relaxed: 1.25, strict: 1.30, processor: f64::INFINITY, images: 1.5 };
 
 /// Runs of one strategy with one number of clients, a round each.
 struct Rounds {
@@ -27,17 +47,29 @@ struct Rounds {
 
 impl Rounds {
     fn system(&self) -> String {
-        format!("{}, {}", self.strategy.name(), if self.is_strict { "strict" } else { "relaxed" })
+        match (self.strategy, self.is_strict) {
+            (Strategy::NoLog, _) => self.strategy.name().to_owned(),
+            (_, true) => format!("{}, strict", self.strategy.name()),
+            (_, false) => format!("{}, relaxed", self.strategy.name()),
+        }
     }
 
     fn rates(&self) -> Vec<f64> {
         self.courses.iter().map(|course| course.part.rate()).collect()
     }
 
+    fn processor(&self) -> Vec<f64> {
+        self.courses.iter().map(|course| course.processor_us).collect()
+    }
+
     /// Images of rows that are written for each update: in the log the new one, or both, and in pictures what was
     /// displaced.
     fn images(&self) -> Vec<f64> {
-        let of_log = if self.strategy == Strategy::UndoRedo { 2.0 } else { 1.0 };
+        let of_log = match self.strategy {
+            Strategy::UndoRedo => 2.0,
+            Strategy::NoLog => 0.0,
+            _ => 1.0,
+        };
         self.courses.iter().map(|course| of_log + course.displaced_a_write).collect()
     }
 }
@@ -48,78 +80,71 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     let rounds = arguments.rounds.unwrap_or(1);
     let mut progress = Progress::new(rounds);
     let mut all = Vec::new();
-    for is_strict in [false, true] {
+    for (is_strict, strategies) in [(false, RELAXED), (true, STRICT)] {
         for &clients in &arguments.clients {
-            let mut courses = STRATEGIES.map(|_| Vec::new());
+            let mut courses: Vec<Vec<Course>> = strategies.iter().map(|_| Vec::new()).collect();
             for round in 0..rounds {
-                for turn in 0..STRATEGIES.len() {
-                    let at = (round + turn) % STRATEGIES.len();
-                    let seed = arguments.seed + round as u64;
-                    let asked =
-                        Asked { strategy: STRATEGIES[at], clients, is_strict, is_slow: arguments.slow, seed };
+                for turn in 0..strategies.len() {
+                    let at = (round + turn) % strategies.len();
+                    let asked = Asked {
+                        strategy: strategies[at],
+                        clients,
+                        is_strict,
+                        is_slow: arguments.slow,
+                        every_updates: arguments.checkpoint_updates,
+                        seed: arguments.seed + round as u64,
+                    };
                     let course = one(arguments, asked)?;
                     let clients = counted(clients, "client");
                     progress.round(
                         round,
-                        &format!("{}, {clients}", STRATEGIES[at].name()),
+                        &format!("{}, {clients}", strategies[at].name()),
                         course.part.rate(),
                     );
                     courses[at].push(course);
                 }
             }
-            let rounds = STRATEGIES.into_iter().zip(courses);
-            all.push(
-                rounds.map(|(strategy, courses)| Rounds { strategy, is_strict, clients, courses }).collect(),
-            );
+            let rounds = strategies.iter().zip(courses);
+            let rounds = rounds.map(|(&strategy, courses)| Rounds { strategy, is_strict, clients, courses });
+            all.push(rounds.collect());
         }
     }
     progress.clear();
     Ok(made(arguments, &all))
 }
 
-/// The rows; the ratio of each pair of runs, and whether each was within a checkpoint.
+/// How many runs one round has.
+pub(super) fn runs(arguments: &SirenArguments) -> usize {
+    arguments.clients.len() * (RELAXED.len() + STRICT.len())
+}
+
+/// The rows; the ratios of each group of runs, and whether each was within a checkpoint.
 fn made(arguments: &SirenArguments, all: &[Vec<Rounds>]) -> Made {
     let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
-    for pair in all {
-        for rounds in pair {
-            let place = || Place::At(rounds.clients as f64);
-            let courses = &rounds.courses;
-            let mut row = |metric, values: Vec<f64>| {
-                if !values.is_empty() {
-                    rows.push(Row::new(&rounds.system(), place(), metric, values));
-                }
+    for group in all {
+        for rounds in group {
+            rows.extend(rows_of(rounds));
+            let is_within = |course: &Course| {
+                course.checkpoints > 0
+                    && (arguments.checkpoint_updates.is_some() || course.within >= WITHIN_MIN)
             };
-            let of = |of: fn(&Course) -> Option<f64>| courses.iter().filter_map(of).collect::<Vec<f64>>();
-            row(THROUGHPUT, rounds.rates());
-            row(("latency until durable, mean", "ms"), of(|course| course.part.mean_ms()));
-            row(("images written", "an update"), rounds.images());
-            row(("log", "bytes a transaction"), of(|course| Some(course.log_bytes)));
-            row(("within a checkpoint", "% of the time"), of(|course| Some(course.within * 100.0)));
-            let is_always =
-                courses.iter().all(|course| course.within >= WITHIN_MIN && course.checkpoints > 0);
-            is_as_asked &= is_always;
-            if !is_always {
+            if !rounds.courses.iter().all(is_within) {
+                is_as_asked = false;
+                let asked = arguments.checkpoint_updates.map_or_else(
+                    || "always within a full checkpoint".to_owned(),
+                    |updates| format!("a checkpoint every {} updates", grouped(updates as f64)),
+                );
                 said += &format!(
-                    "  {}, {}: asked: always within a full checkpoint: NOT HELD\n",
+                    "  {}, {}: asked: {asked}: NOT HELD\n",
                     rounds.system(),
                     counted(rounds.clients, "client")
                 );
             }
         }
-        if let [pictures, undo] = &pair[..] {
-            let names = (pictures.system(), undo.system());
-            let place = Place::At(pictures.clients as f64);
-            let ratio = Row::ratio((&names.0, &pictures.rates()), (&names.1, &undo.rates()), place);
-            said += &format!(
-                "  {}, {}: {:.3} ({:.3} .. {:.3})\n",
-                ratio.system,
-                counted(pictures.clients, "client"),
-                ratio.median,
-                ratio.min,
-                ratio.max
-            );
-            rows.push(ratio);
-        }
+        let limits = if arguments.slow { SLOW_DISK } else { FULL_SPEED };
+        let (ratios, words) = compared(group, &limits);
+        rows.extend(ratios);
+        said += &words;
     }
     rows.sort_by(|a, b| a.system.cmp(&b.system));
     let device = if arguments.slow {
@@ -127,12 +152,76 @@ fn made(arguments: &SirenArguments, all: &[Vec<Rounds>]) -> Made {
     } else {
         "this machine's disk".to_owned()
     };
+    let checkpoints = arguments.checkpoint_updates.map_or_else(
+        || "within full checkpoints".to_owned(),
+        |updates| format!("a checkpoint every {}", grouped(updates as f64)),
+    );
     let title = format!(
-        "Five updates a transaction within full checkpoints: {} rows of {} bytes, {device}",
+        "Five updates a transaction, {checkpoints}: {} rows of {} bytes, {device}",
         grouped(arguments.rows as f64),
         arguments.row_bytes
     );
     let figure =
         Figure { name: "fig9", title, horizontal: "clients", drawn: THROUGHPUT, rows, ..Figure::default() };
     Made(vec![figure], is_as_asked, said)
+}
+
+fn rows_of(rounds: &Rounds) -> Vec<Row> {
+    let place = || Place::At(rounds.clients as f64);
+    let mut rows = Vec::new();
+    let mut row = |metric, values: Vec<f64>| {
+        if !values.is_empty() {
+            rows.push(Row::new(&rounds.system(), place(), metric, values));
+        }
+    };
+    let of = |of: fn(&Course) -> Option<f64>| rounds.courses.iter().filter_map(of).collect::<Vec<f64>>();
+    row(THROUGHPUT, rounds.rates());
+    row(("latency until durable, mean", "ms"), of(|course| course.part.mean_ms()));
+    row(("processor time", "us a transaction"), rounds.processor());
+    row(("processor time of clients", "us a transaction"), of(|course| Some(course.clients_us)));
+    row(("images written", "an update"), rounds.images());
+    row(("log", "bytes a transaction"), of(|course| Some(course.log_bytes)));
+    row(("within a checkpoint", "% of the time"), of(|course| Some(course.within * 100.0)));
+    row(("checkpoints that ended", "1"), of(|course| Some(course.checkpoints as f64)));
+    rows
+}
+
+/// Pictures against undo and redo: throughput, and what else was asked for.
+fn compared(group: &[Rounds], limits: &Limits) -> (Vec<Row>, String) {
+    let (mut rows, mut said) = (Vec::new(), String::new());
+    let [pictures, undo, others @ ..] = group else { return (rows, said) };
+    let place = || Place::At(pictures.clients as f64);
+    let clients = counted(pictures.clients, "client");
+    let mut compare = |one: &Rounds, what: &str, of: fn(&Rounds) -> Vec<f64>, asked: String| {
+        let names = [one, undo].map(|rounds| format!("{}{what}", rounds.system()));
+        let ratio = Row::ratio((&names[0], &of(one)), (&names[1], &of(undo)), place());
+        let Row { median, min, max, .. } = ratio;
+        said += &format!("  {}, {clients}: {median:.3} ({min:.3} .. {max:.3}){asked}\n", ratio.system);
+        rows.push(ratio);
+    };
+    let asked = match pictures.is_strict {
+        false => format!(", asked >= {}", limits.relaxed),
+        true if pictures.clients == STRICT_CLIENTS => format!(", asked >= {:.2}", limits.strict),
+        true => String::new(),
+    };
+    compare(pictures, "", Rounds::rates, asked);
+    if !pictures.is_strict {
+        let asked = if limits.processor.is_finite() {
+            format!(", asked <= {}", limits.processor)
+        } else {
+            String::new()
+        };
+        compare(pictures, ": processor time", Rounds::processor, asked);
+    }
+    for other in others {
+        compare(other, "", Rounds::rates, String::new());
+    }
+    let images = Row::new(&pictures.system(), place(), ("images written", "an update"), pictures.images());
+    let asked =
+        if limits.images.is_finite() { format!(", asked <= {}", limits.images) } else { String::new() };
+    said += &format!(
+        "  {}, {clients}: {:.3} images an update ({:.3} .. {:.3}) against 2{asked}\n",
+        images.system, images.median, images.min, images.max
+    );
+    (rows, said)
 }

@@ -40,8 +40,8 @@ use crate::ycsb::mix::{Requests, Workload};
 const VALUE_BYTES: usize = 100;
 const KEY_BYTES: usize = 8;
 /// Rounds unless something else is asked for.
-const FOREGROUND_ROUNDS: usize = 9;
-const HANG_ROUNDS: usize = 5;
+pub(super) const FOREGROUND_ROUNDS: usize = 9;
+pub(super) const HANG_ROUNDS: usize = 5;
 /// What is asked for: throughput within a picture against without, how much longer p99.9 may be, and how much later the
 /// longest commit beside a device that hangs, in milliseconds.
 const THROUGHPUT_MIN: f64 = 0.95;

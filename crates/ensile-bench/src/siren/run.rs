@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile::checkpoint::{CheckpointReport, Schedule};
-use ensile::{Database, Durability, DurabilityError, Tuning};
+use ensile::{Database, DurabilityError, Tuning};
 use ensile_base::clock::Clock;
 use ensile_base::sync::{Ordering, fence, sleep};
 use ensile_disk::RealDisk;
@@ -110,14 +110,15 @@ pub(super) fn run(arguments: &SirenArguments, setup: Setup) -> Result<Run> {
     must_fit(arguments)?;
     let path = fresh_folder(&arguments.data, FOLDER)?;
     let clock = Clock::machine();
-    let (mut builder, mut slow) = (Database::builder(&path).durability(Durability::Relaxed), None);
+    let (mut builder, mut slow) = (setup.strategy.builder(&path), None);
     if setup.on_slow_device {
         let disk = slow_disk(&path, (arguments.device, arguments.speed()), &clock)?;
         builder = builder.disk(Arc::<SlowDisk>::clone(&disk));
         slow = Some(disk);
     }
     let db = options(arguments, &setup).open(builder)?;
-    let benchmark = Benchmark::load(db, arguments.rows, arguments.row_bytes, arguments.workers() as u64)?;
+    let benchmark =
+        Benchmark::load(db, (arguments.rows, arguments.row_bytes), arguments.workers() as u64, true)?;
     let slow_down = |is_slow| slow.iter().for_each(|disk| disk.slow_down(is_slow));
     slow_down(true);
     let made = beside_updates(arguments, setup, &benchmark, &clock);
@@ -169,8 +170,14 @@ pub(super) fn options(arguments: &SirenArguments, setup: &Setup) -> Options {
         data: arguments.data.clone(),
         snapshots: false,
         checkpoints: Schedule::on_demand(),
+        loggers: usize::from(setup.strategy.has_log()),
         before_images: setup.strategy == Strategy::UndoRedo,
         tuning,
+        #[cfg(feature = "experiments")]
+        variants: ensile::Variants {
+            copy_pages: setup.strategy.copies_pages(),
+            ..ensile::Variants::default()
+        },
         ..Options::default()
     }
 }
@@ -345,8 +352,19 @@ impl Run {
         }
     }
 
-    /// Whether there were never more displaced versions than rows that had been updated. `None` if that was not seen.
+    /// Rows of a page of the picture, in the mean.
+    pub(super) fn rows_per_page(&self) -> Option<f64> {
+        let pages = self.report.as_ref()?.pages_written;
+        // One is the catalogue's.
+        (pages > 1).then(|| self.rows as f64 / (pages - 1) as f64)
+    }
+
+    /// Whether there were never more displaced versions than rows that had been updated, or that are in pages which
+    /// are copied. `None` if that was not seen.
     pub(super) fn has_one_version_a_row(&self) -> Option<bool> {
+        if self.setup.strategy.copies_pages() {
+            return Some(self.versions()? <= self.rows + CATALOGUE_MAX);
+        }
         let all = self.versions()? <= self.touched();
         let samples = self.version_bytes().is_none_or(|bytes| {
             self.samples.iter().all(|sample| sample.displaced_bytes <= bytes * sample.touched)

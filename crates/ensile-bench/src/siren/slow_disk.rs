@@ -41,11 +41,18 @@ pub(crate) enum SlowFiles {
     All,
     /// Those of checkpoints: the log has a device of its own.
     Checkpoints,
+    /// All but those of the log: what is written for checkpoints, the manifest too. Bytes of these are counted.
+    #[value(skip)]
+    AllButLogs,
 }
 
 impl SlowFiles {
     fn has(self, name: &str) -> bool {
-        self == Self::All || name.starts_with("checkpoint")
+        match self {
+            Self::All => true,
+            Self::Checkpoints => name.starts_with("checkpoint"),
+            Self::AllButLogs => !name.starts_with("log"),
+        }
     }
 }
 

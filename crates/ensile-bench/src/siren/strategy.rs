@@ -2,8 +2,10 @@
 //!
 //! Neighbours: [`super::run`] opens databases by these; [`super::arguments`] takes them from the command line.
 
+use std::path::Path;
+
 use clap::ValueEnum;
-use ensile::{Tuning, checkpoint};
+use ensile::{Builder, Database, Durability, Tuning, checkpoint};
 
 /// What a checkpoint shows, and where displaced versions go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,11 @@ pub(super) enum Strategy {
     Lists,
     /// A picture; displaced versions are written at once (§3.3).
     SemiFuzzy,
+    /// A picture; the first change of a page leaves a copy of all its rows, as copy-on-update of pages does (§4.1).
+    #[cfg(feature = "experiments")]
+    Pages,
+    /// Semi-fuzzy, and there is no log: a result is durable once a picture has it (§5).
+    NoLog,
 }
 
 impl Strategy {
@@ -25,16 +32,38 @@ impl Strategy {
             Self::UndoRedo => "fuzzy, undo and redo",
             Self::Lists => "lists",
             Self::SemiFuzzy => "semi-fuzzy",
+            #[cfg(feature = "experiments")]
+            Self::Pages => "copies of pages",
+            Self::NoLog => "no log",
         }
+    }
+
+    /// Whether a whole page is copied when a row of it is.
+    pub(super) fn copies_pages(self) -> bool {
+        #[cfg(feature = "experiments")]
+        return self == Self::Pages;
+        #[cfg(not(feature = "experiments"))]
+        false
+    }
+
+    /// Whether there is a log.
+    pub(super) fn has_log(self) -> bool {
+        self != Self::NoLog
+    }
+
+    /// A database of this strategy; transactions are relaxed.
+    pub(super) fn builder(self, path: &Path) -> Builder {
+        let builder = Database::builder(path);
+        if self.has_log() { builder.durability(Durability::Relaxed) } else { builder.without_log() }
     }
 
     /// Sets what a database is opened with.
     pub(super) fn tune(self, tuning: &mut Tuning) {
         tuning.checkpoint_strategy = Some(match self {
             Self::Fuzzy | Self::UndoRedo => checkpoint::Strategy::Fuzzy,
-            Self::Lists | Self::SemiFuzzy => checkpoint::Strategy::Pictures,
+            _ => checkpoint::Strategy::Pictures,
         });
-        tuning.semi_fuzzy = self == Self::SemiFuzzy;
+        tuning.semi_fuzzy = matches!(self, Self::SemiFuzzy | Self::NoLog);
     }
 }
 
@@ -49,6 +78,9 @@ pub(crate) enum Way {
     SemiFuzzy,
     /// Semi-fuzzy; the device is slow for pages and displaced versions together.
     SemiFuzzyOnDevice,
+    /// Copies of pages; the walk is paced.
+    #[cfg(feature = "experiments")]
+    Pages,
 }
 
 impl Way {
@@ -56,6 +88,8 @@ impl Way {
         match self {
             Self::Lists | Self::ListsOnDevice => Strategy::Lists,
             Self::SemiFuzzy | Self::SemiFuzzyOnDevice => Strategy::SemiFuzzy,
+            #[cfg(feature = "experiments")]
+            Self::Pages => Strategy::Pages,
         }
     }
 
@@ -70,6 +104,8 @@ impl Way {
             Self::ListsOnDevice => "lists, slow device",
             Self::SemiFuzzy => "semi-fuzzy",
             Self::SemiFuzzyOnDevice => "semi-fuzzy, slow device",
+            #[cfg(feature = "experiments")]
+            Self::Pages => "copies of pages",
         }
     }
 }

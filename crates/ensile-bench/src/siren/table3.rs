@@ -57,10 +57,31 @@ pub(super) fn by_formulas(arguments: &SirenArguments) -> Result<Made> {
 /// Table 3, and figure 8 at the first rate.
 pub(super) fn uniform(arguments: &SirenArguments) -> Result<Made> {
     let measured = Measured::of(arguments, Choice::Uniform)?;
-    let over_time = measured.over_time(arguments);
+    let over_time = measured.over_time(FIG8, arguments);
     let mut figures = vec![measured.peaks("table3", "uniform updates")];
     figures.extend(over_time);
     Ok(Made(figures, measured.is_as_asked, measured.said))
+}
+
+/// The ways of `pages`: the walk is paced in each.
+pub(super) const WITH_PAGES: usize = 3;
+
+/// Table 3 and figure 8 once more, with copies of whole pages beside what pictures do.
+#[cfg(feature = "experiments")]
+pub(super) fn pages(arguments: &SirenArguments) -> Result<Made> {
+    let ways: [Way; WITH_PAGES] = [Way::Lists, Way::SemiFuzzy, Way::Pages];
+    let arguments = SirenArguments { ways: ways.to_vec(), ..arguments.clone() };
+    let measured = Measured::of(&arguments, Choice::Uniform)?;
+    let over_time = measured.over_time(super::PAGES_FIG8, &arguments);
+    let mut figures = vec![measured.peaks("pages", "uniform updates")];
+    figures.extend(over_time);
+    Ok(Made(figures, measured.is_as_asked, measured.said))
+}
+
+/// Pages are copied in other builds.
+#[cfg(not(feature = "experiments"))]
+pub(super) fn pages(_: &SirenArguments) -> Result<Made> {
+    unreachable!("a build without copies of pages says so before")
 }
 
 /// 99 % of the updates on 1 % of the rows.
@@ -129,14 +150,14 @@ impl<'a> Measured<'a> {
     }
 
     /// Figure 8: the first rate over time, of each way its first round.
-    fn over_time(&self, arguments: &SirenArguments) -> Option<Figure> {
+    fn over_time(&self, name: &'static str, arguments: &SirenArguments) -> Option<Figure> {
         let updates = *arguments.updates.first()?;
         let is_first = |rounds: &&Rounds| rounds.runs[0].setup.updates_per_s == updates;
         let rows = self.all.iter().filter(is_first).flat_map(|rounds| points_of(rounds, arguments)).collect();
         let title =
             format!("Rows that are there twice during a picture, {} updates/s", grouped(updates as f64));
         Some(Figure {
-            name: FIG8,
+            name,
             title,
             horizontal: "seconds since the first page",
             drawn: OVER_TIME,
@@ -171,7 +192,7 @@ fn rows_of(Rounds { way, runs }: &Rounds, arguments: &SirenArguments) -> Vec<Row
     let by_formula = |run: &Run, together| Some(peak_share(&parts_of(run, run.rates()?), together) * 100.0);
     // A page has hot rows and cold ones: formula (2) says nothing of skewed updates.
     let by_pages = |run: &Run| match run.setup.choice {
-        Choice::Uniform => by_formula(run, arguments.rows_per_page()),
+        Choice::Uniform => by_formula(run, run.rows_per_page().unwrap_or(arguments.rows_per_page())),
         Choice::Skewed => None,
     };
     let rows = [
@@ -246,7 +267,11 @@ fn judged(way: Way, run: &Run) -> (bool, String) {
     words.push(run.versions().map_or("too little was displaced to count versions".to_owned(), |versions| {
         let [versions, touched, updates] =
             [versions, run.touched(), run.updates()].map(|count| grouped(count as f64));
-        let verdict = if has_one == Some(false) { "MORE THAN ONE A ROW" } else { "one a row" };
+        let verdict = match has_one {
+            Some(false) => "MORE THAN ONE A ROW",
+            _ if run.setup.strategy.copies_pages() => "of whole pages, one a row",
+            _ => "one a row",
+        };
         format!("{versions} versions of {touched} rows that {updates} updates met: {verdict}")
     }));
     let is_whole = run.has_each_row();

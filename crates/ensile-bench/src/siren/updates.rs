@@ -67,8 +67,13 @@ pub(super) struct Benchmark {
 }
 
 impl Benchmark {
-    /// Fills the table of a fresh database, by so many threads, and waits until all of it is durable.
-    pub(super) fn load(db: Database, rows: u64, row_bytes: usize, threads: u64) -> Result<Self> {
+    /// Fills the table of a fresh database, by so many threads. If that has a log, it waits until all is durable.
+    pub(super) fn load(
+        db: Database,
+        (rows, row_bytes): (u64, usize),
+        threads: u64,
+        has_log: bool,
+    ) -> Result<Self> {
         let table: Table<u32, Vec<u8>> = db.table("benchmark")?;
         let fill = |first: u64, end: u64| -> Result<()> {
             let mut random = Random::seeded(first);
@@ -84,7 +89,7 @@ impl Benchmark {
                 })?;
                 last = Some(receipt);
             }
-            last.map_or(Ok(()), |receipt| Ok(receipt.durable().map(drop)?))
+            last.filter(|_| has_log).map_or(Ok(()), |receipt| Ok(receipt.durable().map(drop)?))
         };
         std::thread::scope(|scope| {
             let fill = &fill;

@@ -126,7 +126,7 @@ pub(crate) fn load_table<const N: usize>(
             last = Some(receipt);
             first = end;
         }
-        if let Some(receipt) = last {
+        if let Some(receipt) = last.filter(|_| plan.waits) {
             receipt.durable()?;
         }
         Ok(())

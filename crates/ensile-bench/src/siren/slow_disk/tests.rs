@@ -78,3 +78,12 @@ fn who_comes_while_the_device_is_busy_waits_for_its_turn_and_idle_time_is_gone()
     assert_eq!(hanging.write(late, 2), 10_000_002_000, "a write takes its time, and each byte");
     assert_eq!(hanging.write(late, 0), 20_000_002_000, "writes take their turns");
 }
+
+#[test]
+fn what_is_no_log_is_counted_as_written_for_checkpoints() {
+    let (disk, _) = disk(SlowFiles::AllButLogs);
+    for (name, bytes) in [("log0/a", 1_000), ("checkpoint0/b", 200), ("MANIFEST.new", 30)] {
+        disk.create(name).expect("it is made").write_at(&vec![1; bytes], 0).expect("written");
+    }
+    assert_eq!(disk.written(), 230);
+}

@@ -46,7 +46,7 @@ fn a_row_is_counted_once_however_often_it_is_updated() {
 #[test]
 fn updates_change_rows_and_end_when_they_are_told() {
     let db = Database::in_memory().expect("it opens");
-    let benchmark = Benchmark::load(db, 1_000, 300, 2).expect("it is filled");
+    let benchmark = Benchmark::load(db, (1_000, 300), 2, true).expect("it is filled");
     let clock = Clock::machine();
     let updates = HeldUpdates::new(&benchmark, Choice::Uniform, 1e6);
     std::thread::scope(|scope| {

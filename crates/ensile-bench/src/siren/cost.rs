@@ -1,0 +1,257 @@
+//! `siren cost`: what a commit pays for pictures while none is written: instructions and last-level misses, counted by
+//! cachegrind, and resident bytes of a row.
+//!
+//! Each run is a process of its own: it opens a database without a log, fills it, and does so many transactions on one
+//! thread. What a transaction costs is the difference between N and 2N of them. Epochs take ten seconds there: under
+//! valgrind the speed of the machine would decide how many transactions an epoch has.
+//!
+//! ```text
+//! in memory               no pictures: what a database with fuzzy checkpoints has, too
+//! before the first        opened for pictures, none begun
+//! behind one              a full picture has ended: each key's first change marks its page
+//! ```
+//! Neighbours: [`run`] is the process; [`crate::ycsb`] and [`crate::tpcc`] are what it does.
+
+pub(crate) mod run;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use clap::ValueEnum as _;
+
+use super::Made;
+use super::arguments::SirenArguments;
+use crate::failure::{Failure, Result};
+use crate::figure::{Figure, Place, Row};
+use crate::number::grouped;
+use crate::progress::Progress;
+use crate::system::fresh_folder;
+pub(crate) use run::one_run;
+use run::{CostLoad, CostSetup};
+
+/// Where cachegrind writes, in the folder of all data.
+const FOLDER: &str = "siren-cost";
+/// Keys of the house's figure of YCSB: they fit into the cache.
+const HOUSE_RECORDS: u64 = 20_000;
+/// Of the transactions of YCSB that are asked for, where nearly every write is a first change, and in TPC-C: so many.
+const FEWER: u64 = 20;
+/// Of a transaction of YCSB 80/20 so much is a write.
+const WRITES: f64 = 0.2;
+/// The last level that is simulated: one for all machines, of lines of 64 bytes.
+const LAST_LEVEL: &str = "--LL=16777216,16,64";
+/// What is asked for: percent of instructions with pictures, misses for a write, bytes of a row.
+const INSTRUCTIONS_MAX: f64 = 2.0;
+const MISSES_MAX: f64 = 0.1;
+const BYTES_MAX: f64 = 2.0;
+
+const INSTRUCTIONS: (&str, &str) = ("instructions", "a transaction");
+const MORE: (&str, &str) = ("instructions, more than in memory", "%");
+const MISSES: (&str, &str) = ("last-level misses", "a transaction");
+const MORE_MISSES: (&str, &str) = ("last-level misses, more than in memory", "a write");
+const RESIDENT: (&str, &str) = ("resident", "bytes a row");
+
+/// What is run under cachegrind.
+#[derive(Clone, Debug)]
+struct Scene {
+    name: String,
+    load: CostLoad,
+    /// Rows of YCSB.
+    records: u64,
+    /// N.
+    transactions: u64,
+}
+
+impl Scene {
+    /// All of them. First changes are as many as the draw says: so many keys are written for the first time.
+    fn all(arguments: &SirenArguments) -> Vec<Self> {
+        let (many, few) = (arguments.transactions, (arguments.transactions / FEWER).max(1));
+        let ycsb = |records: u64, transactions| Self {
+            name: format!(
+                "YCSB 80/20, {} rows, {:.0} % of the writes are first changes",
+                grouped(records as f64),
+                first_changes(records, transactions) * 100.0
+            ),
+            load: CostLoad::Ycsb,
+            records,
+            transactions,
+        };
+        let house = HOUSE_RECORDS.min(arguments.rows);
+        let mut scenes = vec![ycsb(house, many), ycsb(house, few)];
+        if arguments.rows > house {
+            scenes.push(ycsb(arguments.rows, many));
+        }
+        let name = "TPC-C, 1,000 items, 60 customers a district".to_owned();
+        scenes.push(Self { name, load: CostLoad::Tpcc, records: 0, transactions: few });
+        scenes
+    }
+}
+
+/// Which share of the writes between N and 2N transactions meets a row that was not written before.
+fn first_changes(records: u64, transactions: u64) -> f64 {
+    let (records, writes) = (records as f64, transactions as f64 * WRITES);
+    let written = |writes: f64| records * (1.0 - (1.0 - 1.0 / records).powf(writes));
+    (written(2.0 * writes) - written(writes)) / writes
+}
+
+/// What cachegrind has counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Counted {
+    instructions: f64,
+    /// Of the last level, instructions and data.
+    misses: f64,
+}
+
+/// All scenes.
+pub(super) fn cost(arguments: &SirenArguments) -> Result<Made> {
+    let folder = fresh_folder(&arguments.data, FOLDER)?;
+    let mut progress = Progress::new(1);
+    let (mut rows, mut said) = (Vec::new(), String::new());
+    for scene in Scene::all(arguments) {
+        let mut base = None;
+        for setup in CostSetup::value_variants() {
+            let mut runs = [0; 2].map(|_| Counted { instructions: 0.0, misses: 0.0 });
+            for (run, times) in runs.iter_mut().zip([1, 2]) {
+                let transactions = times * scene.transactions;
+                let count = grouped(transactions as f64);
+                progress.say(&format!("{}: {}, {count} transactions", scene.name, setup.name()));
+                let words = run::words(scene.load, *setup, (scene.records, transactions), arguments);
+                *run = under_cachegrind(&words, &folder)?;
+            }
+            let per = |of: fn(&Counted) -> f64| (of(&runs[1]) - of(&runs[0])) / scene.transactions as f64;
+            let each = Counted {
+                instructions: per(|counted| counted.instructions),
+                misses: per(|counted| counted.misses),
+            };
+            let base = *base.get_or_insert(each);
+            rows.extend(rows_of(&scene, *setup, each, base));
+            said += &words_of(&scene, *setup, each, base);
+        }
+    }
+    let bytes = resident(arguments, &mut progress)?;
+    for (setup, per_row) in CostSetup::value_variants().iter().zip(&bytes) {
+        let place = Place::Bar(format!("{} rows", grouped(arguments.rows as f64)));
+        rows.push(Row::new(setup.name(), place, RESIDENT, vec![*per_row]));
+        said += &format!(
+            "  {} rows, {}: {per_row:.2} resident bytes a row, {:+.2}, asked <= +{BYTES_MAX}\n",
+            grouped(arguments.rows as f64),
+            setup.name(),
+            per_row - bytes[0]
+        );
+    }
+    progress.clear();
+    std::fs::remove_dir_all(&folder).map_err(Failure::io(format!("removing {}", folder.display())))?;
+    let title = "What a transaction costs by cachegrind, no checkpoint running".to_owned();
+    let notes = vec![format!("last level: {LAST_LEVEL}")];
+    let figure =
+        Figure { name: "cost", title, drawn: INSTRUCTIONS, dashed: None, notes, rows, horizontal: "" };
+    Ok(Made(vec![figure], true, said))
+}
+
+fn rows_of(scene: &Scene, setup: CostSetup, each: Counted, base: Counted) -> Vec<Row> {
+    let row = |metric, value| Row::new(setup.name(), Place::Bar(scene.name.clone()), metric, vec![value]);
+    let mut rows = vec![
+        row(INSTRUCTIONS, each.instructions),
+        row(MORE, (each.instructions / base.instructions - 1.0) * 100.0),
+        row(MISSES, each.misses),
+    ];
+    if scene.load == CostLoad::Ycsb {
+        rows.push(row(MORE_MISSES, (each.misses - base.misses) / WRITES));
+    }
+    rows
+}
+
+fn words_of(scene: &Scene, setup: CostSetup, each: Counted, base: Counted) -> String {
+    let more = (each.instructions / base.instructions - 1.0) * 100.0;
+    let mut said = format!(
+        "  {}, {}: {:.1} instructions, {more:+.2} %, asked <= +{INSTRUCTIONS_MAX} %",
+        scene.name,
+        setup.name(),
+        each.instructions
+    );
+    if scene.load == CostLoad::Ycsb {
+        said +=
+            &format!("; {:+.3} misses a write, asked <= +{MISSES_MAX}", (each.misses - base.misses) / WRITES);
+    }
+    said + "\n"
+}
+
+/// Resident bytes of a row in each setup, without valgrind.
+fn resident(arguments: &SirenArguments, progress: &mut Progress) -> Result<Vec<f64>> {
+    let measure = |setup: &CostSetup| {
+        progress.say(&format!("resident memory: {}", setup.name()));
+        let words = run::words(CostLoad::Ycsb, *setup, (arguments.rows, 1), arguments);
+        let mut child = this_program()?;
+        let output = child.args(words).output().map_err(Failure::io("starting this program again"))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let bytes = said.trim().parse::<u64>().ok().filter(|_| output.status.success());
+        let bytes = bytes.ok_or_else(|| failed(&String::from_utf8_lossy(&output.stderr)))?;
+        Ok(bytes as f64 / arguments.rows as f64)
+    };
+    CostSetup::value_variants().iter().map(measure).collect()
+}
+
+/// Runs this program with these words under cachegrind, and reads what that has counted.
+fn under_cachegrind(words: &[String], folder: &Path) -> Result<Counted> {
+    let file = folder.join("cachegrind.out");
+    let program = this_program()?;
+    let mut valgrind = Command::new(VALGRIND);
+    valgrind
+        .args(["--tool=cachegrind", "--cache-sim=yes", LAST_LEVEL])
+        .arg(format!("--cachegrind-out-file={}", file.display()))
+        .arg(program.get_program())
+        .args(words);
+    let output = valgrind.output().map_err(Failure::io("starting valgrind"))?;
+    if !output.status.success() {
+        return Err(failed(&String::from_utf8_lossy(&output.stderr)));
+    }
+    let text = std::fs::read_to_string(&file).map_err(Failure::io(format!("reading {}", file.display())))?;
+    counted(&text).ok_or_else(|| failed("cachegrind's file has no summary"))
+}
+
+/// The sums of a file of cachegrind's: a line names the events, another has their sums.
+fn counted(text: &str) -> Option<Counted> {
+    let line = |begin: &str| text.lines().find_map(|line| line.strip_prefix(begin));
+    let (names, sums) = (line("events:")?.split_whitespace(), line("summary:")?.split_whitespace());
+    let sums: Vec<(&str, f64)> =
+        names.zip(sums).map(|(name, sum)| Some((name, sum.parse().ok()?))).collect::<Option<_>>()?;
+    let of = |name: &str| sums.iter().find(|sum| sum.0 == name).map(|sum| sum.1);
+    Some(Counted { instructions: of("Ir")?, misses: of("ILmr")? + of("DLmr")? + of("DLmw")? })
+}
+
+const VALGRIND: &str = "valgrind";
+
+/// Whether there is one.
+pub(super) fn has_valgrind() -> bool {
+    let mut version = Command::new(VALGRIND);
+    let version = version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
+
+fn this_program() -> Result<Command> {
+    std::env::current_exe().map(Command::new).map_err(Failure::io("looking for this program"))
+}
+
+fn failed(why: &str) -> Failure {
+    Failure::io("counting what transactions cost")(std::io::Error::other(why.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counted, counted, first_changes};
+
+    #[test]
+    fn sums_are_read_by_the_names_of_events() {
+        let text = "desc: LL cache: 16777216 B\ncmd: x\nevents: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw\nfl=a\n1 2 3\n\
+                    summary: 1000 9 4 300 20 5 100 6 2\n";
+        assert_eq!(counted(text), Some(Counted { instructions: 1_000.0, misses: 11.0 }));
+        assert_eq!(counted("events: Ir\nsummary: 7\n"), None, "no caches were simulated");
+        assert_eq!(counted("events: Ir ILmr DLmr DLmw\nsummary: 7 x 1 1\n"), None);
+    }
+
+    #[test]
+    fn first_changes_become_fewer() {
+        let share = |records, transactions| (first_changes(records, transactions) * 100.0).round();
+        assert_eq!((share(20_000, 100_000), share(20_000, 5_000)), (23.0, 93.0));
+        assert_eq!(share(1_000_000_000, 10), 100.0);
+    }
+}

@@ -1,0 +1,172 @@
+//! The process that `siren cost` counts: a database, its rows, and transactions on one thread.
+//!
+//! It prints the resident bytes that the rows took, pictures included.
+//!
+//! Neighbours: [`super`] starts it, under cachegrind or alone.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum, value_parser};
+use ensile::checkpoint::{Schedule, Strategy};
+use ensile::{Database, Tuning};
+
+use crate::arguments::positive_seconds;
+use crate::driver::{self, Pace, Plan, Subject};
+use crate::failure::{Failure, Result};
+use crate::machine::resident_bytes;
+use crate::siren::arguments::SirenArguments;
+use crate::system::{Options, SystemKind, fresh_folder};
+use crate::tpcc::draw::Constants;
+use crate::tpcc::flags::Flags;
+use crate::tpcc::tables::{Scale, Tables};
+use crate::tpcc::{Business, load};
+use crate::ycsb::engine::Engine;
+use crate::ycsb::load::LoadPlan;
+use crate::ycsb::mix::{Requests, Workload};
+
+/// The database's folder, in the folder of all data.
+const FOLDER: &str = "siren-cost-run";
+const VALUE_BYTES: usize = 100;
+/// TPC-C as the house counts it.
+const SCALE: Scale = Scale { warehouses: 1, items: 1_000, customers: 60 };
+/// No snapshot boundary comes while a run lasts.
+const SNAPSHOTS: Duration = Duration::from_secs(3_600);
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CostLoad {
+    Ycsb,
+    Tpcc,
+}
+
+/// What a database has of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CostSetup {
+    /// Nothing.
+    InMemory,
+    /// It is opened for them, and none has begun.
+    Before,
+    /// A full one has ended.
+    Behind,
+}
+
+impl CostSetup {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::InMemory => "in memory",
+            Self::Before => "before the first picture",
+            Self::Behind => "behind a picture",
+        }
+    }
+}
+
+/// `ensile-bench siren-cost-run`.
+#[derive(Clone, Debug, Args)]
+pub struct CostRunArguments {
+    #[arg(long, value_enum)]
+    load: CostLoad,
+    #[arg(long, value_enum)]
+    setup: CostSetup,
+    #[arg(long, value_parser = value_parser!(u64).range(1..))]
+    records: u64,
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    transactions: u64,
+    #[arg(long)]
+    page_bytes: usize,
+    #[arg(long)]
+    data: PathBuf,
+    #[arg(long)]
+    seed: u64,
+    /// Time between epochs, in seconds
+    #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
+    epoch: f64,
+}
+
+/// The words that ask for a run.
+pub(super) fn words(
+    load: CostLoad,
+    setup: CostSetup,
+    (records, transactions): (u64, u64),
+    arguments: &SirenArguments,
+) -> Vec<String> {
+    let name = |value: Option<clap::builder::PossibleValue>| {
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    };
+    let mut words = vec!["siren-cost-run".to_owned()];
+    for (option, value) in [
+        ("--load", name(load.to_possible_value())),
+        ("--setup", name(setup.to_possible_value())),
+        ("--records", records.max(1).to_string()),
+        ("--transactions", transactions.to_string()),
+        ("--page-bytes", arguments.page_bytes.to_string()),
+        ("--data", arguments.data.display().to_string()),
+        ("--seed", arguments.seed.to_string()),
+    ] {
+        words.extend([option.to_owned(), value]);
+    }
+    words
+}
+
+/// Makes the run.
+pub(crate) fn one_run(arguments: &CostRunArguments) -> Result<()> {
+    let path = fresh_folder(&arguments.data, FOLDER)?;
+    let tuning = Tuning {
+        checkpointers: Some(1),
+        checkpoint_page_bytes: arguments.page_bytes,
+        checkpoint_strategy: (arguments.setup != CostSetup::InMemory).then_some(Strategy::Pictures),
+        ..Tuning::default()
+    };
+    let options = Options {
+        epoch_interval: Duration::from_secs_f64(arguments.epoch),
+        snapshot_interval: SNAPSHOTS,
+        checkpoints: Schedule::on_demand(),
+        loggers: 0,
+        tuning,
+        ..Options::default()
+    };
+    let before = resident_bytes();
+    let db = options.open(match arguments.setup {
+        CostSetup::InMemory => Database::builder_in_memory(),
+        CostSetup::Before | CostSetup::Behind => Database::builder(&path).without_log(),
+    })?;
+    match arguments.load {
+        CostLoad::Ycsb => {
+            let requests = Requests::new(Workload::Silo, arguments.records, None);
+            let plan = LoadPlan::in_order(arguments.records, 1).without_waiting();
+            let engine = Engine::<VALUE_BYTES>::over(SystemKind::Memsilo, db.clone(), requests, &plan)?;
+            transactions(arguments, &db, &engine, before)?;
+        }
+        CostLoad::Tpcc => {
+            let tables = Tables::open(&db, SCALE)?;
+            let constants = Constants::seeded(arguments.seed);
+            load::load_rows(&tables, constants, (arguments.seed, 1), |_| Ok(()))?;
+            // From here on they show the whole business.
+            drop(db.snapshot_latest()?);
+            let business = Business::new(SystemKind::Memsilo, tables, Flags::default(), constants);
+            transactions(arguments, &db, &business, before)?;
+        }
+    }
+    if arguments.setup == CostSetup::InMemory {
+        db.close()?;
+    } else {
+        db.close_without_picture()?;
+    }
+    std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))
+}
+
+/// Takes a picture if there is to be one, says what is resident, and does the transactions.
+fn transactions(
+    arguments: &CostRunArguments,
+    db: &Database,
+    subject: &dyn Subject,
+    before: u64,
+) -> Result<()> {
+    if arguments.setup == CostSetup::Behind {
+        db.checkpoint()?.wait().map_err(ensile::Error::from)?;
+    }
+    println!("{}", resident_bytes().saturating_sub(before));
+    let pace = Pace::Counted(arguments.transactions);
+    let plan = Plan { threads: 1, batch: 1, pace, rounds: 1, seed: arguments.seed, pin: None };
+    driver::run(&[subject], &plan, |_, _, _| {}).map(drop)
+}

@@ -1,0 +1,104 @@
+//! About how long each experiment takes: said before it begins, so that nobody waits in vain.
+//!
+//! Rates are what a core of a few years ago does, so a slow machine takes longer and says what it has taken by then.
+//!
+//! Neighbours: [`super`] prints it.
+
+use super::arguments::SirenArguments;
+use super::{fig9, increments};
+
+/// Rows a second that a table is filled with, and bytes a second of a picture that is not slowed down.
+const FILLED_PER_S: f64 = 400_000.0;
+const PICTURED_PER_S: f64 = 300e6;
+/// Seconds of a picture that has little to write: epochs and syncs.
+const PICTURE_SECONDS: f64 = 0.25;
+/// Opening, closing and removing a database.
+const AROUND_SECONDS: f64 = 1.0;
+/// Of `cost`: a run under valgrind without rows, rows a second there, and epochs of ten seconds behind a picture.
+const COUNTED_SECONDS: f64 = 10.0;
+const COUNTED_PER_S: f64 = 20_000.0;
+const COUNTED_PICTURE_SECONDS: f64 = 40.0;
+
+/// A length of time for people.
+pub(super) fn words(seconds: f64) -> String {
+    match seconds {
+        short if short < 90.0 => format!("{short:.0} s"),
+        middle if middle < 5_400.0 => format!("{:.0} minutes", middle / 60.0),
+        long => format!("{:.1} hours", long / 3_600.0),
+    }
+}
+
+fn rounds(arguments: &SirenArguments, usual: usize) -> f64 {
+    arguments.rounds.unwrap_or(usual) as f64
+}
+
+fn bytes(arguments: &SirenArguments) -> f64 {
+    arguments.rows as f64 * arguments.row_bytes as f64
+}
+
+fn fill(arguments: &SirenArguments) -> f64 {
+    arguments.rows as f64 / FILLED_PER_S + AROUND_SECONDS
+}
+
+fn on_device(arguments: &SirenArguments) -> f64 {
+    bytes(arguments) / arguments.speed().bytes_per_s as f64
+}
+
+pub(super) fn device(arguments: &SirenArguments) -> f64 {
+    2.0 * arguments.seconds
+}
+
+pub(super) fn table3(arguments: &SirenArguments) -> f64 {
+    let runs = arguments.ways.len() as f64 * arguments.updates.len() as f64 * rounds(arguments, 1);
+    runs * (fill(arguments) + 1.0 + on_device(arguments))
+}
+
+pub(super) fn pages(arguments: &SirenArguments) -> f64 {
+    // Of its own ways, not those that were asked for.
+    table3(arguments) / arguments.ways.len() as f64 * super::table3::WITH_PAGES as f64
+}
+
+pub(super) fn against_fuzzy(arguments: &SirenArguments) -> f64 {
+    let run = fill(arguments) + arguments.seconds.max(on_device(arguments));
+    (1 + arguments.strategies().len()) as f64 * rounds(arguments, super::against_fuzzy::ROUNDS) * run
+}
+
+pub(super) fn fig9(arguments: &SirenArguments) -> f64 {
+    let turn = arguments.checkpoint_updates.map_or(0.0, |updates| {
+        let images = updates as f64 * arguments.row_bytes as f64 * 2.0;
+        if arguments.slow { 2.0 * images / arguments.speed().bytes_per_s as f64 } else { 0.0 }
+    });
+    let run = fill(arguments) + arguments.seconds.max(on_device(arguments)).max(turn);
+    fig9::runs(arguments) as f64 * rounds(arguments, 1) * run
+}
+
+fn beside(arguments: &SirenArguments, within: f64, usual: usize) -> f64 {
+    let run = fill(arguments) + 1.0 + arguments.seconds + within;
+    arguments.strategies().len() as f64 * rounds(arguments, usual) * run
+}
+
+pub(super) fn foreground(arguments: &SirenArguments) -> f64 {
+    beside(arguments, bytes(arguments) / PICTURED_PER_S, super::foreground::FOREGROUND_ROUNDS)
+}
+
+pub(super) fn hang(arguments: &SirenArguments) -> f64 {
+    // What hangs ends once, when the database is closed.
+    beside(arguments, arguments.seconds + arguments.hang, super::foreground::HANG_ROUNDS)
+}
+
+pub(super) fn increments(arguments: &SirenArguments) -> f64 {
+    let full = fill(arguments) + bytes(arguments) / PICTURED_PER_S;
+    let increment =
+        |percent: &u64| PICTURE_SECONDS + bytes(arguments) * *percent as f64 / 100.0 / PICTURED_PER_S;
+    let each = arguments.dirty.iter().map(increment).sum::<f64>() * increments::INCREMENTS_EACH as f64;
+    let many = arguments.increments as f64 * increment(&arguments.dirty[0]);
+    rounds(arguments, increments::ROUNDS) * (full + each) + many + 2.0 * full
+}
+
+pub(super) fn cost(arguments: &SirenArguments) -> f64 {
+    // Three setups, N and 2N; four scenes, one of them with all rows. Last the memory, without valgrind.
+    let runs = 3.0 * 2.0;
+    let counted = runs * (4.0 * COUNTED_SECONDS + arguments.rows as f64 / COUNTED_PER_S);
+    let pictures = (4.0 * 2.0 + 1.0) * COUNTED_PICTURE_SECONDS;
+    counted + pictures + 3.0 * fill(arguments)
+}

@@ -1,0 +1,410 @@
+//! `siren increments`: what a picture costs of which only some pages have changed (§2.1), and what many of them leave
+//! behind: their files, and how long an open takes.
+//!
+//! ```text
+//! each round: fill -> full picture -> for each share of pages: dirty as many at random, picture; ten times
+//! once:       fill -> full picture -> dirty, picture; a thousand times -> close
+//!             the same rows in a fresh folder -> full picture -> close -> both are opened in turns
+//! ```
+//! Nothing else runs meanwhile, so all processor time is the pictures' and what a database without load takes.
+//!
+//! Invariant: bytes are counted where they are written, below the database; only the log's are left out.
+//!
+//! Neighbours: [`super::run`] has the options; [`super::slow_disk`] counts, and is not slow here.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile::checkpoint::CheckpointReport;
+use ensile::{Database, Durability};
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+
+use super::Made;
+use super::arguments::SirenArguments;
+use super::run::{FOLDER, Setup, must_fit, options, slow_disk};
+use super::slow_disk::{SlowDisk, SlowFiles, Speed};
+use super::strategy::Strategy;
+use super::updates::{Benchmark, Choice, ROWS_PER_TRANSACTION};
+use crate::failure::{Failure, Result};
+use crate::figure::{Figure, Place, Row};
+use crate::machine::{processor_nanos, processor_nanos_of};
+use crate::number::{grouped, median};
+use crate::progress::Progress;
+use crate::system::fresh_folder;
+
+/// Rounds unless something else is asked for.
+pub(super) const ROUNDS: usize = 3;
+/// Increments of each share of dirty pages, in a round: one takes too little time to be measured.
+pub(super) const INCREMENTS_EACH: u64 = 10;
+/// How often each of the two databases is opened.
+const OPENS: usize = 5;
+/// Points of the line of the files' bytes.
+const POINTS: u64 = 50;
+/// How far from the share that was asked for the pages that are written may be, in percent of it. A page more or less
+/// does not count.
+const OFF_MAX: f64 = 5.0;
+/// Names of the checkpointers' threads begin like this.
+const CHECKPOINTERS: &str = "ensile-ckpt";
+/// The folder of the database that has a full picture.
+const FULL_FOLDER: &str = "siren-full";
+/// What is asked for: percent of dirty pages, percent of a full picture's bytes, and of its processor time.
+const ASKED: [(u64, f64, f64); 2] = [(1, 3.0, 15.0), (10, 10.0, 25.0)];
+/// What is asked for of files behind many increments, and of the time of an open.
+const FILES_MAX: f64 = 1.5;
+const OPEN_MAX: f64 = 1.2;
+
+const BYTES: (&str, &str) = ("written", "% of a full picture's bytes");
+const PROCESSOR: (&str, &str) = ("processor time of checkpointers", "% of a full picture's");
+const FILES: (&str, &str) = ("page files", "x the first full picture's");
+const MB: f64 = 1e6;
+
+/// What a picture took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    /// All bytes but those of the log.
+    bytes: f64,
+    checkpointers_ms: f64,
+    process_ms: f64,
+    seconds: f64,
+    pages_written: f64,
+}
+
+impl Cost {
+    /// The mean of so many that were added up.
+    fn mean(self, count: u64) -> Self {
+        let count = count as f64;
+        Self {
+            bytes: self.bytes / count,
+            checkpointers_ms: self.checkpointers_ms / count,
+            process_ms: self.process_ms / count,
+            seconds: self.seconds / count,
+            pages_written: self.pages_written / count,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.checkpointers_ms += other.checkpointers_ms;
+        self.process_ms += other.process_ms;
+        self.seconds += other.seconds;
+        self.pages_written += other.pages_written;
+    }
+}
+
+/// A round: the full picture, and the mean increment of each share.
+struct Round {
+    full: Cost,
+    increments: Vec<Cost>,
+    /// Pages of the table.
+    pages: f64,
+}
+
+/// What many increments have left behind.
+struct Many {
+    /// Bytes of the page files behind increments, as a multiple of those behind the full picture.
+    files: Vec<(u64, f64)>,
+    files_max: f64,
+    /// Of the last one.
+    files_of_rows: f64,
+    /// Seconds of opens behind the increments and behind a full picture, in turns.
+    opens: Vec<f64>,
+    opens_full: Vec<f64>,
+}
+
+/// A filled database whose first picture has been taken.
+struct Pictured {
+    benchmark: Benchmark,
+    disk: Arc<SlowDisk>,
+    /// Numbers of the table's pages, shuffled further with each increment.
+    pages: Vec<u32>,
+    random: Random,
+    full: Cost,
+}
+
+impl Pictured {
+    /// Opens and fills a fresh database, and takes its first picture, which is full.
+    fn fresh(arguments: &SirenArguments, folder: &str, seed: u64) -> Result<Self> {
+        let path = fresh_folder(&arguments.data, folder)?;
+        let speed = Speed { bytes_per_s: u64::MAX, sync: Duration::ZERO, write: Duration::ZERO };
+        let disk = slow_disk(&path, (SlowFiles::AllButLogs, speed), &Clock::machine())?;
+        let builder = Database::builder(&path).durability(Durability::Relaxed);
+        let builder = builder.disk(Arc::<SlowDisk>::clone(&disk));
+        let db = options(arguments, &setup(seed)).open(builder)?;
+        let threads = arguments.workers() as u64;
+        let benchmark = Benchmark::load(db, (arguments.rows, arguments.row_bytes), threads, true)?;
+        let mut made =
+            Self { benchmark, disk, pages: Vec::new(), random: Random::seeded(seed), full: Cost::default() };
+        let (full, report) = made.picture()?;
+        // One is the catalogue's.
+        let pages = report.pages_written.saturating_sub(1).clamp(1, arguments.rows);
+        made.full = full;
+        made.pages = (0..pages as u32).collect();
+        Ok(made)
+    }
+
+    /// Takes a picture, and says what it took.
+    fn picture(&self) -> Result<(Cost, CheckpointReport)> {
+        let before = (self.disk.written(), processor_nanos(), processor_nanos_of(CHECKPOINTERS));
+        let report = self.benchmark.db.checkpoint()?.wait().map_err(ensile::Error::from)?;
+        let after = (self.disk.written(), processor_nanos(), processor_nanos_of(CHECKPOINTERS));
+        let cost = Cost {
+            bytes: (after.0 - before.0) as f64,
+            process_ms: (after.1 - before.1) as f64 / 1e6,
+            checkpointers_ms: (after.2 - before.2) as f64 / 1e6,
+            seconds: report.elapsed.as_secs_f64(),
+            pages_written: report.pages_written as f64,
+        };
+        Ok((cost, report))
+    }
+
+    /// How many pages a share of them is.
+    fn share(&self, percent: u64) -> usize {
+        (self.pages.len() * percent as usize).div_ceil(100)
+    }
+
+    /// Updates a row of each of that many pages, which are picked at random.
+    fn dirty(&mut self, percent: u64) -> Result<()> {
+        let (dirty, all) = (self.share(percent), self.pages.len());
+        for at in 0..dirty {
+            let other = at + self.random.below((all - at) as u64) as usize;
+            self.pages.swap(at, other);
+        }
+        // All rows have one length, so pages have as many each: the row in the middle is surely in its page.
+        let middle = |page: u32| ((f64::from(page) + 0.5) * self.benchmark.rows as f64 / all as f64) as u32;
+        for pages in self.pages[..dirty].chunks(ROWS_PER_TRANSACTION as usize) {
+            self.benchmark.update(std::array::from_fn(|at| middle(pages[at.min(pages.len() - 1)])))?;
+        }
+        Ok(())
+    }
+}
+
+fn setup(seed: u64) -> Setup {
+    // Not slow, and not paced either.
+    Setup {
+        strategy: Strategy::SemiFuzzy,
+        on_slow_device: true,
+        choice: Choice::Uniform,
+        updates_per_s: u64::MAX,
+        seed,
+    }
+}
+
+/// All of it.
+pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
+    must_fit(arguments)?;
+    let rounds = arguments.rounds.unwrap_or(ROUNDS);
+    let mut progress = Progress::new(rounds);
+    let mut all = Vec::new();
+    for round in 0..rounds {
+        progress.say(&format!("increments, round {} of {rounds}", round + 1));
+        all.push(one_round(arguments, arguments.seed + round as u64)?);
+    }
+    let many = many(arguments, &mut progress)?;
+    progress.clear();
+    Ok(made(arguments, &all, &many))
+}
+
+/// A full picture, and increments of each share.
+fn one_round(arguments: &SirenArguments, seed: u64) -> Result<Round> {
+    let mut pictured = Pictured::fresh(arguments, FOLDER, seed)?;
+    let mut increments = Vec::new();
+    for &percent in &arguments.dirty {
+        let mut sum = Cost::default();
+        for _ in 0..INCREMENTS_EACH {
+            pictured.dirty(percent)?;
+            sum.add(pictured.picture()?.0);
+        }
+        increments.push(sum.mean(INCREMENTS_EACH));
+    }
+    let Pictured { benchmark, full, pages, .. } = pictured;
+    benchmark.db.close()?;
+    remove(&arguments.data.join(FOLDER))?;
+    Ok(Round { full, increments, pages: pages.len() as f64 })
+}
+
+/// Many increments one after the other; then the database is opened in turns with one that has a full picture.
+fn many(arguments: &SirenArguments, progress: &mut Progress) -> Result<Many> {
+    let [path, full_path] = [FOLDER, FULL_FOLDER].map(|folder| arguments.data.join(folder));
+    let mut pictured = Pictured::fresh(arguments, FOLDER, arguments.seed)?;
+    let full_bytes = page_file_bytes(&path)? as f64;
+    let (percent, count) = (arguments.dirty[0], arguments.increments);
+    let (mut files, mut files_max, mut last) = (Vec::new(), 0.0_f64, full_bytes);
+    for increment in 1..=count {
+        pictured.dirty(percent)?;
+        pictured.picture()?;
+        last = page_file_bytes(&path)? as f64;
+        files_max = files_max.max(last / full_bytes);
+        if increment == count || increment.is_multiple_of(count.div_ceil(POINTS)) {
+            files.push((increment, last / full_bytes));
+            progress.update(&format!("increment {increment} of {count}"));
+        }
+    }
+    pictured.benchmark.db.close()?;
+    progress.say("the same rows in a full picture");
+    Pictured::fresh(arguments, FULL_FOLDER, arguments.seed)?.benchmark.db.close()?;
+    let (mut opens, mut opens_full) = (Vec::new(), Vec::new());
+    for turn in 0..OPENS {
+        progress.say(&format!("opening both, {} of {OPENS}", turn + 1));
+        let mut sides = [(&path, &mut opens), (&full_path, &mut opens_full)];
+        // The sides begin in turns.
+        sides.rotate_left(turn % 2);
+        for (path, seconds) in sides {
+            seconds.push(seconds_to_open(arguments, path)?);
+        }
+    }
+    remove(&path)?;
+    remove(&full_path)?;
+    let files_of_rows = last / (arguments.rows as f64 * arguments.row_bytes as f64);
+    Ok(Many { files, files_max, files_of_rows, opens, opens_full })
+}
+
+/// Opens a database, and closes it: nothing has changed then, so nothing of it is written again.
+fn seconds_to_open(arguments: &SirenArguments, path: &Path) -> Result<f64> {
+    let clock = Clock::machine();
+    let begun = clock.nanos();
+    let db = options(arguments, &setup(arguments.seed)).open_at(path, Durability::Relaxed)?;
+    let seconds = (clock.nanos() - begun) as f64 / 1e9;
+    db.close()?;
+    Ok(seconds)
+}
+
+/// Bytes of all page files of a database.
+fn page_file_bytes(path: &Path) -> Result<u64> {
+    let failed = || Failure::io(format!("looking at page files in {}", path.display()));
+    let mut bytes = 0;
+    for folder in std::fs::read_dir(path).map_err(failed())? {
+        let folder = folder.map_err(failed())?.path();
+        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if !name.starts_with("checkpoint") || !folder.is_dir() {
+            continue;
+        }
+        for file in std::fs::read_dir(&folder).map_err(failed())? {
+            let file = file.map_err(failed())?;
+            if file.file_name().to_string_lossy().starts_with("pages-") {
+                bytes += file.metadata().map_err(failed())?.len();
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    std::fs::remove_dir_all(path).map_err(Failure::io(format!("removing {}", path.display())))
+}
+
+/// The rows, and what was asked for.
+fn made(arguments: &SirenArguments, rounds: &[Round], many: &Many) -> Made {
+    let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
+    let full = |of: fn(&Cost) -> f64| rounds.iter().map(|round| of(&round.full)).collect::<Vec<f64>>();
+    let place = || Place::Bar("full picture".to_owned());
+    rows.push(Row::new("full picture", place(), ("written", "MB"), full(|cost| cost.bytes / MB)));
+    for (metric, of) in MEASURED {
+        rows.push(Row::new("full picture", place(), metric, full(of)));
+    }
+    for (at, &percent) in arguments.dirty.iter().enumerate() {
+        let place = || Place::Bar(format!("{percent} % of pages"));
+        let share = |of: fn(&Cost) -> f64| -> Vec<f64> {
+            rounds.iter().map(|round| of(&round.increments[at]) / of(&round.full) * 100.0).collect()
+        };
+        let bytes = Row::new("increment", place(), BYTES, share(|cost| cost.bytes));
+        let processor = Row::new("increment", place(), PROCESSOR, share(|cost| cost.checkpointers_ms));
+        let asked = ASKED.iter().find(|asked| asked.0 == percent);
+        let limits =
+            asked.map_or_else(String::new, |asked| format!("; asked <= {} %, <= {} %", asked.1, asked.2));
+        let off = rounds.iter().map(|round| {
+            let asked = (round.pages * percent as f64 / 100.0).ceil();
+            let off = (round.increments[at].pages_written - asked).abs() - 1.0;
+            off / asked * 100.0
+        });
+        let is_held = off.fold(0.0, f64::max) <= OFF_MAX;
+        is_as_asked &= is_held;
+        said += &format!(
+            "  {percent} % of pages: {:.2} % of the bytes, {:.2} % of the processor time{limits}; asked: {percent} % of {} \
+             pages, {:.1} were written{}\n",
+            bytes.median,
+            processor.median,
+            grouped(rounds[0].pages),
+            median(rounds.iter().map(|round| round.increments[at].pages_written).collect()),
+            if is_held { "" } else { ": NOT HELD" }
+        );
+        let process = Row::new(
+            "increment",
+            place(),
+            ("processor time of all threads", "% of a full picture's"),
+            share(|cost| cost.process_ms),
+        );
+        rows.extend([bytes, processor, process]);
+        for (metric, of) in MEASURED {
+            let values = rounds.iter().map(|round| of(&round.increments[at])).collect();
+            rows.push(Row::new("increment", place(), metric, values));
+        }
+    }
+    let title = format!(
+        "Increments: {} rows of {} bytes in pages of {} bytes",
+        grouped(arguments.rows as f64),
+        arguments.row_bytes,
+        arguments.page_bytes
+    );
+    let figure = Figure { name: "increments", title, drawn: BYTES, rows, ..Figure::default() };
+    let (behind, words) = behind_many(arguments, many);
+    Made(vec![figure, behind], is_as_asked, said + &words)
+}
+
+type Measured = ((&'static str, &'static str), fn(&Cost) -> f64);
+
+/// What is said of every kind of picture as it was measured.
+const MEASURED: [Measured; 4] = [
+    (("processor time of checkpointers", "ms"), |cost| cost.checkpointers_ms),
+    (("processor time of all threads", "ms"), |cost| cost.process_ms),
+    (("a picture", "s"), |cost| cost.seconds),
+    (("pages written", "1"), |cost| cost.pages_written),
+];
+
+/// The figure of what many increments leave behind.
+fn behind_many(arguments: &SirenArguments, many: &Many) -> (Figure, String) {
+    let Many { files, files_max, files_of_rows, opens, opens_full } = many;
+    let percent = arguments.dirty[0];
+    let system = format!("increments of {percent} %");
+    let mut rows: Vec<Row> = files
+        .iter()
+        .map(|&(at, value)| Row::new(&system, Place::At(at as f64), FILES, vec![value]))
+        .collect();
+    let last = || Place::At(arguments.increments as f64);
+    rows.push(Row::new(
+        &system,
+        last(),
+        ("page files at most", "x the first full picture's"),
+        vec![*files_max],
+    ));
+    rows.push(Row::new(&system, last(), ("page files", "x the rows' bytes"), vec![*files_of_rows]));
+    let names = (&*system, "a full picture");
+    rows.push(Row::new(names.0, last(), ("open", "s"), opens.clone()));
+    rows.push(Row::new(names.1, last(), ("open", "s"), opens_full.clone()));
+    let ratio = Row::ratio((names.0, opens), (names.1, opens_full), last());
+    let said = format!(
+        "  {} increments of {percent} %: files at most {files_max:.3} times the first full picture's, asked <= \
+         {FILES_MAX}; {files_of_rows:.3} times the rows' bytes; an open takes {:.3} ({:.3} .. {:.3}) of what it takes \
+         behind a full picture, asked <= {OPEN_MAX}\n",
+        grouped(arguments.increments as f64),
+        ratio.median,
+        ratio.min,
+        ratio.max
+    );
+    rows.push(ratio);
+    let title = format!(
+        "Page files behind increments of {percent} % of pages: {} rows of {} bytes",
+        grouped(arguments.rows as f64),
+        arguments.row_bytes
+    );
+    let figure = Figure {
+        name: "increments-files",
+        title,
+        horizontal: "increments",
+        drawn: FILES,
+        rows,
+        ..Figure::default()
+    };
+    (figure, said)
+}
