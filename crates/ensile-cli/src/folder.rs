@@ -11,6 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod archive;
 mod changes;
 pub(crate) mod lease;
 
@@ -32,7 +33,7 @@ const FAILED: u8 = 2;
 /// `ensile verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// The database's folder
+    /// The database's folder, or an archive's
     folder: PathBuf,
     /// Cut what is damaged back to the last consistent epoch; a copy of what is cut is kept in a folder `repaired-<n>`
     #[arg(long)]
@@ -53,7 +54,7 @@ pub(crate) struct VerifyArguments {
 /// `ensile inspect`.
 #[derive(Debug, Args)]
 pub(crate) struct InspectArguments {
-    /// The database's folder
+    /// The database's folder, or an archive's
     folder: PathBuf,
     /// Print one JSON document
     #[arg(long)]
@@ -90,6 +91,9 @@ pub(crate) fn adopt(arguments: &AdoptArguments) -> ExitCode {
 /// Reads every byte and says what is wrong; repairs it if asked to.
 pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     let folder = &arguments.folder;
+    if folder::is_archive(folder) {
+        return archive::print(folder, folder::verify_archive(folder), arguments.json);
+    }
     let found = match folder::verify(folder) {
         Ok(found) => found,
         Err(error) => return failed(folder, &error.to_string()),
@@ -116,6 +120,9 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
 /// Explains files, epochs and tables.
 pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     let folder = &arguments.folder;
+    if folder::is_archive(folder) && !arguments.changes {
+        return archive::print(folder, folder::inspect_archive(folder), arguments.json);
+    }
     if arguments.changes {
         return changes::print(folder);
     }

@@ -26,10 +26,11 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Read every byte of a database's folder, without opening it, and say whether it is whole. Exit code 0: whole;
-    /// 1: damaged; 2: it cannot be told.
+    /// Read every byte of a database's folder, or of an archive, without opening it, and say whether it is whole. Exit
+    /// code 0: whole; 1: damaged; 2: it cannot be told.
     Verify(folder::VerifyArguments),
-    /// Explain a database's folder: generations, checkpoint, files, tables and their sizes.
+    /// Explain a database's folder: generations, checkpoint, files, tables and their sizes. Of an archive: which epochs
+    /// a backup can be brought to, and what is missing.
     Inspect(folder::InspectArguments),
     /// Make a database's folder that was copied, restored or moved a database of its own: an open refuses it until
     /// then. The original must not share folders with it.

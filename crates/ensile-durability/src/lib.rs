@@ -58,9 +58,10 @@ pub use checkpoint::{
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
+pub use recovery::archived;
 pub use recovery::examine;
 pub use recovery::{
     Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport, TornTail,
     recover,
 };
-pub use store::{Adopted, Lease, LeasedFile, Locks, OpenStore, Opening, StoreStart, adopt, lease};
+pub use store::{Adopted, Archiving, Lease, LeasedFile, Locks, OpenStore, Opening, StoreStart, adopt, lease};

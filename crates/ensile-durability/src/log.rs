@@ -19,6 +19,7 @@
 //! store of an open database has what it shares with the checkpoints; above, the engine's commit and receipts.
 
 mod appender;
+mod archiving;
 mod claim;
 mod config;
 mod durable;
@@ -44,7 +45,7 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
@@ -98,6 +99,8 @@ pub struct Log {
     refusal: Mutex<Refusal>,
     /// Without loggers: a result waits for a picture.
     picture_wanted: StdArc<WakeUp>,
+    /// No file is archived before this, as it has just failed.
+    archive_not_before: AtomicU64,
     /// Its folders and their manifest, which the checkpoints share.
     pub(crate) store: StdArc<OpenStore>,
 }

@@ -55,6 +55,8 @@ mod unproven;
 
 pub mod examine;
 
+pub mod archived;
+
 use std::sync::Arc;
 
 use ensile_disk::Disk;

@@ -34,6 +34,7 @@ mod watched;
 pub(crate) mod claim;
 pub(crate) mod open;
 
+pub(crate) mod archive;
 pub(crate) mod closed_files;
 pub(crate) mod handle;
 mod renewal;
@@ -41,6 +42,7 @@ mod renewal;
 mod adopt;
 
 pub use adopt::{Adopted, adopt};
+pub use archive::Archiving;
 pub use handle::{OpenStore, StoreStart};
 pub use leases::{Lease, LeasedFile, lease};
 pub(crate) use locks::Hold;

@@ -286,6 +286,8 @@ impl Checkpoints {
         if checkpointer == 0 {
             // Here, as nothing waits for a checkpointer. Beside a walk too: it may outlast what is reserved.
             self.log.reserved_epochs_step();
+            // Beside a walk too, which may take longer than the log can wait.
+            self.log.archive_step();
         }
         let step = if part.is_some() {
             self.go_on(checkpointer, &mut part, walk)

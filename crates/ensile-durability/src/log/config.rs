@@ -10,8 +10,8 @@ use ensile_base::limits::LOG_BUFFER_BYTES;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::number::LOGGERS_MAX;
-use crate::store::Opening;
 use crate::store::folders::check_links;
+use crate::store::{Archiving, Opening};
 
 /// The shortest log file before the next is begun: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
@@ -29,6 +29,8 @@ pub struct LogConfig {
     pub folders: Vec<PathBuf>,
     /// Whether there must be a database, or must be none.
     pub opening: Opening,
+    /// Where closed files are copied before they are removed.
+    pub archiving: Archiving,
     /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so
     /// they are checked before anything is changed. 0 if that is not known yet.
     pub checkpointers: usize,
@@ -58,6 +60,7 @@ impl Default for LogConfig {
             loggers: 1,
             folders: Vec::new(),
             opening: Opening::default(),
+            archiving: Archiving::default(),
             checkpointers: 0,
             checkpoint_folders: Vec::new(),
             segment_bytes: 64 << 20,
@@ -76,6 +79,9 @@ impl LogConfig {
         if self.loggers > LOGGERS_MAX as usize {
             let why = format!("a log needs between 1 and {LOGGERS_MAX} loggers");
             return Err(DurabilityError::config(why));
+        }
+        if self.loggers == 0 && matches!(self.archiving, Archiving::To(_)) {
+            return Err(DurabilityError::config("without a log there is nothing to archive"));
         }
         check_links(&self.folders, self.loggers, "log", "logger")?;
         // By the names that the database's builder gives them.

@@ -31,6 +31,9 @@ impl Log {
         let closed = self.make_durable_and_stop();
         // A logger that was writing when another one poisoned the log still is.
         self.loggers.iter().for_each(Logger::wait_for_step);
+        if closed.is_ok() {
+            self.archive_rest();
+        }
         // A thread that still has an appender keeps this log, but nothing writes any more once a step that reserves
         // epochs has ended: the folder is free.
         self.store.release();

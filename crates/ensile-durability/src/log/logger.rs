@@ -30,7 +30,7 @@ use super::waiters::{LogEnd, wake_all};
 use super::{Log, LoggerStep};
 use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
 use crate::on_panic::OnPanic;
-use crate::store::closed_files::ClosedFiles;
+use crate::store::closed_files::{ClosedFile, ClosedFiles};
 use crate::wake_up::WakeUp;
 use rolling::NextFilePlan;
 use steps::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
@@ -177,6 +177,11 @@ impl Logger {
     pub(super) fn wait_for_step(&self) {
         self.wait_for_files();
         drop(self.writer.lock());
+    }
+
+    /// The last file of a log that is closed; `None` if it holds nothing, or a full disk has kept it from its end.
+    pub(super) fn last_file(&self) -> Option<ClosedFile> {
+        self.writer.lock_unless_panicked()?.segments.as_closed()
     }
 
     /// A worker joins. If the logger's scan misses it, then by this lock the worker's later reads of E give at least

@@ -3,6 +3,8 @@
 //! Invariants:
 //! - K1: oldest first, and only files whose entries all have epochs below what is covered.
 //! - I3: not while a reader holds a lease, up to a stated limit.
+//! - A1: a file goes once it is in the archive, if there is one. There is no limit: a log is kept for an archive that
+//!   cannot be written.
 //!
 //! Neighbours: asked for by the checkpoints; the store says when it may be, and has the files of closed generations.
 
@@ -31,7 +33,8 @@ impl Log {
     /// (I3).
     ///
     /// # Errors
-    /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
+    /// The disk's, when a file cannot be removed, or archived: it and those behind it stay, and a later call tries
+    /// again.
     pub fn remove_files_below(&self, covered: Epoch) -> Result<Removed, DurabilityError> {
         self.store.check_process()?;
         match self.store.ask_leases()? {
@@ -65,12 +68,15 @@ impl Log {
         clearance: &Clearance,
         removed: &mut Removed,
     ) -> Result<(), DurabilityError> {
+        if self.store.archive().is_some() {
+            self.store.note_in_archive()?;
+        }
         self.store.remove_older_below(covered, clearance, |file| self.note_removed(file, removed))?;
         let disk = self.store.disk();
+        let from = (&**disk, self.store.archive());
         for (index, logger) in self.loggers.iter().enumerate() {
             let before = removed.files;
-            let result =
-                logger.closed.remove_below(&**disk, covered, |file| self.note_removed(file, removed));
+            let result = logger.closed.remove_below(from, covered, |file| self.note_removed(file, removed));
             if removed.files > before {
                 disk.sync_folder(&log_folder(index as u32))?;
             }

@@ -337,6 +337,14 @@ impl Segments {
         Some(u64::try_from(expected).unwrap_or(u64::MAX).clamp(first, most))
     }
 
+    /// The current file, of a log that gets no more blocks. `None` if it holds nothing, or blocks wait for space.
+    pub(crate) fn as_closed(&self) -> Option<ClosedFile> {
+        let is_whole = self.has_blocks() && self.pending.is_empty();
+        let closed =
+            ClosedFile { file: SegmentFile::from(self.name), largest: self.largest, bytes: self.offset };
+        is_whole.then_some(closed)
+    }
+
     /// What the next file is called.
     pub(crate) fn next_name(&self) -> SegmentName {
         SegmentName { number: self.name.number + 1, ..self.name }

@@ -5,7 +5,7 @@
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex};
 
 use super::Log;
 use super::config::LogConfig;
@@ -55,6 +55,7 @@ impl Log {
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
             picture_wanted: StdArc::new(WakeUp::new()),
+            archive_not_before: AtomicU64::new(0),
             store: StdArc::clone(store),
         })
     }

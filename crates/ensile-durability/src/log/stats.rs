@@ -39,6 +39,17 @@ pub struct LogStats {
     pub removals_put_off: u64,
     /// Of those, removals that went on beside the lease once it had held them up for too long.
     pub leases_overrun: u64,
+    /// Closed log files that were copied into the archive, and their bytes.
+    pub archived_files: u64,
+    /// See [`LogStats::archived_files`].
+    pub archived_bytes: u64,
+    /// Closed log files that are not in the archive yet, and stay until they are, and their bytes. None without an
+    /// archive.
+    pub unarchived_files: u64,
+    /// See [`LogStats::unarchived_files`].
+    pub unarchived_bytes: u64,
+    /// Times that the archive could not be written. It is tried again every second.
+    pub archive_failures: u64,
     /// Log files on disk now, of earlier generations too.
     pub files: u64,
     /// Bytes of those files, allocated space included.
@@ -69,7 +80,24 @@ impl Log {
         let leases = self.store.leases();
         let (removals_put_off, leases_overrun) = (leases.put_off.read(), leases.overrun.read());
         let counted = self.counters.read();
-        LogStats { files, file_bytes, buffer_bytes, removals_put_off, leases_overrun, ..counted }
+        let (unarchived_files, unarchived_bytes) = self.unarchived();
+        let (archived_files, archived_bytes, archive_failures) =
+            self.store.archive().map_or((0, 0, 0), |archive| {
+                (archive.files.read(), archive.bytes.read(), archive.failures.read())
+            });
+        LogStats {
+            files,
+            file_bytes,
+            buffer_bytes,
+            removals_put_off,
+            leases_overrun,
+            archived_files,
+            archived_bytes,
+            unarchived_files,
+            unarchived_bytes,
+            archive_failures,
+            ..counted
+        }
     }
 }
 

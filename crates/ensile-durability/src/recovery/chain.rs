@@ -220,6 +220,12 @@ impl Chain {
         self.end.file.to_string()
     }
 
+    /// Does it hold no entry, and did it lose none to a checkpoint?
+    pub(super) fn is_empty(&self) -> bool {
+        let is_first = self.links.first().is_none_or(|link| link.file.name.number == 0);
+        is_first && self.discarded.is_empty() && self.links.iter().all(|link| link.runs.is_empty())
+    }
+
     /// Is the last file's name that of a closed one? It got that name when the next one was there.
     pub(super) fn lacks_next(&self) -> bool {
         self.beyond.is_empty() && self.end.file.to.is_some()

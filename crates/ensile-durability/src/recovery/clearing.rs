@@ -3,6 +3,8 @@
 //! Invariants:
 //! - Files of a listed log go one by one, each for good before the next: a crash leaves no gap.
 //! - A crash in between leaves the remainder to the next recovery.
+//! - A1, A3: what is to be archived goes once it is, and its generation leaves the list once the archive says where it
+//!   ended. What cannot be archived stays, and the running database tries again.
 //! - L4: a repair's files show which epochs were used. They stay until the manifest says so.
 //!
 //! Neighbours: `finish` calls behind the manifest, and before it where a full disk needs the space.
@@ -13,12 +15,14 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
 
 use super::chain::Chain;
+use super::file::FileChain;
 use super::plan::Plan;
 use super::replaying::Recovery;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::checkpoint::leftovers;
 use crate::error::{unless_full, unless_missing};
+use crate::store::archive::Archive;
 use crate::store::closed_files::ClosedFile;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::names::{PageFileName, PartName, SegmentFile, SegmentName, log_folder};
@@ -26,7 +30,10 @@ use crate::store::names::{PageFileName, PartName, SegmentFile, SegmentName, log_
 impl Recovery {
     /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge
     /// may need its name. Those in a folder that is not listed stay (I1).
-    pub(super) fn remove_unlisted(&self) -> Result<(), DiskError> {
+    ///
+    /// A checkpoint may have taken them off the list and not have removed them yet: those that the archive lacks and
+    /// cannot take now are added to `waiting`.
+    pub(super) fn remove_unlisted(&self, waiting: &mut Vec<ClosedFile>) -> Result<(), DurabilityError> {
         if !self.judged.unlisted.is_empty() {
             // The manifest that does not list them may be a rename that only the system's cache has.
             self.disk.sync_folder("")?;
@@ -39,8 +46,45 @@ impl Recovery {
         assert!(!self.judged.unlisted.iter().any(is_listed), "L4: no file of a listed log goes");
         let folders = &self.keeper.manifest().folders;
         let is_in_listed = |file: &&SegmentFile| folders.contains_key(&log_folder(file.name.logger));
-        let mut removed = self.judged.unlisted.iter().filter(is_in_listed);
-        removed.try_for_each(|file| self.disk.remove(&file.to_string()))
+        for file in self.judged.unlisted.iter().filter(is_in_listed) {
+            match self.unlisted_to_archive(*file)? {
+                Some(closed) if !self.may_go(&closed) => waiting.push(closed),
+                _ => self.disk.remove(&file.to_string())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// An unlisted file as one that gets no more blocks, if there is an archive and it holds entries.
+    fn unlisted_to_archive(&self, file: SegmentFile) -> Result<Option<ClosedFile>, DurabilityError> {
+        if self.archive.is_none() || file.is_merged {
+            // What was merged is archived, or was in the archive before.
+            return Ok(None);
+        }
+        let chain = FileChain::read(&*self.disk, file, None)?;
+        let has_entries = chain.opening.is_some() && !chain.runs.is_empty();
+        Ok(has_entries.then_some(ClosedFile { file, largest: chain.largest, bytes: chain.end }))
+    }
+
+    /// Has the archive say where each generation ended, before one of them leaves the manifest's list (A3). If it
+    /// cannot, they all stay.
+    pub(super) fn note_in_archive(&self, plan: &mut Plan) {
+        let Some(archive) = &self.archive else { return };
+        let chains = || self.judged.closed_chains.iter().chain(&self.judged.open_chains);
+        let is_empty = |number| chains().filter(|chain| chain.generation == number).all(Chain::is_empty);
+        let decided = plan.decided();
+        assert!(plan.merging().is_empty() || decided.len() > 1, "there is something to merge");
+        // An archive is begun once the manifest lists its folder.
+        let is_noted = self.is_archive_listed
+            && archive.note_decided(self.keeper.manifest(), &decided, is_empty).is_ok();
+        if !is_noted {
+            plan.keep_all();
+        }
+    }
+
+    /// May a file be removed: is there no archive, or is it in it (A1)?
+    fn may_go(&self, closed: &ClosedFile) -> bool {
+        self.archive.as_ref().is_none_or(|archive| archive.keep(closed).is_ok())
     }
 
     /// Removes what the manifest does not need any more: files behind the ends of the logs that have just been closed,
@@ -59,8 +103,13 @@ impl Recovery {
             let is_listed = self.keeper.manifest().lists(chain.generation);
             assert_eq!(is_listed, !is_dropped, "L4: the manifest says what counts before anything goes");
             let removed = if is_dropped { &chain.links[..] } else { &[] };
-            for link in removed {
-                self.disk.remove(&link.file.to_string())?;
+            for (link, closed) in removed.iter().zip(chain.closed_files()) {
+                // An empty generation is not in the archive's list.
+                if self.may_go(&closed) {
+                    self.disk.remove(&link.file.to_string())?;
+                } else {
+                    kept.push(closed);
+                }
             }
             if !(chain.discarded.is_empty() && removed.is_empty()) {
                 changed.insert(folder);
@@ -141,15 +190,25 @@ impl Recovery {
             self.cut_tail(chain)?;
         }
         let (disk, covered) = (&*self.disk, self.load.low());
+        let archive = self.archive.as_ref();
         let mut chains = self.judged.closed_chains.iter_mut().chain(&mut self.judged.open_chains);
-        chains.try_for_each(|chain| free_covered(disk, chain, covered))
+        chains.try_for_each(|chain| free_covered((disk, archive), chain, covered))
     }
 }
 
 /// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once
 /// it is installed (K1).
-fn free_covered(disk: &dyn Disk, chain: &mut Chain, covered: Epoch) -> Result<(), DiskError> {
+fn free_covered(
+    (disk, archive): (&dyn Disk, Option<&Archive>),
+    chain: &mut Chain,
+    covered: Epoch,
+) -> Result<(), DiskError> {
     while chain.links.len() > 1 && chain.links[0].largest < covered {
+        let oldest = chain.closed_files().next().expect("it has links");
+        if archive.is_some_and(|archive| archive.keep(&oldest).is_err()) {
+            // Its space is not to be had (A1).
+            break;
+        }
         disk.remove(&chain.links[0].file.to_string())?;
         // Each for good before the next: a crash must not leave a gap.
         disk.sync_folder(&log_folder(chain.logger))?;

@@ -175,7 +175,10 @@ impl Recovery {
                 leases::try_lock(&*self.disk).map(|lock| next.clearance = lock).map_err(Into::into)
             }
             EndingAction::RewriteTail(at_once) => self.rewrite_tail(at_once),
-            EndingAction::RemoveUnlisted => self.remove_unlisted().map_err(Into::into),
+            EndingAction::RemoveUnlisted => {
+                self.note_in_archive(&mut next.plan);
+                self.remove_unlisted(&mut next.older)
+            }
             EndingAction::Merge => self.merge_generations(&mut next.plan).map(|merged| next.merged = merged),
             EndingAction::MakeLogs { is_tight } => self.make_logs(next, is_tight).map_err(Into::into),
             EndingAction::ReplaceManifest => return self.replace_manifest(next),
@@ -282,7 +285,7 @@ impl Recovery {
         let open = self.keeper.manifest().generations.last();
         assert_eq!(open.map(|open| open.number), Some(next.plan.number), "L4: the manifest comes first");
         self.remove_other_parts()?;
-        next.older = self.clear(&next.plan)?;
+        next.older.extend(self.clear(&next.plan)?);
         next.older.extend(next.merged.take());
         Ok(self.disk.sync_folder("")?)
     }
@@ -292,12 +295,13 @@ impl Recovery {
         let NextLife { plan: Plan { first, .. }, reserve, segments, hint, older, .. } = next;
         assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");
         let report = self.final_report(first);
-        let Self { disk, keeper, config, locks, .. } = self;
+        let Self { disk, keeper, config, locks, archive, .. } = self;
         assert_eq!(keeper.manifest().open_generation().first, first, "L4");
         assert_eq!(segments.len(), config.loggers, "a log for each logger");
         let hint = hint.expect("it is made before anything is cleared");
         let (epoch_interval, replayed_bytes) = (config.epoch_interval, report.bytes);
-        let store = StoreStart { disk, keeper, locks, hint, reserve, older, epoch_interval, replayed_bytes };
+        let store =
+            StoreStart { disk, keeper, locks, hint, reserve, older, archive, epoch_interval, replayed_bytes };
         let log = LogStart { first_epoch: first, config, segments };
         Recovered { report, store, log }
     }

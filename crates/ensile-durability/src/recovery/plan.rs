@@ -56,8 +56,8 @@ pub(super) struct Plan {
     pub(super) number: u64,
     /// The generations that stay listed.
     kept: Vec<Generation>,
-    /// The numbers of those that leave the list.
-    dropped: Vec<u64>,
+    /// Those that leave the list.
+    dropped: Vec<Generation>,
     /// Which of `kept` are to be merged.
     merging: Option<Range<usize>>,
 }
@@ -77,7 +77,7 @@ impl Plan {
         let reserved = reserved_epochs::at_open(first, interval)?;
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| generation.has_entries);
-        let dropped = dropped.iter().map(|decided| decided.generation.number).collect();
+        let dropped = dropped.into_iter().map(|decided| decided.generation).collect();
         let checkpoint = before.checkpoint.as_ref().map(InstalledCheckpoint::generation);
         let merging = merge::sources(&kept, checkpoint);
         let kept = kept.into_iter().map(|decided| decided.generation).collect();
@@ -100,14 +100,36 @@ impl Plan {
             (sources[0].first, sources[sources.len() - 1].durable),
             "L4: it is closed where the last of them was"
         );
-        self.dropped.extend(sources.iter().map(|source| source.number));
+        self.dropped.extend(sources.iter().cloned());
         self.kept.splice(range, [generation]);
         self.number += 1;
     }
 
     /// Does this generation leave the manifest's list?
     pub(super) fn drops(&self, generation: u64) -> bool {
-        self.dropped.contains(&generation)
+        self.dropped.iter().any(|dropped| dropped.number == generation)
+    }
+
+    /// The generations that were decided over, oldest first.
+    pub(super) fn decided(&self) -> Vec<Generation> {
+        let mut decided: Vec<Generation> = self.kept.iter().chain(&self.dropped).cloned().collect();
+        decided.sort_unstable_by_key(|generation| generation.number);
+        assert!(decided.iter().all(|generation| generation.durable.is_some()), "L4: each has its D");
+        decided
+    }
+
+    /// All that have a log stay listed as they are: the archive does not know them yet (A3).
+    pub(super) fn keep_all(&mut self) {
+        let (with_log, without): (Vec<_>, Vec<_>) =
+            self.dropped.drain(..).partition(|generation| generation.logs > 0);
+        self.dropped = without;
+        self.kept.extend(with_log);
+        self.kept.sort_unstable_by_key(|generation| generation.number);
+        assert!(
+            self.kept.windows(2).all(|pair| pair[0].durable < Some(pair[1].first)),
+            "L4: as the manifest had them"
+        );
+        self.merging = None;
     }
 
     /// The manifest that lists the next generation behind those that are kept.

@@ -25,6 +25,7 @@ use super::turns::{Turn, Turns};
 use super::verdict::Verdict;
 use crate::log::LogConfig;
 use crate::store::Locks;
+use crate::store::archive::Archive;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, ManifestKeeper};
 use crate::store::names::SegmentFile;
@@ -62,6 +63,10 @@ pub struct Recovery {
     /// What is recovered is on the medium up to this epoch; up to D once what is not proven was written again.
     pub(super) proven: Epoch,
     pub(super) load: Load,
+    /// Where files are archived before they are removed; none in a repair, which ends it.
+    pub(super) archive: Option<Archive>,
+    /// The manifest that was read lists its folder.
+    pub(super) is_archive_listed: bool,
     /// Of all logs and generations.
     pub(super) pieces: Vec<LogPiece>,
     bytes_total: u64,
@@ -99,6 +104,8 @@ impl Recovery {
             locks,
             judged,
             proven: load.checkpoint().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min),
+            archive: None,
+            is_archive_listed: false,
             pieces: Vec::new(),
             bytes_total: 0,
             shared: Mutex::new(SharedReplay {

@@ -21,16 +21,32 @@ use super::replaying::{Judged, Recovery};
 use super::verdict;
 use crate::DurabilityError;
 use crate::log::LogConfig;
-use crate::store::Locks;
+use crate::store::archive::{self, Archive};
 use crate::store::claim::{Wanted, claim};
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::ManifestKeeper;
-use crate::store::names::{SegmentFile, checkpoint_folder, log_folder};
+use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, checkpoint_folder, log_folder};
 use crate::store::open::Store;
+use crate::store::{Archiving, Locks};
 
 /// Why a judgement that ends with its first finding gives a value when it ends without.
 const NOTHING_FOUND: &str = "the first finding has ended the open";
+
+/// Makes the archive's folder this database's, if the settings ask for one.
+fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Locks, DurabilityError> {
+    if let Archiving::To(folder) = &config.archiving {
+        archive::check_new(&**keeper.disk(), keeper.manifest(), folder)?;
+        let links = std::slice::from_ref(folder);
+        return Ok(claim(keeper, &[Wanted { count: 1, links, name: |_| ARCHIVE_FOLDER.to_owned() }])?.0);
+    }
+    if keeper.manifest().has_archive() && config.loggers == 0 {
+        return Err(DurabilityError::config(
+            "its log is archived, and without a log there is nothing to archive: end the archive, or open it with a log",
+        ));
+    }
+    Ok(Locks::none())
+}
 
 /// The reading of the logs, file by file: the first part of a recovery.
 #[derive(Debug)]
@@ -45,6 +61,9 @@ pub struct LogScan {
     unlisted: Vec<SegmentFile>,
     /// Every listed file and the one behind it in its log.
     files: Vec<(SegmentFile, Option<SegmentFile>)>,
+    archive: Option<Archive>,
+    /// The manifest that was read lists the archive's folder.
+    is_archive_listed: bool,
     taken: AtomicUsize,
     /// In the order of `files`.
     read: Mutex<Vec<Option<FileChain>>>,
@@ -61,12 +80,15 @@ impl LogScan {
     /// anything is changed.
     pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
-        let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening)?;
+        let has_ended = config.archiving == Archiving::Ended;
+        let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening, has_ended)?;
+        let is_archive_listed = keeper.manifest().has_archive();
         let hint = judgement::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;
         let logs = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
         let (count, links) = (config.checkpointers, &config.checkpoint_folders);
         let checkpoints = Wanted { count, links, name: checkpoint_folder };
         locks.extend(claim(&mut keeper, &[logs, checkpoints])?.0);
+        locks.extend(claim_archive(&mut keeper, &config)?);
         let inventory = Inventory::take(&*disk, keeper.manifest(), &mut FirstEnds)?;
         let Inventory { listed, removable: unlisted, load, .. } = inventory.expect(NOTHING_FOUND);
         let load = load.expect(NOTHING_FOUND);
@@ -77,7 +99,22 @@ impl LogScan {
         let files: Vec<_> = listed.values().flat_map(with_next).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let taken = AtomicUsize::new(0);
-        Ok(Self { disk, config, locks, keeper, hint, load, listed, unlisted, files, taken, read })
+        let archive = keeper.manifest().has_archive().then(|| Archive::of(&disk, keeper.manifest().identity));
+        Ok(Self {
+            disk,
+            config,
+            locks,
+            keeper,
+            hint,
+            load,
+            listed,
+            unlisted,
+            files,
+            archive,
+            is_archive_listed,
+            taken,
+            read,
+        })
     }
 
     /// Reads one file that nobody has taken. `false` when none is left, though other threads may still be at theirs.
@@ -101,6 +138,7 @@ impl LogScan {
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
         let Self { disk, config, locks, keeper, hint, load, listed, unlisted, read, .. } = self;
+        let (archive, is_archive_listed) = (self.archive, self.is_archive_listed);
         let generations = keeper.manifest().generations.clone();
         let read = read.into_inner();
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
@@ -109,6 +147,7 @@ impl LogScan {
         let seen = load.checkpoint().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
         let judged = Judged { unlisted, seen, ..Judged::default() };
         let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
+        (recovery.archive, recovery.is_archive_listed) = (archive, is_archive_listed);
         let mut read = read.into_iter();
         for generation in generations {
             let mut chains = Vec::new();

@@ -25,7 +25,7 @@ use ensile_disk::{Disk, FolderId};
 use super::locks::Hold;
 use super::manifest::{Manifest, ManifestKeeper};
 use super::mark::Mark;
-use super::names::MAIN;
+use super::names::{ARCHIVE_FOLDER, MAIN};
 use super::open::lock_main;
 use super::watched::Watched;
 use super::whose;
@@ -42,7 +42,7 @@ pub struct Adopted {
     pub parent: String,
 }
 
-/// Makes the database in this folder one of its own.
+/// Makes the database in this folder one of its own. It has no archive: the original's stays the original's.
 ///
 /// # Errors
 /// [`DurabilityError::InUse`] while it, or a database that shares its files, is open;
@@ -51,7 +51,9 @@ pub struct Adopted {
 /// then.
 pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     let mut locks = lock_main(&**disk, Hold::Exclusive)?;
-    let before = whose::expect_manifest(&**disk)?;
+    let mut before = whose::expect_manifest(&**disk)?;
+    // It is the original's, and goes on with that.
+    before.folders.remove(ARCHIVE_FOLDER);
     // Before the locks too, which make files where folders cannot be locked; behind them no other process changes what
     // is seen.
     let found = folders_of(&**disk, &before)?;

@@ -4,18 +4,21 @@
 //!
 //! Invariants:
 //! - K1: the first file goes first, and only if all its entries have epochs below what is covered.
+//! - A1: where there is an archive, files are archived in the same order, and none goes that is not.
 //! - Files are removed from one list by one thread at a time. The list itself is not locked while the disk works: a
 //!   logger that begins a new file adds to it.
 //!
-//! Neighbours: recovery and loggers hand files over; `log::removal` removes them.
+//! Neighbours: recovery and loggers hand files over; `log::archiving` archives them, `log::removal` removes them.
 
 use std::collections::VecDeque;
 
 use ensile_base::Epoch;
-use ensile_base::sync::Mutex;
-use ensile_disk::{Disk, DiskError};
+use ensile_base::sync::{AtomicUsize, Mutex, Ordering};
+use ensile_disk::Disk;
 
+use super::archive::Archive;
 use super::names::SegmentFile;
+use crate::DurabilityError;
 use crate::error::unless_missing;
 
 /// A file that gets no more blocks.
@@ -32,13 +35,15 @@ pub(crate) struct ClosedFile {
 pub(crate) struct ClosedFiles {
     /// Only whole elements are added and removed under this lock.
     files: Mutex<VecDeque<ClosedFile>>,
-    /// Held by the thread that removes files. Guards no data that a panic could leave half changed.
+    /// How many of them, from the front on, are archived.
+    archived: AtomicUsize,
+    /// Held by the thread that archives or removes files. Guards no data that a panic could leave half changed.
     removing: Mutex<()>,
 }
 
 impl From<Vec<ClosedFile>> for ClosedFiles {
     fn from(files: Vec<ClosedFile>) -> Self {
-        Self { files: Mutex::new(files.into()), removing: Mutex::new(()) }
+        Self { files: Mutex::new(files.into()), archived: AtomicUsize::new(0), removing: Mutex::new(()) }
     }
 }
 
@@ -59,25 +64,60 @@ impl ClosedFiles {
         (files.len() as u64, files.iter().map(|file| file.bytes).sum())
     }
 
-    /// Removes every file whose entries all have epochs below `covered`, up to the first that has others. `note` is
-    /// called with each that was removed; their names are the caller's to sync, after a failure too. A file that is
-    /// gone already was removed by a call that reported a failure.
+    /// Archives the oldest file that is not archived, and says how long it is; `None` if there is none.
     ///
     /// # Errors
-    /// The disk's: that file and those behind it stay.
+    /// Why it is not archived.
+    pub(crate) fn archive_next(&self, archive: &Archive) -> Result<Option<u64>, DurabilityError> {
+        let _one = self.removing.lock();
+        // Relaxed: it changes under the lock of the removing thread alone, and is a figure elsewhere.
+        let archived = self.archived.load(Ordering::Relaxed);
+        let next = self.files.lock().get(archived).cloned();
+        let Some(next) = next else { return Ok(None) };
+        archive.keep(&next)?;
+        // Relaxed: it changes under the lock of the removing thread alone.
+        self.archived.store(archived + 1, Ordering::Relaxed);
+        Ok(Some(next.bytes))
+    }
+
+    /// How many files are not archived, and their bytes.
+    pub(crate) fn unarchived_figures(&self) -> (u64, u64) {
+        // Relaxed: a figure.
+        let archived = self.archived.load(Ordering::Relaxed);
+        let files = self.files.lock();
+        let waiting = || files.iter().skip(archived);
+        (waiting().count() as u64, waiting().map(|file| file.bytes).sum())
+    }
+
+    /// Removes every file whose entries all have epochs below `covered`, up to the first that has others, once it is in
+    /// the archive, if there is one. `note` is called with each that was removed; their names are the caller's to sync,
+    /// after a failure too. A file that is gone already was removed by a call that reported a failure.
+    ///
+    /// # Errors
+    /// The disk's, and why a file is not archived: that file and those behind it stay.
     pub(crate) fn remove_below(
         &self,
-        disk: &dyn Disk,
+        (disk, archive): (&dyn Disk, Option<&Archive>),
         covered: Epoch,
         mut note: impl FnMut(&ClosedFile),
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), DurabilityError> {
         let _one = self.removing.lock();
         loop {
             let oldest = self.files.lock().front().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { return Ok(()) };
+            // Relaxed: it changes under the lock of the removing thread alone.
+            let archived = self.archived.load(Ordering::Relaxed);
+            if let Some(archive) = archive.filter(|_| archived == 0) {
+                archive.keep(&oldest)?;
+                // Relaxed: it changes under the lock of the removing thread alone. Before the removal, which may say
+                // that it failed and be done.
+                self.archived.store(1, Ordering::Relaxed);
+            }
             unless_missing(disk.remove(&oldest.file.to_string()))?;
             let popped = self.files.lock().pop_front();
             assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
+            // Relaxed: it changes under the lock of the removing thread alone.
+            self.archived.store(archived.saturating_sub(1), Ordering::Relaxed);
             note(&oldest);
         }
     }

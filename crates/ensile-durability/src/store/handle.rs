@@ -21,6 +21,7 @@ use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_disk::{Disk, DiskError, Process};
 use ensile_epoch::Epochs;
 
+use super::archive::Archive;
 use super::closed_files::{ClosedFile, ClosedFiles};
 use super::hint::HintWriter;
 use super::leases::{Clearance, Leases};
@@ -41,6 +42,8 @@ pub struct StoreStart {
     pub(crate) reserve: Reserve,
     /// Files that closed generations keep.
     pub(crate) older: Vec<ClosedFile>,
+    /// Where files are archived before they are removed.
+    pub(crate) archive: Option<Archive>,
     /// How long an epoch is to last.
     pub(crate) epoch_interval: Duration,
     /// Bytes of log that the recovery replayed, and that the next one would replay again.
@@ -66,6 +69,7 @@ pub struct OpenStore {
     leases: Leases,
     /// Files of closed generations, which the next checkpoint covers.
     older: ClosedFiles,
+    archive: Option<Archive>,
     replayed_bytes: u64,
     /// Keeps other processes out until this is released. Locks are only added and taken as a whole.
     locks: Mutex<Option<Locks>>,
@@ -82,7 +86,8 @@ impl OpenStore {
         epochs: Arc<Epochs>,
         clock: Clock,
     ) -> Result<StdArc<Self>, DurabilityError> {
-        let StoreStart { disk, keeper, locks, hint, reserve, older, epoch_interval, replayed_bytes } = start;
+        let StoreStart { disk, keeper, locks, hint, reserve, older, archive, epoch_interval, replayed_bytes } =
+            start;
         let (first, reserved) = (keeper.manifest().open_generation().first, keeper.manifest().reserved);
         if epochs.now() < first {
             return Err(DurabilityError::config(
@@ -103,6 +108,7 @@ impl OpenStore {
             reserve,
             leases: Leases::default(),
             older: older.into(),
+            archive,
             replayed_bytes,
             locks: Mutex::new(Some(locks)),
         }))
@@ -180,23 +186,44 @@ impl OpenStore {
         self.older.figures()
     }
 
-    /// Removes the files of closed generations whose entries all have epochs below `covered`. They have no order to
-    /// keep: their logs are off the manifest's list. `note` is called with each that was removed.
+    /// Removes the files of closed generations whose entries all have epochs below `covered`, once they are archived.
+    /// They have no order to keep: their logs are off the manifest's list. `note` is called with each that was removed.
     ///
     /// # Errors
-    /// The disk's: a later call tries again.
+    /// The disk's, and the archive's: a later call tries again.
     pub(crate) fn remove_older_below(
         &self,
         covered: Epoch,
         _clearance: &Clearance,
         mut note: impl FnMut(&ClosedFile),
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), DurabilityError> {
         let mut folders = BTreeSet::new();
-        self.older.remove_below(&*self.disk, covered, |file| {
+        let removed = self.older.remove_below((&*self.disk, self.archive()), covered, |file| {
             folders.insert(file.file.name.logger);
             note(file);
-        })?;
-        folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))
+        });
+        folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
+        removed
+    }
+
+    /// Where closed files are archived, if they are.
+    pub(crate) fn archive(&self) -> Option<&Archive> {
+        self.archive.as_ref()
+    }
+
+    /// Has the archive, if there is one, say what the manifest says of its generations (A3).
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn note_in_archive(&self) -> Result<(), DurabilityError> {
+        let Some(archive) = &self.archive else { return Ok(()) };
+        let manifest = self.manifest.lock().manifest().clone();
+        archive.note(&manifest)
+    }
+
+    /// The files of closed generations.
+    pub(crate) fn older(&self) -> &ClosedFiles {
+        &self.older
     }
 
     /// Keeps these locks until the store is released.

@@ -22,7 +22,7 @@ use ensile_disk::{Disk, DiskError, DiskFile, DiskLock};
 use super::folders::is_folder;
 use super::installed::InstalledCheckpoint;
 use super::manifest::Manifest;
-use super::names::{FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
+use super::names::{ARCHIVE_FOLDER, FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
 use super::whose::expect_manifest;
 use crate::DurabilityError;
 use crate::counter::Counter;
@@ -209,7 +209,8 @@ fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, Durability
     if disk.exists(HINT)? {
         names.push(HINT.to_owned());
     }
-    for folder in manifest.folders.keys().filter(|folder| *folder != MAIN) {
+    let is_archive_or_main = |folder: &&String| [MAIN, ARCHIVE_FOLDER].contains(&folder.as_str());
+    for folder in manifest.folders.keys().filter(|folder| !is_archive_or_main(folder)) {
         if !is_folder(disk, folder)? {
             continue;
         }

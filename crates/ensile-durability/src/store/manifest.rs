@@ -1,8 +1,8 @@
 //! The manifest: whose folder this is (I1, I2), which checkpoint is installed (K1), which generations of the log count,
 //! and up to which epoch (L4).
 //!
-//! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture or a generation without a
-//! log:
+//! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture, an archive, or a
+//! generation without a log:
 //! ```text
 //! ensile manifest 3
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
@@ -41,7 +41,7 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, FolderId, Operation};
 
 use super::installed::InstalledCheckpoint;
-use super::names::{MAIN, MANIFEST, MANIFEST_NEW};
+use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW};
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
@@ -53,7 +53,7 @@ use crate::recoverable::EntryKind;
 const TITLE: &str = "ensile manifest ";
 /// Of a manifest without a picture, whose generations have logs. Programs that know no pictures read it.
 const FORMAT_BEFORE_PICTURES: u32 = 3;
-/// The newest one, of a manifest that names a picture or a generation without a log.
+/// The newest one, of a manifest that names a picture, an archive, or a generation without a log.
 const MANIFEST_FORMAT: u32 = 4;
 /// Far above any real one: a longer file is not a manifest.
 const BYTES_MAX: u64 = 16 << 20;
@@ -91,6 +91,16 @@ impl Generation {
             }
             Ordering::Greater => self.first > checkpoint.durable_min(),
         }
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, first, format, entries, logs, salt, database, durable } = self;
+        let entries = entries.name();
+        write!(f, "generation {number} first {first} format {format} entries {entries} ")?;
+        write!(f, "logs {logs} salt {salt} database {database}")?;
+        durable.map_or(Ok(()), |durable| write!(f, " durable {durable}"))
     }
 }
 
@@ -202,12 +212,19 @@ impl Manifest {
     fn format(&self) -> u32 {
         let has_picture = self.checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
         let lacks_log = self.generations.iter().any(|generation| generation.logs == 0);
-        if has_picture || lacks_log { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
+        // A program that knows no archive would remove what is not in it.
+        let has_archive = self.has_archive();
+        if has_picture || lacks_log || has_archive { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
     }
 
     /// The main folder's number.
     pub(crate) fn main(&self) -> FolderId {
         self.folders[MAIN]
+    }
+
+    /// Are closed log files archived?
+    pub(crate) fn has_archive(&self) -> bool {
+        self.folders.contains_key(ARCHIVE_FOLDER)
     }
 
     /// Does it list the generation of this number?
@@ -372,14 +389,8 @@ impl fmt::Display for Manifest {
         if let Some(checkpoint) = checkpoint {
             writeln!(body, "{checkpoint}")?;
         }
-        for Generation { number, first, format, entries, logs, salt, database, durable } in generations {
-            let entries = entries.name();
-            write!(body, "generation {number} first {first} format {format} entries {entries} ")?;
-            write!(body, "logs {logs} salt {salt} database {database}")?;
-            if let Some(durable) = durable {
-                write!(body, " durable {durable}")?;
-            }
-            body.push('\n');
+        for generation in generations {
+            writeln!(body, "{generation}")?;
         }
         f.write_str(&with_checksum(&body))
     }
@@ -424,7 +435,8 @@ fn parse_folder(line: &str) -> Option<(String, FolderId)> {
     Some((name.to_owned(), parse_folder_id(inode, born)?))
 }
 
-fn parse_generation(line: &str) -> Option<Generation> {
+/// Reads the line of a generation, in the manifest or in an archive.
+pub(super) fn parse_generation(line: &str) -> Option<Generation> {
     let (line, durable) = match line.split_once(" durable ") {
         Some((line, durable)) => (line, Some(parse_epoch(durable)?)),
         None => (line, None),

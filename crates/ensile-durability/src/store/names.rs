@@ -24,6 +24,12 @@ pub(crate) const LEASES: &str = "LEASES";
 pub(crate) const FOLDER: &str = "FOLDER";
 /// That while it is being written.
 pub(crate) const FOLDER_NEW: &str = "FOLDER.new";
+/// The folder of the archive of closed log files: a link.
+pub(crate) const ARCHIVE_FOLDER: &str = "archive";
+/// In an archive: which generations its files are of.
+pub(crate) const ARCHIVE: &str = "ARCHIVE";
+/// That while it is being written.
+pub(crate) const ARCHIVE_NEW: &str = "ARCHIVE.new";
 /// What the manifest calls the main folder.
 pub(crate) const MAIN: &str = ".";
 
@@ -89,6 +95,13 @@ impl SegmentFile {
         // One spelling a file: `log-00-1` is not ours.
         let is_ours = parts.next().is_none() && parsed.to_string().split('/').next_back() == Some(file);
         is_ours.then_some(parsed)
+    }
+}
+
+impl SegmentFile {
+    /// What an archive calls it: without the end that a closed file's name says, as a crash may leave either spelling.
+    pub(crate) fn archived(self) -> Self {
+        Self { to: None, ..self }
     }
 }
 

@@ -14,7 +14,7 @@ use ensile_disk::{Disk, DiskError};
 
 use super::locks::{Hold, Locks};
 use super::manifest::{Making, Manifest, ManifestKeeper};
-use super::names::{LOCK, MAIN, MANIFEST};
+use super::names::{ARCHIVE_FOLDER, LOCK, MAIN, MANIFEST};
 use super::watched::Watched;
 use super::whose;
 use crate::DurabilityError;
@@ -40,11 +40,16 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Locks the folders, looks whose they are, and begins a new database if there is none.
+    /// Locks the folders, looks whose they are, and begins a new database if there is none. An archive that is given up
+    /// is not looked at, and is not on the list any more.
     ///
     /// # Errors
     /// As the table in [`whose`] says; nothing was changed then.
-    pub(crate) fn open(disk: Arc<dyn Disk>, opening: Opening) -> Result<Self, DurabilityError> {
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        opening: Opening,
+        gives_up_archive: bool,
+    ) -> Result<Self, DurabilityError> {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
@@ -56,13 +61,16 @@ impl Store {
         locks.add_file(&*disk)?;
         let disk = Watched::over(disk, &locks)?;
         let manifest = Manifest::read(&*disk)?;
-        let Some(manifest) = manifest else {
+        let Some(mut manifest) = manifest else {
             // Once more: before `LOCK` was held another process may have been here, where folders cannot be locked.
             check_new(&*disk, opening)?;
             let keeper = ManifestKeeper::begin(&disk)?;
             return Ok(Self { disk, keeper, locks });
         };
         check_opening(&*disk, &manifest, opening)?;
+        if gives_up_archive {
+            manifest.folders.remove(ARCHIVE_FOLDER);
+        }
         let missing = lock_listed(&*disk, &manifest, &mut locks, &mut Err)?;
         let mut keeper = ManifestKeeper::of(&disk, manifest);
         keeper.folders_mut().retain(|name, _| !missing.contains(name));
@@ -155,7 +163,9 @@ pub(crate) fn lock_existing(
     {
         locks.add_file(disk)?;
     }
-    if let Ok(Some(manifest)) = manifest {
+    if let Ok(Some(mut manifest)) = manifest {
+        // Nobody but an open removes what is to be archived.
+        manifest.folders.remove(ARCHIVE_FOLDER);
         lock_listed(disk, &manifest, &mut locks, note)?;
     }
     Ok(locks)

@@ -28,8 +28,8 @@ use super::installed::InstalledCheckpoint;
 use super::manifest::{Making, Manifest};
 use super::mark::Mark;
 use super::names::{
-    FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, RESERVE, checkpointer_of,
-    log_folder, logger_of,
+    ARCHIVE_FOLDER, FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, RESERVE,
+    checkpointer_of, log_folder, logger_of,
 };
 use crate::DurabilityError;
 use crate::block::NotABlock;
@@ -68,11 +68,15 @@ pub(crate) fn check_main(
     })
 }
 
-/// The listed folders that are needed: those of logs of generations that count, and of the installed checkpoint.
+/// The listed folders that are needed: those of logs of generations that count, of the installed checkpoint, and the
+/// archive.
 pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
     let logs = manifest.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
     let checkpoint = manifest.checkpoint.as_ref().map(InstalledCheckpoint::folders).unwrap_or_default();
-    (0..logs).any(|logger| name == log_folder(logger)) || checkpoint.iter().any(|folder| folder == name)
+    // Nothing is removed before it is in the archive (A1).
+    name == ARCHIVE_FOLDER
+        || (0..logs).any(|logger| name == log_folder(logger))
+        || checkpoint.iter().any(|folder| folder == name)
 }
 
 /// The folders that are searched for files, without the main one: those that the manifest lists, and those that it does
@@ -212,7 +216,7 @@ pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), Durab
 /// May a database have made the folder of this name?
 fn is_own_folder(name: &str) -> bool {
     let numbered = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.parse::<u32>().is_ok());
-    ["log", "checkpoint", "repaired-"].into_iter().any(numbered)
+    name == ARCHIVE_FOLDER || ["log", "checkpoint", "repaired-"].into_iter().any(numbered)
 }
 
 /// Why a folder without a manifest is not new; `None` if nothing in it, nor in a folder that it leads to, speaks of an

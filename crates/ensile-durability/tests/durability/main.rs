@@ -1,6 +1,7 @@
 //! The log and its recovery through the public API: logging, recovering, poison, latency, and a seeded simulation.
 #![cfg(not(any(loom, shuttle)))]
 
+mod archives;
 mod campaign;
 mod checkpoints;
 mod damage;

@@ -8,6 +8,7 @@ use ensile_durability::{CheckpointStats, Health, LogStats};
 use ensile_memory::MemoryStats;
 
 use crate::database::Database;
+use crate::shared::SharedState;
 
 /// Figures of a database since it was opened.
 #[derive(Clone, Debug)]
@@ -53,6 +54,9 @@ pub struct Stats {
     pub log: Option<LogStats>,
     /// Whether the log works; `None` in memory. Without a log, whether pictures still make the database durable.
     pub log_health: Option<Health>,
+    /// Why the archive could not be written, since it last could: the log is kept for it, and grows. `None` without
+    /// one.
+    pub archive_error: Option<String>,
     /// What checkpoints have done; `None` in memory.
     pub checkpoints: Option<CheckpointStats>,
 }
@@ -69,6 +73,9 @@ pub struct DatabaseHealth {
     pub read_only: Option<String>,
     /// Why checkpoints are put off: the next one does not fit on the disk, so the log grows. Free some space.
     pub checkpoint_misfit: Option<String>,
+    /// Why the archive cannot be written: closed log files are kept for it, so the log grows. It is tried again every
+    /// second.
+    pub archive_error: Option<String>,
     /// The heartbeat panicked, which is a bug: nothing becomes durable any more. Open the database again, and report
     /// it.
     pub heartbeat_has_panicked: bool,
@@ -84,6 +91,7 @@ impl DatabaseHealth {
         matches!(self.log, None | Some(Health::Running))
             && self.read_only.is_none()
             && self.checkpoint_misfit.is_none()
+            && self.archive_error.is_none()
             && !self.heartbeat_has_panicked
             && !self.is_forked
     }
@@ -107,6 +115,7 @@ impl Database {
             log: shared.log.as_ref().map(|log| log.health()),
             read_only: shared.read_only.as_deref().map(str::to_owned),
             checkpoint_misfit: shared.checkpoints.as_ref().and_then(|checkpoints| checkpoints.misfit()),
+            archive_error: archive_error(shared),
             heartbeat_has_panicked: shared.heartbeat_has_panicked(),
             is_forked: !shared.is_own_process(),
         }
@@ -137,7 +146,12 @@ impl Database {
             memory: if shared.is_own_process() { shared.memory.stats() } else { MemoryStats::default() },
             log: shared.log.as_ref().map(|log| log.stats()),
             log_health: shared.log.as_ref().map(|log| log.health()),
+            archive_error: archive_error(shared),
             checkpoints: shared.checkpoints.as_ref().map(|checkpoints| checkpoints.stats()),
         }
     }
+}
+
+fn archive_error(shared: &SharedState) -> Option<String> {
+    shared.log.as_ref().and_then(|log| log.archive_error()).map(|error| error.to_string())
 }

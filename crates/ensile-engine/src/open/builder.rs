@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::{LogConfig, Opening, Progress};
+use ensile_durability::{Archiving, LogConfig, Opening, Progress};
 
 use super::tuning::{Schedule, Tuning};
 use crate::database::Database;
@@ -50,6 +50,7 @@ pub struct Builder {
     pub(super) is_without_log: bool,
     pub(super) log_folders: Option<Vec<PathBuf>>,
     pub(super) checkpoint_folders: Option<Vec<PathBuf>>,
+    pub(super) archiving: Archiving,
     pub(super) full_disk_wait: Duration,
     pub(super) schedule: Schedule,
     pub(super) tuning: Tuning,
@@ -77,6 +78,7 @@ impl Builder {
             is_without_log: false,
             log_folders: None,
             checkpoint_folders: None,
+            archiving: Archiving::AsBefore,
             full_disk_wait: LogConfig::default().full_wait,
             schedule: Schedule::default(),
             tuning: Tuning::default(),
@@ -152,6 +154,38 @@ impl Builder {
     /// ```
     pub fn log_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
         self.log_folders = Some(folders.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// An archive: each closed log file is copied to this folder before it may be removed, so that a backup can be
+    /// brought to any later epoch (`ensile restore --to-epoch`). Give an empty folder, best on another device; it is
+    /// made if only its last part is missing. It is remembered by a link in the database's folder, so later opens
+    /// archive without being told; [`Builder::without_archive`] ends it.
+    ///
+    /// Files are copied by a checkpointer, soon after they are closed: a log that is written to begins a new file every
+    /// four seconds ([`Tuning::log_file_interval`]). A close archives what is left. No commit waits for the archive. If
+    /// it cannot be written, the log is kept for it, however long that takes:
+    /// [`Stats::archive_error`](crate::stats::Stats::archive_error) and the log's figures say so, and it is tried again
+    /// every second. Then no checkpoint frees any log, so watch its size. An open asks for the archive's folder, as for
+    /// the log's own.
+    ///
+    /// The archive grows for ever: remove its oldest files once no backup is older than they are.
+    ///
+    /// ```no_run
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::builder("data").archive("/mnt/archive/data").open()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn archive<P: Into<PathBuf>>(mut self, folder: P) -> Self {
+        self.archiving = Archiving::To(folder.into());
+        self
+    }
+
+    /// Ends the archive, if there is one: what it has stays as it is, and nothing more comes. The archive's folder need
+    /// not be there.
+    pub fn without_archive(mut self) -> Self {
+        self.archiving = Archiving::Ended;
         self
     }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use ensile_base::sync::{self, Mutex};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
+pub use ensile_durability::archived::{ArchiveFacts, ArchivedGeneration, EpochSpan};
 pub use ensile_durability::examine::{
     AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, PageFileFacts,
     PictureFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
@@ -135,6 +136,30 @@ pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()
         ControlFlow::Continue(())
     };
     Ok(ensile_durability::examine::visit_log(&disk, &names, &mut show)?)
+}
+
+/// Is this the folder of an archive ([`Builder::archive`](crate::Builder::archive)), and not a database's?
+#[must_use]
+pub fn is_archive(path: &Path) -> bool {
+    ensile_durability::archived::is_archive(path)
+}
+
+/// What can be had from an archive: reads the headers of its files. A database may be adding some meanwhile.
+///
+/// # Errors
+/// [`Error::Durability`](crate::Error::Durability) if the folder is not there or cannot be read, or its list is
+/// damaged; [`Error::Misuse`](crate::Error::Misuse) if it is no archive. A damaged file is no error: the answer names
+/// it.
+pub fn inspect_archive(path: &Path) -> Result<ArchiveFacts> {
+    Ok(ensile_durability::archived::inspect_archive(&existing(path)?)?)
+}
+
+/// As [`inspect_archive`], and reads every byte of it.
+///
+/// # Errors
+/// As for [`inspect_archive`].
+pub fn verify_archive(path: &Path) -> Result<ArchiveFacts> {
+    Ok(ensile_durability::archived::verify_archive(&existing(path)?, &Framing)?)
 }
 
 /// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use ensile_durability::{AdaptiveThreshold, CheckpointConfig, LogConfig, Opening, Strategy};
+use ensile_durability::{AdaptiveThreshold, Archiving, CheckpointConfig, LogConfig, Opening, Strategy};
 
 use super::builder::Builder;
 use crate::database::Database;
@@ -228,6 +228,7 @@ impl Builder {
             loggers: self.loggers(),
             folders: folders.cloned().unwrap_or_default(),
             opening,
+            archiving: self.archiving.clone(),
             checkpointers: checkpoints.checkpointers,
             checkpoint_folders: checkpoints.folders,
             segment_bytes: self.tuning.log_file_bytes,
@@ -253,6 +254,12 @@ impl Builder {
 
     /// Refuses settings that contradict a database without a log.
     pub(super) fn check_level(&self) -> Result<()> {
+        let is_archived = matches!(self.archiving, Archiving::To(_));
+        if is_archived && self.path.is_none() && self.disk.is_none() {
+            return Err(Error::Misuse(
+                "a database in memory has no log, so there is nothing to archive".to_owned(),
+            ));
+        }
         if !self.is_without_log {
             let no_logger = self.tuning.loggers == Some(0);
             let why = "loggers is 0, and a log needs one: for a database without a log there is Builder::without_log";
@@ -266,6 +273,8 @@ impl Builder {
             NEEDS_LOG
         } else if self.log_folders.is_some() || self.tuning.loggers.is_some() {
             "without a log there are no loggers, and no folders for them"
+        } else if is_archived {
+            "without a log there is nothing to archive"
         } else if self.settings.before_images {
             "before-images stand in a log"
         } else {

@@ -77,7 +77,10 @@ impl Checkpoints {
                 self.life.lock().reserve_given_up(had_any, seen);
                 CheckpointStep::Worked
             }
-            Action::Install(installed) => self.install(installed, walk),
+            Action::Install(installed) => match self.store.note_in_archive() {
+                Ok(()) => self.install(installed, walk),
+                Err(error) => self.not_archived(&error),
+            },
             Action::Clear(installed) => {
                 let again = self.remove_covered(&installed);
                 self.make_reserve();
@@ -92,6 +95,16 @@ impl Checkpoints {
             }
             Action::CleanUp { kept } => self.clean_up(kept),
         }
+    }
+
+    /// The archive cannot be told of generations that are about to leave the manifest's list: the checkpoint is not
+    /// installed (A3).
+    fn not_archived(&self, error: &DurabilityError) -> CheckpointStep {
+        let why = NotInstalled::OldStands(format!("the archive cannot be written: {error}"));
+        let (is_installed, answers) = self.life.lock().installed(Err(why), self.clock.nanos());
+        assert!(!is_installed, "the older manifest stands");
+        self.send(answers);
+        CheckpointStep::Worked
     }
 
     /// Closes the epoch, if its least length has passed.
@@ -390,7 +403,8 @@ impl Checkpoints {
         self.remove_leftovers(|_: PageFileName| true);
         let removed = self.log.remove_cleared_below(installed.covered(), &clearance);
         self.note_removed(removed.map(|removed| removed.files));
-        None
+        // What waits for the archive is removed as soon as it is there.
+        self.log.archive_error().map(|_| self.clock.nanos() + REMOVAL_PAUSE_NANOS)
     }
 
     /// Removes files of a kind that the installed checkpoint does not have.

@@ -29,7 +29,7 @@ pub struct Damage {
 
 impl Damage {
     /// Of an error that means damage; any other is given back.
-    pub(super) fn of(error: DurabilityError) -> Result<Self, DurabilityError> {
+    pub(in crate::recovery) fn of(error: DurabilityError) -> Result<Self, DurabilityError> {
         match error {
             DurabilityError::Damaged { file, offset, detail } => {
                 Ok(Self { file, offset, detail, is_refused: false })

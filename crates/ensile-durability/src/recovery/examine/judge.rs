@@ -22,8 +22,8 @@ use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{
-    FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PageFileName, PartName, RESERVE, SegmentFile,
-    SegmentName, checkpointer_of, log_folder, logger_of,
+    ARCHIVE_FOLDER, FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PageFileName, PartName, RESERVE,
+    SegmentFile, SegmentName, checkpointer_of, log_folder, logger_of,
 };
 use crate::store::whose::expect_manifest;
 use crate::{DurabilityError, Recoverable};
@@ -122,7 +122,7 @@ impl<'a> Judge<'a> {
     fn list_root(&mut self) -> Result<(), DurabilityError> {
         for name in self.disk.list("")? {
             // A link to a folder is one of the folders that hold the files.
-            if logger_of(&name).is_some() || checkpointer_of(&name).is_some() {
+            if logger_of(&name).is_some() || checkpointer_of(&name).is_some() || name == ARCHIVE_FOLDER {
                 continue;
             }
             let role = match &*name {

@@ -1,0 +1,80 @@
+//! `ensile inspect` and `ensile verify` of an archive: which epochs can be had from it, and what is missing or damaged.
+//!
+//! Neighbours: [`ensile::folder`] reads; here it is put into words.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use ensile::folder::{ArchiveFacts, ArchivedGeneration, Damage, EpochSpan};
+use serde_json::{Value, json};
+
+use super::{DAMAGED, between, damage_json, failed, show, sized};
+
+/// Prints what was found. Exit code 1: something of it is damaged.
+pub(super) fn print(folder: &Path, found: ensile::Result<ArchiveFacts>, is_json: bool) -> ExitCode {
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return failed(folder, &error.to_string()),
+    };
+    if is_json {
+        show(&format!("{:#}\n", json!({ "folder": folder, "archive": archive_json(&found) })));
+    } else {
+        show(&explained(folder, &found));
+    }
+    if found.damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) }
+}
+
+fn explained(folder: &Path, found: &ArchiveFacts) -> String {
+    let mut text = format!("{}: the archive of database {}\n", folder.display(), found.database);
+    for generation in &found.generations {
+        let ArchivedGeneration { number, first, durable, logs, files, bytes, entries, lacks, .. } =
+            generation;
+        let epochs = durable.map_or_else(
+            || format!("from epoch {}, not ended", first.number()),
+            |durable| between((*first, durable)),
+        );
+        let _ = writeln!(
+            text,
+            "  generation {number}: {epochs}, {logs} logs; {files} files, {entries} entries, {}",
+            sized(*bytes)
+        );
+        for lacked in lacks {
+            let _ = writeln!(text, "    {lacked}");
+        }
+    }
+    for Damage { file, offset, detail, .. } in &found.damage {
+        let _ = writeln!(text, "  DAMAGED: {file} at byte {offset}: {detail}");
+    }
+    for file in &found.unfinished {
+        let _ = writeln!(text, "  {file}: is being copied, or a kill has left it; it says nothing");
+    }
+    if found.ranges.is_empty() {
+        text.push_str("nothing can be restored from it yet\n");
+    }
+    for EpochSpan { after, to } in &found.ranges {
+        let _ = writeln!(
+            text,
+            "a backup of an epoch from {} on can be brought to any epoch up to {} that counted",
+            after.number(),
+            to.number()
+        );
+    }
+    text
+}
+
+fn archive_json(found: &ArchiveFacts) -> Value {
+    let generation = |of: &ArchivedGeneration| {
+        json!({
+            "number": of.number, "first": of.first.number(), "durable": of.durable.map(|durable| durable.number()),
+            "logs": of.logs, "files": of.files, "bytes": of.bytes, "entries": of.entries, "lacks": of.lacks,
+        })
+    };
+    let range = |of: &EpochSpan| json!([of.after.number(), of.to.number()]);
+    json!({
+        "database": found.database, "from": found.from.number(),
+        "generations": found.generations.iter().map(generation).collect::<Vec<_>>(),
+        "ranges": found.ranges.iter().map(range).collect::<Vec<_>>(),
+        "unfinished": found.unfinished, "damage": damage_json(&found.damage),
+    })
+}

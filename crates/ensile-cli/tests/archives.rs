@@ -1,0 +1,78 @@
+//! An archive from outside: what `inspect` and `verify` say of it.
+//!
+//! Neighbours: the durability crate tests what is archived when, and what is found missing.
+
+mod outside;
+
+use std::time::Duration;
+
+use ensile::{Database, Error};
+
+use outside::Folder;
+
+/// A database with an archive, closed.
+fn archived(folder: &Folder) {
+    let db =
+        Database::builder(folder.0.join("data")).archive(folder.0.join("archive")).open().expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    for key in 0..100 {
+        db.run(|tx| tx.put(&table, &key, &(key * key))).expect("commits");
+    }
+    db.checkpoint().expect("is asked for").wait().expect("is installed");
+    // What it covers is archived, then removed.
+    for _ in 0..12_000 {
+        if db.stats().log.is_some_and(|log| log.unarchived_files == 0) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let stats = db.stats();
+    assert!(stats.log.is_some_and(|log| log.archived_files > 0), "{stats:?}");
+    assert!(stats.archive_error.is_none() && db.health().is_well(), "{stats:?}");
+    db.close().expect("closes");
+}
+
+#[test]
+fn an_archive_is_explained_and_verified_and_what_is_missing_is_named() {
+    let folder = Folder::new("archive");
+    archived(&folder);
+    let run = |line: &str| folder.run(env!("CARGO_BIN_EXE_ensile"), line);
+    for line in ["inspect archive", "verify archive"] {
+        let (output, stdout, stderr) = run(line);
+        assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+        assert!(stdout.contains("generation 1") && stdout.contains("from 0 on can be brought"), "{stdout}");
+    }
+    let (_, stdout, _) = run("inspect archive --json");
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    assert_eq!(document["archive"]["ranges"].as_array().map(Vec::len), Some(1), "{document}");
+    let (first, second) = (folder.0.join("archive/log0/log-1-0"), folder.0.join("archive/log0/log-1-1"));
+    let whole = std::fs::read(&second).expect("it is there");
+    let mut damaged = whole.clone();
+    damaged[130] ^= 1;
+    std::fs::write(&second, damaged).expect("can be written");
+    let (output, stdout, _) = run("verify archive");
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("DAMAGED: log0/log-1-1"), "{stdout}");
+    std::fs::write(&second, whole).expect("can be written");
+    std::fs::remove_file(first).expect("it is there");
+    let (output, stdout, _) = run("inspect archive");
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    assert!(stdout.contains("log0/log-1-0 is missing") && !stdout.contains("from 0 on"), "{stdout}");
+}
+
+#[test]
+fn an_archive_of_nothing_is_refused_and_one_is_ended() {
+    let folder = Folder::new("archive-refused");
+    let refused = Database::builder_in_memory().archive(folder.0.join("archive")).open().map(drop);
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+    let without_log = Database::builder(folder.0.join("data")).without_log();
+    let refused = without_log.archive(folder.0.join("archive")).open().map(drop);
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+    archived(&folder);
+    std::fs::rename(folder.0.join("archive"), folder.0.join("elsewhere")).expect("moves");
+    let refused = Database::open(folder.0.join("data")).map(drop);
+    assert!(refused.is_err(), "its archive is not there");
+    let db = Database::builder(folder.0.join("data")).without_archive().open().expect("it is given up");
+    db.close().expect("closes");
+    Database::open(folder.0.join("data")).expect("there is none").close().expect("closes");
+}

@@ -1,0 +1,322 @@
+//! An archive judged: which of its files are whole, and which epochs they give back (A2).
+//!
+//! Files are read as any log's are: by their chains of blocks. What differs is that files may be missing, and that
+//! nothing but `ARCHIVE` says which generations there were.
+//!
+//! Invariants:
+//! - A2: what counts for a range is a file that is whole to its last byte, of a generation that `ARCHIVE` lists, and
+//!   that follows the one before it by sequence and checksum.
+//! - L4: of a generation with a D entries up to that count; of one without, those up to the least last mark of its
+//!   logs.
+//! - Nothing is changed, and nothing is locked: a database may be adding files.
+//!
+//! Neighbours: `ranges` decides over epochs; `file` and `chain` read; a restore takes the pieces; the `ensile` command
+//! prints the facts.
+
+mod ranges;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_disk::{Disk, RealDisk};
+
+pub use ranges::EpochSpan;
+use ranges::GenerationSpans;
+
+use super::chain::{self, Chain};
+use super::examine::Damage;
+use super::file::FileChain;
+use super::listing::Files;
+use super::reading::ReadBuffers;
+use super::replay::{self, Bounds};
+use super::report::RecoveryReport;
+use crate::block::origin::OPENING_BYTES;
+use crate::store::archive::list::ArchiveList;
+use crate::store::manifest::Generation;
+use crate::store::names::{ARCHIVE, SegmentFile, SegmentName, log_folder, logger_of};
+use crate::{DurabilityError, Recoverable};
+
+/// What an archive has.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ArchiveFacts {
+    /// The identity of the database whose archive it is, 32 hex digits.
+    pub database: String,
+    /// It begins behind this epoch.
+    pub from: Epoch,
+    /// Its generations, oldest first.
+    pub generations: Vec<ArchivedGeneration>,
+    /// A picture at the end of an epoch of a range can be brought to each later epoch of the same range that was not
+    /// discarded.
+    pub ranges: Vec<EpochSpan>,
+    /// Files that are being copied, or that a kill has left: they say nothing.
+    pub unfinished: Vec<String>,
+    /// What is not as it was written. Where that is a log file, the ranges are without it.
+    pub damage: Vec<Damage>,
+}
+
+/// What an archive has of a generation.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ArchivedGeneration {
+    /// Its number.
+    pub number: u64,
+    /// No entry of it has a smaller epoch.
+    pub first: Epoch,
+    /// Its D, if it has ended.
+    pub durable: Option<Epoch>,
+    /// How many logs it has.
+    pub logs: u32,
+    /// Whole files here, their bytes and entries.
+    pub files: u64,
+    /// See [`ArchivedGeneration::files`].
+    pub bytes: u64,
+    /// See [`ArchivedGeneration::files`].
+    pub entries: u64,
+    /// What is missing, a sentence each.
+    pub lacks: Vec<String>,
+}
+
+/// An archive that was read.
+pub(super) struct ReadArchive {
+    pub(super) list: ArchiveList,
+    /// Whole files of listed logs, in order.
+    logs: BTreeMap<(u64, u32), Vec<FileChain>>,
+    facts: ArchiveFacts,
+}
+
+impl ReadArchive {
+    /// Reads all headers of the archive in the disk's root.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`] if there is no archive; of its list [`DurabilityError::Damaged`] and
+    /// [`DurabilityError::Unknown`]; the disk's.
+    pub(super) fn read(disk: &dyn Disk) -> Result<Self, DurabilityError> {
+        let Some(list) = ArchiveList::read(disk, "")? else {
+            let place = disk.folder_place("")?;
+            return Err(DurabilityError::config(format!(
+                "{} is not an archive: it has no {ARCHIVE}",
+                place.display()
+            )));
+        };
+        let facts = ArchiveFacts {
+            database: list.database.to_string(),
+            from: list.from,
+            generations: Vec::new(),
+            ranges: Vec::new(),
+            unfinished: Vec::new(),
+            damage: Vec::new(),
+        };
+        let mut read = Self { list, logs: BTreeMap::new(), facts };
+        let found = read.find(disk)?;
+        read.read_files(disk, found)?;
+        read.judge();
+        Ok(read)
+    }
+
+    fn found(&mut self, error: DurabilityError) -> Result<(), DurabilityError> {
+        self.facts.damage.push(Damage::of(error)?);
+        Ok(())
+    }
+
+    /// The files of logs, by generation and logger.
+    fn find(&mut self, disk: &dyn Disk) -> Result<Files, DurabilityError> {
+        let mut found = Files::new();
+        for folder in disk.list_folders("")? {
+            let Some(logger) = logger_of(&folder) else { continue };
+            for name in disk.list(&folder)? {
+                if let Some(file) = SegmentFile::parse(logger, &name) {
+                    found.entry((file.name.generation, logger)).or_default().push(file);
+                } else if name.ends_with(".new") {
+                    self.facts.unfinished.push(format!("{folder}/{name}"));
+                }
+            }
+        }
+        found.values_mut().for_each(|files| files.sort_unstable());
+        Ok(found)
+    }
+
+    fn read_files(&mut self, disk: &dyn Disk, found: Files) -> Result<(), DurabilityError> {
+        assert!(self.logs.is_empty(), "files are read once");
+        for ((number, logger), files) in found {
+            let generation = self.list.generations.iter().find(|listed| listed.number == number);
+            let Some(generation) = generation.filter(|listed| logger < listed.logs).cloned() else {
+                let why = format!("it is an older one: {} is here, and it does not list it", files[0]);
+                self.found(DurabilityError::damaged(ARCHIVE, 0, why))?;
+                continue;
+            };
+            let mut whole: Vec<FileChain> = Vec::new();
+            for (at, &file) in files.iter().enumerate() {
+                let is_twice = at > 0 && files[at - 1].name == file.name;
+                let read = read_file(disk, &generation, file).and_then(|read| match is_twice {
+                    true => Err(DurabilityError::damaged(
+                        &file.to_string(),
+                        0,
+                        "another file has the same number",
+                    )),
+                    false => Ok(read),
+                });
+                match read {
+                    Ok(read) => whole.push(read),
+                    Err(error) => self.found(error)?,
+                }
+            }
+            self.logs.insert((number, logger), whole);
+        }
+        Ok(())
+    }
+
+    fn files_of(&self, generation: u64, logger: u32) -> &[FileChain] {
+        self.logs.get(&(generation, logger)).map_or(&[], Vec::as_slice)
+    }
+
+    /// What each generation has and lacks, and the ranges.
+    fn judge(&mut self) {
+        let mut spans = Vec::new();
+        for generation in &self.list.generations {
+            let Generation { number, first, durable, logs, .. } = *generation;
+            let mut facts = ArchivedGeneration {
+                number,
+                first,
+                durable,
+                logs,
+                files: 0,
+                bytes: 0,
+                entries: 0,
+                lacks: Vec::new(),
+            };
+            let mut of_logs = Vec::new();
+            for logger in 0..logs {
+                let files = self.files_of(number, logger);
+                facts.files += files.len() as u64;
+                facts.bytes += files.iter().map(|file| file.end).sum::<u64>();
+                facts.entries += files.iter().flat_map(|file| &file.runs).map(|run| run.entries).sum::<u64>();
+                let log = spans_of(files, first);
+                facts.lacks.extend(lacking((generation, logger), files, &log, self.list.from));
+                of_logs.push(log);
+            }
+            spans.push(GenerationSpans::of(first, durable, &of_logs));
+            self.facts.generations.push(facts);
+        }
+        assert_eq!(spans.len(), self.list.generations.len(), "each generation is judged");
+        self.facts.ranges = ranges::ranges(self.list.from, &spans);
+    }
+
+    /// Files of a log that follow each other, as chains.
+    fn chains(&self, disk: &dyn Disk, generation: u64, logger: u32) -> Result<Vec<Chain>, DurabilityError> {
+        let mut chains = Vec::new();
+        for files in self.files_of(generation, logger).chunk_by(chain::is_next) {
+            // What comes before is a matter of the ranges.
+            chains.push(Chain::stitch(disk, files.to_vec(), Epoch::MAX)?);
+        }
+        Ok(chains)
+    }
+}
+
+/// A file of an archive, which must be whole to its last byte.
+fn read_file(
+    disk: &dyn Disk,
+    generation: &Generation,
+    file: SegmentFile,
+) -> Result<FileChain, DurabilityError> {
+    let name = file.to_string();
+    let length = disk.open_to_read(&name)?.len()?;
+    let chain = FileChain::read(disk, file, None)?;
+    chain::check_origin(generation, &chain)?;
+    if chain.opening.is_none() || chain.end < length || length < OPENING_BYTES as u64 {
+        return Err(DurabilityError::damaged(&name, chain.end, chain.detail));
+    }
+    Ok(chain)
+}
+
+/// The spans of a log whose first epoch is given.
+fn spans_of(files: &[FileChain], first: Epoch) -> Vec<EpochSpan> {
+    assert!(files.windows(2).all(|pair| pair[0].file.name < pair[1].file.name), "of one log, in order");
+    let span = |files: &[FileChain]| {
+        let (begin, end) = (files.first()?, files.last()?);
+        let opening = begin.opening.as_ref()?;
+        // The first file of a log has nothing before it.
+        let after = if opening.sequence == 0 { first.previous() } else { opening.before };
+        (after <= end.mark).then_some(EpochSpan { after, to: end.mark })
+    };
+    files.chunk_by(chain::is_next).filter_map(span).collect()
+}
+
+/// What a log lacks, of an archive that begins behind `from`.
+fn lacking(
+    (generation, logger): (&Generation, u32),
+    files: &[FileChain],
+    spans: &[EpochSpan],
+    from: Epoch,
+) -> Vec<String> {
+    assert!(logger < generation.logs, "a log that the list has");
+    let mut lacks = Vec::new();
+    let number = generation.number;
+    let Some(last) = files.last() else {
+        // One that is open may have closed no file yet.
+        if generation.durable.is_some_and(|durable| durable > from) {
+            lacks.push(format!("{} has no file of generation {number}", log_folder(logger)));
+        }
+        return lacks;
+    };
+    let name = |number| SegmentName { number, ..last.file.name };
+    if let Some(begin) = files.first().filter(|begin| {
+        begin.opening.as_ref().is_some_and(|opening| opening.sequence > 0 && opening.before > from)
+    }) {
+        lacks.push(format!("{} is missing", name(begin.file.name.number.saturating_sub(1))));
+    }
+    for pair in files.windows(2).filter(|pair| !chain::is_next(&pair[0], &pair[1])) {
+        lacks.push(format!("between {} and {} something is missing", pair[0].file, pair[1].file));
+    }
+    let reached = spans.last().map_or(generation.first.previous(), |last| last.to);
+    if let Some(durable) = generation.durable.filter(|durable| reached < *durable) {
+        lacks.push(format!(
+            "{} ends at epoch {reached}, and generation {number} at epoch {durable}",
+            log_folder(logger)
+        ));
+    }
+    lacks
+}
+
+/// Does the folder at this path say that it is an archive?
+#[must_use]
+pub fn is_archive(path: &Path) -> bool {
+    RealDisk::existing(path).and_then(|disk| disk.exists(ARCHIVE)).unwrap_or(false)
+}
+
+/// Reads the headers of all files of an archive, in the disk's root, and says what can be had from it.
+///
+/// # Errors
+/// [`DurabilityError::Config`] if there is none; [`DurabilityError::Damaged`] and [`DurabilityError::Unknown`] for its
+/// list; the disk's. A damaged log file is no error here: it is in [`ArchiveFacts::damage`].
+pub fn inspect_archive(disk: &Arc<dyn Disk>) -> Result<ArchiveFacts, DurabilityError> {
+    Ok(ReadArchive::read(&**disk)?.facts)
+}
+
+/// As [`inspect_archive`], and reads every byte: all entries go to `target`.
+///
+/// # Errors
+/// As for [`inspect_archive`].
+pub fn verify_archive(
+    disk: &Arc<dyn Disk>,
+    target: &dyn Recoverable,
+) -> Result<ArchiveFacts, DurabilityError> {
+    let mut read = ReadArchive::read(&**disk)?;
+    let mut buffers = ReadBuffers::default();
+    for generation in read.list.generations.clone() {
+        // Entries that do not count, too.
+        let bounds = Bounds { first: generation.first, covered: Epoch::ZERO, durable: Epoch::MAX };
+        for logger in 0..generation.logs {
+            for chain in read.chains(&**disk, generation.number, logger)? {
+                for piece in replay::cut(&chain, bounds, &mut RecoveryReport::default()) {
+                    if let Err(error) = replay::replay(&**disk, &piece, &mut buffers, target) {
+                        read.found(error)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(read.facts)
+}

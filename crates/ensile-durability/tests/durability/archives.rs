@@ -1,0 +1,5 @@
+//! The archive of closed log files (A1 to A3): what it has behind any crash, what is refused, and what it says.
+
+mod crashes;
+mod lives;
+pub(crate) mod rig;
