@@ -19,7 +19,7 @@ use changes::HELP as CHANGES;
 use clap::Args;
 use ensile::folder::{
     self, AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, Loss, PageFileFacts, PictureFacts,
-    Remedy, RepairOptions, Repaired, Role, SectionFacts, TableFacts, Unread,
+    RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, TableFacts, Unread,
 };
 use ensile::receipt::Epoch;
 use ensile::recovery::TornTail;
@@ -344,17 +344,37 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
 /// The checkpoint, and the pages of a picture.
 fn checkpoint_lines(facts: Option<&CheckpointFacts>, tables: &[TableFacts]) -> String {
     let Some(facts) = facts else { return "checkpoint: none\n".to_owned() };
-    let CheckpointFacts { number, low, high, files, entries, bytes, picture } = facts;
+    let CheckpointFacts { number, low, high, files, entries, bytes, ranges, picture } = facts;
     let shown = match facts.picture_epoch() {
         Some(epoch) => format!("picture at the end of epoch {}", epoch.number()),
         None => format!("entries below epoch {}, valid from epoch {}", low.number(), high.number()),
     };
     let mut text =
         format!("checkpoint {number}: {shown}; {entries} entries in {files} files, {}\n", sized(*bytes));
+    ranges.iter().for_each(|range| text += &range_line(range, tables));
     if let Some(picture) = picture {
         text += &picture_lines(picture, tables);
     }
     text
+}
+
+/// A range of a checkpoint that goes round by ranges.
+fn range_line(range: &RangeFacts, tables: &[TableFacts]) -> String {
+    let RangeFacts { start, number, low, high, entries, bytes, .. } = range;
+    let named = tables.iter().find(|table| table.id == start.section).and_then(|table| table.name.as_deref());
+    let from = if start.key.is_empty() { String::new() } else { format!(" key {}", hex(&start.key)) };
+    format!(
+        "  from table {} {}{from}: checkpoint {number}, entries below epoch {}, valid from epoch {}; {entries} entries, {}\n",
+        start.section,
+        named.unwrap_or("?"),
+        low.number(),
+        high.number(),
+        sized(*bytes),
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The pages of a picture: of each table, by age, and in each file.
@@ -446,10 +466,16 @@ fn examination(found: &Examination) -> Value {
         .collect();
     let checkpoint = found.checkpoint.as_ref().map(|checkpoint| {
         let picture_epoch = checkpoint.picture_epoch().map(Epoch::number);
+        let kind = match picture_epoch {
+            Some(_) => "picture",
+            None if checkpoint.ranges.is_empty() => "fuzzy",
+            None => "cycling",
+        };
         json!({
-            "number": checkpoint.number, "kind": if picture_epoch.is_some() { "picture" } else { "fuzzy" },
+            "number": checkpoint.number, "kind": kind,
             "picture_epoch": picture_epoch, "low": checkpoint.low.number(), "high": checkpoint.high.number(),
             "files": checkpoint.files, "entries": checkpoint.entries, "bytes": checkpoint.bytes,
+            "ranges": checkpoint.ranges.iter().map(range).collect::<Vec<_>>(),
             "picture": checkpoint.picture.as_ref().map(picture),
         })
     });
@@ -499,6 +525,14 @@ fn loss_json(loss: &Loss) -> Value {
     json!({
         "durable_epoch": loss.durable.number(), "epochs": epochs_json(loss.epochs), "entries": loss.entries,
         "unreadable": loss.unreadable, "files": loss.files,
+    })
+}
+
+fn range(range: &RangeFacts) -> Value {
+    json!({
+        "table": range.start.section, "key": hex(&range.start.key), "number": range.number,
+        "generation": range.generation, "low": range.low.number(), "high": range.high.number(),
+        "files": range.files, "entries": range.entries, "bytes": range.bytes,
     })
 }
 

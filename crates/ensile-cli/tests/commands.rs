@@ -78,8 +78,9 @@ fn a_whole_folder_is_verified_and_explained() {
 }
 
 #[test]
-fn a_checkpoint_says_whether_it_is_a_picture() {
-    for (strategy, kind) in [(Strategy::Fuzzy, "fuzzy"), (Strategy::Pictures, "picture")] {
+fn a_checkpoint_says_of_which_kind_it_is() {
+    let kinds = [(Strategy::Fuzzy, "fuzzy"), (Strategy::Cycling, "cycling"), (Strategy::Pictures, "picture")];
+    for (strategy, kind) in kinds {
         let folder = Folder::new(kind);
         let tuning = ensile::Tuning { checkpoint_strategy: Some(strategy), ..ensile::Tuning::default() };
         let db = ensile::Database::builder(folder.0.join("data")).tuning(tuning).open().expect("opens");
@@ -90,12 +91,19 @@ fn a_checkpoint_says_whether_it_is_a_picture() {
         let (_, stdout, _) = ensile(&folder, "inspect data");
         let shown = format!("picture at the end of epoch {};", report.high.number());
         assert_eq!(stdout.contains(&shown), kind == "picture", "{stdout}");
+        assert_eq!(
+            stdout.contains("from table 0 the catalogue: checkpoint 1,"),
+            kind == "cycling",
+            "{stdout}"
+        );
         let (output, stdout, stderr) = ensile(&folder, "verify data --json");
         assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
         let (_, stdout, _) = ensile(&folder, "inspect data --json");
         let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
         let checkpoint = &document["examination"]["checkpoint"];
         assert_eq!(checkpoint["kind"], kind, "{document}");
+        let ranges = checkpoint["ranges"].as_array().expect("a list");
+        assert_eq!(ranges.len(), if kind == "cycling" { 2 } else { 0 }, "{document}");
         let epoch = report.picture_epoch().map(|epoch| epoch.number());
         assert_eq!(checkpoint["picture_epoch"].as_u64(), epoch, "{document}");
     }

@@ -7,12 +7,14 @@
 //! picture: trigger --> pages: x = E --E >= x + 2--> freeze S = E + 1 --E >= S + 1--> marked pages, each into an extent
 //!          of its checkpointer's page file --> directory, root --> e_c = S - 1 ..
 //! both:    .. all synced --D is there--> manifest --> what it covers is removed
+//! cycling: as fuzzy, by ranges of keys: a turn takes one of them, the first all (SiloR §8)
 //! ```
 //! No thread is spawned here: `Database` gives every checkpointer a thread that steps, and a simulator steps itself.
 //!
 //! Invariants:
 //! - K1 (`docs/protocols/checkpoints.md` argues it): an installed checkpoint `[e_l, e_h]` and the log from e_l on give
 //!   the state at any D >= e_h.
+//! - K4, K5: so does each range of a cycling one, and ranges tile; the log is needed from the least e_l of all on.
 //! - N1, N2, N12, N13 (`docs/protocols/pictures.md`): of a picture e_l is S and e_h is e_c.
 //!
 //! Neighbours: below, `control` decides when, the log has D, the store the manifest; `recovery` reads what is written
@@ -28,6 +30,7 @@ mod pages;
 mod walk;
 
 mod block;
+mod cut;
 mod displaced;
 mod room;
 
@@ -47,11 +50,12 @@ mod manager;
 
 pub use block::CheckpointBlock;
 pub use config::{CheckpointConfig, Strategy};
+pub use cut::RangeCut;
 pub use displaced::DisplacedBlock;
 pub use manager::{CheckpointStep, Checkpoints};
 pub use page::PageContents;
 pub use pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage, WantedPages};
 pub use stats::CheckpointStats;
 pub(crate) use ticket::picture_epoch;
-pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
+pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointTurn};
 pub use walk::{Slice, Walk};

@@ -30,6 +30,7 @@ mod counter;
 mod identity;
 mod number;
 mod on_panic;
+mod range;
 mod recoverable;
 mod wake_up;
 
@@ -52,11 +53,12 @@ pub use control::trigger::CheckpointReason;
 
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
-    CheckpointStats, CheckpointStep, Checkpoints, DisplacedBlock, PageContents, Pages, PagesEnded,
-    PictureAttempt, PublishedPages, Slice, Strategy, TakenPage, Walk, WantedPages,
+    CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, DisplacedBlock, PageContents, Pages,
+    PagesEnded, PictureAttempt, PublishedPages, RangeCut, Slice, Strategy, TakenPage, Walk, WantedPages,
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
+pub use range::RangeStart;
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
 pub use recovery::archived;
 pub use recovery::examine;

@@ -4,8 +4,8 @@
 //! - A number that counts one by one (of a generation, a log's file, a block, a checkpoint) is read only below
 //!   [`NUMBER_END`], and a life goes on from numbers below half of that. So what a life counts never overflows, and
 //!   the next one can read it.
-//! - How many logs, checkpointers and files there are is read only within what a configuration may ask for. So neither
-//!   a loop nor memory depends on what a file claims.
+//! - How many logs, checkpointers, files and ranges there are is read only within what a configuration may ask for. So
+//!   neither a loop nor memory depends on what a file claims.
 //!
 //! Neighbours: `store` parses names, the manifest and the hint with it, `block` decodes headers; recovery and
 //! checkpoints take the next numbers.
@@ -20,6 +20,8 @@ pub(crate) const LOGGERS_MAX: u32 = 1024;
 pub(crate) const CHECKPOINTERS_MAX: u32 = 32;
 /// Most files of a checkpointer.
 pub(crate) const FILES_MAX: u32 = 1024;
+/// Most ranges of a cycling checkpoint.
+pub(crate) const RANGES_MAX: u32 = 1024;
 
 /// A number that counts one by one.
 pub(crate) fn parse(word: &str) -> Option<u64> {

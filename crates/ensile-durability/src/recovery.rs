@@ -35,6 +35,8 @@ mod file;
 mod listing;
 mod verdict;
 
+mod walked;
+
 mod load;
 mod reading;
 mod replay;

@@ -103,7 +103,8 @@ pub mod checkpoint {
     #[cfg(feature = "simulation")]
     pub use ensile_durability::CheckpointStep;
     pub use ensile_durability::{
-        AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport, Strategy,
+        AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
+        CheckpointTurn, Strategy,
     };
 
     pub use crate::open::tuning::Schedule;

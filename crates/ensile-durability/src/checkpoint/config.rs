@@ -13,7 +13,7 @@ use crate::DurabilityError;
 use crate::block::HEADER_BYTES;
 use crate::control::adaptive::AdaptiveThreshold;
 use crate::control::trigger::{Policy, Trigger};
-use crate::number::{CHECKPOINTERS_MAX, FILES_MAX};
+use crate::number::{CHECKPOINTERS_MAX, FILES_MAX, RANGES_MAX};
 use crate::store::folders::check_links;
 
 /// Memory that all checkpointers of a database take together while a checkpoint runs, at most: a block each,
@@ -34,6 +34,9 @@ pub enum Strategy {
     /// nothing of commits.
     #[default]
     Fuzzy,
+    /// The same, by ranges of keys (SiloR §8): the checkpoint goes round, and a turn takes one range. Each turn cuts
+    /// the log. So a recovery replays less log than behind whole checkpoints that write as many bytes a second.
+    Cycling,
     /// The state at the end of one epoch (SIREN §3.1): a *picture*. While one is taken, a commit that changes a row for
     /// the first time copies the version that it displaces.
     Pictures,
@@ -44,6 +47,8 @@ pub enum Strategy {
 pub struct CheckpointConfig {
     /// What a checkpoint shows. It may change from one open to the next.
     pub strategy: Strategy,
+    /// How many ranges a cycling checkpoint has, at most: 1 to 1024. It may change from one open to the next.
+    pub ranges: usize,
     /// About how many bytes of rows a picture takes at a time: 4 KiB to 1 MiB.
     pub page_bytes: usize,
     /// How many checkpointers walk and write in parallel, each in a folder of its own.
@@ -53,10 +58,11 @@ pub struct CheckpointConfig {
     pub folders: Vec<PathBuf>,
     /// Into how many files each writes, so that recovery can load them in parallel.
     pub files: usize,
-    /// Time after the last one ended, put off while the log hardly grows; `None`: not by time.
+    /// Time after the last one ended, put off while the log hardly grows; `None`: not by time. A cycling checkpoint of
+    /// n ranges begins a turn after an n-th of it.
     pub interval: Option<Duration>,
     /// Begin a checkpoint once this many bytes of log were written since the last one began, or, without a log,
-    /// changed; `None`: not by bytes.
+    /// changed; `None`: not by bytes. A cycling checkpoint of n ranges begins a turn after an n-th of it.
     pub log_bytes: Option<u64>,
     /// The same with a number of bytes that follows the load (SLACH §4); `None`: not so.
     pub adaptive: Option<AdaptiveThreshold>,
@@ -76,6 +82,7 @@ impl Default for CheckpointConfig {
     fn default() -> Self {
         Self {
             strategy: Strategy::default(),
+            ranges: 16,
             page_bytes: 64 << 10,
             checkpointers: 1,
             folders: Vec::new(),
@@ -111,6 +118,10 @@ impl CheckpointConfig {
         check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
         if self.files == 0 || self.files > FILES_MAX as usize {
             let why = format!("a checkpointer needs between 1 and {FILES_MAX} files");
+            return Err(DurabilityError::config(why));
+        }
+        if self.ranges == 0 || self.ranges > RANGES_MAX as usize {
+            let why = format!("a cycling checkpoint needs between 1 and {RANGES_MAX} ranges");
             return Err(DurabilityError::config(why));
         }
         if !PAGE_BYTES.contains(&self.page_bytes) {

@@ -2,19 +2,20 @@
 //! (`docs/formats/checkpoint.md`).
 //!
 //! ```text
-//! part := slice* -> block*, in turn to m files
+//! part := slice* -> block*, in turn to m files; of a turn that takes several ranges one set of m files for each
 //! file := opening-block rows-block* end-block     and nothing behind it
 //! ```
 //! Invariants:
 //! - K1: an installed checkpoint's files are whole, and together what was installed: the manifest has their seal.
 //! - I1: each says whose it is.
 //!
-//! Neighbours: the checkpoint's `manager` begins, steps and ends a part, `leftovers` removes what is not needed;
+//! Neighbours: the checkpoint's `manager` begins, steps and ends sets of files, `leftovers` removes what is not needed;
 //! recovery loads and judges files; the store names the one that is installed.
 
 // In the order of a file's life: written, read.
 pub(crate) mod end;
-pub(super) mod part;
+mod part;
+pub(super) mod sets;
 pub(super) mod write;
 
 pub(crate) mod read;

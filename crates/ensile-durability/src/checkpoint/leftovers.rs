@@ -43,7 +43,7 @@ impl CheckpointFile for PartName {
     }
 
     fn is_installed(self, manifest: &Manifest) -> bool {
-        manifest.checkpoint.as_ref().is_some_and(|installed| installed.number() == self.checkpoint)
+        manifest.checkpoint.as_ref().is_some_and(|installed| installed.has_part(self))
     }
 }
 

@@ -13,6 +13,8 @@
 //! is announced, pages are dealt out. Its e_l is S, its e_h is e_c = S - 1. Between `Walking` and `Walked` it is at
 //! `Closing`: its directory and root are written.
 //!
+//! A turn of a cycling checkpoint goes the same way, and takes one range or all of them: `turn` says which.
+//!
 //! While a checkpointer carries an action out, the stage is `Busy` and the others wait. From any stage a close, a
 //! poisoned log or a panic leads to `Ended`; what was under way then changes nothing any more.
 //!
@@ -32,6 +34,7 @@
 mod action;
 mod stage;
 mod strategy;
+mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,11 +54,14 @@ use crate::control::adaptive::AdaptiveThreshold;
 use crate::control::load::LoadAverage;
 use crate::control::trigger::{CheckpointReason, Policy, Situation};
 use crate::identity::Identity;
+use crate::range::RangeStart;
 use crate::store::installed::InstalledCheckpoint;
 use crate::{DurabilityError, Health};
-pub(super) use action::{Action, Answers, Circumstances, NotInstalled, PartTask};
+pub(super) use action::{Action, Answers, Circumstances, CutParts, NotInstalled, PartTask};
 use stage::{Duty, Stage};
 use strategy::{NextOpening, WalkEpochs};
+pub(super) use turn::Taken;
+use turn::TurnBytes;
 
 /// Between two attempts to make a reserve that is missing.
 const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
@@ -67,7 +73,12 @@ pub(super) const CLOSED: &str = "the database was closed";
 /// A checkpoint under way.
 #[derive(Debug)]
 struct Attempt {
+    /// Of its first set of files; the others' go up from it.
     number: u64,
+    sets: u64,
+    taken: Taken,
+    /// Where all ranges begin, once they are cut.
+    starts: Vec<RangeStart>,
     epochs: WalkEpochs,
     /// Whose pages were published for it.
     pages: Option<PictureAttempt>,
@@ -81,8 +92,9 @@ struct Attempt {
     /// How often the log had found the disk full when the reserve was given up for this attempt.
     gave_up_at: Option<u64>,
     /// Parts that their checkpointers have not begun.
-    parts: Vec<Option<Vec<Slice>>>,
-    written: Vec<PartWritten>,
+    parts: Vec<Option<Vec<Vec<Slice>>>>,
+    /// By checkpointer and set of files.
+    written: Vec<Vec<PartWritten>>,
     /// Of a picture, once its root is written.
     closed: Option<ClosedPicture>,
     /// Checkpointers that have not begun their part, or are at it.
@@ -94,6 +106,11 @@ impl Attempt {
     /// The epoch of which every log is to have a mark, of a walk that has ended.
     fn demanded(&self) -> Epoch {
         self.epochs.demanded().expect("the walk has ended")
+    }
+
+    /// Of its last set of files.
+    fn last_number(&self) -> u64 {
+        self.number + self.sets - 1
     }
 }
 
@@ -109,6 +126,8 @@ pub(super) struct Rules {
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) strategy: Strategy,
+    /// How many ranges a cycling checkpoint is to have.
+    pub(super) ranges: u32,
     pub(super) load_rate: u64,
     pub(super) replay_rate: u64,
     pub(super) checkpointers: usize,
@@ -150,6 +169,9 @@ pub(super) struct Life {
     /// Bytes of log when the installed checkpoint's e_l was read, and what was there before this database was opened.
     log_bytes_base: u64,
     log_bytes_before: u64,
+    /// What was there before that a range of a life before still needs; and of this life's.
+    replayed_bytes: u64,
+    turn_bytes: TurnBytes,
     last: Option<CheckpointReport>,
     /// The database closes, and takes its last picture.
     is_last: bool,
@@ -191,6 +213,8 @@ impl Life {
             reserve_not_before: now_nanos + RESERVE_PAUSE_NANOS,
             log_bytes_base: 0,
             log_bytes_before: replayed_bytes,
+            replayed_bytes,
+            turn_bytes: TurnBytes::default(),
             last: None,
             is_last: false,
             last_error: None,
@@ -262,13 +286,19 @@ impl Life {
             return Action::RemoveAgain(self.installed.clone().expect("it made files unneeded"));
         }
         let installed_bytes = self.installed.as_ref().map_or(0, InstalledCheckpoint::bytes);
+        let taken = self.next_taken();
+        let turns = taken.turns();
+        let since_base = seen.log_bytes - self.log_bytes_base;
+        let log_bytes = since_base.saturating_mul(u64::from(turns)).saturating_add(self.log_bytes_before);
         let situation = Situation {
             is_demanded: self.demand.is_some(),
             is_awaited: seen.is_awaited,
             failures: self.failures,
             is_log_full: matches!(seen.health, Health::Full(_)),
             since_end: Duration::from_nanos(seen.now_nanos.saturating_sub(self.ended_nanos)),
-            log_bytes: seen.log_bytes - self.log_bytes_base + self.log_bytes_before,
+            turns,
+            log_bytes,
+            replayed_bytes: self.replayed_bytes(seen.log_bytes),
             load: self.load.load(),
             checkpoint_bytes: installed_bytes,
             load_rate: self.terms.load_rate,
@@ -281,8 +311,31 @@ impl Life {
         // time.
         let is_tried = self.failures % TRIED_EVERY == TRIED_EVERY - 1;
         // A picture takes what its changed pages do: as much as the last one, about.
-        let expected = self.last.as_ref().map_or(installed_bytes, |last| last.bytes_written);
+        let written = self.last.as_ref().filter(|_| taken == Taken::Whole).map(|last| last.bytes_written);
+        let expected = written.unwrap_or_else(|| taken.bytes(self.installed.as_ref()));
         Action::LookForRoom { bytes: if is_tried { 0 } else { self.needed_bytes.max(expected) } }
+    }
+
+    /// What an attempt takes that begins now.
+    fn next_taken(&self) -> Taken {
+        match self.terms.strategy {
+            Strategy::Fuzzy | Strategy::Pictures => Taken::Whole,
+            Strategy::Cycling => {
+                Taken::next(self.installed.as_ref(), self.terms.ranges, self.demand.is_some())
+            }
+        }
+    }
+
+    /// Bytes of log that a recovery would replay now, or, without a log, that have changed.
+    fn replayed_bytes(&self, log_bytes: u64) -> u64 {
+        match &self.installed {
+            // From the least e_l on (K5).
+            Some(installed @ InstalledCheckpoint::Cycling(_)) => match self.turn_bytes.least(installed) {
+                Some(began) => log_bytes - began,
+                None => log_bytes + self.replayed_bytes,
+            },
+            _ => log_bytes - self.log_bytes_base + self.log_bytes_before,
+        }
     }
 
     fn decide_opening(&mut self, seen: &Circumstances) -> Action {
@@ -293,7 +346,7 @@ impl Life {
                 self.attempt_mut().log_bytes = seen.log_bytes;
                 (Duty::Announce, Action::Announce)
             }
-            NextOpening::Parts => (Duty::Cut, Action::Cut),
+            NextOpening::Parts => (Duty::Cut, Action::Cut(self.under_way().taken.clone())),
         };
         self.enter(Stage::Busy(duty));
         action
@@ -350,8 +403,19 @@ impl Life {
 
     fn to_install(&self, attempt: &Attempt) -> InstalledCheckpoint {
         assert_eq!(attempt.unfinished, 0, "K1: every part is written");
-        let written = (&attempt.written[..], attempt.closed.as_ref());
-        attempt.epochs.to_install((attempt.number, attempt.salt), written, &self.terms)
+        let Attempt { number, sets, epochs, salt, taken, starts, written, closed, .. } = attempt;
+        if epochs.is_closed_apart() {
+            return InstalledCheckpoint::Picture(epochs.picture(*number, closed.as_ref(), &self.terms));
+        }
+        let walked = |at: u64| {
+            let written: Vec<_> = written.iter().map(|part| &part[at as usize]).collect();
+            epochs.walked((number + at, *salt), &written, &self.terms)
+        };
+        if *taken == Taken::Whole {
+            return InstalledCheckpoint::Fuzzy(walked(0));
+        }
+        let walked = (0..*sets).map(walked).collect();
+        InstalledCheckpoint::Cycling(turn::after_turn(self.installed.as_ref(), taken, starts, walked))
     }
 
     /// There is room: an attempt begins, and opens its walk. False if the checkpoints have ended meanwhile.
@@ -364,6 +428,9 @@ impl Life {
         let checkpointers = self.terms.checkpointers;
         self.attempt = Some(Attempt {
             number: self.next_number,
+            sets: 1,
+            taken: self.next_taken(),
+            starts: Vec::new(),
             epochs: WalkEpochs::open(self.terms.strategy, seen.epoch),
             pages: None,
             salt,
@@ -374,7 +441,7 @@ impl Life {
             room: Arc::new(room),
             gave_up_at: None,
             parts: Vec::new(),
-            written: vec![PartWritten::default(); checkpointers],
+            written: vec![Vec::new(); checkpointers],
             closed: None,
             unfinished: checkpointers,
             failure: None,
@@ -464,18 +531,26 @@ impl Life {
         }
     }
 
-    /// The state is cut into these parts. False if the checkpoints have ended meanwhile.
-    pub(super) fn cut(&mut self, mut parts: Vec<Vec<Slice>>) -> bool {
+    /// What the attempt takes is cut into these parts. False if the checkpoints have ended meanwhile.
+    pub(super) fn cut(&mut self, CutParts { starts, mut parts }: CutParts) -> bool {
         if !self.is_at(Duty::Cut) {
             return false;
         }
         let checkpointers = self.terms.checkpointers;
         assert!(parts.len() <= checkpointers, "a part for each checkpointer");
-        parts.resize_with(checkpointers, Vec::new);
         let attempt = self.attempt_mut();
+        let sets = if let Taken::All { .. } = attempt.taken { starts.len() } else { 1 };
+        parts.resize_with(checkpointers, || vec![Vec::new(); sets]);
+        assert!(
+            sets > 0 && parts.iter().all(|part| part.len() == sets),
+            "K4: a part has its share of each range"
+        );
         assert_eq!(attempt.unfinished, checkpointers, "no part was begun");
-        attempt.ticket.set_slices(parts.iter().map(Vec::len).sum::<usize>() as u64);
+        attempt.ticket.set_slices(parts.iter().flatten().map(Vec::len).sum::<usize>() as u64);
         attempt.parts = parts.into_iter().map(Some).collect();
+        (attempt.starts, attempt.sets) = (starts, sets as u64);
+        self.next_number += sets as u64 - 1;
+        assert!(self.under_way().last_number() < self.next_number, "numbers come once");
         self.enter(Stage::Walking);
         true
     }
@@ -486,13 +561,14 @@ impl Life {
     }
 
     /// A part is written and synced. `epoch` is E, read since: with the last part the walk ends (K1).
-    pub(super) fn part_ended(&mut self, checkpointer: usize, written: PartWritten, epoch: Epoch) {
+    pub(super) fn part_ended(&mut self, checkpointer: usize, written: Vec<PartWritten>, epoch: Epoch) {
         if self.stage != Stage::Walking {
             return self.part_left();
         }
         let attempt = self.attempt_mut();
         assert!(attempt.parts[checkpointer].is_none(), "it was begun");
-        assert!(attempt.written[checkpointer].ends.is_empty(), "a part ends once");
+        assert!(attempt.written[checkpointer].is_empty(), "a part ends once");
+        assert_eq!(written.len() as u64, attempt.sets, "K4: it has written its share of each range");
         attempt.written[checkpointer] = written;
         attempt.unfinished = attempt.unfinished.checked_sub(1).expect("it was unfinished");
         if attempt.unfinished == 0 {
@@ -562,12 +638,18 @@ impl Life {
                 if is_at {
                     let attempt = self.under_way();
                     let (number, high) = (installed.number(), installed.durable_min());
-                    assert_eq!((attempt.number, attempt.demanded()), (number, high));
+                    assert_eq!((attempt.last_number(), attempt.demanded()), (number, high));
                     let (log_bytes, reason) = (attempt.log_bytes, attempt.reason);
-                    let displaced = attempt.written.iter().map(|part| part.displaced).sum();
+                    let written = || attempt.written.iter().flatten();
+                    let displaced = written().map(|part| part.displaced).sum();
                     let closed = attempt.closed.as_ref();
                     let pages_written = closed.map_or(0, |closed| closed.pages_written);
-                    let bytes_written = closed.map_or(installed.bytes(), |closed| closed.bytes_written);
+                    let bytes_written = closed.map_or_else(
+                        || written().map(|part| part.bytes).sum(),
+                        |closed| closed.bytes_written,
+                    );
+                    let turn = attempt.taken.report(installed.walked().len());
+                    let numbers = attempt.number..=number;
                     self.last = Some(CheckpointReport {
                         number,
                         low: installed.covered(),
@@ -579,9 +661,11 @@ impl Life {
                         pages_written,
                         pages_kept: closed.map_or(0, |closed| closed.pages - pages_written),
                         bytes_written,
+                        turn,
                         elapsed: Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos)),
                     });
                     (self.log_bytes_base, self.log_bytes_before) = (log_bytes, 0);
+                    self.turn_bytes.installed(numbers, log_bytes, &installed);
                 }
                 // The manifest names it, also where a close came between.
                 self.installed = Some(installed);
@@ -762,14 +846,14 @@ impl Life {
         assert_eq!(self.ended.is_some(), self.stage == Stage::Ended);
         assert!(self.next_number > self.installed_number(), "numbers come once");
         let Some(attempt) = &self.attempt else { return };
-        assert!(attempt.number < self.next_number);
+        assert!(attempt.last_number() < self.next_number);
         assert!(attempt.unfinished <= self.terms.checkpointers);
         match self.stage {
             Stage::Walked | Stage::Closing => {
                 assert_eq!(attempt.unfinished, 0, "K1: no checkpointer walks when E is read");
             }
             Stage::Failing => assert!(attempt.failure.is_some(), "it says why"),
-            Stage::Clearing => assert_eq!(attempt.number, self.installed_number()),
+            Stage::Clearing => assert_eq!(attempt.last_number(), self.installed_number()),
             _ => {}
         }
     }

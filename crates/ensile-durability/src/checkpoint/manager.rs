@@ -128,10 +128,11 @@ impl Checkpoints {
         let open = keeper.manifest().open_generation();
         let (generation, entries) = (open.number, open.entries);
         drop(keeper);
-        assert!(installed.as_ref().is_none_or(|installed| installed.generation() <= generation));
+        assert!(installed.as_ref().is_none_or(|installed| *installed.generations().end() <= generation));
         let number = free_number(installed.as_ref(), &there)?;
         let terms = Terms {
             strategy: config.strategy,
+            ranges: config.ranges as u32,
             load_rate: config.load_rate,
             replay_rate: config.replay_rate,
             checkpointers: config.checkpointers,
@@ -176,7 +177,7 @@ impl Checkpoints {
     /// [`DurabilityError::Config`] for pictures of a state that has no pages.
     pub fn check(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
         match self.config.strategy {
-            Strategy::Fuzzy => Ok(()),
+            Strategy::Fuzzy | Strategy::Cycling => Ok(()),
             Strategy::Pictures => pages_of(walk).map(drop),
         }
     }
@@ -187,7 +188,8 @@ impl Checkpoints {
         self.checkpointers.len()
     }
 
-    /// Asks for a checkpoint that begins from now on; one that is under way ends first.
+    /// Asks for a checkpoint that begins from now on; one that is under way ends first. One that goes round by ranges
+    /// takes all of them at once.
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
         let process = self.store.process().clone();
@@ -306,7 +308,7 @@ impl Checkpoints {
 
     /// Ends a picture's pages, if no checkpointer is to take more of them (N13).
     fn end_pages(&self, walk: &dyn Walk) {
-        if self.config.strategy == Strategy::Fuzzy {
+        if self.config.strategy != Strategy::Pictures {
             return;
         }
         let attempt = self.life.lock().gives_up_pages();

@@ -5,7 +5,7 @@
 
 use ensile_disk::Disk;
 
-use super::files::part::PartWork;
+use super::files::sets::SetsWork;
 use super::files::write::PartWritten;
 use super::picture::keeper::PictureKeeper;
 use super::picture::work::PageWork;
@@ -15,7 +15,7 @@ use super::walk::Walk;
 /// A part under way.
 #[derive(Debug)]
 pub(super) enum PartUnderWay {
-    Walk(Box<PartWork>),
+    Walk(Box<SetsWork>),
     Pages(Box<PageWork>),
 }
 
@@ -26,7 +26,7 @@ impl PartUnderWay {
     /// Why not.
     pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<(), String> {
         match self {
-            Self::Walk(work) => work.slices.check_room(disk, checkpointer),
+            Self::Walk(work) => work.check_room(disk, checkpointer),
             Self::Pages(work) => work.slices.check_room(disk, checkpointer),
         }
     }
@@ -52,11 +52,11 @@ impl PartUnderWay {
         }
     }
 
-    /// Ends the part: all that it wrote survives a crash.
+    /// Ends the part: all that it wrote survives a crash. By set of files; a picture's part has one.
     ///
     /// # Errors
     /// Why the part fails.
-    pub(super) fn end(self, keeper: &PictureKeeper) -> Result<PartWritten, String> {
+    pub(super) fn end(self, keeper: &PictureKeeper) -> Result<Vec<PartWritten>, String> {
         match self {
             Self::Walk(work) => work.end().map_err(|error| error.to_string()),
             Self::Pages(work) => {
@@ -64,7 +64,7 @@ impl PartUnderWay {
                 let (entries, displaced, bytes) = (part.entries, part.displaced, part.bytes);
                 assert!(displaced <= entries, "what was displaced is among the entries");
                 keeper.part_written(part);
-                Ok(PartWritten { entries, displaced, bytes, ends: Vec::new() })
+                Ok(vec![PartWritten { entries, displaced, bytes, ends: Vec::new() }])
             }
         }
     }

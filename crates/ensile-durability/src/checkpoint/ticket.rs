@@ -19,27 +19,43 @@ use crate::counter::Counter;
 pub struct CheckpointReport {
     /// Its number.
     pub number: u64,
-    /// e_l: the log from this epoch on is still needed. Of a picture its freeze S.
+    /// e_l: the log from this epoch on is still needed. Of a picture its freeze S; of a turn the least e_l of all
+    /// ranges.
     pub low: Epoch,
     /// e_h: it took D to reach this to install it. Of a picture e_c, which is S - 1.
     pub high: Epoch,
     /// Why it began.
     pub reason: CheckpointReason,
-    /// Its entries.
+    /// Its entries; of a turn those of all ranges.
     pub entries: u64,
     /// Of these, versions that commits have displaced and that stand beside the pages of a semi-fuzzy picture (SIREN
     /// §3.3). Their rows may stand in pages too.
     pub displaced: u64,
     /// Bytes that loading it reads.
     pub bytes: u64,
-    /// Bytes that were written for it. A picture keeps pages of the one before, and those are not written again.
+    /// Bytes that were written for it. A picture keeps pages of the one before, and those are not written again; a turn
+    /// keeps the other ranges.
     pub bytes_written: u64,
     /// Pages of a picture that were written, and those that it keeps from the one before (SIREN §3.1).
     pub pages_written: u64,
     /// See [`CheckpointReport::pages_written`].
     pub pages_kept: u64,
+    /// Of a checkpoint that goes round by ranges: which of them it took. `None` of one that is whole.
+    pub turn: Option<CheckpointTurn>,
     /// From its beginning until it was installed.
     pub elapsed: Duration,
+}
+
+/// Which ranges a turn of a cycling checkpoint took (SiloR §8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckpointTurn {
+    /// The first one, in the order of keys, from 0.
+    pub first: u64,
+    /// How many: one, or all.
+    pub taken: u64,
+    /// How many there are.
+    pub ranges: u64,
 }
 
 impl CheckpointReport {

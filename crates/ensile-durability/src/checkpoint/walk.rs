@@ -6,6 +6,7 @@
 use ensile_base::Epoch;
 
 use super::block::CheckpointBlock;
+use super::cut::RangeCut;
 use super::pages::Pages;
 
 /// A part of a section: what one checkpointer walks at a time.
@@ -13,7 +14,8 @@ use super::pages::Pages;
 pub struct Slice {
     /// Which part of the state: for the engine, a table.
     pub section: u32,
-    /// Where it begins. Bounds mean something to the [`Walk`] only.
+    /// Where it begins. Bounds mean something to the [`Walk`] only, unless the checkpoint goes round by ranges: then
+    /// they are keys, in the order of their bytes, and the empty one is the section's beginning.
     pub from: Box<[u8]>,
     /// Where it ends, this bound left out; `None` is the section's end.
     pub to: Option<Box<[u8]>>,
@@ -30,6 +32,16 @@ pub trait Walk: Sync {
     /// with `resume` moved. What was present with an epoch below `low` when the checkpoint began, and has not changed
     /// since, is not left out; what has changed may be.
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool;
+
+    /// Goes over the state in the order of sections and keys, and says of its rows, or of some of them, how many bytes
+    /// they stand for: a checkpoint that goes round by ranges cuts the state into ranges of about equal bytes
+    /// (SiloR §8). Bounds are compared by their bytes then (K4). Called when a turn takes all ranges; else each slice
+    /// counts as much as any other.
+    fn measure(&self, cut: &mut RangeCut) {
+        let mut slices: Vec<Slice> = self.slices(cut.most()).into_iter().flatten().collect();
+        slices.sort_unstable_by(|a, b| (a.section, &a.from).cmp(&(b.section, &b.from)));
+        slices.iter().for_each(|slice| cut.add(slice.section, &slice.from, 1));
+    }
 
     /// Bytes that commits have changed since the open, in a state that is not logged: what has been read before a
     /// freeze is announced counts nothing from the freeze on. Such a state says it, so that a picture begins when

@@ -1,5 +1,8 @@
 //! When a checkpoint begins (SiloR §4.3 has a fixed pause, and wished for what is here).
 //!
+//! What is set is for all of the state. A turn of a cycling checkpoint that takes one of n ranges begins after an n-th
+//! of the time, or of the bytes.
+//!
 //! Without a log there are no bytes of log to count: what commits have changed takes their place.
 //!
 //! Neighbours: asked by `checkpoint::manager` while no checkpoint is under way.
@@ -50,8 +53,13 @@ pub(crate) struct Situation {
     pub(crate) is_log_full: bool,
     /// Since the last attempt ended, or the database was opened.
     pub(crate) since_end: Duration,
-    /// Bytes of log that recovery would replay now; without a log, bytes that have changed.
+    /// The next one writes one of this many shares of the state: a turn of a cycling checkpoint. 1 if it writes all.
+    pub(crate) turns: u32,
+    /// Bytes of log since the last one began; without a log, bytes that have changed. Of turns what a round of them
+    /// would come to: so what is written in a second is that of whole checkpoints.
     pub(crate) log_bytes: u64,
+    /// Bytes of log that recovery would replay now.
+    pub(crate) replayed_bytes: u64,
     /// How busy the database is: 1 is its capacity. 0 where nobody asks.
     pub(crate) load: f64,
     /// Bytes of the installed checkpoint.
@@ -105,7 +113,7 @@ impl Policy for Trigger {
         if self.recovery_time.is_some_and(|target| now.misses(target)) {
             return Some(CheckpointReason::RecoveryTime);
         }
-        let is_due = self.interval.is_some_and(|interval| now.since_end >= interval);
+        let is_due = self.interval.is_some_and(|interval| now.since_end >= interval / now.turns);
         let has_grown = if self.is_without_log { now.log_bytes > 0 } else { now.has_grown() };
         (is_due && has_grown).then_some(CheckpointReason::Interval)
     }
@@ -126,7 +134,7 @@ impl Situation {
 
     fn misses(&self, target: Duration) -> bool {
         let seconds = |bytes: u64, rate: u64| Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
-        let replay = seconds(self.log_bytes, self.replay_rate);
+        let replay = seconds(self.replayed_bytes, self.replay_rate);
         let load = seconds(self.checkpoint_bytes, self.load_rate);
         replay + load >= target && replay >= target / REPLAY_SHARE
     }

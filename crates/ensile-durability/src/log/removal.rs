@@ -29,8 +29,8 @@ pub struct Removed {
 impl Log {
     /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs. The caller
     /// has made a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list
-    /// the generations before this one. While a reader holds a lease nothing is removed, and a later call tries again
-    /// (I3).
+    /// the generations of which nothing is needed any more: files of a closed one go once it is not listed. While a
+    /// reader holds a lease nothing is removed, and a later call tries again (I3).
     ///
     /// # Errors
     /// The disk's, when a file cannot be removed, or archived: it and those behind it stay, and a later call tries
@@ -76,7 +76,8 @@ impl Log {
         let from = (&**disk, self.store.archive());
         for (index, logger) in self.loggers.iter().enumerate() {
             let before = removed.files;
-            let result = logger.closed.remove_below(from, covered, |file| self.note_removed(file, removed));
+            let note = |file: &ClosedFile| self.note_removed(file, removed);
+            let result = logger.closed.remove_below(from, covered, |_| false, note);
             if removed.files > before {
                 disk.sync_folder(&log_folder(index as u32))?;
             }

@@ -27,7 +27,7 @@ use ensile_disk::Disk;
 
 pub use facts::{
     AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, PageFileFacts,
-    PictureFacts, Remedy, Repaired, Role, SectionFacts, Unread,
+    PictureFacts, RangeFacts, Remedy, Repaired, Role, SectionFacts, Unread,
 };
 pub use repair::{RepairOptions, repair, repair_with};
 

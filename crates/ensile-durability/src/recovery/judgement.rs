@@ -160,9 +160,10 @@ pub(super) fn generation(
 ) -> Result<Option<Verdict>, DurabilityError> {
     assert_eq!(chains.len(), generation.logs as usize, "L5: D is the minimum over all logs");
     let hint = hint.filter(|hint| hint.is_of(generation));
-    let own = checkpoint.filter(|checkpoint| checkpoint.generation() == generation.number);
+    let own = checkpoint.and_then(|checkpoint| checkpoint.written_in(generation.number));
     if generation.logs == 0 {
-        return findings.note(verdict::decide_without_log(generation, own, hint));
+        let picture = checkpoint.filter(|_| own.is_some());
+        return findings.note(verdict::decide_without_log(generation, picture, hint));
     }
     let verdict = match verdict::decide(generation, chains, hint) {
         Ok(verdict) => verdict,
@@ -171,8 +172,8 @@ pub(super) fn generation(
             return Ok(None);
         }
     };
-    if let Some(checkpoint) = own {
-        findings.note(verdict::check_high(checkpoint, verdict.durable, chains))?;
+    if let Some(written) = own {
+        findings.note(verdict::check_high(written, verdict.durable, chains))?;
     }
     Ok(Some(verdict))
 }

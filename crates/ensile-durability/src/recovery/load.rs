@@ -3,6 +3,7 @@
 //!
 //! Invariants:
 //! - K1: what is loaded is what was installed: every file there, whole, and together under the manifest's seal.
+//! - K4: of a checkpoint by ranges, each key from the files of its range.
 //! - N10: of a picture, all that its root reaches, and nothing else.
 //!
 //! Neighbours: `turns` says which thread loads which item; an examination and a repair load all of them;
@@ -14,13 +15,12 @@ use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use crate::checkpoint::files::end::seal;
-use crate::checkpoint::files::read::PartReader;
+use super::walked::WalkedFiles;
 use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
 use crate::store::installed::InstalledCheckpoint;
-use crate::store::names::{MANIFEST, PartName};
+use crate::store::names::MANIFEST;
 use crate::{DurabilityError, Entry, Recoverable};
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct Loaded {
 #[derive(Debug)]
 enum LoadSource {
     Nothing,
-    Files(Vec<PartName>),
+    Files(WalkedFiles),
     Picture(Box<PictureReader>),
 }
 
@@ -45,7 +45,7 @@ impl LoadSource {
     fn items(&self) -> usize {
         match self {
             Self::Nothing => 0,
-            Self::Files(parts) => parts.len(),
+            Self::Files(files) => files.count(),
             // One for a picture of nothing, too: what it says of itself is compared behind the last.
             Self::Picture(reader) => (reader.root().parts.len() + reader.root().removes.len()).max(1),
         }
@@ -80,13 +80,9 @@ impl Load {
                 LoadSource::Picture(Box::new(reader))
             }
             Some(of) => {
-                let files = of.part_files().expect("it has files that were written whole");
-                let parts: Vec<_> = files.parts().collect();
-                let count = files.checkpointers as usize * files.files as usize;
-                assert_eq!(parts.len(), count, "each file is loaded");
-                parts.iter().try_for_each(|part| PartReader::open(disk, *part, of).map(drop))?;
-                ends = vec![0; parts.len()];
-                LoadSource::Files(parts)
+                let files = WalkedFiles::open(disk, of)?;
+                ends = vec![0; files.count()];
+                LoadSource::Files(files)
             }
         };
         let loaded = Loaded { items: 0, entries: 0, bytes, ends };
@@ -142,8 +138,8 @@ impl Load {
         let of = self.checkpoint.as_ref().expect("its items are listed");
         match &self.source {
             LoadSource::Nothing => unreachable!("there is no item"),
-            LoadSource::Files(parts) => {
-                let end = self.load_part(disk, of, parts[item], target)?;
+            LoadSource::Files(files) => {
+                let end = self.load_part(disk, (files, item), target)?;
                 self.loaded.lock().ends[item] = end;
             }
             LoadSource::Picture(reader) => self.load_item(reader, item, target)?,
@@ -160,10 +156,11 @@ impl Load {
     /// All is loaded: compares it with what the manifest says.
     fn check_whole(&self, of: &InstalledCheckpoint, loaded: &Loaded) -> Result<(), DurabilityError> {
         assert_eq!(loaded.items + 1, self.source.items(), "N10: all that there is");
-        let is_sealed = of.part_files().is_none_or(|files| files.seal == seal(loaded.ends.iter().copied()));
-        if let LoadSource::Picture(reader) = &self.source {
-            reader.check_reached()?;
-        }
+        let is_sealed = match &self.source {
+            LoadSource::Files(files) => files.are_sealed(&loaded.ends),
+            LoadSource::Picture(reader) => reader.check_reached().map(|()| true)?,
+            LoadSource::Nothing => true,
+        };
         let is_counted = (loaded.entries, loaded.bytes) == (of.entries(), of.bytes());
         if is_sealed && is_counted { Ok(()) } else { Err(not_installed()) }
     }
@@ -206,17 +203,20 @@ impl Load {
     fn load_part(
         &self,
         disk: &dyn Disk,
-        of: &InstalledCheckpoint,
-        part: PartName,
+        (files, item): (&WalkedFiles, usize),
         target: &dyn Recoverable,
     ) -> Result<u32, DurabilityError> {
-        let mut reader = PartReader::open(disk, part, of)?;
-        let name = part.to_string();
+        let mut reader = files.reader(disk, item)?;
+        let name = files.name(item);
         while let Some(rows) = reader.next_rows()? {
             if rows.kind != target.entries() {
                 return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
             }
             let entries = rows.entries();
+            let entries = entries.and_then(|entries| {
+                files.check_keys(item, (rows.section, &entries), target)?;
+                Ok(entries)
+            });
             let entries = entries.map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
             load_section(target, (rows.section, &entries), (&name, rows.offset))?;
             let mut loaded = self.loaded.lock();

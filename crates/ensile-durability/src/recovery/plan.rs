@@ -18,7 +18,6 @@ use super::merge;
 use crate::block::{FORMAT, Salt};
 use crate::number;
 use crate::recoverable::EntryKind;
-use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::reserved_epochs;
 
@@ -78,7 +77,8 @@ impl Plan {
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| generation.has_entries);
         let dropped = dropped.into_iter().map(|decided| decided.generation).collect();
-        let checkpoint = before.checkpoint.as_ref().map(InstalledCheckpoint::generation);
+        // Of ranges the newest: those of the others are in their checkpoint's line by their numbers.
+        let checkpoint = before.checkpoint.as_ref().map(|checkpoint| *checkpoint.generations().end());
         let merging = merge::sources(&kept, checkpoint);
         let kept = kept.into_iter().map(|decided| decided.generation).collect();
         number::next(number)?;

@@ -132,22 +132,19 @@ pub(super) fn shown(generation: &Generation, chains: &[Chain], hint: Option<&Hin
 }
 
 /// A checkpoint was installed once every log had a synced mark of the least D beside it (K1): a log that is whole for
-/// less lost some.
+/// less lost some. `number`, `least`: the checkpoint's, or of ranges of the last turn while this generation was open.
 pub(super) fn check_high(
-    checkpoint: &InstalledCheckpoint,
+    (number, least): (u64, Epoch),
     durable: Epoch,
     chains: &[Chain],
 ) -> Result<(), DurabilityError> {
     let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
-    let least = checkpoint.durable_min();
     if durable >= least {
         return Ok(());
     }
     let detail = format!(
-        "{}; checkpoint {} was installed when epoch {least} was durable, but this log is whole up to epoch {} only",
-        shortest.end.detail,
-        checkpoint.number(),
-        shortest.mark
+        "{}; checkpoint {number} was installed when epoch {least} was durable, but this log is whole up to epoch {} only",
+        shortest.end.detail, shortest.mark
     );
     Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail))
 }

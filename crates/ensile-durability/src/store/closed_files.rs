@@ -89,9 +89,10 @@ impl ClosedFiles {
         (waiting().count() as u64, waiting().map(|file| file.bytes).sum())
     }
 
-    /// Removes every file whose entries all have epochs below `covered`, up to the first that has others, once it is in
-    /// the archive, if there is one. `note` is called with each that was removed; their names are the caller's to sync,
-    /// after a failure too. A file that is gone already was removed by a call that reported a failure.
+    /// Removes every file whose entries all have epochs below `covered`, up to the first that has others, or that is
+    /// kept, once it is in the archive, if there is one. `note` is called with each that was removed; their names are
+    /// the caller's to sync, after a failure too. A file that is gone already was removed by a call that reported a
+    /// failure.
     ///
     /// # Errors
     /// The disk's, and why a file is not archived: that file and those behind it stay.
@@ -99,11 +100,13 @@ impl ClosedFiles {
         &self,
         (disk, archive): (&dyn Disk, Option<&Archive>),
         covered: Epoch,
+        is_kept: impl Fn(&SegmentFile) -> bool,
         mut note: impl FnMut(&ClosedFile),
     ) -> Result<(), DurabilityError> {
         let _one = self.removing.lock();
         loop {
-            let oldest = self.files.lock().front().filter(|file| file.largest < covered).cloned();
+            let may_go = |closed: &&ClosedFile| closed.largest < covered && !is_kept(&closed.file);
+            let oldest = self.files.lock().front().filter(may_go).cloned();
             let Some(oldest) = oldest else { return Ok(()) };
             // Relaxed: it changes under the lock of the removing thread alone.
             let archived = self.archived.load(Ordering::Relaxed);

@@ -27,7 +27,7 @@ use super::hint::HintWriter;
 use super::leases::{Clearance, Leases};
 use super::locks::Locks;
 use super::manifest::ManifestKeeper;
-use super::names::log_folder;
+use super::names::{SegmentFile, log_folder};
 use super::reserve::Reserve;
 use super::reserved_epochs::ReservedEpochs;
 use crate::DurabilityError;
@@ -186,8 +186,9 @@ impl OpenStore {
         self.older.figures()
     }
 
-    /// Removes the files of closed generations whose entries all have epochs below `covered`, once they are archived.
-    /// They have no order to keep: their logs are off the manifest's list. `note` is called with each that was removed.
+    /// Removes the files of closed generations whose entries all have epochs below `covered`, once they are archived,
+    /// and the manifest does not list their generation any more. So they have no order to keep. `note` is called with
+    /// each that was removed.
     ///
     /// # Errors
     /// The disk's, and the archive's: a later call tries again.
@@ -198,7 +199,11 @@ impl OpenStore {
         mut note: impl FnMut(&ClosedFile),
     ) -> Result<(), DurabilityError> {
         let mut folders = BTreeSet::new();
-        let removed = self.older.remove_below((&*self.disk, self.archive()), covered, |file| {
+        let listed = self.manifest().manifest().generations.first().map_or(0, |oldest| oldest.number);
+        // Of a generation that is listed each log has a file, whatever of it is covered (K5).
+        let is_listed = |file: &SegmentFile| file.name.generation >= listed;
+        let from = (&*self.disk, self.archive());
+        let removed = self.older.remove_below(from, covered, is_listed, |file| {
             folders.insert(file.file.name.logger);
             note(file);
         });

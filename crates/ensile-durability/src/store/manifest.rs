@@ -1,18 +1,12 @@
 //! The manifest: whose folder this is (I1, I2), which checkpoint is installed (K1), which generations of the log count,
 //! and up to which epoch (L4).
 //!
-//! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture, an archive, or a
-//! generation without a log:
-//! ```text
-//! ensile manifest 3
-//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
-//! reserved 5000
-//! folder . inode 131073 born 1763812345123456789
-//! folder log0 inode 131080 born none
-//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal 0a1b2c3d database 5b1e..
-//! generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
-//! generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e..
-//! crc32c 5ba37c1e
+//! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture, a checkpoint by ranges,
+//! an archive, or a generation without a log: ```text ensile manifest 3 database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
+//! parent none state created reserved 5000 folder . inode 131073 born 1763812345123456789 folder log0 inode 131080 born
+//! none checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal
+//! 0a1b2c3d database 5b1e.. generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable
+//! 66 generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. crc32c 5ba37c1e
 //! ```
 //! Invariants:
 //! - I2: it is the first file that a database ever has. In state *creating* it lists no generation; what it lists is
@@ -23,8 +17,8 @@
 //! - L7: a format that this program does not know is refused here, before any block is judged.
 //! - N18: the open generation may have no log. Then only a picture makes its epochs durable, and it is not listed any
 //!   more once it is closed.
-//! - K1, N12: no generation before the checkpoint's own is listed, and a closed one's D is not below the least that the
-//!   checkpoint allows.
+//! - K1, K5, N12: no generation before the checkpoint's own, of ranges the oldest of these, is listed, and a closed
+//!   one's D is not below the least that the checkpoint allows.
 //! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
 //!   which recovery hands to the log. What `read` would refuse is not written.
 //!
@@ -40,7 +34,7 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, FolderId, Operation};
 
-use super::installed::InstalledCheckpoint;
+use super::installed::{InstalledCheckpoint, WrittenEpochs};
 use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW};
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
@@ -51,9 +45,11 @@ use crate::recoverable::EntryKind;
 
 /// The first words of its first line; the format's number follows.
 const TITLE: &str = "ensile manifest ";
-/// Of a manifest without a picture, whose generations have logs. Programs that know no pictures read it.
+/// Of a manifest that names no picture and no ranges, and whose generations have logs. Programs that know neither read
+/// it.
 const FORMAT_BEFORE_PICTURES: u32 = 3;
-/// The newest one, of a manifest that names a picture, an archive, or a generation without a log.
+/// The newest one, of a manifest that names a picture, a checkpoint by ranges, an archive, or a generation without a
+/// log.
 const MANIFEST_FORMAT: u32 = 4;
 /// Far above any real one: a longer file is not a manifest.
 const BYTES_MAX: u64 = 16 << 20;
@@ -79,18 +75,24 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// May this checkpoint stand beside it (K1, N12, L4)?
+    /// May this checkpoint stand beside it (K1, K5, N12, L4)?
     fn fits(&self, checkpoint: &InstalledCheckpoint) -> bool {
-        match self.number.cmp(&checkpoint.generation()) {
-            Ordering::Less => false,
-            Ordering::Equal => {
-                let has_marks = self.durable.is_none_or(|durable| durable >= checkpoint.durable_min());
-                // K1 needs a log.
-                let has_log = self.logs > 0 || checkpoint.is_picture();
-                self.first <= checkpoint.covered() && has_marks && has_log
-            }
-            Ordering::Greater => self.first > checkpoint.durable_min(),
+        if self.number < *checkpoint.generations().start() {
+            return false;
         }
+        checkpoint.epochs().into_iter().all(|WrittenEpochs { generation, low, high }| {
+            match self.number.cmp(&generation) {
+                // The log of another range goes back to here.
+                Ordering::Less => self.durable.is_some_and(|durable| durable < low),
+                Ordering::Equal => {
+                    let has_marks = self.durable.is_none_or(|durable| durable >= high);
+                    // K1 needs a log.
+                    let has_log = self.logs > 0 || checkpoint.is_picture();
+                    self.first <= low && has_marks && has_log
+                }
+                Ordering::Greater => self.first > high,
+            }
+        })
     }
 }
 
@@ -210,11 +212,11 @@ impl Manifest {
 
     /// The least format that has what it says: a program that knows no more than it needs goes on reading it.
     fn format(&self) -> u32 {
-        let has_picture = self.checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
+        let is_newer = self.checkpoint.as_ref().is_some_and(|checkpoint| !checkpoint.is_of_first_release());
         let lacks_log = self.generations.iter().any(|generation| generation.logs == 0);
         // A program that knows no archive would remove what is not in it.
         let has_archive = self.has_archive();
-        if has_picture || lacks_log || has_archive { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
+        if is_newer || lacks_log || has_archive { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
     }
 
     /// The main folder's number.
@@ -265,7 +267,7 @@ impl Manifest {
     pub(crate) fn check_ours(&self, file: &str, found: Identity) -> Result<(), DurabilityError> {
         let listed = self.generations.iter().map(|generation| generation.database);
         let ours =
-            listed.chain(self.checkpoint.as_ref().map(InstalledCheckpoint::database)).chain(self.parent);
+            listed.chain(self.checkpoint.iter().flat_map(InstalledCheckpoint::databases)).chain(self.parent);
         if found == self.identity || ours.into_iter().any(|own| own == found) {
             return Ok(());
         }
@@ -365,7 +367,8 @@ impl ManifestKeeper {
     /// Installs a checkpoint of the open generation; those before it leave the list.
     pub(crate) fn install(&mut self, checkpoint: InstalledCheckpoint) -> Result<(), NotReplaced> {
         let mut next = self.manifest.clone();
-        next.generations.retain(|generation| generation.number >= checkpoint.generation());
+        let oldest = *checkpoint.generations().start();
+        next.generations.retain(|generation| generation.number >= oldest);
         next.checkpoint = Some(checkpoint);
         self.replace(next)
     }

@@ -2,6 +2,7 @@
 //! call of the disk, each condition of K1 by name, and damage.
 
 mod conditions;
+mod cycling;
 mod damaged;
 mod ending;
 mod page_files;

@@ -69,7 +69,8 @@ impl Database {
     }
 
     /// Asks for a checkpoint that begins now; one that is under way ends first. It holds everything that is committed,
-    /// so that the log before it can go and the next open is shorter.
+    /// so that the log before it can go and the next open is shorter. A
+    /// [cycling](crate::checkpoint::Strategy::Cycling) one takes all ranges at once.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;

@@ -1,4 +1,5 @@
-//! Where a picture's pages begin: tables are cut into pages beside their writers (SIREN, §2.1).
+//! Where a picture's pages begin: tables are cut into pages beside their writers (SIREN, §2.1). And the bytes of rows,
+//! by which a cycling checkpoint cuts tables into ranges (SiloR §8).
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
 //! - N17: pages are cut before their freeze. A page that has no mark keeps its bounds; if it is marked later, it is
@@ -9,7 +10,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use ensile_durability::PageContents;
+use ensile_durability::{PageContents, RangeCut};
 use ensile_index::{Direction, Range};
 
 use super::walk::{KEYS_PER_PIN, RecordBatch};
@@ -59,19 +60,57 @@ impl SharedState {
     /// Where the pages of a run begin, but for the first.
     fn cut_run(&self, tree: &RecordTree, run: &Piece, page_bytes: usize) -> Vec<Vec<u8>> {
         let mut cut = PageCut { page_bytes, bounds: Vec::new(), filled: 0 };
+        self.count_rows(tree, run, &mut cut);
+        cut.end()
+    }
+
+    /// Says the bytes of all rows of all logged tables, by which a checkpoint cuts them into ranges (SiloR §8).
+    pub(super) fn measure_tables(&self, cut: &mut RangeCut) {
+        let whole = Piece { from: Vec::new(), to: None, is_cut: true };
+        for (section, table) in self.logged_tables.all() {
+            self.count_rows(&table.tree, &whole, &mut TableRows { section, cut });
+        }
+    }
+
+    /// Counts the rows of a run, in rounds, each under a pin of its own.
+    fn count_rows(&self, tree: &RecordTree, run: &Piece, count: &mut impl CountRows) {
         let mut pin = self.epochs.register_pin();
         let mut from = Some(run.from.clone());
         while let Some(key) = from {
             let call = pin.begin(self.epochs.now());
             let (batch, left) = (RecordBatch::new(), KEYS_PER_PIN);
-            let mut cutter = PageCutter { cut: &mut cut, batch, left, stopped_at: None };
+            let mut counter = RowCounter { count: &mut *count, batch, left, stopped_at: None };
             let upper = run.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             let range = Range { lower: Bound::Included(&key), upper };
-            tree.scan(range, Direction::Forward, &mut cutter, call.pinned());
-            cutter.flush();
-            from = cutter.stopped_at;
+            tree.scan(range, Direction::Forward, &mut counter, call.pinned());
+            counter.flush();
+            from = counter.stopped_at;
         }
-        cut.end()
+    }
+}
+
+/// Takes rows' bytes, in the order of their keys.
+trait CountRows {
+    /// The next key, and the bytes of its value if it has a row.
+    fn add(&mut self, key: &[u8], value_bytes: Option<usize>);
+}
+
+/// Bytes that a row takes in a page, or in a block of a checkpoint.
+fn entry_bytes(key: &[u8], value_bytes: usize) -> usize {
+    PageContents::FRAME_BYTES + checkpoint_entry::bytes(key.len(), value_bytes)
+}
+
+/// The rows of a table, as a checkpoint cuts them into ranges.
+struct TableRows<'c> {
+    section: u32,
+    cut: &'c mut RangeCut,
+}
+
+impl CountRows for TableRows<'_> {
+    fn add(&mut self, key: &[u8], value_bytes: Option<usize>) {
+        if let Some(bytes) = value_bytes {
+            self.cut.add(self.section, key, entry_bytes(key, bytes) as u64);
+        }
     }
 }
 
@@ -98,18 +137,19 @@ struct PageCut {
     filled: usize,
 }
 
-impl PageCut {
-    /// The next key, and the bytes of its value if it has a row.
+impl CountRows for PageCut {
     fn add(&mut self, key: &[u8], value_bytes: Option<usize>) {
         if self.filled >= self.page_bytes {
             self.bounds.push(key.to_vec());
             self.filled = 0;
         }
         if let Some(bytes) = value_bytes {
-            self.filled += PageContents::FRAME_BYTES + checkpoint_entry::bytes(key.len(), bytes);
+            self.filled += entry_bytes(key, bytes);
         }
     }
+}
 
+impl PageCut {
     /// The run has ended. What fills less than half a page stays with the page before: if not, each run that grows a
     /// little would leave such a page.
     fn end(mut self) -> Vec<Vec<u8>> {
@@ -121,8 +161,8 @@ impl PageCut {
 }
 
 /// A scan that counts rows' bytes. No value is copied.
-struct PageCutter<'p, 'c> {
-    cut: &'c mut PageCut,
+struct RowCounter<'p, 'c, C> {
+    count: &'c mut C,
     batch: RecordBatch<'p>,
     /// Keys that are still looked at under this pin.
     left: usize,
@@ -130,19 +170,19 @@ struct PageCutter<'p, 'c> {
     stopped_at: Option<Vec<u8>>,
 }
 
-impl PageCutter<'_, '_> {
+impl<C: CountRows> RowCounter<'_, '_, C> {
     /// Counts the batch, whose records have been asked for.
     fn flush(&mut self) {
         for (key, record) in self.batch.iter() {
             // Both may change until the freeze: a page that grows meanwhile is overfull.
             let bytes = (!record.word().is_absent()).then(|| record.length());
-            self.cut.add(key, bytes);
+            self.count.add(key, bytes);
         }
         self.batch.clear();
     }
 }
 
-impl<'p> RecordVisitor<'p> for PageCutter<'p, '_> {
+impl<'p, C: CountRows> RecordVisitor<'p> for RowCounter<'p, '_, C> {
     fn witness(&mut self, _witness: LeafWitness<'p>) {}
 
     #[inline]

@@ -20,7 +20,7 @@ use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::archived::{ArchiveFacts, ArchivedGeneration, EpochSpan};
 pub use ensile_durability::examine::{
     AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, PageFileFacts,
-    PictureFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
+    PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
 pub use ensile_durability::{Adopted, Lease, LeasedFile};
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};

@@ -53,10 +53,15 @@ pub struct Tuning {
     pub checkpoint_bandwidth: Option<u64>,
     /// Bytes after which a checkpointer syncs what it has written. 32 MiB by default.
     pub checkpoint_sync_bytes: u64,
-    /// What a checkpoint shows: [`Strategy::Fuzzy`] or [`Strategy::Pictures`]. `None`, the default: fuzzy with a log,
-    /// and pictures [without](crate::Builder::without_log), where fuzzy ones are refused. It may change from one open
-    /// to the next. A database in memory makes no checkpoints.
+    /// What a checkpoint shows: [`Strategy::Fuzzy`], [`Strategy::Cycling`] or [`Strategy::Pictures`]. `None`, the
+    /// default: fuzzy with a log, and pictures [without](crate::Builder::without_log), where the others are refused. It
+    /// may change from one open to the next. A database in memory makes no checkpoints.
     pub checkpoint_strategy: Option<Strategy>,
+    /// Of [`Strategy::Cycling`]: into how many ranges of about equal bytes the tables are cut, 1 to 1024, 16 by
+    /// default. Turns of more ranges keep the log shorter: what is replayed comes to (n + 1) / n of what is written
+    /// while a round of n turns goes on. Each turn waits for two epochs and some syncs, and has files of its own. It
+    /// may change from one open to the next.
+    pub checkpoint_ranges: usize,
     /// About how many bytes of rows a picture takes at a time: 4 KiB to 1 MiB, 64 KiB by default. With smaller pages
     /// rows that are displaced wait for a shorter time, and there are more pages to look among.
     pub checkpoint_page_bytes: usize,
@@ -93,7 +98,7 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         let LogConfig { segment_bytes, segment_interval, buffer_bytes_max, .. } = LogConfig::default();
-        let CheckpointConfig { page_bytes, bandwidth, sync_bytes, .. } = CheckpointConfig::default();
+        let CheckpointConfig { ranges, page_bytes, bandwidth, sync_bytes, .. } = CheckpointConfig::default();
         Self {
             loggers: None,
             log_file_bytes: segment_bytes,
@@ -104,6 +109,7 @@ impl Default for Tuning {
             checkpoint_bandwidth: bandwidth,
             checkpoint_sync_bytes: sync_bytes,
             checkpoint_strategy: None,
+            checkpoint_ranges: ranges,
             checkpoint_page_bytes: page_bytes,
             semi_fuzzy: true,
             displaced_bytes_max: 4 << 30,
@@ -119,6 +125,10 @@ impl Default for Tuning {
 
 /// When checkpoints begin by themselves. The default: 10 s after the last one, or after 4 GiB of log. Without a log
 /// bytes that transactions have changed count in place of the log's.
+///
+/// Times and bytes are those of checkpoints that write all rows. A turn of a
+/// [cycling](crate::checkpoint::Strategy::Cycling) checkpoint that writes one of n ranges begins after an n-th of them:
+/// a round takes about as long as a whole checkpoint with the time before it, and as many bytes are written a second.
 ///
 /// ```no_run
 /// # extern crate ensile_engine as ensile;
@@ -288,6 +298,7 @@ impl Builder {
         let folders = self.checkpoint_folders.as_ref();
         let config = CheckpointConfig {
             strategy: self.strategy(),
+            ranges: self.tuning.checkpoint_ranges,
             page_bytes: self.tuning.checkpoint_page_bytes,
             checkpointers: self.tuning.checkpointers.or(folders.map(Vec::len)).unwrap_or(1),
             folders: folders.cloned().unwrap_or_default(),

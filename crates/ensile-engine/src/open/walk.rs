@@ -15,7 +15,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointBlock, PageContents, Pages, Slice, Walk};
+use ensile_durability::{CheckpointBlock, PageContents, Pages, RangeCut, Slice, Walk};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
 
@@ -62,6 +62,10 @@ impl Walk for SharedState {
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
         let Some(table) = self.logged_tables.get(slice.section) else { return false };
         self.copy_rounds(&table.tree, slice, resume, (low, block))
+    }
+
+    fn measure(&self, cut: &mut RangeCut) {
+        self.measure_tables(cut);
     }
 
     fn changed_bytes(&self) -> u64 {

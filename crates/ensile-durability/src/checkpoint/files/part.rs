@@ -2,7 +2,7 @@
 //!
 //! Invariant: K1: no entry of an epoch >= e_l is asked for, and every slice is walked to its end.
 //!
-//! Neighbours: `manager` steps it, a block at a time; the state's [`Walk`] fills the block, `write` has the files.
+//! Neighbours: `sets` steps it, a block at a time; the state's [`Walk`] fills the block, `write` has the files.
 
 use ensile_base::Epoch;
 use ensile_disk::DiskError;

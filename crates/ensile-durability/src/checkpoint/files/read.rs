@@ -17,7 +17,7 @@ use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::{At, ChainPlace, Scanner};
 use crate::block::{BlockKind, Header, NotABlock, Salt};
 use crate::recoverable::EntryKind;
-use crate::store::installed::InstalledCheckpoint;
+use crate::store::installed::FuzzyCheckpoint;
 use crate::store::names::PartName;
 use crate::{DurabilityError, Entry};
 
@@ -29,8 +29,8 @@ pub(crate) struct PartReader {
     scanner: Scanner,
     part: PartName,
     name: String,
-    /// The checkpoint that the manifest names.
-    of: InstalledCheckpoint,
+    /// The walk that the manifest names.
+    of: FuzzyCheckpoint,
     salt: Salt,
     entries: EntryKind,
     /// Where the next block begins, and what it continues.
@@ -85,9 +85,9 @@ impl PartReader {
     pub(crate) fn open(
         disk: &dyn Disk,
         part: PartName,
-        of: &InstalledCheckpoint,
+        of: &FuzzyCheckpoint,
     ) -> Result<Self, DurabilityError> {
-        let files = of.part_files().expect("a checkpoint with such files");
+        let files = &of.files;
         assert!(part.checkpoint == files.number, "{part} is of another checkpoint");
         assert!(
             part.checkpointer < files.checkpointers && part.file < files.files,
@@ -152,13 +152,13 @@ impl PartReader {
         if header.kind != BlockKind::CheckpointOpening {
             return Err(self.damaged(0, "a log's block begins here: not a file of a checkpoint"));
         }
-        if origin.identity != self.of.database() {
-            return Err(DurabilityError::not_ours(&self.name, origin.identity, self.of.database()));
+        if origin.identity != self.of.files.database {
+            return Err(DurabilityError::not_ours(&self.name, origin.identity, self.of.files.database));
         }
         let found = (header.owner, place, header.generation, header.epoch_max, origin.salt);
         let PartName { checkpoint, checkpointer, file } = self.part;
         let place = PartPlace { checkpoint, file };
-        if found != (checkpointer, place, self.of.generation(), self.of.covered(), self.salt) {
+        if found != (checkpointer, place, self.of.files.generation, self.of.low, self.salt) {
             return Err(self.damaged(0, "the file is of another checkpoint, or another file of this one"));
         }
         self.entries = origin.entries;
@@ -230,7 +230,7 @@ impl PartReader {
             count: header.entries,
             kind: self.entries,
             payload,
-            epoch_end: self.entries.checkpoint_end(self.of.covered(), self.of.durable_min()),
+            epoch_end: self.entries.checkpoint_end(self.of.low, self.of.high),
         }))
     }
 }

@@ -18,7 +18,6 @@ use crate::block::entries::FramedEntries;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::config::CheckpointConfig;
 use crate::recoverable::EntryKind;
 use crate::store::names::{PartName, checkpoint_folder};
 
@@ -79,26 +78,26 @@ pub(crate) struct PartWritten {
 }
 
 impl PartWriter {
-    /// Makes the files of a checkpointer in this checkpoint, each with a synced opening block.
+    /// Makes as many files of a checkpointer in this checkpoint, each with a synced opening block.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         checkpoint: &Beginning,
         checkpointer: u32,
-        config: &CheckpointConfig,
+        (files, sync_bytes): (u32, u64),
     ) -> Result<Self, DiskError> {
-        assert!(config.files > 0, "a part has a file");
+        assert!(files > 0, "a part has a file");
         let part = |file| {
             let name = PartName { checkpoint: checkpoint.number, checkpointer, file };
             PartFile::create(disk, name, checkpoint)
         };
         Ok(Self {
             disk: Arc::clone(disk),
-            parts: (0..config.files as u32).map(part).collect::<Result<_, DiskError>>()?,
+            parts: (0..files).map(part).collect::<Result<_, DiskError>>()?,
             low: checkpoint.low,
             entries: checkpoint.origin.entries,
             turn: 0,
             unsynced_bytes: 0,
-            sync_bytes: config.sync_bytes,
+            sync_bytes,
         })
     }
 

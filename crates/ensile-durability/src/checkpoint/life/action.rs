@@ -6,12 +6,14 @@
 use ensile_base::Epoch;
 use std::sync::Arc;
 
+use super::turn::Taken;
 use crate::Health;
 use crate::block::Salt;
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
+use crate::range::RangeStart;
 use crate::store::installed::InstalledCheckpoint;
 
 /// What the next decision depends on, as it is now.
@@ -55,8 +57,8 @@ pub(in crate::checkpoint) enum Action {
     Publish,
     /// Announce the freeze of the picture whose pages are published: [`super::Life::announced`].
     Announce,
-    /// Cut the state into a part for each checkpointer: [`super::Life::cut`].
-    Cut,
+    /// Cut what the attempt takes into a part for each checkpointer: [`super::Life::cut`].
+    Cut(Taken),
     /// Write this part: [`super::Life::part_ended`], [`super::Life::part_failed`] or [`super::Life::part_left`].
     WritePart(PartTask),
     /// Write the directory and the root of the picture whose parts are written: [`super::Life::closed`].
@@ -81,9 +83,26 @@ pub(in crate::checkpoint) struct PartTask {
     /// Whose pages are taken; a fuzzy checkpoint has none.
     pub(in crate::checkpoint) pages: Option<PictureAttempt>,
     pub(in crate::checkpoint) salt: Salt,
-    pub(in crate::checkpoint) slices: Vec<Slice>,
+    /// By set of files: of a turn that takes several ranges one for each, with numbers that go up from `number`.
+    pub(in crate::checkpoint) slices: Vec<Vec<Slice>>,
     pub(in crate::checkpoint) ticket: Arc<Ticket>,
     pub(in crate::checkpoint) room: Arc<Room>,
+}
+
+/// What an attempt takes, cut.
+#[derive(Debug)]
+pub(in crate::checkpoint) struct CutParts {
+    /// Where all ranges begin, if the attempt takes all.
+    pub(in crate::checkpoint) starts: Vec<RangeStart>,
+    /// By checkpointer and set of files.
+    pub(in crate::checkpoint) parts: Vec<Vec<Vec<Slice>>>,
+}
+
+impl CutParts {
+    /// Of an attempt that has one set of files.
+    pub(in crate::checkpoint) fn whole(parts: Vec<Vec<Slice>>) -> Self {
+        Self { starts: Vec::new(), parts: parts.into_iter().map(|slices| vec![slices]).collect() }
+    }
 }
 
 /// Why the manifest does not name the checkpoint.

@@ -4,7 +4,8 @@
 //! method.
 //!
 //! ```text
-//! fuzzy:   e_l = E ------------------------------------------------------> E >= e_l + 1: the state is cut
+//! fuzzy, cycling:
+//!          e_l = E ------------------------------------------------------> E >= e_l + 1: the state is cut
 //! picture: pages are published: x = E --E >= x + 2--> the freeze S is announced --E >= S + 1--> pages are dealt out
 //! ```
 //! Invariants:
@@ -23,7 +24,7 @@ use crate::checkpoint::config::Strategy;
 use crate::checkpoint::files::end::seal;
 use crate::checkpoint::files::write::PartWritten;
 use crate::checkpoint::picture::keeper::ClosedPicture;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles, PictureCheckpoint};
+use crate::store::installed::{FuzzyCheckpoint, PartFiles, PictureCheckpoint};
 
 /// The epochs of a walk, from its opening on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl WalkEpochs {
     pub(super) fn open(strategy: Strategy, epoch: Epoch) -> Self {
         assert!(epoch > Epoch::ZERO, "E has begun");
         match strategy {
-            Strategy::Fuzzy => Self::Fuzzy { low: epoch, high: None },
+            Strategy::Fuzzy | Strategy::Cycling => Self::Fuzzy { low: epoch, high: None },
             Strategy::Pictures => Self::Picture { published: None, freeze: None },
         }
     }
@@ -121,41 +122,45 @@ impl WalkEpochs {
         matches!(self, Self::Picture { .. })
     }
 
-    /// What is installed of a walk that has ended, whose parts are these, and what a picture is closed with.
-    pub(super) fn to_install(
+    /// What is installed of a fuzzy walk that has ended, of the whole state or of a range, whose parts are these.
+    pub(super) fn walked(
         self,
         (number, salt): (u64, Salt),
-        (written, closed): (&[PartWritten], Option<&ClosedPicture>),
+        written: &[&PartWritten],
         terms: &Terms,
-    ) -> InstalledCheckpoint {
-        match self {
-            Self::Fuzzy { low, high } => {
-                let high = high.expect("K1: e_h is read before anything is installed");
-                assert!(low < high, "K1: the walk began behind e_l");
-                let files = part_files((number, salt), written, terms);
-                InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low, high, files })
-            }
-            Self::Picture { .. } => {
-                let closed = closed.expect("N12: its root is written before it is installed").clone();
-                InstalledCheckpoint::Picture(PictureCheckpoint {
-                    number,
-                    generation: terms.generation,
-                    epoch: self.low().previous(),
-                    entries: closed.entries,
-                    bytes: closed.bytes,
-                    pages: closed.pages,
-                    next_page: closed.next_page,
-                    root: closed.root,
-                    database: terms.database,
-                    files: closed.files,
-                })
-            }
+    ) -> FuzzyCheckpoint {
+        let Self::Fuzzy { low, high } = self else { unreachable!("a picture's pages are not walked whole") };
+        let high = high.expect("K1: e_h is read before anything is installed");
+        assert!(low < high, "K1: the walk began behind e_l");
+        FuzzyCheckpoint { low, high, files: part_files((number, salt), written, terms) }
+    }
+
+    /// What is installed of a picture, with what closes it.
+    pub(super) fn picture(
+        self,
+        number: u64,
+        closed: Option<&ClosedPicture>,
+        terms: &Terms,
+    ) -> PictureCheckpoint {
+        assert!(self.is_closed_apart(), "it is a picture's walk");
+        let closed = closed.expect("N12: its root is written before it is installed").clone();
+        PictureCheckpoint {
+            number,
+            generation: terms.generation,
+            epoch: self.low().previous(),
+            entries: closed.entries,
+            bytes: closed.bytes,
+            pages: closed.pages,
+            next_page: closed.next_page,
+            root: closed.root,
+            database: terms.database,
+            files: closed.files,
         }
     }
 }
 
 /// What is said of files that are written whole.
-fn part_files((number, salt): (u64, Salt), written: &[PartWritten], terms: &Terms) -> PartFiles {
+fn part_files((number, salt): (u64, Salt), written: &[&PartWritten], terms: &Terms) -> PartFiles {
     assert!(written.iter().all(|part| part.ends.len() == terms.files as usize), "each file has an end");
     PartFiles {
         number,

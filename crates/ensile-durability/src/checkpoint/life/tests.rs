@@ -4,7 +4,8 @@ use ensile_base::Epoch;
 use std::sync::Arc;
 
 use super::{
-    Action, CLOSED, Circumstances, Life, NotInstalled, RESERVE_PAUSE_NANOS, Rules, TRIED_EVERY, Terms,
+    Action, CLOSED, Circumstances, CutParts, Life, NotInstalled, RESERVE_PAUSE_NANOS, Rules, TRIED_EVERY,
+    Terms,
 };
 use crate::block::Salt;
 use crate::block::extent::{Extent, ExtentPlace};
@@ -28,9 +29,10 @@ fn life() -> Life {
     life_of(Strategy::Fuzzy)
 }
 
-fn life_of(strategy: Strategy) -> Life {
+pub(super) fn life_of(strategy: Strategy) -> Life {
     let terms = Terms {
         strategy,
+        ranges: 3,
         load_rate: 1,
         replay_rate: 1,
         checkpointers: CHECKPOINTERS,
@@ -42,11 +44,11 @@ fn life_of(strategy: Strategy) -> Life {
     Life::new((terms, rules(Trigger::default())), None, 1, 0, 0)
 }
 
-fn rules(trigger: Trigger) -> Rules {
+pub(super) fn rules(trigger: Trigger) -> Rules {
     Rules { adaptive: trigger.adaptive, policy: Box::new(trigger) }
 }
 
-fn seen(epoch: u64) -> Circumstances {
+pub(super) fn seen(epoch: u64) -> Circumstances {
     Circumstances {
         is_awaited: false,
         now_nanos: SECOND,
@@ -59,7 +61,7 @@ fn seen(epoch: u64) -> Circumstances {
     }
 }
 
-fn salt() -> Salt {
+pub(super) fn salt() -> Salt {
     Salt::parse("1a2b3c4d").expect("one")
 }
 
@@ -67,8 +69,8 @@ fn slice() -> Slice {
     Slice { section: 1, from: Box::default(), to: None }
 }
 
-fn written(end: u32) -> PartWritten {
-    PartWritten { entries: 10, displaced: 3, bytes: 1000, ends: vec![end] }
+fn written(end: u32) -> Vec<PartWritten> {
+    vec![PartWritten { entries: 10, displaced: 3, bytes: 1000, ends: vec![end] }]
 }
 
 /// Asked for, and begun with e_l = `low`.
@@ -84,8 +86,8 @@ fn begun(low: u64) -> (Life, Arc<Ticket>) {
 /// Begun at e_l = 7 and cut at E = 8.
 fn walking() -> (Life, Arc<Ticket>) {
     let (mut life, ticket) = begun(7);
-    assert!(matches!(life.decide(1, &seen(8)), Action::Cut));
-    assert!(life.cut(vec![vec![slice()], vec![slice()]]));
+    assert!(matches!(life.decide(1, &seen(8)), Action::Cut(_)));
+    assert!(life.cut(CutParts::whole(vec![vec![slice()], vec![slice()]])));
     (life, ticket)
 }
 
@@ -132,7 +134,7 @@ fn nothing_is_due_without_a_reason() {
 fn k1_the_walk_begins_only_when_every_epoch_below_low_is_installed() {
     let (mut life, _) = begun(7);
     assert!(matches!(life.decide(0, &seen(7)), Action::CloseEpoch));
-    assert!(matches!(life.decide(0, &seen(8)), Action::Cut));
+    assert!(matches!(life.decide(0, &seen(8)), Action::Cut(_)));
     assert!(matches!(life.decide(1, &seen(8)), Action::Wait), "one checkpointer cuts");
 }
 
@@ -160,7 +162,7 @@ fn k1_without_marks_of_high_nothing_is_installed() {
         panic!("its marks are synced")
     };
     assert_eq!((installed.covered(), installed.durable_min()), (Epoch::new(7), Epoch::new(9)));
-    assert_eq!((installed.entries(), installed.bytes(), installed.generation()), (20, 2000, 3));
+    assert_eq!((installed.entries(), installed.bytes(), installed.generations()), (20, 2000, 3..=3));
 }
 
 #[test]
@@ -336,9 +338,9 @@ fn an_outcome_that_comes_behind_the_end_changes_nothing_but_what_the_manifest_na
     assert_eq!(life.owes_removal(), (Some(installed), false));
     assert!(life.last.is_none() && life.has_ended());
     let (mut life, _) = begun(7);
-    assert!(matches!(life.decide(0, &seen(8)), Action::Cut));
+    assert!(matches!(life.decide(0, &seen(8)), Action::Cut(_)));
     life.end(CLOSED, DurabilityError::Stopped).send();
-    assert!(!life.cut(Vec::new()) && life.has_ended());
+    assert!(!life.cut(CutParts::whole(Vec::new())) && life.has_ended());
 }
 
 /// Asked for, and its pages are to be published at E = 7.
@@ -378,8 +380,8 @@ fn announced() -> (Life, Arc<Ticket>) {
 /// Its parts are begun.
 fn at_pages() -> (Life, Arc<Ticket>) {
     let (mut life, ticket) = announced();
-    assert!(matches!(life.decide(0, &seen(11)), Action::Cut));
-    assert!(life.cut(vec![vec![slice()], vec![slice()]]));
+    assert!(matches!(life.decide(0, &seen(11)), Action::Cut(_)));
+    assert!(life.cut(CutParts::whole(vec![vec![slice()], vec![slice()]])));
     for checkpointer in 0..CHECKPOINTERS {
         let Action::WritePart(task) = life.decide(checkpointer, &seen(11)) else { panic!("it has a part") };
         assert_eq!((task.low, task.pages), (Epoch::new(10), Some(ATTEMPT)));
@@ -402,7 +404,7 @@ fn n2_no_page_is_taken_before_every_commit_below_the_freeze_has_ended() {
     for epoch in [9, 10] {
         assert!(matches!(life.decide(0, &seen(epoch)), Action::CloseEpoch));
     }
-    assert!(matches!(life.decide(0, &seen(11)), Action::Cut));
+    assert!(matches!(life.decide(0, &seen(11)), Action::Cut(_)));
 }
 
 #[test]
@@ -518,7 +520,7 @@ fn n13_pages_that_have_ended_before_they_are_dealt_out_fail_the_attempt() {
     for is_announced in [false, true] {
         let (mut life, ticket) = if is_announced { announced() } else { published() };
         let action = life.decide(0, &seen(11));
-        assert!(matches!((is_announced, action), (false, Action::Announce) | (true, Action::Cut)));
+        assert!(matches!((is_announced, action), (false, Action::Announce) | (true, Action::Cut(_))));
         life.pages_have_ended("they have ended");
         assert!(ends_once(&mut life));
         assert!(matches!(life.decide(0, &seen(11)), Action::CleanUp { .. }));

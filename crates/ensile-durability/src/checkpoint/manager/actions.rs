@@ -8,6 +8,7 @@
 //!
 //! Neighbours: `life` decides; `files` writes; the store has the manifest, the log removes its files.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::random::Random;
@@ -19,23 +20,27 @@ use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::config::Strategy;
-use crate::checkpoint::files::part::PartWork;
-use crate::checkpoint::files::write::{Beginning, PartWriter};
+use crate::checkpoint::cut::{RangeCut, deal, ranges_of};
+use crate::checkpoint::files::sets::{SetsOwner, SetsWork};
+use crate::checkpoint::files::write::Beginning;
 use crate::checkpoint::leftovers::{self, CheckpointFile};
-use crate::checkpoint::life::{Action, Circumstances, NotInstalled, PartTask};
+use crate::checkpoint::life::{Action, Circumstances, CutParts, NotInstalled, PartTask, Taken};
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::part::PartUnderWay;
 use crate::checkpoint::picture::place::PictureStamp;
 use crate::checkpoint::picture::work::PageWork;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::slices::{PartSlices, PartStep};
-use crate::checkpoint::walk::Walk;
+use crate::checkpoint::walk::{Slice, Walk};
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::NotReplaced;
 use crate::store::names::{PageFileName, PartName};
 
 /// Between two attempts to remove what a reader's lease keeps.
 const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
+/// Of as many parts of the state as checkpointers have shares of ranges, one in this many is cut. Parts have several
+/// slices.
+const PARTS_OF_RANGE_SHARE: usize = 4;
 /// A checkpointer that waits for its bandwidth looks again after this.
 const PACED_MAX: Duration = Duration::from_secs(1);
 
@@ -65,7 +70,7 @@ impl Checkpoints {
             Action::LookForRoom { bytes } => self.look_for_room(bytes),
             Action::Publish => self.publish_pages(walk),
             Action::Announce => self.announce_freeze(walk),
-            Action::Cut => self.cut(walk),
+            Action::Cut(taken) => self.cut(&taken, walk),
             Action::WritePart(task) => self.begin_part(checkpointer, task, part),
             Action::ClosePicture => {
                 let closed = self.pictures.close();
@@ -139,7 +144,7 @@ impl Checkpoints {
                         return CheckpointStep::Stopped;
                     }
                 }
-                if self.config.strategy == Strategy::Fuzzy {
+                if self.config.strategy != Strategy::Pictures {
                     // What is covered then stands in closed files, which can go.
                     self.log.request_roll();
                 }
@@ -193,7 +198,7 @@ impl Checkpoints {
     }
 
     /// Every epoch below e_l is installed (K1, N2, E2): cuts the state into parts, or deals its pages out.
-    fn cut(&self, walk: &dyn Walk) -> CheckpointStep {
+    fn cut(&self, taken: &Taken, walk: &dyn Walk) -> CheckpointStep {
         let count = self.checkpointers.len();
         let published = self.life.lock().pages();
         let parts = match (published, walk.pages()) {
@@ -208,14 +213,14 @@ impl Checkpoints {
                 let (generation, epoch) = (self.generation, self.epochs.newest_freeze().previous());
                 self.pictures.begin(PictureStamp { checkpoint, generation, epoch });
                 match pages.page_slices(attempt, count) {
-                    Ok(parts) => parts,
+                    Ok(parts) => CutParts::whole(parts),
                     Err(ended) => {
                         self.life.lock().pages_have_ended(&ended.to_string());
                         return CheckpointStep::Worked;
                     }
                 }
             }
-            _ => walk.slices(count),
+            _ => cut_walk(taken, count, walk),
         };
         if !self.life.lock().cut(parts) {
             return CheckpointStep::Stopped;
@@ -245,14 +250,20 @@ impl Checkpoints {
     }
 
     fn begin_walk(&self, checkpointer: usize, task: PartTask) -> Result<PartUnderWay, String> {
-        let PartTask { number, low, salt, slices, ticket, room, .. } = task;
+        let PartTask { number, low, salt, slices: sets, ticket, room, .. } = task;
         let origin = Origin { identity: self.database, salt, entries: self.entries };
         let beginning = Beginning { number, generation: self.generation, low, origin };
-        let writer = PartWriter::create(self.store.disk(), &beginning, checkpointer as u32, &self.config);
-        let writer = writer.map_err(|error| error.to_string())?;
-        let block = CheckpointBlock::sharing(self.permit.clone());
-        let slices = PartSlices::new(slices, (ticket, room));
-        Ok(PartUnderWay::Walk(Box::new(PartWork::new(slices, low, writer, block))))
+        let owner = SetsOwner {
+            disk: Arc::clone(self.store.disk()),
+            checkpointer: checkpointer as u32,
+            files: self.config.files as u32,
+            sync_bytes: self.config.sync_bytes,
+            permit: self.permit.clone(),
+            ticket,
+            room,
+        };
+        let work = SetsWork::begin(owner, beginning, sets);
+        Ok(PartUnderWay::Walk(Box::new(work.map_err(|error| error.to_string())?)))
     }
 
     fn begin_pages(
@@ -266,7 +277,7 @@ impl Checkpoints {
         assert_eq!((stamp.checkpoint, stamp.epoch.next()), (number, low), "it is of this picture");
         let block = CheckpointBlock::sharing(self.permit.clone());
         let (picture, file) = ((attempt, stamp, self.entries), (&file, self.config.sync_bytes));
-        let slices = PartSlices::new(slices, (ticket, room));
+        let slices = PartSlices::new(slices.into_iter().flatten().collect(), (ticket, room));
         let work = PageWork::new(slices, picture, file, block);
         Ok(PartUnderWay::Pages(Box::new(work)))
     }
@@ -429,4 +440,29 @@ impl Checkpoints {
             }
         }
     }
+}
+
+/// What a walk takes, cut into parts (K4).
+fn cut_walk(taken: &Taken, count: usize, walk: &dyn Walk) -> CutParts {
+    match taken {
+        Taken::Whole => CutParts::whole(walk.slices(count)),
+        Taken::All { wanted } => {
+            let mut cut = RangeCut::new(*wanted as usize);
+            walk.measure(&mut cut);
+            let starts = cut.starts();
+            let parts = deal(slices(walk, count), &ranges_of(&starts), count);
+            CutParts { starts, parts }
+        }
+        // So many slices that each checkpointer has its share of the range's.
+        Taken::One { of, keys, .. } => {
+            let all = slices(walk, (count * of).div_ceil(PARTS_OF_RANGE_SHARE).max(count));
+            let parts = deal(all, std::slice::from_ref(keys), count);
+            CutParts { starts: Vec::new(), parts }
+        }
+    }
+}
+
+/// The whole state in slices, about so many parts of them.
+fn slices(walk: &dyn Walk, parts: usize) -> Vec<Slice> {
+    walk.slices(parts).into_iter().flatten().collect()
 }

@@ -17,7 +17,9 @@ fn situation(since_end: u64, log_bytes: u64, checkpoint_bytes: u64) -> Situation
         failures: 0,
         is_log_full: false,
         since_end: seconds(since_end),
+        turns: 1,
         log_bytes,
+        replayed_bytes: log_bytes,
         load: 0.0,
         checkpoint_bytes,
         load_rate: 200 * MB,
@@ -126,4 +128,26 @@ fn a_log_that_waits_for_space_is_left_what_there_is() {
 #[test]
 fn without_settings_only_a_demand_begins_one() {
     assert_eq!(Trigger::default().decide(&situation(1 << 20, 1 << 40, 0)), None);
+}
+
+#[test]
+fn a_turn_of_n_begins_after_an_nth_of_the_time() {
+    let trigger = Trigger { interval: Some(seconds(12)), ..Trigger::default() };
+    let turn = |since_end, turns| Situation { turns, ..situation(since_end, 500 * MB, 0) };
+    for (since_end, turns, is_due) in [(11, 1, false), (2, 4, false), (3, 4, true), (1, 12, true)] {
+        assert_eq!(
+            trigger.decide(&turn(since_end, turns)).is_some(),
+            is_due,
+            "{since_end} s of {turns} turns"
+        );
+    }
+}
+
+#[test]
+fn what_recovery_would_replay_is_not_what_was_written_since_the_last_turn() {
+    let trigger = Trigger { recovery_time: Some(seconds(10)), ..Trigger::default() };
+    let turn =
+        |log_bytes, replayed_bytes| Situation { replayed_bytes, turns: 4, ..situation(0, log_bytes, 0) };
+    assert_eq!(trigger.decide(&turn(4000 * MB, 999 * MB)), None);
+    assert_eq!(trigger.decide(&turn(0, 1000 * MB)), Some(CheckpointReason::RecoveryTime));
 }

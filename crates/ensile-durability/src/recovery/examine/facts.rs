@@ -11,6 +11,8 @@ use super::super::judgement::Findings;
 use crate::checkpoint::picture::reached::{AgeFigures, SectionFigures};
 use crate::checkpoint::picture::read::PictureReader;
 use crate::checkpoint::picture_epoch;
+use crate::range::{KeyRange, RangeStart};
+use crate::store::installed::FuzzyCheckpoint;
 use crate::store::names::PageFileName;
 use crate::{DurabilityError, TornTail};
 
@@ -89,7 +91,7 @@ pub enum Role {
     },
     /// Of the installed checkpoint.
     Checkpoint {
-        /// Its number.
+        /// Its number; of a range that of its turn.
         number: u64,
     },
     /// Counts nothing, and is removed by the next open: why.
@@ -226,9 +228,10 @@ impl PictureFacts {
 pub struct CheckpointFacts {
     /// Its number.
     pub number: u64,
-    /// e_l: the log is needed from this epoch on. Of a picture its freeze S.
+    /// e_l: the log is needed from this epoch on. Of a picture its freeze S, of ranges the least of theirs.
     pub low: Epoch,
-    /// e_h: it had to be durable for the checkpoint to count. Of a picture e_c, which is S - 1.
+    /// e_h: it had to be durable for the checkpoint to count. Of a picture e_c, which is S - 1; of ranges the largest
+    /// of theirs.
     pub high: Epoch,
     /// Its files.
     pub files: u64,
@@ -236,8 +239,47 @@ pub struct CheckpointFacts {
     pub entries: u64,
     /// Bytes of its files; of a picture those of them that are its own.
     pub bytes: u64,
+    /// Its ranges, in the order of their keys, if it goes round by ranges (SiloR §8).
+    pub ranges: Vec<RangeFacts>,
     /// What it has in page files, if it is a picture whose root can be read.
     pub picture: Option<PictureFacts>,
+}
+
+/// A range of a cycling checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeFacts {
+    /// Where it begins; it ends where the next one begins.
+    pub start: RangeStart,
+    /// The number of the turn that wrote it.
+    pub number: u64,
+    /// The generation that was open then.
+    pub generation: u64,
+    /// Its e_l and e_h.
+    pub low: Epoch,
+    /// See [`RangeFacts::low`].
+    pub high: Epoch,
+    /// Its files, entries and bytes.
+    pub files: u64,
+    /// See [`RangeFacts::files`].
+    pub entries: u64,
+    /// See [`RangeFacts::files`].
+    pub bytes: u64,
+}
+
+impl RangeFacts {
+    pub(super) fn of((walked, keys): (&FuzzyCheckpoint, Option<KeyRange>)) -> Option<Self> {
+        let FuzzyCheckpoint { low, high, files } = walked;
+        Some(Self {
+            start: keys?.start,
+            number: files.number,
+            generation: files.generation,
+            low: *low,
+            high: *high,
+            files: u64::from(files.checkpointers) * u64::from(files.files),
+            entries: files.entries,
+            bytes: files.bytes,
+        })
+    }
 }
 
 impl CheckpointFacts {

@@ -16,7 +16,9 @@ use super::super::reading::ReadBuffers;
 use super::super::replay::{self, Bounds, LogPiece};
 use super::super::report::RecoveryReport;
 use super::Nowhere;
-use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, PictureFacts, Role};
+use super::facts::{
+    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, PictureFacts, RangeFacts, Role,
+};
 use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
@@ -167,7 +169,8 @@ impl<'a> Judge<'a> {
         for part in leftovers::list::<PartName>(self.disk, manifest)? {
             let is_installed = part.is_installed(manifest);
             let other = Role::Discarded("of a checkpoint that is not installed");
-            self.add_file(part.to_string(), if is_installed { Role::Checkpoint { number } } else { other })?;
+            let own = Role::Checkpoint { number: part.checkpoint };
+            self.add_file(part.to_string(), if is_installed { own } else { other })?;
         }
         for file in leftovers::list::<PageFileName>(self.disk, manifest)? {
             let is_installed = file.is_installed(manifest);
@@ -187,6 +190,7 @@ impl<'a> Judge<'a> {
             files: installed.files().len() as u64,
             entries: installed.entries(),
             bytes: installed.bytes(),
+            ranges: installed.walked().into_iter().filter_map(RangeFacts::of).collect(),
             picture: None,
         });
         let Some(load) = load else { return Ok(()) };

@@ -6,8 +6,12 @@ use super::{
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
+use crate::range::RangeStart;
 use crate::recoverable::EntryKind;
-use crate::store::installed::{FuzzyCheckpoint, ListedPageFile, PartFiles, PictureCheckpoint};
+use crate::store::installed::{
+    CyclingCheckpoint, FuzzyCheckpoint, InstalledRange, ListedPageFile, PartFiles, PictureCheckpoint,
+    RangesCut,
+};
 use crate::store::names::PageFileName;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, FolderId};
@@ -144,6 +148,94 @@ fn the_documented_text_is_the_one_that_is_written() {
     assert_eq!(Manifest::parse(example), Ok(manifest()));
     let other = |index| document.split("```text\n").nth(index).and_then(|rest| rest.split("\n```").next());
     assert_eq!(other(2), Some(&*picture(7, 3, 63).to_string()));
+    assert_eq!(other(3), Some(&*InstalledCheckpoint::Cycling(ranges()).to_string()));
+}
+
+/// Two ranges: the second one's last turn came before the first one's.
+fn ranges() -> CyclingCheckpoint {
+    let range = |section, key: &[u8], number, (low, high)| InstalledRange {
+        start: RangeStart { section, key: key.into() },
+        walked: FuzzyCheckpoint {
+            low: Epoch::new(low),
+            high: Epoch::new(high),
+            files: part_files(number, 3),
+        },
+    };
+    let cut = RangesCut { wanted: 16, bytes: 2_469_136, largest: 1_234_568 };
+    CyclingCheckpoint { cut, ranges: vec![range(0, b"", 9, (65, 66)), range(1, b"\0\xffm", 8, (62, 64))] }
+}
+
+#[test]
+fn ranges_come_back_in_a_manifest_of_the_newest_format() {
+    let with_ranges = Manifest { checkpoint: Some(InstalledCheckpoint::Cycling(ranges())), ..manifest() };
+    let text = with_ranges.to_string();
+    assert!(text.starts_with("ensile manifest 4\n"), "{text}");
+    assert_eq!(Manifest::parse(&text), Ok(with_ranges.clone()));
+    assert!(Manifest::parse(&with_checksum(&text.replace("manifest 4", "manifest 3"))).is_err());
+    for (what, with) in [
+        ("ranges 2 ", "ranges 3 "),
+        ("ranges 2 ", "ranges 0 "),
+        ("wanted 16", "wanted 1"),
+        ("largest 1234568", "largest 2469137"),
+        ("range 0 key - ", "range 0 key 00 "),
+        ("range 0 key - ", "range 1 key 00 "),
+        ("key 00ff6d", "key -"),
+        ("key 00ff6d", "key 00FF6d"),
+        ("key 00ff6d", "key 00ff6"),
+        ("key 00ff6d", "key "),
+        ("range 1 key 00ff6d", "range 0 key -"),
+        ("checkpoint 9 ", "checkpoint 8 "),
+        ("low 65 high 66", "low 66 high 65"),
+    ] {
+        assert!(text.contains(what), "{what}");
+        let is_same = what == "key 00ff6d" && with == "key -";
+        let changed = Manifest::parse(&with_checksum(&text.replacen(what, with, 1)));
+        // A range may begin where a section does.
+        assert_eq!(changed.is_ok(), is_same, "{what} became {with}: {changed:?}");
+    }
+    let picture_with_range = format!("{}\n{}", picture(7, 3, 63), ranges().ranges[0]);
+    let mixed = text.replace(&with_ranges.checkpoint.expect("it has one").to_string(), &picture_with_range);
+    assert!(Manifest::parse(&with_checksum(&mixed)).is_err());
+}
+
+#[test]
+fn k5_generations_are_listed_from_the_oldest_on_that_a_range_needs() {
+    let mut ranges = ranges();
+    ranges.ranges[0].walked.low = Epoch::new(72);
+    ranges.ranges[0].walked.high = Epoch::new(75);
+    ranges.ranges[0].walked.files.generation = 4;
+    let with = |ranges: &CyclingCheckpoint, generations| Manifest {
+        checkpoint: Some(InstalledCheckpoint::Cycling(ranges.clone())),
+        ..without_checkpoint(generations)
+    };
+    let both = || vec![generation(3, 61, Some(66)), generation(4, 70, None)];
+    let good = with(&ranges, both());
+    assert_eq!(Manifest::parse(&good.to_string()), Ok(good.clone()));
+    let installed = good.checkpoint.expect("it has one");
+    assert_eq!((installed.covered(), installed.durable_min()), (Epoch::new(62), Epoch::new(75)));
+    assert_eq!((installed.generations(), installed.number()), (3..=4, 9));
+    assert_eq!(installed.written_in(3), Some((8, Epoch::new(64))));
+    assert_eq!((installed.written_in(4), installed.written_in(2)), (Some((9, Epoch::new(75))), None));
+    // What the generation left does not count any more, or it was merged: not listed.
+    assert!(Manifest::parse(&with(&ranges, vec![generation(4, 70, None)]).to_string()).is_ok());
+    for (why, generations) in [
+        ("a generation before all ranges", vec![generation(2, 50, Some(60)), generation(4, 70, None)]),
+        ("the D of one below its range's e_h", vec![generation(3, 61, Some(63)), generation(4, 70, None)]),
+        ("a generation that begins behind its range's e_l", vec![generation(4, 73, None)]),
+    ] {
+        assert!(Manifest::parse(&with(&ranges, generations).to_string()).is_err(), "{why}");
+    }
+    ranges.ranges[0].walked.low = Epoch::new(66);
+    assert!(
+        Manifest::parse(&with(&ranges, both()).to_string()).is_err(),
+        "within the generation before its own"
+    );
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    let before = vec![generation(2, 50, Some(60)), generation(3, 61, Some(66)), generation(4, 70, None)];
+    keeper.replace(without_checkpoint(before)).expect("writes");
+    keeper.install(installed).expect("writes");
+    assert_eq!(keeper.manifest().generations, both());
 }
 
 #[test]

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
+use ensile_durability::Strategy;
 use ensile_sim::{Fault, SimDisk};
 
-use super::store::{Changes, KEYS, Life, body, change, pictures, present, settings};
+use super::store::{Changes, KEYS, Life, body, change, cycling, pictures, present, settings};
 use crate::rig::Worker;
 
 /// Databases, and lives of each.
@@ -114,7 +115,13 @@ fn disturb(disk: &SimDisk, random: &mut Random) {
 }
 
 /// Runs one life; returns what it wrote and the largest D that it reported.
-fn live(life: &Life, disk: &SimDisk, random: &mut Random, seen: &mut Seen) -> (Vec<Written>, Epoch) {
+fn live(
+    life: &Life,
+    is_cycling: bool,
+    disk: &SimDisk,
+    random: &mut Random,
+    seen: &mut Seen,
+) -> (Vec<Written>, Epoch) {
     let mut written = Vec::new();
     let mut tids = HashMap::new();
     let client = |_| Client {
@@ -128,7 +135,8 @@ fn live(life: &Life, disk: &SimDisk, random: &mut Random, seen: &mut Seen) -> (V
     let mut clients: Vec<Client> = (0..WORKERS).map(client).collect();
     disturb(disk, random);
     let mut reported = life.rig.log.durable_epoch();
-    for _ in 0..random.between(5, 1000) {
+    let steps = if is_cycling { 4000 } else { 1000 };
+    for _ in 0..random.between(5, steps) {
         match random.below(100) {
             0..40 => {
                 let at = random.below(WORKERS as u64) as usize;
@@ -137,7 +145,9 @@ fn live(life: &Life, disk: &SimDisk, random: &mut Random, seen: &mut Seen) -> (V
             40..48 => {
                 life.rig.advance();
             }
-            48..51 => drop(life.checkpoints.demand()),
+            // One that goes round by ranges takes all of them then.
+            48..51 if !is_cycling || random.percent(5) => drop(life.checkpoints.demand()),
+            48..51 => {}
             51..85 => {
                 life.step(random.below(2) as usize);
             }
@@ -158,7 +168,11 @@ fn live(life: &Life, disk: &SimDisk, random: &mut Random, seen: &mut Seen) -> (V
     let stats = life.checkpoints.stats();
     seen.installed += stats.installed;
     seen.failed += stats.failed;
-    seen.pictures += stats.last.map_or(0, |last| u64::from(last.picture_epoch().is_some()));
+    if let Some(last) = stats.last {
+        seen.pictures += u64::from(last.picture_epoch().is_some());
+        // The first one takes all.
+        seen.turns += last.turn.filter(|turn| turn.taken < turn.ranges).map_or(0, |_| stats.installed);
+    }
     let (published, ended) = life.store.pages.as_ref().expect("it has pages").counts();
     assert!(ended == published || ended + 1 == published, "N13: {published} were begun, {ended} ended");
     let ends_cleanly = !disk.is_without_power() && random.percent(15);
@@ -189,6 +203,8 @@ struct Seen {
     failed: u64,
     /// Lives whose last checkpoint was a picture.
     pictures: u64,
+    /// Checkpoints of lives whose last one was a turn that took one of several ranges.
+    turns: u64,
     /// Lives without a log in which a picture was installed.
     without_log: u64,
     loaded: u64,
@@ -209,12 +225,19 @@ fn run_database(seed: u64, seen: &mut Seen) {
     let mut random = Random::seeded(seed);
     let disk = SimDisk::new();
     let mut expected = Changes::new();
+    let mut kind = random.below(3);
     let mut last: (Vec<Written>, Epoch) = (Vec::new(), Epoch::ZERO);
     for number in 0..=LIVES {
         // From one life to the next the number of logs and the strategy may change; without a log there are pictures.
         let loggers = random.between(0, 3) as usize;
-        let may_be_fuzzy = loggers > 0 && random.percent(50);
-        let settings = if may_be_fuzzy { settings() } else { pictures() };
+        // Turns that take one range need a life before with the same strategy, or much time.
+        kind = if random.percent(60) { kind } else { random.below(3) };
+        let settings = match kind {
+            0 if loggers > 0 => settings(),
+            1 if loggers > 0 => cycling(),
+            _ => pictures(),
+        };
+        let is_cycling = settings.strategy == Strategy::Cycling;
         let mut interrupted = false;
         while random.percent(15) {
             // Power fails while it opens, or the disk does.
@@ -250,7 +273,7 @@ fn run_database(seed: u64, seen: &mut Seen) {
             panic!("seed {seed} life {number}: {tid} was reported durable and is lost");
         }
         expected = rows;
-        last = live(&life, &disk, &mut random, seen);
+        last = live(&life, is_cycling, &disk, &mut random, seen);
         drop(life);
         disk.heal();
         if !disk.is_without_power() && random.percent(20) {
@@ -270,5 +293,6 @@ fn thousands_of_seeded_lives_with_checkpoints_keep_what_they_reported_and_nothin
     assert!(seen.installed > DATABASES && seen.failed > DATABASES / 4, "{seen:?}");
     assert!(seen.loaded > DATABASES && seen.loaded_entries > 10 * DATABASES, "{seen:?}");
     assert!(seen.without_log > DATABASES / 2, "{seen:?}");
+    assert!(seen.turns > DATABASES / 4, "{seen:?}");
     assert!(seen.covered_entries > DATABASES && seen.pictures > DATABASES / 4, "{seen:?}");
 }

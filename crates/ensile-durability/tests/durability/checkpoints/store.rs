@@ -9,7 +9,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_durability::{
     CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, LogConfig, Pages,
-    Recoverable, Refused, Slice, Strategy, Walk,
+    RangeCut, Recoverable, Refused, Slice, Strategy, Walk,
 };
 use ensile_epoch::Epochs;
 
@@ -205,6 +205,16 @@ impl Walk for Store {
         false
     }
 
+    fn measure(&self, cut: &mut RangeCut) {
+        let rows = self.rows.lock().expect("no panic");
+        for section in 0..SECTIONS {
+            for (key, (_, value)) in rows.iter().filter(|(key, _)| *key % SECTIONS == section) {
+                let bytes = 16 + value.as_ref().map_or(0, Vec::len) as u64;
+                cut.add(section as u32, &bound(*key), bytes);
+            }
+        }
+    }
+
     fn changed_bytes(&self) -> u64 {
         // Relaxed: a figure.
         self.changed_bytes.load(Ordering::Relaxed)
@@ -231,6 +241,11 @@ pub(crate) fn settings() -> CheckpointConfig {
 /// The same for pictures, whose pages are synced where their part ends.
 pub(crate) fn pictures() -> CheckpointConfig {
     CheckpointConfig { strategy: Strategy::Pictures, sync_bytes: 1 << 20, ..settings() }
+}
+
+/// The same by ranges: turn follows turn.
+pub(crate) fn cycling() -> CheckpointConfig {
+    CheckpointConfig { strategy: Strategy::Cycling, ranges: 4, log_bytes: Some(0), ..settings() }
 }
 
 impl Life {
@@ -283,6 +298,24 @@ impl Life {
 
     pub(crate) fn step(&self, checkpointer: usize) -> CheckpointStep {
         self.checkpoints.step(checkpointer, &self.store)
+    }
+
+    /// Steps epochs, loggers and checkpointers until one more checkpoint is installed, which nobody asks for, and what
+    /// it covers is removed.
+    pub(crate) fn turn(&self) -> ensile_durability::CheckpointReport {
+        let before = self.checkpoints.stats().installed;
+        for _ in 0..10_000 {
+            for checkpointer in 0..self.checkpoints.checkpointers() {
+                self.step(checkpointer);
+                let stats = self.checkpoints.stats();
+                if stats.installed > before {
+                    assert_eq!(self.step(0), CheckpointStep::Worked, "it removes what is covered");
+                    return stats.last.expect("installed");
+                }
+            }
+            self.rig.settle();
+        }
+        panic!("no turn ends: {:?}", self.checkpoints.stats());
     }
 
     /// Steps epochs, loggers and checkpointers until a checkpoint that is asked for now has an outcome.

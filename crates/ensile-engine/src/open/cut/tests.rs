@@ -3,7 +3,7 @@
 use ensile_base::Epoch;
 use ensile_durability::{PageContents, PictureAttempt};
 
-use super::{PageCut, Piece, pieces_of};
+use super::{CountRows, PageCut, Piece, pieces_of};
 use crate::formats::checkpoint_entry;
 use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
 use crate::record::pending::PageMarks;

@@ -8,7 +8,7 @@ use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::files::end::Totals;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
+use crate::store::installed::{FuzzyCheckpoint, PartFiles};
 use crate::store::names::{PartName, checkpoint_folder};
 use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
@@ -48,12 +48,12 @@ fn part_files() -> PartFiles {
 }
 
 /// A checkpoint with these epochs and files.
-fn fuzzy(low: Epoch, high: Epoch, files: PartFiles) -> InstalledCheckpoint {
-    InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low, high, files })
+fn fuzzy(low: Epoch, high: Epoch, files: PartFiles) -> FuzzyCheckpoint {
+    FuzzyCheckpoint { low, high, files }
 }
 
 /// What the manifest says of the checkpoint.
-fn installed() -> InstalledCheckpoint {
+fn installed() -> FuzzyCheckpoint {
     fuzzy(LOW, LOW, part_files())
 }
 
@@ -104,7 +104,7 @@ fn read(bytes: &[u8]) -> Result<Vec<(u32, Tid, Vec<u8>)>, String> {
 }
 
 /// The rows of a file, or the first error.
-fn read_of(bytes: &[u8], of: &InstalledCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)>, DurabilityError> {
+fn read_of(bytes: &[u8], of: &FuzzyCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)>, DurabilityError> {
     let disk = SimDisk::new();
     disk.create_folder(&checkpoint_folder(PART.checkpointer)).expect("makes the folder");
     let file = disk.create(&PART.to_string()).expect("makes the file");

@@ -1,0 +1,138 @@
+//! The cut of a state into ranges of about equal bytes, and of a range into slices (SiloR §8).
+//!
+//! Invariants:
+//! - K4: the first range begins before all keys, each later one behind the one before it.
+//! - K4: the slices of a range have each of its keys once, and no other.
+//!
+//! Neighbours: the state measures its rows ([`super::Walk::measure`]); `manager` cuts when a turn begins.
+
+use super::walk::Slice;
+use crate::range::{KeyRange, RangeStart};
+
+/// Pieces for each range that is to be cut: so the largest range is at most about this much too large.
+const PIECES_PER_RANGE: usize = 16;
+
+/// Some rows that follow each other.
+#[derive(Debug)]
+struct MeasuredRows {
+    start: RangeStart,
+    bytes: u64,
+}
+
+/// The rows of a state, as a walk goes over them: some pieces of about equal bytes, whatever the number of rows.
+#[derive(Debug)]
+pub struct RangeCut {
+    most: usize,
+    pieces: Vec<MeasuredRows>,
+    /// A piece is full with these.
+    piece_bytes: u64,
+}
+
+impl RangeCut {
+    /// Cuts into `most` ranges at most.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        assert!(most > 0, "there is a range");
+        Self { most, pieces: Vec::new(), piece_bytes: 0 }
+    }
+
+    /// How many ranges there are to be, at most.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// The next row, or several from this key on: how many bytes they stand for. Rows come in the order of sections and
+    /// keys.
+    pub fn add(&mut self, section: u32, key: &[u8], bytes: u64) {
+        match self.pieces.last_mut() {
+            Some(last) if last.bytes < self.piece_bytes => last.bytes += bytes,
+            last => {
+                let start = RangeStart { section, key: key.into() };
+                debug_assert!(last.is_none_or(|last| last.start < start), "rows come in order (K4)");
+                self.pieces.push(MeasuredRows { start, bytes });
+                if self.pieces.len() > 2 * PIECES_PER_RANGE * self.most {
+                    self.join();
+                }
+            }
+        }
+    }
+
+    /// Each two pieces become one.
+    fn join(&mut self) {
+        let mut pieces = std::mem::take(&mut self.pieces).into_iter();
+        while let Some(mut piece) = pieces.next() {
+            piece.bytes += pieces.next().map_or(0, |next| next.bytes);
+            self.pieces.push(piece);
+        }
+        let total: u64 = self.pieces.iter().map(|piece| piece.bytes).sum();
+        self.piece_bytes = total / self.pieces.len() as u64;
+        assert!(self.pieces.len() > PIECES_PER_RANGE, "enough of them are left for an even cut");
+    }
+
+    /// Where the ranges begin (K4).
+    pub(super) fn starts(self) -> Vec<RangeStart> {
+        let total: u64 = self.pieces.iter().map(|piece| piece.bytes).sum();
+        let mut starts = vec![RangeStart::default()];
+        let mut before = 0;
+        for MeasuredRows { start, bytes } in self.pieces {
+            // As many ranges as have ended where this piece begins, but for less than half a piece.
+            let ended =
+                (u128::from(before) + u128::from(bytes) / 2) * self.most as u128 / u128::from(total.max(1));
+            if before > 0 && ended >= starts.len() as u128 && starts.len() < self.most {
+                starts.push(start);
+            }
+            before += bytes;
+        }
+        assert!(starts.len() <= self.most && starts[0].is_first(), "K4: the first begins before all keys");
+        assert!(starts.windows(2).all(|pair| pair[0] < pair[1]), "K4: each begins behind the one before it");
+        starts
+    }
+}
+
+/// What of these slices of the whole state is in a range.
+fn clip(slices: &[Slice], range: &KeyRange) -> Vec<Slice> {
+    let clipped = |slice: &Slice| {
+        let Slice { section, from, to } = slice.clone();
+        let KeyRange { start, end } = range;
+        let from = if start.section == section { from.max(start.key.clone()) } else { from };
+        let to = match end {
+            Some(end) if end.section == section => {
+                Some(to.map_or_else(|| end.key.clone(), |to| to.min(end.key.clone())))
+            }
+            _ => to,
+        };
+        let is_empty = to.as_ref().is_some_and(|to| *to <= from);
+        (range.has_section(section) && !is_empty).then_some(Slice { section, from, to })
+    };
+    slices.iter().filter_map(clipped).collect()
+}
+
+/// The slices of each of these ranges, dealt out to `parts` parts: `result[p][r]` are those that part p walks of range
+/// r.
+pub(super) fn deal(mut slices: Vec<Slice>, ranges: &[KeyRange], parts: usize) -> Vec<Vec<Vec<Slice>>> {
+    assert!(parts > 0 && !ranges.is_empty(), "there is something to deal out");
+    slices.sort_unstable_by(|a, b| (a.section, &a.from).cmp(&(b.section, &b.from)));
+    let mut result = vec![Vec::with_capacity(ranges.len()); parts];
+    for range in ranges {
+        let clipped = clip(&slices, range);
+        let mut dealt = vec![Vec::new(); parts];
+        let count = clipped.len();
+        for (at, slice) in clipped.into_iter().enumerate() {
+            dealt[at * parts / count].push(slice);
+        }
+        result.iter_mut().zip(dealt).for_each(|(part, of_range)| part.push(of_range));
+    }
+    assert!(result.iter().all(|part| part.len() == ranges.len()), "a part has its share of each range");
+    result
+}
+
+/// The ranges that begin there.
+pub(super) fn ranges_of(starts: &[RangeStart]) -> Vec<KeyRange> {
+    assert!(starts.first().is_some_and(RangeStart::is_first), "K4: no key is before the first range");
+    let end = |at: usize| starts.get(at + 1).cloned();
+    starts.iter().enumerate().map(|(at, start)| KeyRange { start: start.clone(), end: end(at) }).collect()
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,124 @@
+//! A checkpointer's share of a walk: one set of files, or one for each range that a turn takes, one after the other.
+//!
+//! Invariant: K4: a set is ended before the next one begins, and each has the slices of its range.
+//!
+//! Neighbours: `manager` steps it through [`crate::checkpoint::part`]; [`super::part`] walks and writes a set.
+
+use std::sync::Arc;
+
+use ensile_disk::{Disk, DiskError};
+
+use super::part::PartWork;
+use super::write::{Beginning, PartWriter, PartWritten};
+use crate::checkpoint::block::{CheckpointBlock, LargePermit};
+use crate::checkpoint::room::Room;
+use crate::checkpoint::slices::{PartSlices, PartStep};
+use crate::checkpoint::ticket::Ticket;
+use crate::checkpoint::walk::{Slice, Walk};
+
+const UNDER_WAY: &str = "a set is under way until the part ends or fails";
+
+/// Whose files they are, and how many there are of each set.
+#[derive(Debug)]
+pub(in crate::checkpoint) struct SetsOwner {
+    pub(in crate::checkpoint) disk: Arc<dyn Disk>,
+    pub(in crate::checkpoint) checkpointer: u32,
+    /// Files of a set.
+    pub(in crate::checkpoint) files: u32,
+    pub(in crate::checkpoint) sync_bytes: u64,
+    pub(in crate::checkpoint) permit: LargePermit,
+    pub(in crate::checkpoint) ticket: Arc<Ticket>,
+    pub(in crate::checkpoint) room: Arc<Room>,
+}
+
+impl SetsOwner {
+    /// Makes the files of a set.
+    fn begin(&self, beginning: &Beginning, slices: Vec<Slice>) -> Result<PartWork, DiskError> {
+        let shape = (self.files, self.sync_bytes);
+        let writer = PartWriter::create(&self.disk, beginning, self.checkpointer, shape)?;
+        let slices = PartSlices::new(slices, (Arc::clone(&self.ticket), Arc::clone(&self.room)));
+        let block = CheckpointBlock::sharing(self.permit.clone());
+        Ok(PartWork::new(slices, beginning.low, writer, block))
+    }
+}
+
+/// The sets of a checkpointer, of which one is under way.
+#[derive(Debug)]
+pub(in crate::checkpoint) struct SetsWork {
+    owner: SetsOwner,
+    /// `None` once a set could not be begun: the part has failed.
+    current: Option<PartWork>,
+    /// What the files under way say of themselves. Numbers go up by one from set to set.
+    beginning: Beginning,
+    left: std::vec::IntoIter<Vec<Slice>>,
+    written: Vec<PartWritten>,
+}
+
+impl SetsWork {
+    /// Begins the first of these sets.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(in crate::checkpoint) fn begin(
+        owner: SetsOwner,
+        beginning: Beginning,
+        sets: Vec<Vec<Slice>>,
+    ) -> Result<Self, DiskError> {
+        let mut left = sets.into_iter();
+        let first = left.next().expect("a walk has a set of files");
+        let current = owner.begin(&beginning, first)?;
+        Ok(Self { owner, current: Some(current), beginning, left, written: Vec::new() })
+    }
+
+    /// Looks whether there is still room for a block.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(in crate::checkpoint) fn check_room(
+        &self,
+        disk: &dyn Disk,
+        checkpointer: usize,
+    ) -> Result<(), String> {
+        self.owner.room.check(disk, checkpointer)
+    }
+
+    /// Fills one block and writes it, or goes over to the next set.
+    ///
+    /// # Errors
+    /// Why the part fails.
+    pub(in crate::checkpoint) fn step(&mut self, walk: &dyn Walk) -> Result<PartStep, String> {
+        let step = self.current.as_mut().expect(UNDER_WAY).step(walk)?;
+        if step != PartStep::Ended || self.left.len() == 0 {
+            return Ok(step);
+        }
+        self.go_over().map_err(|error| error.to_string())?;
+        Ok(PartStep::Written { bytes: 0, entries: 0, is_synced: false, is_paced: true })
+    }
+
+    /// Ends the set under way, and begins the next one.
+    fn go_over(&mut self) -> Result<(), DiskError> {
+        assert!(self.current.is_some(), "{UNDER_WAY}");
+        self.end_set()?;
+        self.beginning.number += 1;
+        let slices = self.left.next().expect("there is one more");
+        self.current = Some(self.owner.begin(&self.beginning, slices)?);
+        Ok(())
+    }
+
+    fn end_set(&mut self) -> Result<(), DiskError> {
+        let current = self.current.take().expect(UNDER_WAY);
+        self.written.push(current.end()?);
+        Ok(())
+    }
+
+    /// Ends the files, and makes them and their names survive a crash. What was written, by set.
+    pub(in crate::checkpoint) fn end(mut self) -> Result<Vec<PartWritten>, DiskError> {
+        assert_eq!(self.left.len(), 0, "K4: every range is walked");
+        self.end_set()?;
+        assert!(
+            self.written.iter().all(|set| set.ends.len() == self.owner.files as usize),
+            "each file has an end"
+        );
+        Ok(self.written)
+    }
+}

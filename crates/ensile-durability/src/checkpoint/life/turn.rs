@@ -1,0 +1,145 @@
+//! Which ranges a turn of a cycling checkpoint takes, and what of the log goes with the others (SiloR §8). Pure.
+//!
+//! Invariants:
+//! - K4: a turn takes all ranges, and cuts them anew, or one of them as it is.
+//! - A demand is answered by a turn that takes all: all of them begin behind it.
+//!
+//! Neighbours: `super` asks when an attempt begins; `checkpoint::cut` cuts.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use crate::checkpoint::ticket::CheckpointTurn;
+use crate::range::{KeyRange, RangeStart};
+use crate::store::installed::{
+    CyclingCheckpoint, FuzzyCheckpoint, InstalledCheckpoint, InstalledRange, RangesCut,
+};
+
+/// All ranges are taken, and cut anew, when the largest has come to this many times the mean of the others, or all to
+/// this many times the bytes that they were cut from while they are fewer than wanted.
+const GROWTH: u128 = 2;
+
+/// What an attempt takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::checkpoint) enum Taken {
+    /// The whole state, in one.
+    Whole,
+    /// All ranges, cut anew into so many at most.
+    All { wanted: u32 },
+    /// The range at this place among `of`.
+    One { at: usize, of: usize, keys: KeyRange },
+}
+
+impl Taken {
+    /// What the next turn takes.
+    pub(super) fn next(installed: Option<&InstalledCheckpoint>, wanted: u32, is_demanded: bool) -> Self {
+        match installed {
+            Some(InstalledCheckpoint::Cycling(cycling)) if !is_demanded && !is_cut_anew(cycling, wanted) => {
+                let at = oldest(cycling);
+                assert!(at < cycling.ranges.len(), "K4: it is one of them");
+                Self::One { at, of: cycling.ranges.len(), keys: cycling.keys(at) }
+            }
+            _ => Self::All { wanted },
+        }
+    }
+
+    /// How many turns a round has.
+    pub(super) fn turns(&self) -> u32 {
+        match self {
+            Self::Whole | Self::All { .. } => 1,
+            Self::One { of, .. } => *of as u32,
+        }
+    }
+
+    /// About how many bytes it writes, of a state of which this is installed.
+    pub(super) fn bytes(&self, installed: Option<&InstalledCheckpoint>) -> u64 {
+        match (self, installed) {
+            (Self::One { at, .. }, Some(InstalledCheckpoint::Cycling(cycling))) => {
+                cycling.ranges[*at].walked.files.bytes
+            }
+            (_, installed) => installed.map_or(0, InstalledCheckpoint::bytes),
+        }
+    }
+
+    /// As a report says it, of a checkpoint that has so many ranges now.
+    pub(super) fn report(&self, ranges: usize) -> Option<CheckpointTurn> {
+        let ranges = ranges as u64;
+        match self {
+            Self::Whole => None,
+            Self::All { .. } => Some(CheckpointTurn { first: 0, taken: ranges, ranges }),
+            Self::One { at, .. } => Some(CheckpointTurn { first: *at as u64, taken: 1, ranges }),
+        }
+    }
+}
+
+/// The range whose turn is the longest ago.
+fn oldest(cycling: &CyclingCheckpoint) -> usize {
+    let numbers = cycling.walked().map(|walked| walked.files.number).enumerate();
+    numbers.min_by_key(|(_, number)| *number).map_or(0, |(at, _)| at)
+}
+
+/// Are all ranges to be cut anew?
+fn is_cut_anew(CyclingCheckpoint { cut, ranges }: &CyclingCheckpoint, wanted: u32) -> bool {
+    let sizes = || ranges.iter().map(|range| u128::from(range.walked.files.bytes));
+    let (bytes, largest, count) = (sizes().sum::<u128>(), sizes().max().unwrap_or(0), ranges.len() as u128);
+    let (cut_bytes, cut_largest) = (u128::from(cut.bytes), u128::from(cut.largest));
+    assert!(count > 0 && largest <= bytes && cut_largest <= cut_bytes, "the largest is one of them");
+    let others = bytes - largest;
+    let is_uneven = largest * (count - 1) >= GROWTH * others;
+    // Rows may be so large that no cut is even: it is tried again when it has become worse.
+    let has_become_so = largest * (cut_bytes - cut_largest) >= GROWTH * cut_largest * others;
+    let has_too_few = count < u128::from(wanted) && bytes >= GROWTH * cut_bytes;
+    wanted != cut.wanted || count > 1 && is_uneven && has_become_so || has_too_few
+}
+
+/// The ranges behind a turn that took these. `walked` are those that it wrote, in the order of their keys; `starts` are
+/// of all ranges where all were cut.
+pub(super) fn after_turn(
+    installed: Option<&InstalledCheckpoint>,
+    taken: &Taken,
+    starts: &[RangeStart],
+    walked: Vec<FuzzyCheckpoint>,
+) -> CyclingCheckpoint {
+    match (taken, installed) {
+        (Taken::One { at, .. }, Some(InstalledCheckpoint::Cycling(before))) => {
+            let [walked] = <[_; 1]>::try_from(walked).expect("K4: one range was walked");
+            let mut next = before.clone();
+            let last = &before.ranges[*at].walked;
+            assert!(last.low <= walked.low && last.high < walked.high, "K1: its turns follow each other");
+            next.ranges[*at].walked = walked;
+            next
+        }
+        (Taken::All { wanted }, _) => {
+            assert_eq!(starts.len(), walked.len(), "K4: every range was walked");
+            let sizes = || walked.iter().map(|walked| walked.files.bytes);
+            let cut =
+                RangesCut { wanted: *wanted, bytes: sizes().sum(), largest: sizes().max().unwrap_or(0) };
+            let ranges = starts.iter().cloned().zip(walked);
+            let ranges = ranges.map(|(start, walked)| InstalledRange { start, walked }).collect();
+            CyclingCheckpoint { cut, ranges }
+        }
+        (taken, _) => unreachable!("{taken:?} is no turn, or its ranges are not installed"),
+    }
+}
+
+/// How much log was written when the turns of this life began whose ranges are installed, by the numbers of those.
+#[derive(Debug, Default)]
+pub(super) struct TurnBytes(BTreeMap<u64, u64>);
+
+impl TurnBytes {
+    /// What is installed now has these numbers of a turn that began when there was this much log.
+    pub(super) fn installed(&mut self, numbers: RangeInclusive<u64>, bytes: u64, now: &InstalledCheckpoint) {
+        self.0.extend(numbers.map(|number| (number, bytes)));
+        let is_there = |number: &u64| now.walked().iter().any(|(walked, _)| walked.files.number == *number);
+        self.0.retain(|number, _| is_there(number));
+    }
+
+    /// How much there was when the turn began whose e_l is the least, if that was in this life.
+    pub(super) fn least(&self, installed: &InstalledCheckpoint) -> Option<u64> {
+        let oldest = installed.walked().iter().map(|(walked, _)| walked.files.number).min()?;
+        self.0.get(&oldest).copied()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

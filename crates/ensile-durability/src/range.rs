@@ -1,0 +1,74 @@
+//! Ranges of keys, as a cycling checkpoint takes them (SiloR §8): where each begins.
+//!
+//! A range begins at a key of a section, and ends where the next one begins, perhaps in a later section. The first
+//! begins before all keys, and the last has no end.
+//!
+//! Invariant: K4 (`docs/protocols/checkpoints.md`): each key of each section is in one range, also of a section that is
+//! added later.
+//!
+//! Neighbours: the installed checkpoint lists ranges, its turns walk them, recovery compares entries with them.
+
+/// Where a range begins. Keys are compared by their bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RangeStart {
+    /// Which part of the state: for the engine, a table.
+    pub section: u32,
+    /// The least key of the section that is in it; empty: the section's beginning.
+    pub key: Box<[u8]>,
+}
+
+impl RangeStart {
+    /// Does the first range begin here: before all keys?
+    pub(crate) fn is_first(&self) -> bool {
+        self.section == 0 && self.key.is_empty()
+    }
+}
+
+/// A range of an installed checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    pub(crate) start: RangeStart,
+    /// Where the next one begins; `None`: behind all keys.
+    pub(crate) end: Option<RangeStart>,
+}
+
+impl KeyRange {
+    /// May entries of this section be in it?
+    pub(crate) fn has_section(&self, section: u32) -> bool {
+        let is_below_end = |end: &RangeStart| (section, false) < (end.section, !end.key.is_empty());
+        self.start.section <= section && self.end.as_ref().is_none_or(is_below_end)
+    }
+
+    /// Is this key of this section in it?
+    pub(crate) fn has(&self, section: u32, key: &[u8]) -> bool {
+        let is_of = |start: &RangeStart| (start.section, &*start.key) <= (section, key);
+        is_of(&self.start) && !self.end.as_ref().is_some_and(is_of)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::{KeyRange, RangeStart};
+
+    fn start(section: u32, key: &[u8]) -> RangeStart {
+        RangeStart { section, key: key.into() }
+    }
+
+    #[test]
+    fn k4_each_key_is_in_one_of_the_ranges_that_tile_all_sections() {
+        let starts = [start(0, b""), start(1, b"m"), start(1, b"mm"), start(3, b""), start(3, b"\0")];
+        let end = |at: usize| starts.get(at + 1).cloned();
+        let ranges: Vec<_> =
+            (0..starts.len()).map(|at| KeyRange { start: starts[at].clone(), end: end(at) }).collect();
+        for section in 0..5 {
+            for key in [&b""[..], b"\0", b"l\xff", b"m", b"m\0", b"mm", b"z"] {
+                let found: Vec<_> = (0..5).filter(|at| ranges[*at].has(section, key)).collect();
+                assert_eq!(found.len(), 1, "section {section} key {key:?}");
+                assert!(ranges[found[0]].has_section(section));
+            }
+        }
+        let sections = |at: usize| (0..5).filter(|section| ranges[at].has_section(*section)).collect();
+        let found: Vec<Vec<u32>> = (0..5).map(sections).collect();
+        assert_eq!(found, [vec![0, 1], vec![1], vec![1, 2], vec![3], vec![3, 4]]);
+    }
+}

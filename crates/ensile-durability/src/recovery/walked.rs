@@ -1,0 +1,97 @@
+//! The files of an installed checkpoint that were written whole: of one walk, or of one for each range.
+//!
+//! Invariants:
+//! - K1: every file is there, whole, and those of a walk are together under its seal.
+//! - K4: the files of a range have keys of that range only. So no key comes from two of them.
+//!
+//! Neighbours: `load` hands entries over; `checkpoint::files::read` reads files.
+
+use ensile_disk::Disk;
+
+use crate::checkpoint::files::end::seal;
+use crate::checkpoint::files::read::PartReader;
+use crate::range::KeyRange;
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::store::names::PartName;
+use crate::{DurabilityError, Entry, Recoverable};
+
+/// A walk, and the keys that its files may have if those are not all.
+#[derive(Debug)]
+struct Walked {
+    walked: FuzzyCheckpoint,
+    keys: Option<KeyRange>,
+}
+
+/// Files to load, each of one of the walks.
+#[derive(Debug)]
+pub(super) struct WalkedFiles {
+    walks: Vec<Walked>,
+    /// The place of its walk, and its name: by walk, in the order that the seals are over.
+    parts: Vec<(usize, PartName)>,
+}
+
+impl WalkedFiles {
+    /// Checks that every file is there.
+    pub(super) fn open(disk: &dyn Disk, installed: &InstalledCheckpoint) -> Result<Self, DurabilityError> {
+        let walks = installed.walked().into_iter();
+        let walks: Vec<_> = walks.map(|(walked, keys)| Walked { walked: walked.clone(), keys }).collect();
+        assert!(!walks.is_empty(), "it has files that were written whole");
+        let mut parts = Vec::new();
+        for (at, Walked { walked, .. }) in walks.iter().enumerate() {
+            let (files, before) = (&walked.files, parts.len());
+            parts.extend(files.parts().map(|part| (at, part)));
+            let count = files.checkpointers as usize * files.files as usize;
+            assert_eq!(parts.len() - before, count, "each file is loaded");
+        }
+        let files = Self { walks, parts };
+        (0..files.count()).try_for_each(|item| files.reader(disk, item).map(drop))?;
+        Ok(files)
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The name of one.
+    pub(super) fn name(&self, item: usize) -> String {
+        self.parts[item].1.to_string()
+    }
+
+    /// Opens one.
+    pub(super) fn reader(&self, disk: &dyn Disk, item: usize) -> Result<PartReader, DurabilityError> {
+        let (walk, part) = self.parts[item];
+        assert_eq!(part.checkpoint, self.walks[walk].walked.files.number, "a file is of its walk");
+        PartReader::open(disk, part, &self.walks[walk].walked)
+    }
+
+    /// May these entries of a section be in this file (K4)?
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn check_keys(
+        &self,
+        item: usize,
+        (section, entries): (u32, &[Entry<'_>]),
+        target: &dyn Recoverable,
+    ) -> Result<(), &'static str> {
+        assert!(item < self.count(), "it is one of the files");
+        let Some(keys) = &self.walks[self.parts[item].0].keys else { return Ok(()) };
+        if !keys.has_section(section) {
+            return Err("the block is of a section that its range does not reach");
+        }
+        let is_outside =
+            |entry: &Entry<'_>| target.checkpoint_key(entry.body).is_some_and(|key| !keys.has(section, key));
+        if entries.iter().any(is_outside) { Err("an entry's key is not in its range") } else { Ok(()) }
+    }
+
+    /// Do the header checksums of all end blocks, in the order of the files, agree with the seals?
+    pub(super) fn are_sealed(&self, ends: &[u32]) -> bool {
+        assert_eq!(ends.len(), self.count(), "each file has its end");
+        let of = |walk: usize| {
+            let ends = self.parts.iter().zip(ends).filter(move |((of, _), _)| *of == walk);
+            seal(ends.map(|(_, end)| *end))
+        };
+        self.walks.iter().enumerate().all(|(at, Walked { walked, .. })| walked.files.seal == of(at))
+    }
+}
