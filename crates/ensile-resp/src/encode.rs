@@ -1,0 +1,233 @@
+//! What is sent: replies of a server, requests of a client.
+//!
+//! A line never has CR or LF inside, whatever text is given: a value cannot pretend to be a second reply.
+//!
+//! Neighbours: a server's replies; [`crate::reply`] reads what this writes.
+
+use std::io::Write;
+
+use crate::error::ProtocolError;
+
+/// Which version of the protocol a client speaks. It is the second until the client asks for the third (`HELLO 3`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RespVersion {
+    /// Five types.
+    #[default]
+    Resp2,
+    /// Maps, sets, doubles, booleans, pushes and others beside them.
+    Resp3,
+}
+
+/// Appends replies to a buffer.
+///
+/// An array, map, set or push is its header; as many replies follow as the header says (of a map twice the number).
+/// For [`RespVersion::Resp2`] a type that it lacks is written as redis writes it: a map, set or push as an array, a
+/// double, big number or verbatim text as a bulk string, a boolean as 0 or 1.
+#[derive(Debug)]
+pub struct ReplyEncoder<'b> {
+    buffer: &'b mut Vec<u8>,
+    version: RespVersion,
+}
+
+impl<'b> ReplyEncoder<'b> {
+    /// Replies go to the end of `buffer`.
+    #[inline]
+    pub fn new(buffer: &'b mut Vec<u8>, version: RespVersion) -> Self {
+        Self { buffer, version }
+    }
+
+    /// A line of text, such as `OK`.
+    #[inline]
+    pub fn simple(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error: its code in capitals (`ERR`, `WRONGTYPE`), and what happened.
+    pub fn error(&mut self, code: &str, message: &str) {
+        self.buffer.push(b'-');
+        self.line_text(code.as_bytes());
+        self.buffer.push(b' ');
+        self.line_text(message.as_bytes());
+        self.crlf();
+    }
+
+    /// The last reply to a client whose stream is damaged: `-ERR Protocol error: ...`.
+    pub fn protocol_error(&mut self, error: &ProtocolError) {
+        self.error("ERR", &error.to_string());
+    }
+
+    /// A whole number.
+    #[inline]
+    pub fn integer(&mut self, number: i64) {
+        self.buffer.push(b':');
+        if number < 0 {
+            self.buffer.push(b'-');
+        }
+        decimal(self.buffer, number.unsigned_abs());
+        self.crlf();
+    }
+
+    /// A string of any bytes.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.sized(b'$', bytes.len());
+        self.buffer.extend_from_slice(bytes);
+        self.crlf();
+    }
+
+    /// No value.
+    #[inline]
+    pub fn null(&mut self) {
+        self.buffer.extend_from_slice(match self.version {
+            RespVersion::Resp2 => b"$-1\r\n",
+            RespVersion::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// No array, where a client of the second version waits for an array.
+    pub fn null_array(&mut self) {
+        self.buffer.extend_from_slice(match self.version {
+            RespVersion::Resp2 => b"*-1\r\n",
+            RespVersion::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// `count` replies follow.
+    #[inline]
+    pub fn array(&mut self, count: usize) {
+        self.sized(b'*', count);
+    }
+
+    /// `pairs` keys follow, each with its value.
+    pub fn map(&mut self, pairs: usize) {
+        match self.version {
+            RespVersion::Resp2 => self.sized(b'*', pairs.saturating_mul(2)),
+            RespVersion::Resp3 => self.sized(b'%', pairs),
+        }
+    }
+
+    /// `count` replies follow, in no order.
+    pub fn set(&mut self, count: usize) {
+        self.typed(b'~', b'*', count);
+    }
+
+    /// A message that answers no request: `count` replies follow.
+    pub fn push(&mut self, count: usize) {
+        self.typed(b'>', b'*', count);
+    }
+
+    /// A floating point number, in as many digits as tell it from all others.
+    pub fn double(&mut self, number: f64) {
+        let mut text = Vec::new();
+        double_text(&mut text, number);
+        match self.version {
+            RespVersion::Resp2 => self.bulk(&text),
+            RespVersion::Resp3 => self.line(b',', &text),
+        }
+    }
+
+    /// True or false.
+    pub fn boolean(&mut self, is_true: bool) {
+        match self.version {
+            RespVersion::Resp2 => self.integer(i64::from(is_true)),
+            RespVersion::Resp3 => self.line(b'#', if is_true { b"t" } else { b"f" }),
+        }
+    }
+
+    /// Text for a person, with its format in three letters (`txt`, `mkd`).
+    pub fn verbatim(&mut self, format: [u8; 3], text: &[u8]) {
+        if self.version == RespVersion::Resp2 {
+            return self.bulk(text);
+        }
+        self.sized(b'=', text.len().saturating_add(4));
+        self.buffer.extend_from_slice(&format);
+        self.buffer.push(b':');
+        self.buffer.extend_from_slice(text);
+        self.crlf();
+    }
+
+    /// A whole number of any size: a sign if it is below zero, and digits. The caller answers for that form.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.version {
+            RespVersion::Resp2 => self.bulk(digits.as_bytes()),
+            RespVersion::Resp3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
+    fn typed(&mut self, third: u8, second: u8, count: usize) {
+        let kind = if self.version == RespVersion::Resp3 { third } else { second };
+        self.sized(kind, count);
+    }
+
+    #[inline]
+    fn sized(&mut self, kind: u8, count: usize) {
+        sized_line(self.buffer, kind, count);
+    }
+
+    #[inline]
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.buffer.push(kind);
+        self.line_text(text);
+        self.crlf();
+    }
+
+    /// Text within a line: what would end the line is a space, as redis has it.
+    fn line_text(&mut self, text: &[u8]) {
+        let from = self.buffer.len();
+        self.buffer.extend_from_slice(text);
+        for byte in &mut self.buffer[from..] {
+            if matches!(*byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+    }
+
+    #[inline]
+    fn crlf(&mut self) {
+        self.buffer.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends a request: what a client sends, of either version.
+pub fn encode_request<A: AsRef<[u8]>>(buffer: &mut Vec<u8>, arguments: &[A]) {
+    sized_line(buffer, b'*', arguments.len());
+    for argument in arguments {
+        let argument = argument.as_ref();
+        sized_line(buffer, b'$', argument.len());
+        buffer.extend_from_slice(argument);
+        buffer.extend_from_slice(b"\r\n");
+    }
+}
+
+#[inline]
+fn sized_line(buffer: &mut Vec<u8>, kind: u8, count: usize) {
+    buffer.push(kind);
+    decimal(buffer, count as u64);
+    buffer.extend_from_slice(b"\r\n");
+}
+
+/// Appends the digits of a number.
+#[inline]
+fn decimal(buffer: &mut Vec<u8>, number: u64) {
+    if number < 10 {
+        return buffer.push(b'0' + number as u8);
+    }
+    let mut digits = [0; 20];
+    let (mut at, mut rest) = (digits.len(), number);
+    while rest > 0 {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    buffer.extend_from_slice(&digits[at..]);
+}
+
+/// The shortest digits that read back as `number`; with an exponent where they would be long.
+fn double_text(text: &mut Vec<u8>, number: f64) {
+    if number.is_nan() {
+        return text.extend_from_slice(b"nan");
+    }
+    let is_short = number == 0.0 || (1e-5..1e17).contains(&number.abs()) || number.is_infinite();
+    // Writing to memory does not fail. Infinity is `inf` in both protocols and in Rust.
+    let _ = if is_short { write!(text, "{number}") } else { write!(text, "{number:e}") };
+}

@@ -1,0 +1,363 @@
+//! Replies, as a client reads them: both versions, every type that redis sends.
+//!
+//! A reply becomes a flat list of elements, parents before children, whose texts are places in the input. An
+//! attribute, which says something about the reply behind it, is read and passed over. Strings and arrays whose length
+//! is not known at their beginning (`$?`, `*?`), which redis never sends, are errors.
+//!
+//! Neighbours: [`crate::encode`] writes what this reads; load generators and tests of servers read by it.
+
+use crate::error::ProtocolError;
+use crate::header::{HeaderLine, header, integer};
+
+mod view;
+
+pub use view::{DecodedReply, Replies, Reply};
+
+/// How large replies may be. Beyond a limit a reply is a [`ProtocolError`] as soon as its header says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyLimits {
+    /// The longest string, in bytes.
+    pub bulk_bytes_max: usize,
+    /// The longest line (simple text, an error, a number), in bytes.
+    pub line_bytes_max: usize,
+    /// Most elements of a reply, over all its levels.
+    pub elements_max: usize,
+    /// Most levels of arrays, maps and sets inside each other.
+    pub levels_max: usize,
+    /// The longest reply, in bytes; 4 GiB - 1 bytes if more are asked for.
+    pub reply_bytes_max: usize,
+}
+
+impl Default for ReplyLimits {
+    fn default() -> Self {
+        Self {
+            bulk_bytes_max: 512 << 20,
+            line_bytes_max: 64 << 10,
+            elements_max: 1 << 24,
+            levels_max: 32,
+            reply_bytes_max: 1 << 30,
+        }
+    }
+}
+
+/// What an element is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ElementKind {
+    Simple,
+    Error,
+    Integer,
+    Bulk,
+    Null,
+    Double,
+    Boolean,
+    Verbatim,
+    BigNumber,
+    Array,
+    Map,
+    Set,
+    Push,
+    Attribute,
+}
+
+impl ElementKind {
+    fn of(first: u8) -> Result<Self, ProtocolError> {
+        Ok(match first {
+            b'+' => Self::Simple,
+            b'-' | b'!' => Self::Error,
+            b':' => Self::Integer,
+            b'$' => Self::Bulk,
+            b'_' => Self::Null,
+            b',' => Self::Double,
+            b'#' => Self::Boolean,
+            b'=' => Self::Verbatim,
+            b'(' => Self::BigNumber,
+            b'*' => Self::Array,
+            b'%' => Self::Map,
+            b'~' => Self::Set,
+            b'>' => Self::Push,
+            b'|' => Self::Attribute,
+            other => return Err(ProtocolError::ReplyType(other)),
+        })
+    }
+}
+
+/// An element: of a text its place, counted from the reply's first byte; of a parent the number of its children, and
+/// where the elements behind its last descendant begin.
+#[derive(Clone, Copy, Debug)]
+struct Element {
+    kind: ElementKind,
+    from: u32,
+    to: u32,
+}
+
+/// A parent whose children have not all arrived.
+#[derive(Clone, Copy, Debug)]
+struct OpenParent {
+    element: usize,
+    missing: u64,
+}
+
+/// Decodes the replies of one connection; see the crate's documentation for what it promises.
+#[derive(Debug)]
+pub struct ReplyDecoder {
+    limits: ReplyLimits,
+    elements: Vec<Element>,
+    parents: Vec<OpenParent>,
+    /// From the reply's first byte: where the next element begins.
+    position: usize,
+    /// Of the line under way: bytes in which its end was looked for.
+    searched: usize,
+    /// Of the string under way: its length, once that has been read. `position` is its first byte then.
+    bulk_bytes: Option<usize>,
+    is_whole: bool,
+    failed: Option<ProtocolError>,
+}
+
+impl ReplyDecoder {
+    /// Elements that are kept room for, at most, from reply to reply.
+    const KEEP_ELEMENTS: usize = 1 << 10;
+
+    /// A decoder at the beginning of a stream.
+    #[must_use]
+    pub fn new(limits: ReplyLimits) -> Self {
+        let reply_bytes_max = limits.reply_bytes_max.min(u32::MAX as usize);
+        let elements_max = limits.elements_max.min(u32::MAX as usize / 2);
+        Self {
+            limits: ReplyLimits { reply_bytes_max, elements_max, ..limits },
+            elements: Vec::new(),
+            parents: Vec::new(),
+            position: 0,
+            searched: 0,
+            bulk_bytes: None,
+            is_whole: false,
+            failed: None,
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.elements.capacity() * size_of::<Element>() + self.parents.capacity() * size_of::<OpenParent>()
+    }
+
+    /// The reply that `input` begins with, or `None` if it has not arrived as a whole.
+    ///
+    /// `input` is everything that has arrived and was not consumed; what was handed over and is handed over again must
+    /// be the same bytes.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] if the stream is no RESP or beyond a limit: close it. Every later call returns the same.
+    pub fn decode<'a>(&'a mut self, input: &'a [u8]) -> Result<Option<DecodedReply<'a>>, ProtocolError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if self.is_whole {
+            self.is_whole = false;
+            self.position = 0;
+            self.elements.clear();
+            self.elements.shrink_to(Self::KEEP_ELEMENTS);
+        }
+        loop {
+            match self.element(input) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => {
+                    self.failed = Some(error);
+                    return Err(error);
+                }
+            }
+            if self.close_parents() {
+                self.is_whole = true;
+                return Ok(Some(DecodedReply::new(&self.elements, input, self.position)));
+            }
+        }
+    }
+
+    /// Reads one element without its children; `false` if it has not arrived as a whole.
+    fn element(&mut self, input: &[u8]) -> Result<bool, ProtocolError> {
+        if let Some(bytes) = self.bulk_bytes {
+            return self.bulk(input, bytes);
+        }
+        let Some(&first) = input.get(self.position) else { return Ok(false) };
+        let kind = ElementKind::of(first)?;
+        match kind {
+            ElementKind::Bulk | ElementKind::Verbatim => self.sized(input, kind),
+            ElementKind::Error if first == b'!' => self.sized(input, kind),
+            ElementKind::Array
+            | ElementKind::Map
+            | ElementKind::Set
+            | ElementKind::Push
+            | ElementKind::Attribute => self.parent(input, kind),
+            _ => self.line(input, kind),
+        }
+    }
+
+    /// The number in the header line at the position.
+    fn number(&self, input: &[u8]) -> Result<Option<(i64, usize)>, ProtocolError> {
+        match header(input, self.position + 1) {
+            HeaderLine::Number(number, next) => Ok(Some((number, next))),
+            HeaderLine::Incomplete => Ok(None),
+            HeaderLine::TooLong => Err(ProtocolError::ReplyLine),
+            HeaderLine::Invalid => Err(ProtocolError::ReplyValue),
+            HeaderLine::NoLineFeed => Err(ProtocolError::ExpectedCrlf),
+        }
+    }
+
+    /// A string with its length before it. The element is made with its header: it holds the kind for later calls.
+    fn sized(&mut self, input: &[u8], kind: ElementKind) -> Result<bool, ProtocolError> {
+        let Some((bytes, next)) = self.number(input)? else { return Ok(false) };
+        self.within_bytes(next)?;
+        if bytes == -1 && kind == ElementKind::Bulk {
+            self.push(ElementKind::Null, 0, 0)?;
+            self.position = next;
+            return Ok(true);
+        }
+        let bytes = usize::try_from(bytes)
+            .ok()
+            .filter(|bytes| *bytes <= self.limits.bulk_bytes_max)
+            .ok_or(ProtocolError::BulkLength)?;
+        let end = next.saturating_add(bytes);
+        self.within_bytes(end.saturating_add(2))?;
+        self.push(kind, next, end)?;
+        self.position = next;
+        self.bulk_bytes = Some(bytes);
+        self.bulk(input, bytes)
+    }
+
+    /// The bytes of the string whose header was read.
+    fn bulk(&mut self, input: &[u8], bytes: usize) -> Result<bool, ProtocolError> {
+        let end = self.position + bytes;
+        match input.get(end..end + 2) {
+            None => return Ok(false),
+            Some(b"\r\n") => {}
+            Some(_) => return Err(ProtocolError::ExpectedCrlf),
+        }
+        let is_verbatim = self.elements.last().is_some_and(|element| element.kind == ElementKind::Verbatim);
+        if is_verbatim && (bytes < 4 || input[self.position + 3] != b':') {
+            return Err(ProtocolError::ReplyValue);
+        }
+        self.position = end + 2;
+        self.bulk_bytes = None;
+        Ok(true)
+    }
+
+    fn parent(&mut self, input: &[u8], kind: ElementKind) -> Result<bool, ProtocolError> {
+        let Some((count, next)) = self.number(input)? else { return Ok(false) };
+        self.within_bytes(next)?;
+        if count == -1 && kind == ElementKind::Array {
+            self.push(ElementKind::Null, 0, 0)?;
+            self.position = next;
+            return Ok(true);
+        }
+        let count = usize::try_from(count).map_err(|_| ProtocolError::ReplyValue)?;
+        let is_of_pairs = matches!(kind, ElementKind::Map | ElementKind::Attribute);
+        let missing = if is_of_pairs { count.saturating_mul(2) } else { count };
+        if missing > self.limits.elements_max || self.parents.len() == self.limits.levels_max {
+            return Err(ProtocolError::ReplyElements);
+        }
+        self.parents.push(OpenParent { element: self.elements.len(), missing: missing as u64 });
+        self.push(kind, missing, 0)?;
+        self.position = next;
+        Ok(true)
+    }
+
+    fn line(&mut self, input: &[u8], kind: ElementKind) -> Result<bool, ProtocolError> {
+        let from = self.position + 1;
+        let searched = (from + self.searched).min(input.len());
+        let found = input[searched..].iter().position(|&byte| byte == b'\r');
+        let end = found.map_or(input.len(), |found| searched + found);
+        // The nearer limit is met first, however the line arrives.
+        let bytes_left = self.limits.reply_bytes_max.saturating_sub(from + 2);
+        if end - from > self.limits.line_bytes_max.min(bytes_left) {
+            let is_line = self.limits.line_bytes_max <= bytes_left;
+            return Err(if is_line { ProtocolError::ReplyLine } else { ProtocolError::RequestBytes });
+        }
+        self.searched = end - from;
+        if found.is_none() || input.len() < end + 2 {
+            return Ok(false);
+        }
+        if input[end + 1] != b'\n' {
+            return Err(ProtocolError::ExpectedCrlf);
+        }
+        if !is_valid(kind, &input[from..end]) {
+            return Err(ProtocolError::ReplyValue);
+        }
+        self.push(kind, from, end)?;
+        self.position = end + 2;
+        self.searched = 0;
+        Ok(true)
+    }
+
+    fn within_bytes(&self, end: usize) -> Result<(), ProtocolError> {
+        if end > self.limits.reply_bytes_max { Err(ProtocolError::RequestBytes) } else { Ok(()) }
+    }
+
+    /// `from` and `to` are within 32 bits by the limits of bytes and elements.
+    fn push(&mut self, kind: ElementKind, from: usize, to: usize) -> Result<(), ProtocolError> {
+        if self.elements.len() == self.limits.elements_max {
+            return Err(ProtocolError::ReplyElements);
+        }
+        self.elements.push(Element { kind, from: from as u32, to: to as u32 });
+        Ok(())
+    }
+
+    /// An element was read: closes the parents that it completes. `true` if the reply is whole.
+    fn close_parents(&mut self) -> bool {
+        let mut finished = self.elements.len() - 1;
+        if self.parents.last().is_some_and(|parent| parent.element == finished && parent.missing == 0) {
+            self.close_parent(finished);
+        } else if self.parents.last().is_some_and(|parent| parent.element == finished) {
+            return false;
+        }
+        // An attribute is no child: the value that it belongs to comes behind it.
+        while self.elements[finished].kind != ElementKind::Attribute {
+            let Some(parent) = self.parents.last_mut() else { return true };
+            parent.missing -= 1;
+            if parent.missing > 0 {
+                return false;
+            }
+            finished = parent.element;
+            self.close_parent(finished);
+        }
+        false
+    }
+
+    fn close_parent(&mut self, element: usize) {
+        self.elements[element].to = self.elements.len() as u32;
+        self.parents.pop();
+    }
+}
+
+/// Whether a line says what its type asks for.
+fn is_valid(kind: ElementKind, text: &[u8]) -> bool {
+    match kind {
+        ElementKind::Simple | ElementKind::Error => !text.contains(&b'\n'),
+        ElementKind::Integer => integer(text).is_some(),
+        ElementKind::Null => text.is_empty(),
+        ElementKind::Boolean => matches!(text, b"t" | b"f"),
+        ElementKind::Double => double(text).is_some(),
+        ElementKind::BigNumber => {
+            let digits = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+            !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+        }
+        _ => false,
+    }
+}
+
+/// A double, in any form that a C library may print.
+fn double(text: &[u8]) -> Option<f64> {
+    match text {
+        b"inf" => Some(f64::INFINITY),
+        b"-inf" => Some(f64::NEG_INFINITY),
+        b"nan" | b"-nan" => Some(f64::NAN),
+        _ => {
+            let is_number = text
+                .iter()
+                .all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E'));
+            std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

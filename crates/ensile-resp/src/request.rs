@@ -1,0 +1,368 @@
+//! Requests: arrays of bulk strings, and inline commands.
+//!
+//! A request's arguments are places, counted from the request's first byte: in what the caller received, or, of an
+//! inline command, in the decoder's own bytes, since quotes and escapes are gone there. The places of a request that is
+//! not whole stay as they are when the caller removes what came before it: the next call begins at its first byte.
+//!
+//! Neighbours: [`crate::header`] and [`crate::inline`] read lines; a loop of sockets calls [`RequestDecoder::decode`].
+
+use crate::error::ProtocolError;
+use crate::header::{HeaderLine, header};
+use crate::inline;
+
+/// How large requests may be. Beyond a limit a request is a [`ProtocolError`] as soon as its header says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Most arguments of a request, the command's name among them. Redis takes this number, too.
+    pub arguments_max: usize,
+    /// The longest argument, in bytes. Redis takes this number, too.
+    pub bulk_bytes_max: usize,
+    /// The longest inline command, in bytes, without its end of line. Redis takes this number, too.
+    pub inline_bytes_max: usize,
+    /// The longest request, in bytes, headers included. It is what a connection may have to buffer; 4 GiB - 1 bytes if
+    /// more are asked for.
+    pub request_bytes_max: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self {
+            arguments_max: 1 << 20,
+            bulk_bytes_max: 512 << 20,
+            inline_bytes_max: 64 << 10,
+            request_bytes_max: 1 << 30,
+        }
+    }
+}
+
+impl RequestLimits {
+    /// What redis takes from a client that has not authenticated: 10 arguments of 16 KiB.
+    #[must_use]
+    pub fn unauthenticated() -> Self {
+        Self { arguments_max: 10, bulk_bytes_max: 16 << 10, ..Self::default() }
+    }
+
+    fn within_places(self) -> Self {
+        let places = u32::MAX as usize;
+        Self {
+            inline_bytes_max: self.inline_bytes_max.min(self.request_bytes_max).min(places),
+            request_bytes_max: self.request_bytes_max.min(places),
+            ..self
+        }
+    }
+}
+
+/// Where an argument stands, counted from its request's first byte, or in the decoder's own bytes.
+#[derive(Clone, Copy, Debug)]
+struct ArgumentPlace {
+    from: u32,
+    to: u32,
+}
+
+/// A request that is whole.
+#[derive(Clone, Copy, Debug)]
+struct WholeRequest {
+    /// Its first byte in the input of this call. `None`: its arguments are in `inline_words`.
+    at: Option<usize>,
+    /// Its arguments end here in `places`.
+    places_to: usize,
+}
+
+/// What one step found.
+enum Decoded {
+    /// More bytes must arrive.
+    Incomplete,
+    /// Bytes that ask for nothing, and get no reply: an empty line, an array of no arguments.
+    Nothing(usize),
+    /// A request of this many bytes; whether it is inline.
+    Whole(usize, bool),
+}
+
+/// Decodes the requests of one connection; see the crate's documentation for what it promises.
+///
+/// Its memory is at most a few times the bytes that have arrived and are not consumed, and it keeps
+/// [`RequestDecoder::KEEP_BYTES`] at most from call to call.
+#[derive(Debug)]
+pub struct RequestDecoder {
+    limits: RequestLimits,
+    /// Arguments of the whole requests, then of the one under way.
+    places: Vec<ArgumentPlace>,
+    whole: Vec<WholeRequest>,
+    inline_words: Vec<u8>,
+    /// Of the request under way, from its first byte: where to go on.
+    position: usize,
+    /// Of the request under way: arguments still to come. Zero before its header.
+    missing: usize,
+    /// Of the argument under way: its length, once that has been read.
+    bulk_bytes: Option<usize>,
+    failed: Option<ProtocolError>,
+}
+
+impl RequestDecoder {
+    /// Bytes that are kept, at most, of the room that earlier requests made it take.
+    pub const KEEP_BYTES: usize = 16 << 10;
+
+    /// A decoder at the beginning of a stream.
+    #[must_use]
+    pub fn new(limits: RequestLimits) -> Self {
+        Self {
+            limits: limits.within_places(),
+            places: Vec::new(),
+            whole: Vec::new(),
+            inline_words: Vec::new(),
+            position: 0,
+            missing: 0,
+            bulk_bytes: None,
+            failed: None,
+        }
+    }
+
+    /// Other limits from the next header on, for instance once a client has authenticated.
+    pub fn set_limits(&mut self, limits: RequestLimits) {
+        self.limits = limits.within_places();
+    }
+
+    /// Bytes of memory that it holds.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<ArgumentPlace>()
+            + self.whole.capacity() * size_of::<WholeRequest>()
+            + self.inline_words.capacity()
+    }
+
+    /// Decodes what `input` has, at most `requests_max` requests.
+    ///
+    /// `input` is everything that has arrived and was not consumed: it begins where [`Requests::consumed`] of the call
+    /// before ended. What was handed over and is handed over again must be the same bytes.
+    pub fn decode<'a>(&'a mut self, input: &'a [u8], requests_max: usize) -> Requests<'a> {
+        self.forget_whole();
+        let mut consumed = 0;
+        while self.failed.is_none() && self.whole.len() < requests_max {
+            match self.step(&input[consumed..]) {
+                Ok(Decoded::Incomplete) => break,
+                Ok(Decoded::Nothing(bytes)) => {
+                    consumed += bytes;
+                    self.position = 0;
+                }
+                Ok(Decoded::Whole(bytes, is_inline)) => {
+                    let at = (!is_inline).then_some(consumed);
+                    self.whole.push(WholeRequest { at, places_to: self.places.len() });
+                    consumed += bytes;
+                    self.position = 0;
+                }
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        Requests { decoder: self, input, consumed }
+    }
+
+    /// The whole requests of the call before were handed out.
+    fn forget_whole(&mut self) {
+        if let Some(last) = self.whole.last() {
+            self.places.drain(..last.places_to);
+            self.whole.clear();
+            self.inline_words.clear();
+            self.places.shrink_to(Self::KEEP_BYTES / 2 / size_of::<ArgumentPlace>());
+            self.whole.shrink_to(Self::KEEP_BYTES / 4 / size_of::<WholeRequest>());
+            self.inline_words.shrink_to(Self::KEEP_BYTES / 4);
+        }
+    }
+
+    fn step(&mut self, input: &[u8]) -> Result<Decoded, ProtocolError> {
+        match input.first() {
+            None => Ok(Decoded::Incomplete),
+            Some(b'*') => self.array(input),
+            Some(_) => self.inline(input),
+        }
+    }
+
+    #[inline]
+    fn array(&mut self, input: &[u8]) -> Result<Decoded, ProtocolError> {
+        if self.missing == 0 {
+            let (count, next) = match header(input, 1) {
+                HeaderLine::Number(count, next) => (count, next),
+                HeaderLine::Incomplete => return Ok(Decoded::Incomplete),
+                HeaderLine::TooLong => return Err(ProtocolError::CountLine),
+                HeaderLine::Invalid => return Err(ProtocolError::Count),
+                HeaderLine::NoLineFeed => return Err(ProtocolError::ExpectedCrlf),
+            };
+            if count <= 0 {
+                return Ok(Decoded::Nothing(next));
+            }
+            self.missing = usize::try_from(count)
+                .ok()
+                .filter(|count| *count <= self.limits.arguments_max)
+                .ok_or(ProtocolError::Count)?;
+            self.position = next;
+        }
+        while self.missing > 0 {
+            if self.bulk_bytes.is_none() && !self.bulk_header(input)? {
+                return Ok(Decoded::Incomplete);
+            }
+            let Some(bytes) = self.bulk_bytes else { return Ok(Decoded::Incomplete) };
+            let end = self.position + bytes;
+            match input.get(end..) {
+                Some([b'\r', b'\n', ..]) => {}
+                Some([_, _, ..]) => return Err(ProtocolError::ExpectedCrlf),
+                _ => return Ok(Decoded::Incomplete),
+            }
+            // The limit of a request's bytes keeps both within 32 bits.
+            self.places.push(ArgumentPlace { from: self.position as u32, to: end as u32 });
+            self.position = end + 2;
+            self.bulk_bytes = None;
+            self.missing -= 1;
+        }
+        Ok(Decoded::Whole(self.position, false))
+    }
+
+    /// Reads the length of the argument that begins at the position, which moves to its first byte. `false` if the line
+    /// has not arrived as a whole.
+    #[inline]
+    fn bulk_header(&mut self, input: &[u8]) -> Result<bool, ProtocolError> {
+        match input.get(self.position) {
+            None => return Ok(false),
+            Some(b'$') => {}
+            Some(other) => return Err(ProtocolError::ExpectedBulk(*other)),
+        }
+        let (bytes, next) = match header(input, self.position + 1) {
+            HeaderLine::Number(bytes, next) => (bytes, next),
+            HeaderLine::Incomplete => return Ok(false),
+            HeaderLine::TooLong => return Err(ProtocolError::BulkLine),
+            HeaderLine::Invalid => return Err(ProtocolError::BulkLength),
+            HeaderLine::NoLineFeed => return Err(ProtocolError::ExpectedCrlf),
+        };
+        let bytes = usize::try_from(bytes)
+            .ok()
+            .filter(|bytes| *bytes <= self.limits.bulk_bytes_max)
+            .ok_or(ProtocolError::BulkLength)?;
+        if next.saturating_add(bytes).saturating_add(2) > self.limits.request_bytes_max {
+            return Err(ProtocolError::RequestBytes);
+        }
+        self.position = next;
+        self.bulk_bytes = Some(bytes);
+        Ok(true)
+    }
+
+    #[cold]
+    fn inline(&mut self, input: &[u8]) -> Result<Decoded, ProtocolError> {
+        let searched = self.position.min(input.len());
+        let found = input[searched..].iter().position(|&byte| byte == b'\n');
+        let end = found.map_or(input.len(), |found| searched + found);
+        let line = &input[..end];
+        let line = match line.split_last() {
+            // A CR at the end of a line that has no LF yet may be a part of the line's end.
+            Some((b'\r', line)) => line,
+            _ => line,
+        };
+        if line.len() > self.limits.inline_bytes_max {
+            return Err(ProtocolError::InlineBytes);
+        }
+        if found.is_none() {
+            self.position = end;
+            return Ok(Decoded::Incomplete);
+        }
+        let arguments_before = self.places.len();
+        let (places, arguments_max) = (&mut self.places, self.limits.arguments_max);
+        inline::split(line, &mut self.inline_words, |from, to| {
+            if places.len() - arguments_before == arguments_max {
+                return Err(ProtocolError::Count);
+            }
+            places.push(ArgumentPlace { from: from as u32, to: to as u32 });
+            Ok(())
+        })?;
+        if self.places.len() == arguments_before {
+            return Ok(Decoded::Nothing(end + 1));
+        }
+        Ok(Decoded::Whole(end + 1, true))
+    }
+}
+
+/// The requests that one call of [`RequestDecoder::decode`] found, in their order.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests<'a> {
+    decoder: &'a RequestDecoder,
+    input: &'a [u8],
+    consumed: usize,
+}
+
+impl<'a> Requests<'a> {
+    /// How many there are.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.decoder.whole.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.decoder.whole.is_empty()
+    }
+
+    /// Bytes at the beginning of the input that are decoded: the next call's input begins behind them.
+    #[must_use]
+    #[inline]
+    pub fn consumed(&self) -> usize {
+        self.consumed
+    }
+
+    /// What is wrong with the bytes behind these requests: answer the requests, then with this, then close.
+    #[must_use]
+    pub fn error(&self) -> Option<ProtocolError> {
+        self.decoder.failed
+    }
+
+    /// The request number `index`.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<Request<'a>> {
+        let decoder = self.decoder;
+        let whole = decoder.whole.get(index)?;
+        let places_from = index.checked_sub(1).map_or(0, |before| decoder.whole[before].places_to);
+        Some(Request {
+            places: &decoder.places[places_from..whole.places_to],
+            bytes: whole.at.map_or(decoder.inline_words.as_slice(), |at| &self.input[at..]),
+        })
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Request<'a>> + use<'a> {
+        let requests = *self;
+        (0..requests.len()).filter_map(move |index| requests.get(index))
+    }
+}
+
+/// A request: its arguments, of which the first is the command's name. There is one at least.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    places: &'a [ArgumentPlace],
+    bytes: &'a [u8],
+}
+
+#[expect(clippy::len_without_is_empty, reason = "a request has an argument at least")]
+impl<'a> Request<'a> {
+    /// How many arguments it has, the command's name among them.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The argument number `index`; the command's name is number 0.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        let place = self.places.get(index)?;
+        Some(&self.bytes[place.from as usize..place.to as usize])
+    }
+
+    /// All arguments.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let request = *self;
+        (0..request.len()).filter_map(move |index| request.get(index))
+    }
+}
+
+#[cfg(test)]
+mod tests;
