@@ -3,8 +3,8 @@
 //! `fuzz/` wraps them for cargo-fuzz, whose coverage guides the bytes; `tests/corpora.rs` replays the kept corpora in
 //! `fuzz/corpus` and mutates them on the stable toolchain, with every run of the tests.
 //!
-//! Neighbours: the key codec (engine), the index, the formats of log and page files, and recovery are what is fuzzed;
-//! the disk is `ensile-sim`'s.
+//! Neighbours: the key codec (engine), the index, the formats of log and page files, recovery and the RESP codec are
+//! fuzzed; the disk is `ensile-sim`'s.
 #![forbid(unsafe_code)]
 
 mod index;
@@ -14,6 +14,7 @@ mod log_blocks;
 mod mutation;
 mod page_files;
 mod recovery;
+mod resp;
 
 pub use index::index;
 pub use key_order::key_order;
@@ -21,15 +22,17 @@ pub use log_blocks::log_blocks;
 pub use mutation::mutate;
 pub use page_files::page_files;
 pub use recovery::recovery;
+pub use resp::resp;
 
 /// A target: its name, which is that of its corpus too, and what it runs.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     ("key_order", key_order),
     ("index", index),
     ("log_blocks", log_blocks),
     ("page_files", page_files),
     ("recovery", recovery),
+    ("resp", resp),
 ];

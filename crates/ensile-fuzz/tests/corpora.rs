@@ -82,9 +82,14 @@ fn recovery() {
 }
 
 #[test]
+fn resp() {
+    check("resp");
+}
+
+#[test]
 fn every_target_has_its_test() {
     assert_eq!(
         TARGETS.map(|target| target.0),
-        ["key_order", "index", "log_blocks", "page_files", "recovery"]
+        ["key_order", "index", "log_blocks", "page_files", "recovery", "resp"]
     );
 }
