@@ -46,6 +46,8 @@ mod part;
 
 mod life;
 
+pub(crate) mod start;
+
 mod manager;
 
 pub use block::CheckpointBlock;
@@ -55,6 +57,7 @@ pub use displaced::DisplacedBlock;
 pub use manager::{CheckpointStep, Checkpoints};
 pub use page::PageContents;
 pub use pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage, WantedPages};
+pub use start::CheckpointStart;
 pub use stats::CheckpointStats;
 pub(crate) use ticket::picture_epoch;
 pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointTurn};

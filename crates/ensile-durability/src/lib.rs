@@ -53,13 +53,14 @@ pub use control::trigger::CheckpointReason;
 
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
-    CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, DisplacedBlock, PageContents, Pages,
-    PagesEnded, PictureAttempt, PublishedPages, RangeCut, Slice, Strategy, TakenPage, Walk, WantedPages,
+    CheckpointStart, CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, DisplacedBlock,
+    PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, RangeCut, Slice, Strategy, TakenPage,
+    Walk, WantedPages,
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
 pub use range::RangeStart;
-pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
+pub use recoverable::{Entry, EntryKind, LoadedPages, Recoverable, Refused};
 pub use recovery::archived;
 pub use recovery::examine;
 pub use recovery::{

@@ -55,6 +55,17 @@ pub struct Entry<'b> {
     pub body: &'b [u8],
 }
 
+/// Where the pages of one section begin in a picture that is about to be loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadedPages<'p> {
+    /// Their section.
+    pub section: u32,
+    /// The first key of each page, in order. The section's first page begins with the empty key.
+    pub first_keys: &'p [&'p [u8]],
+    /// The picture is the state at the end of this epoch, e_c: whatever is replayed is of a later one.
+    pub epoch: Epoch,
+}
+
 /// An entry that the state does not understand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -97,6 +108,28 @@ pub trait Recoverable: Sync {
     /// Which entry cannot be understood, and why, as [`Recoverable::replay`] says it. Also one whose key is there with
     /// another TID: that is damage.
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused>;
+
+    /// A picture is about to be loaded, and the pages of one of its sections begin so. Called once for each section,
+    /// before anything is loaded. A section that the picture does not have is not named.
+    ///
+    /// A state that says true marks from here on which pages change, and the next picture keeps those that have no mark
+    /// ([`WantedPages::Changed`](crate::WantedPages::Changed)). It marks the page of each entry that is replayed,
+    /// whether that wins or not, of a delete whose key is missing too (N14): the entry's file may go with that picture.
+    /// It marks the page of each entry of [`Recoverable::load_displaced`] (N10). If it says false of any section, the
+    /// next picture has all pages.
+    fn load_pages(&self, pages: &LoadedPages<'_>) -> bool {
+        let _ = pages;
+        false
+    }
+
+    /// As [`Recoverable::load`], of entries that commits have left beside a picture's pages: on the disk their pages
+    /// lack them (N10).
+    ///
+    /// # Errors
+    /// As [`Recoverable::load`].
+    fn load_displaced(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.load(section, entries)
+    }
 
     /// The key of a checkpoint's entry with this body, in the order in which [`Pages`](crate::Pages) cuts; `None` if
     /// that cannot be said. A page of a picture whose keys are said is damaged if one is not within its bounds, or not

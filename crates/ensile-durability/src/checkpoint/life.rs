@@ -138,6 +138,8 @@ pub(super) struct Terms {
     /// Whose checkpoints they are, and the generation that is open.
     pub(super) database: Identity,
     pub(super) generation: u64,
+    /// The first picture keeps pages of the installed one.
+    pub(super) goes_on: bool,
 }
 
 /// The checkpoints of an open database: at most one under way, one installed.
@@ -310,9 +312,11 @@ impl Life {
         // Rows may have gone since the last one was installed, so now and then it is tried: an attempt gives up in
         // time.
         let is_tried = self.failures % TRIED_EVERY == TRIED_EVERY - 1;
-        // A picture takes what its changed pages do: as much as the last one, about.
+        // A picture takes what its changed pages do: as much as the last one, about. What the first one of a life takes
+        // is not known: it is tried.
         let written = self.last.as_ref().filter(|_| taken == Taken::Whole).map(|last| last.bytes_written);
-        let expected = written.unwrap_or_else(|| taken.bytes(self.installed.as_ref()));
+        let first_bytes = if self.terms.goes_on { 0 } else { taken.bytes(self.installed.as_ref()) };
+        let expected = written.unwrap_or(first_bytes);
         Action::LookForRoom { bytes: if is_tried { 0 } else { self.needed_bytes.max(expected) } }
     }
 

@@ -23,9 +23,10 @@ use super::block::LargePermit;
 use super::config::{CheckpointConfig, Strategy};
 use super::leftovers;
 use super::life::{Answers, CLOSED, Circumstances, Life, Rules, Terms};
-use super::pages::Pages;
+use super::pages::{Pages, WantedPages};
 use super::part::PartUnderWay;
 use super::picture::keeper::{PagesOrigin, PictureKeeper};
+use super::start::CheckpointStart;
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
 use super::walk::Walk;
@@ -98,7 +99,8 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Checkpoints of the database with this store and this log. Makes the checkpointers' folders.
+    /// Checkpoints of the database with this store and this log, of the same recovery. Makes the checkpointers'
+    /// folders.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, or the disk's.
@@ -106,6 +108,7 @@ impl Checkpoints {
         store: &StdArc<OpenStore>,
         log: &StdArc<Log>,
         config: CheckpointConfig,
+        start: CheckpointStart,
     ) -> Result<StdArc<Self>, DurabilityError> {
         assert!(StdArc::ptr_eq(store, &log.store), "the log is in this store");
         config.check()?;
@@ -130,20 +133,12 @@ impl Checkpoints {
         drop(keeper);
         assert!(installed.as_ref().is_none_or(|installed| *installed.generations().end() <= generation));
         let number = free_number(installed.as_ref(), &there)?;
-        let terms = Terms {
-            strategy: config.strategy,
-            ranges: config.ranges as u32,
-            load_rate: config.load_rate,
-            replay_rate: config.replay_rate,
-            checkpointers: config.checkpointers,
-            files: config.files as u32,
-            loggers: log.loggers() as u64,
-            database,
-            generation,
-        };
         let origin = PagesOrigin { identity: database, entries, generation };
         let next_page = installed.as_ref().map_or(0, InstalledCheckpoint::next_page);
-        let pictures = PictureKeeper::new(origin, config.checkpointers, (&page_files, next_page))?;
+        let base = start.reopen(store, database, &config)?;
+        let pictures = PictureKeeper::new(origin, config.checkpointers, (&page_files, next_page), base)?;
+        let goes_on = pictures.wanted() == WantedPages::Changed;
+        let terms = terms_of(&config, log, (database, generation), goes_on);
         let life = Life::new(
             (terms, rules_of(&config, is_without_log)),
             installed,
@@ -366,6 +361,27 @@ impl Checkpoints {
                 self.remove_covered(&installed);
             }
         }
+    }
+}
+
+/// What stays as it is, of the open generation of this database. `goes_on`: the first picture keeps pages.
+fn terms_of(
+    config: &CheckpointConfig,
+    log: &Log,
+    (database, generation): (Identity, u64),
+    goes_on: bool,
+) -> Terms {
+    Terms {
+        strategy: config.strategy,
+        ranges: config.ranges as u32,
+        load_rate: config.load_rate,
+        replay_rate: config.replay_rate,
+        checkpointers: config.checkpointers,
+        files: config.files as u32,
+        loggers: log.loggers() as u64,
+        database,
+        generation,
+        goes_on,
     }
 }
 

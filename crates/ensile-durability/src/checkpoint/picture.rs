@@ -28,7 +28,11 @@ pub(crate) mod page;
 
 pub(crate) mod reached;
 
+mod opened;
+
 pub(crate) mod read;
+
+pub(crate) mod loaded;
 
 pub(crate) mod later;
 
@@ -37,6 +41,8 @@ pub(crate) mod blocks;
 pub(crate) mod extents;
 
 pub(crate) mod file;
+
+pub(super) mod base;
 
 mod writer;
 

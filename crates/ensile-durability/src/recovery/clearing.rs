@@ -168,15 +168,29 @@ impl Recovery {
         leftovers::remove(&*self.disk, self.keeper.manifest(), |_: PageFileName| true).map(drop)
     }
 
+    /// Cuts page files behind the last block of the installed picture: what an attempt has left there that did not end,
+    /// or a picture before. No reader holds a lease of that (I3). A disk that has no space even for that keeps it.
+    pub(super) fn cut_page_files(&self) -> Result<(), DiskError> {
+        let Some(reader) = self.load.picture() else { return Ok(()) };
+        assert_eq!(self.load.unloaded(), 0, "N12: all that the picture reaches was read");
+        let own = self.keeper.manifest().identity;
+        let is_own = self.load.checkpoint().is_some_and(|checkpoint| checkpoint.databases() == [own]);
+        let mut ends = reader.ends().filter(|_| is_own);
+        ends.try_for_each(|(name, end)| unless_full(self.cut_file(name, end)).map(drop))
+    }
+
     /// Frees what the manifest that was read does not need, and the torn tails of the logs that it lists as open.
     ///
     /// A torn tail may go: nothing in it was durable, and its bytes never come back. It stays where a file stands
-    /// behind it, as that file shows that it was closed (L4, L5).
-    pub(super) fn free_unneeded(&mut self) -> Result<(), DiskError> {
+    /// behind it, as that file shows that it was closed (L4, L5). Page files are cut if no reader holds a lease (I3).
+    pub(super) fn free_unneeded(&mut self, may_cut_pages: bool) -> Result<(), DiskError> {
         // The manifest that was read may be a rename that only the system's cache has.
         self.disk.sync_folder("")?;
         // What cannot be removed, or is not ours, is reported by the same call behind the manifest.
         let _ = self.remove_other_parts();
+        if may_cut_pages {
+            self.cut_page_files()?;
+        }
         if !self.judged.given_up.is_empty() || !self.judged.cuts.is_empty() {
             // A repair's files show which epochs were used, until its manifest does (L4).
             return Ok(());

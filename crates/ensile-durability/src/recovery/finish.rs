@@ -27,6 +27,7 @@ use super::report::RecoveryReport;
 use super::unproven::{self, AtOnce};
 use crate::block::Salt;
 use crate::block::origin::Origin;
+use crate::checkpoint::start::CheckpointStart;
 use crate::log::LogStart;
 use crate::log::segments::Segments;
 use crate::store::closed_files::ClosedFile;
@@ -70,6 +71,8 @@ pub struct Recovered {
     pub store: StoreStart,
     /// What [`crate::Log::start`] goes on from, behind the store.
     pub log: LogStart,
+    /// What [`crate::Checkpoints::start`] goes on from, behind both.
+    pub checkpoints: CheckpointStart,
 }
 
 /// The next life, as far as it is made.
@@ -195,7 +198,7 @@ impl Recovery {
             }
             EndingAction::Clear => self.clear_unneeded(next),
             EndingAction::MakeReserve => next.reserve.make().map_err(Into::into),
-            EndingAction::FreeUnneeded => self.free_unneeded().map_err(Into::into),
+            EndingAction::FreeUnneeded => self.free_unneeded(next.clearance.is_some()).map_err(Into::into),
             EndingAction::GiveUpReserve => match next.reserve.give_up() {
                 Ok(false) => return EndingOutcome::NothingKept,
                 given_up => given_up.map(drop).map_err(Into::into),
@@ -285,6 +288,9 @@ impl Recovery {
         let open = self.keeper.manifest().generations.last();
         assert_eq!(open.map(|open| open.number), Some(next.plan.number), "L4: the manifest comes first");
         self.remove_other_parts()?;
+        if next.clearance.is_some() {
+            self.cut_page_files()?;
+        }
         next.older.extend(self.clear(&next.plan)?);
         next.older.extend(next.merged.take());
         Ok(self.disk.sync_folder("")?)
@@ -295,15 +301,16 @@ impl Recovery {
         let NextLife { plan: Plan { first, .. }, reserve, segments, hint, older, .. } = next;
         assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");
         let report = self.final_report(first);
-        let Self { disk, keeper, config, locks, archive, .. } = self;
+        let Self { disk, keeper, config, locks, archive, load, .. } = self;
         assert_eq!(keeper.manifest().open_generation().first, first, "L4");
         assert_eq!(segments.len(), config.loggers, "a log for each logger");
         let hint = hint.expect("it is made before anything is cleared");
         let (epoch_interval, replayed_bytes) = (config.epoch_interval, report.bytes);
+        let checkpoints = CheckpointStart { picture: load.into_loaded_picture() };
         let store =
             StoreStart { disk, keeper, locks, hint, reserve, older, archive, epoch_interval, replayed_bytes };
         let log = LogStart { first_epoch: first, config, segments };
-        Recovered { report, store, log }
+        Recovered { report, store, log, checkpoints }
     }
 
     /// What can be read of a recovery that could not begin the next generation.

@@ -4,7 +4,8 @@
 //! Invariants:
 //! - K1: what is loaded is what was installed: every file there, whole, and together under the manifest's seal.
 //! - K4: of a checkpoint by ranges, each key from the files of its range.
-//! - N10: of a picture, all that its root reaches, and nothing else.
+//! - N10: of a picture, all that its root reaches, and nothing else. The state hears where pages begin before it hears
+//!   of a row, and which rows pages lack.
 //!
 //! Neighbours: `turns` says which thread loads which item; an examination and a repair load all of them;
 //! `checkpoint::files::read` reads files, `checkpoint::picture::read` pictures.
@@ -16,8 +17,9 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
 use super::walked::WalkedFiles;
+use crate::checkpoint::picture::loaded::LoadedPicture;
 use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
-use crate::recoverable::NOT_TAKEN;
+use crate::recoverable::{NOT_TAKEN, Refused};
 use crate::store::folders;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::names::MANIFEST;
@@ -57,6 +59,8 @@ impl LoadSource {
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     source: LoadSource,
+    /// Whether the state marks which pages change, once it was told where they begin.
+    is_marked: Mutex<Option<bool>>,
     /// Counts, raised one after the other.
     loaded: Mutex<Loaded>,
 }
@@ -86,7 +90,7 @@ impl Load {
             }
         };
         let loaded = Loaded { items: 0, entries: 0, bytes, ends };
-        Ok(Self { checkpoint, source, loaded: Mutex::new(loaded) })
+        Ok(Self { checkpoint, source, is_marked: Mutex::default(), loaded: Mutex::new(loaded) })
     }
 
     /// The checkpoint.
@@ -114,6 +118,15 @@ impl Load {
     pub(super) fn picture(&self) -> Option<&PictureReader> {
         match &self.source {
             LoadSource::Picture(reader) => Some(reader),
+            LoadSource::Nothing | LoadSource::Files(_) => None,
+        }
+    }
+
+    /// What the next picture goes on from, once all is loaded; `None` if what was loaded is none.
+    pub(super) fn into_loaded_picture(self) -> Option<LoadedPicture> {
+        let is_marked = self.is_marked.into_inner().unwrap_or_default();
+        match self.source {
+            LoadSource::Picture(reader) => reader.into_loaded(is_marked),
             LoadSource::Nothing | LoadSource::Files(_) => None,
         }
     }
@@ -173,6 +186,8 @@ impl Load {
         target: &dyn Recoverable,
     ) -> Result<(), DurabilityError> {
         reader.check_kind(target.entries())?;
+        // Once, before the first of them: other threads wait.
+        self.is_marked.lock().get_or_insert_with(|| reader.name_pages(target));
         let parts = &reader.root().parts;
         let Some(part) = parts.get(item) else {
             let block = item - parts.len();
@@ -191,7 +206,12 @@ impl Load {
         let sections = read.by_section(target);
         let sections = sections.map_err(|detail| DurabilityError::damaged(read.file, read.offset, detail))?;
         for (section, entries) in sections {
-            load_section(target, (section, &entries), (read.file, read.offset))?;
+            let place = (read.file, read.offset);
+            if read.are_displaced() {
+                told_where(target.load_displaced(section, &entries), &entries, place)?;
+            } else {
+                told_where(target.load(section, &entries), &entries, place)?;
+            }
         }
         let mut loaded = self.loaded.lock();
         loaded.bytes += read.bytes;
@@ -218,7 +238,7 @@ impl Load {
                 Ok(entries)
             });
             let entries = entries.map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
-            load_section(target, (rows.section, &entries), (&name, rows.offset))?;
+            told_where(target.load(rows.section, &entries), &entries, (&name, rows.offset))?;
             let mut loaded = self.loaded.lock();
             loaded.bytes += rows.bytes;
             loaded.entries += u64::from(rows.count);
@@ -232,13 +252,13 @@ impl Load {
     }
 }
 
-/// Hands entries of a section over, which stand at this place.
-fn load_section(
-    target: &dyn Recoverable,
-    (section, entries): (u32, &[Entry<'_>]),
+/// What the state says of entries that stand at this place.
+fn told_where(
+    outcome: Result<(), Refused>,
+    entries: &[Entry<'_>],
     (file, offset): (&str, u64),
 ) -> Result<(), DurabilityError> {
-    target.load(section, entries).map_err(|refused| DurabilityError::Replay {
+    outcome.map_err(|refused| DurabilityError::Replay {
         file: file.into(),
         offset,
         tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),

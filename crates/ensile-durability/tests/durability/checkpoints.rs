@@ -9,6 +9,7 @@ mod page_files;
 mod pages;
 mod picture_files;
 mod pictures;
+mod reopened;
 mod room;
 mod simulation;
 pub(crate) mod store;

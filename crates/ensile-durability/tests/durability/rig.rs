@@ -13,8 +13,8 @@ use ensile_base::limits::STATUS_BITS;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_durability::{
-    Appender, DurabilityError, Durable, Entry, Log, LogConfig, OpenStore, Recoverable, Recovered,
-    RecoveryReport, Refused, recover,
+    Appender, CheckpointStart, DurabilityError, Durable, Entry, Log, LogConfig, OpenStore, Recoverable,
+    Recovered, RecoveryReport, Refused, recover,
 };
 use ensile_epoch::{Advance, CommitHandle, EpochConfig, Epochs};
 
@@ -67,6 +67,8 @@ pub(crate) fn config(loggers: usize) -> LogConfig {
 /// One life of a database.
 pub(crate) struct Rig {
     pub(crate) store: Arc<OpenStore>,
+    /// Taken by the checkpoints, if there are any.
+    pub(crate) checkpoints: CheckpointStart,
     pub(crate) log: Arc<Log>,
     pub(crate) epochs: ensile_base::sync::Arc<Epochs>,
     pub(crate) clock: Clock,
@@ -95,14 +97,14 @@ impl Rig {
         clock: Clock,
         target: &dyn Recoverable,
     ) -> Result<Self, DurabilityError> {
-        let Recovered { report, store, log } = recover(disk, config, target)?;
+        let Recovered { report, store, log, checkpoints } = recover(disk, config, target)?;
         let first = report.first_epoch;
         let config_of_epochs = EpochConfig { first, snapshot_interval: Duration::from_secs(1) };
         let epochs = ensile_base::sync::Arc::new(Epochs::new(&config_of_epochs));
         let store = OpenStore::start(store, epochs.clone(), clock.clone())?;
         let log = Log::start(log, &store);
         let rows = Rows::new();
-        Ok(Self { store, log, epochs, clock, rows, report, first, workers: AtomicU64::new(0) })
+        Ok(Self { store, log, checkpoints, epochs, clock, rows, report, first, workers: AtomicU64::new(0) })
     }
 
     /// On a simulated disk, with a clock moved by hand.

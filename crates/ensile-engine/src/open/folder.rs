@@ -98,9 +98,9 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
     let disk = existing(path)?;
     // The rows live in it.
     let memory = Memory::new(&MemoryConfig::default());
-    let target = Counting { replay: Replay::new(&memory), images: Mutex::default() };
+    let target = Counting { replay: Replay::new(&memory, false), images: Mutex::default() };
     let found = ensile_durability::examine::examine(&disk, &target)?;
-    let mut trees = target.replay.finish();
+    let mut trees = target.replay.finish().trees;
     let mut tables = if found.is_whole() { tables_of(&mut trees) } else { Vec::new() };
     let images = target.images.into_inner();
     for table in &mut tables {

@@ -20,7 +20,7 @@ use ensile_memory::{Memory, MemoryConfig};
 
 use super::builder::Builder;
 use super::catalogue;
-use super::replay::Replay;
+use super::replay::{RecoveredTables, Replay};
 use super::threads::{self, in_parallel};
 use crate::database::threads::Threads;
 use crate::database::{Database, OpenDatabase};
@@ -76,7 +76,7 @@ impl Builder {
         let memory = Memory::new(&memory);
         let disk = self.disk_for(opening)?;
         let process = disk.as_ref().map_or_else(Process::this, |disk| disk.process());
-        let replay = Replay::new(&memory);
+        let replay = Replay::new(&memory, self.strategy() == Strategy::Pictures);
         let recovered =
             disk.map(|disk| self.recover(disk, opening, &replay)).transpose().map_err(told_to_free_space)?;
         let (first, report) = match &recovered {
@@ -92,7 +92,8 @@ impl Builder {
             None => (None, None),
         };
         let (log, checkpoints) = running.unzip();
-        let catalog = Catalog::new(replay.finish());
+        let RecoveredTables { trees, pages } = replay.finish();
+        let catalog = Catalog::new(trees);
         let (clock, mut settings) = (self.clock.clone(), self.settings.clone());
         settings.pictures |= checkpoints.is_some() && self.strategy() == Strategy::Pictures;
         settings.is_without_log = self.is_without_log;
@@ -106,6 +107,7 @@ impl Builder {
             checkpoints,
             memory,
             catalog,
+            loaded_pages: pages,
             clock,
             report,
             cores,
@@ -133,7 +135,7 @@ impl Builder {
         let config = self.measured_checkpoints(&recovered.report);
         let store = OpenStore::start(recovered.store, Arc::clone(epochs), self.clock.clone())?;
         let log = Log::start(recovered.log, &store);
-        let checkpoints = Checkpoints::start(&store, &log, config)?;
+        let checkpoints = Checkpoints::start(&store, &log, config, recovered.checkpoints)?;
         Ok((log, checkpoints))
     }
 

@@ -47,6 +47,7 @@ impl Pages for SharedState {
             if let Some(ended) = attempts.end() {
                 self.begin_to_close_pages(&mut attempts, ended);
             }
+            self.catch_up(&mut attempts);
             (attempts.begin(wanted), attempts.carried())
         };
         // From here on none but this one is published, or a newer one instead.
@@ -68,7 +69,9 @@ impl Pages for SharedState {
         }
         // SeqCst: the maps come before E is read (N7); partner: a commit's fence behind its epoch (C1).
         fence(Ordering::SeqCst);
-        PublishedPages { attempt, epoch: self.epochs.now() }
+        let epoch = self.epochs.now();
+        pictures.attempts.lock().was_published(attempt, epoch);
+        PublishedPages { attempt, epoch }
     }
 
     fn carry_marks(&self, attempt: PictureAttempt) -> Result<(), PagesEnded> {
@@ -78,14 +81,8 @@ impl Pages for SharedState {
             return Err(attempts.why_ended(attempt));
         }
         let Some(marks) = attempts.carried() else { return Ok(()) };
-        for (_, table) in self.logged_tables.all() {
-            let mut pin = self.epochs.register_pin();
-            let call = pin.begin(self.epochs.now());
-            table.pages.carry_over(marks, &self.epochs, call.pinned());
-        }
+        self.carry_over(marks);
         attempts.has_carried_over(attempt);
-        // The maps before wait for pins now.
-        pictures.expect_remains();
         Ok(())
     }
 
@@ -199,6 +196,26 @@ impl Pages for SharedState {
 }
 
 impl SharedState {
+    /// Carries these marks of all tables' maps over to those that are published.
+    fn carry_over(&self, marks: PageMarks) {
+        for (_, table) in self.logged_tables.all() {
+            let mut pin = self.epochs.register_pin();
+            let call = pin.begin(self.epochs.now());
+            table.pages.carry_over(marks, &self.epochs, call.pinned());
+        }
+        // The maps before wait for pins now.
+        self.own_pictures().expect_remains();
+    }
+
+    /// Carries over what an attempt has missed that ended before that: its maps are those that are published, and have
+    /// whole marks then. If it is too early, the next one has all pages (N13).
+    fn catch_up(&self, attempts: &mut PictureAttempts) {
+        if let Some(marks) = attempts.marks_missed(self.epochs.now()) {
+            self.carry_over(marks);
+            attempts.has_caught_up();
+        }
+    }
+
     /// The table's map for this attempt. Each logged table has one until the attempt ends (N1).
     fn map_of<'m>(
         &self,

@@ -9,6 +9,9 @@
 //! looked up in groups, whose descents are interleaved; each group's records are on their way before the first is
 //! written. A checkpoint's entries come in key order and need neither a descent each nor a comparison of TIDs.
 //!
+//! If the database takes pictures and one was loaded, the load and each write mark the pages of that which lack
+//! something (`record::page_map::loaded`): the next picture writes these, and no more.
+//!
 //! Invariants:
 //! - E3: a thread holds a pin for as long as it is in a block. What another thread unlinks meanwhile is freed later.
 //!
@@ -18,6 +21,7 @@
 mod tombstones;
 mod worker;
 
+use std::collections::HashMap;
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
@@ -29,15 +33,31 @@ use ensile_memory::Memory;
 
 use crate::formats::checkpoint_entry;
 use crate::formats::log_entry::Writes;
+use crate::record::page_map::loaded::{LoadedMaps, LoadedTablePages};
 use crate::record::tree::{RecordInsert, RecordRun, RecordTree};
 use crate::record::word::Word;
 use crate::tables::catalog::Trees;
 use tombstones::{BlockDeletes, Tombstones};
 use worker::{GROUP, PendingWrite, ReplayWorker};
 
-/// What a thread takes for as long as it is in a block: memory, the trees that it has met, and a pin.
+/// A table that is being recovered.
+#[derive(Clone)]
+struct ReplayedTable {
+    tree: Arc<RecordTree>,
+    /// If its pages are marked.
+    pages: Option<Arc<LoadedTablePages>>,
+}
+
+/// What a recovery leaves of tables.
+pub(crate) struct RecoveredTables {
+    pub(crate) trees: Trees,
+    /// If a picture was loaded, of a database that takes pictures: the pages of each table that it has.
+    pub(crate) pages: Option<LoadedMaps>,
+}
+
+/// What a thread takes for as long as it is in a block: memory, the tables that it has met, and a pin.
 struct ReplaySession {
-    trees: Vec<(u32, Arc<RecordTree>)>,
+    tables: Vec<(u32, ReplayedTable)>,
     worker: ReplayWorker,
     pin: PinHandle,
 }
@@ -45,7 +65,9 @@ struct ReplaySession {
 /// A database being recovered.
 pub(crate) struct Replay {
     memory: StdArc<Memory>,
-    trees: Mutex<Trees>,
+    takes_pictures: bool,
+    /// The pages of a picture are named before anything is loaded, and so before any session has met the table.
+    tables: Mutex<HashMap<u32, ReplayedTable>>,
     #[expect(clippy::vec_box, reason = "taken and given back once per block: as a pointer")]
     sessions: Mutex<Vec<Box<ReplaySession>>>,
     tombstones: Tombstones,
@@ -57,11 +79,13 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) fn new(memory: &StdArc<Memory>) -> Self {
+    /// `takes_pictures`: pages of a picture that is loaded are marked.
+    pub(crate) fn new(memory: &StdArc<Memory>, takes_pictures: bool) -> Self {
         let config = EpochConfig { first: Epoch::FIRST, snapshot_interval: std::time::Duration::MAX };
         Self {
             memory: StdArc::clone(memory),
-            trees: Mutex::new(Trees::new()),
+            takes_pictures,
+            tables: Mutex::new(HashMap::new()),
             sessions: Mutex::new(Vec::new()),
             tombstones: Tombstones::new(),
             epochs: Epochs::new(&config),
@@ -72,16 +96,16 @@ impl Replay {
     /// Works in a session that no other thread has, under its pin.
     fn in_session<R>(
         &self,
-        work: impl FnOnce(&mut ReplayWorker, &mut Vec<(u32, Arc<RecordTree>)>, Pinned<'_>) -> R,
+        work: impl FnOnce(&mut ReplayWorker, &mut Vec<(u32, ReplayedTable)>, Pinned<'_>) -> R,
     ) -> R {
         let free = self.sessions.lock().pop();
         let mut session = free.unwrap_or_else(|| {
             let worker = ReplayWorker::new(self.memory.cache());
-            Box::new(ReplaySession { trees: Vec::new(), worker, pin: self.epochs.register_pin() })
+            Box::new(ReplaySession { tables: Vec::new(), worker, pin: self.epochs.register_pin() })
         });
-        let ReplaySession { trees, worker, pin } = &mut *session;
+        let ReplaySession { tables, worker, pin } = &mut *session;
         let call = pin.begin(self.epochs.now());
-        let result = work(worker, trees, call.pinned());
+        let result = work(worker, tables, call.pinned());
         drop(call);
         pin.end();
         worker.garbage.collect(&mut worker.blocks, &self.epochs);
@@ -92,33 +116,31 @@ impl Replay {
         result
     }
 
-    /// The place of a table's tree among those that a worker has met.
+    /// The place of a table among those that a worker has met.
     #[inline]
-    fn tree_at(
-        &self,
-        table: u32,
-        trees: &mut Vec<(u32, Arc<RecordTree>)>,
-        worker: &mut ReplayWorker,
-    ) -> usize {
-        let known = trees.iter().position(|(id, _)| *id == table);
+    fn table_at(&self, id: u32, tables: &mut Vec<(u32, ReplayedTable)>, worker: &mut ReplayWorker) -> usize {
+        let known = tables.iter().position(|(met, _)| *met == id);
         known.unwrap_or_else(|| {
-            trees.push((table, self.tree(table, worker)));
-            trees.len() - 1
+            tables.push((id, self.table(id, worker)));
+            tables.len() - 1
         })
     }
 
     #[cold]
-    fn tree(&self, table: u32, worker: &mut ReplayWorker) -> Arc<RecordTree> {
+    fn table(&self, id: u32, worker: &mut ReplayWorker) -> ReplayedTable {
         // Once for each thread and table, and for each block of a checkpoint.
-        let mut trees = self.trees.lock();
-        let new = || Arc::new(RecordTree::new(&mut worker.nodes(&self.epochs).0));
-        Arc::clone(trees.entry(table).or_insert_with(new))
+        let mut tables = self.tables.lock();
+        let new = || {
+            let tree = Arc::new(RecordTree::new(&mut worker.nodes(&self.epochs).0));
+            ReplayedTable { tree, pages: None }
+        };
+        tables.entry(id).or_insert_with(new).clone()
     }
 
     fn replay_block(
         &self,
         entries: &[Entry<'_>],
-        trees: &mut Vec<(u32, Arc<RecordTree>)>,
+        tables: &mut Vec<(u32, ReplayedTable)>,
         worker: &mut ReplayWorker,
         pinned: Pinned<'_>,
     ) -> Result<(), Refused> {
@@ -126,15 +148,15 @@ impl Replay {
         for (at, &Entry { tid, body }) in entries.iter().enumerate() {
             for write in Writes(body) {
                 let write = write.map_err(|detail| Refused { entry: at, detail })?;
-                let tree = self.tree_at(write.table, trees, worker);
-                group.push(PendingWrite { tree, write, tid });
+                let table = self.table_at(write.table, tables, worker);
+                group.push(PendingWrite { table, write, tid });
                 if group.len() == GROUP {
-                    worker.apply(trees, &group, &self.epochs, pinned);
+                    worker.apply(tables, &group, &self.epochs, pinned);
                     group.clear();
                 }
             }
         }
-        worker.apply(trees, &group, &self.epochs, pinned);
+        worker.apply(tables, &group, &self.epochs, pinned);
         Ok(())
     }
 
@@ -166,10 +188,10 @@ impl Replay {
 
     /// Removes the tombstones of a batch that is due.
     fn remove(&self, batch: &BlockDeletes) {
-        self.in_session(|worker, trees, pinned| {
+        self.in_session(|worker, tables, pinned| {
             let of_batch: Vec<_> =
-                batch.iter().map(|noted| self.tree_at(noted.table, trees, worker)).collect();
-            let of_batch: Vec<&RecordTree> = of_batch.into_iter().map(|at| &*trees[at].1).collect();
+                batch.iter().map(|noted| self.table_at(noted.table, tables, worker)).collect();
+            let of_batch: Vec<&RecordTree> = of_batch.into_iter().map(|at| &*tables[at].1.tree).collect();
             worker.remove(batch, &of_batch, &self.epochs, pinned);
         });
     }
@@ -184,9 +206,9 @@ impl Replay {
         self.epochs.scan();
     }
 
-    /// Ends replay: removes the tombstones that are left, if not all entries were said to be in, and hands the trees
+    /// Ends replay: removes the tombstones that are left, if not all entries were said to be in, and hands the tables
     /// over.
-    pub(crate) fn finish(self) -> Trees {
+    pub(crate) fn finish(self) -> RecoveredTables {
         self.passed(Epoch::MAX);
         // No thread is in a block any more: after a tick every pin is newer than any unlink.
         self.tick();
@@ -196,20 +218,49 @@ impl Replay {
             garbage.collect(blocks, &self.epochs);
             debug_assert!(garbage.is_empty(), "replay leaves no garbage behind");
         }
-        self.trees.into_inner()
+        let (mut trees, mut pages) = (Trees::new(), LoadedMaps::new());
+        for (id, ReplayedTable { tree, pages: own }) in self.tables.into_inner() {
+            trees.insert(id, tree);
+            let Some(own) = own else { continue };
+            let Ok(own) = Arc::try_unwrap(own) else { unreachable!("no session is left") };
+            pages.insert(id, own);
+        }
+        RecoveredTables { trees, pages: (!pages.is_empty()).then_some(pages) }
     }
 }
 
 impl Recoverable for Replay {
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        self.in_session(|worker, trees, pinned| self.replay_block(entries, trees, worker, pinned))
+        self.in_session(|worker, tables, pinned| self.replay_block(entries, tables, worker, pinned))
     }
 
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
         self.in_session(|worker, _, pinned| {
-            let tree = self.tree(section, worker);
-            self.load_block(entries, &tree, worker, pinned)
+            let table = self.table(section, worker);
+            self.load_block(entries, &table.tree, worker, pinned)
         })
+    }
+
+    fn load_pages(&self, pages: &ensile_durability::LoadedPages<'_>) -> bool {
+        if self.takes_pictures {
+            let own = LoadedTablePages::new(pages.first_keys, pages.epoch);
+            // Also of a section without a row: the next picture keeps its pages.
+            let table = self.in_session(|worker, _, _| self.table(pages.section, worker));
+            let named = ReplayedTable { pages: Some(Arc::new(own)), ..table };
+            self.tables.lock().insert(pages.section, named);
+        }
+        self.takes_pictures
+    }
+
+    fn load_displaced(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.load(section, entries)?;
+        let pages = self.tables.lock().get(&section).and_then(|table| table.pages.clone());
+        if let Some(pages) = pages {
+            // On the disk their pages lack them (N10).
+            let keys = entries.iter().filter_map(|entry| checkpoint_entry::key_of(entry.body));
+            keys.for_each(|key| pages.mark(key));
+        }
+        Ok(())
     }
 
     fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {

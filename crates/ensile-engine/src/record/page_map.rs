@@ -9,8 +9,11 @@
 //! - E3: a map is followed under a pin, and freed once every pin is newer than its unpublication.
 //! - E6: until then it is counted with what else waits for pins.
 //!
-//! Neighbours: `open::pages` publishes maps and takes pages, `open::cut` finds their bounds; commits find a version's
-//! page (`commit::displaced`); `pending` has a page's state.
+//! Neighbours: [`loaded`] has the first maps behind a picture that was loaded; `open::pages` publishes maps and takes
+//! pages, `open::cut` finds their bounds; commits find a version's page (`commit::displaced`); `pending` has a page's
+//! state.
+
+pub(crate) mod loaded;
 
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -199,6 +202,9 @@ fn number_of(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
+/// What stands for an attempt where a picture was loaded: those of this life come behind it.
+pub(crate) const LOADED: PictureAttempt = PictureAttempt::new(1);
+
 /// An attempt at a picture, as all of its maps know it: under way, or over.
 #[derive(Debug)]
 pub(crate) struct PictureOfMaps {
@@ -211,6 +217,11 @@ impl PictureOfMaps {
     /// An attempt at the picture behind the newest freeze, which is `since`.
     pub(crate) fn new(attempt: PictureAttempt, since: Epoch) -> Arc<Self> {
         Arc::new(Self { attempt, since, is_over: AtomicBool::new(false) })
+    }
+
+    /// What first maps are of, behind a picture that was loaded: nothing is left to them. `since` is the newest freeze.
+    pub(crate) fn of_loaded(since: Epoch) -> Arc<Self> {
+        Arc::new(Self { attempt: LOADED, since, is_over: AtomicBool::new(true) })
     }
 
     /// The attempt has ended: maps that are made from now on have no open page, and those that are open are closed from
@@ -366,7 +377,7 @@ impl WaitingMaps {
     }
 }
 
-/// Where commits find a table's map, from the first picture on.
+/// Where commits find a table's map, from the first picture on, or the load of one.
 #[derive(Debug)]
 pub(crate) struct TablePages {
     /// Null while there is none.
@@ -398,7 +409,7 @@ impl TablePages {
         Self { map: AtomicPtr::new(map), waiting: Arc::clone(waiting), replaced: Mutex::default() }
     }
 
-    /// The map, if a picture has begun since the open. It stands while the pin and the table do (E3).
+    /// The map, if a picture was loaded or has begun since the open. It stands while the pin and the table do (E3).
     #[inline]
     pub(crate) fn load<'m>(&'m self, _pinned: Pinned<'m>) -> Option<&'m PageMap> {
         // Acquire: the map is complete; partner: the Release in `publish`.

@@ -232,7 +232,13 @@ impl PageState {
         Self(AtomicU64::new(marks.0))
     }
 
-    /// Marks the page: a commit, whose epoch selects the mark, or who carries marks over (N6, N7).
+    /// A page that is closed from the beginning, and has no mark yet.
+    pub(super) fn closed() -> Self {
+        Self(AtomicU64::new(CLOSED))
+    }
+
+    /// Marks the page: a commit, whose epoch selects the mark, or who carries marks over (N6, N7); also who
+    /// loads or replays (N10, N14).
     #[inline]
     pub(crate) fn mark(&self, marks: PageMarks) {
         debug_assert_ne!(marks, PageMarks::NONE);

@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::garbage::UnhookedEpoch;
 use crate::gate::Gate;
 use crate::record::blocks::OwnedMemory;
+use crate::record::page_map::loaded::LoadedMaps;
 use crate::tables::catalog::Catalog;
 use crate::tables::logged_tables::LoggedTables;
 use crate::tables::{Directory, TableCore};
@@ -121,6 +122,8 @@ pub(crate) struct SharedParts {
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
     pub(crate) memory: StdArc<Memory>,
     pub(crate) catalog: Catalog,
+    /// The pages of the picture that was loaded, of a database that takes pictures.
+    pub(crate) loaded_pages: Option<LoadedMaps>,
     pub(crate) clock: Clock,
     pub(crate) report: Option<RecoveryReport>,
     pub(crate) cores: Option<Cores>,
@@ -139,6 +142,9 @@ impl SharedState {
         assert!(!(has_loggers && settings.is_without_log), "nothing is logged in a database without a log");
         settings.before_images &= has_loggers;
         settings.commits_plainly = !settings.before_images && !settings.pictures;
+        let loaded_pages = parts.loaded_pages.filter(|_| settings.pictures);
+        let since = parts.epochs.newest_freeze();
+        let pictures = settings.pictures.then(|| Pictures::new(&settings, loaded_pages.is_some()));
         let collector = Collector::new(settings.garbage_bytes_max);
         let durable_without_log = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
         let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
@@ -155,8 +161,8 @@ impl SharedState {
             memory: OwnedMemory::new(parts.memory),
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
-            logged_tables: LoggedTables::new(&parts.catalog.trees),
-            pictures: settings.pictures.then(|| Pictures::new(&settings)),
+            logged_tables: LoggedTables::new(&parts.catalog.trees, loaded_pages, since),
+            pictures,
             idle_workers: Arc::new(IdleWorkers::new(parts.process)),
             catalog: Mutex::new(parts.catalog),
             table_filled: Condvar::new(),

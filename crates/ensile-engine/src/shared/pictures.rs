@@ -7,8 +7,10 @@
 //! - N9: all workers' lists are taken, also of workers that are idle or whose threads have ended.
 //! - N13: attempts are published and ended one at a time, under one lock, and an attempt that is not the newest one is
 //!   over. Of what is taken, only what was left to this attempt is handed out. An attempt whose picture is not known to
-//!   be installed hands all its marks on to the next one. If it has no whole marks itself, every page of that is
-//!   marked.
+//!   be installed hands all its marks on to the next one. If it has no whole marks itself, and it is too early to make
+//!   them whole, every page of that is marked.
+//! - N10, N14: a picture that was loaded stands for an attempt that was not installed, and has whole marks: those of
+//!   load and replay.
 //! - K3: an attempt gives way to commits that displace more than may wait. No commit waits for that, and none fails.
 //!   The heartbeat neither closes pages nor frees what that leaves at a stretch, as epochs would wait for it.
 //!
@@ -24,6 +26,7 @@ use ensile_durability::{PageContents, PagesEnded, PictureAttempt, WantedPages};
 use super::{Settings, SharedState};
 use crate::record::Scratch;
 use crate::record::blocks::Blocks;
+use crate::record::page_map::LOADED;
 use crate::record::pending::{PageMarks, PendingList, PendingRemove};
 
 /// Pages that a step closes of a picture that has ended, at most. Few under shuttle, so that commits come in between.
@@ -95,6 +98,8 @@ pub(crate) struct PictureAttempts {
     carried: Option<PageMarks>,
     /// Its maps are published, and have all marks.
     has_marks: bool,
+    /// Until these are carried over: from which E on no commit has an older map.
+    marks_due: Option<Epoch>,
     /// Its picture is installed.
     is_installed: bool,
     /// Maps of one that has ended, until the last of their pages is closed.
@@ -114,6 +119,11 @@ pub(crate) struct EndingMaps {
 }
 
 impl PictureAttempts {
+    /// Behind the load of a picture: its maps are published, with all marks.
+    fn behind_load() -> Self {
+        Self { newest: LOADED.number(), has_marks: true, ..Self::default() }
+    }
+
     /// Begins another one. The last one has ended.
     pub(crate) fn begin(&mut self, wanted: WantedPages) -> PictureAttempt {
         debug_assert!(!self.is_published, "one picture at a time");
@@ -121,7 +131,7 @@ impl PictureAttempts {
         let carried = if self.is_installed { PageMarks::AFTER } else { PageMarks::BOTH };
         let is_carried_over = wanted == WantedPages::Changed && self.has_marks;
         self.carried = is_carried_over.then_some(carried);
-        (self.has_marks, self.is_installed) = (false, false);
+        (self.has_marks, self.is_installed, self.marks_due) = (false, false, None);
         self.newest += 1;
         PictureAttempt::new(self.newest)
     }
@@ -144,6 +154,26 @@ impl PictureAttempts {
         self.is_published |= is_newest;
         self.has_marks |= is_newest && self.carried.is_none();
         is_newest
+    }
+
+    /// This one's maps are published; E was `epoch` behind that.
+    pub(crate) fn was_published(&mut self, attempt: PictureAttempt, epoch: Epoch) {
+        if attempt.number() == self.newest {
+            self.marks_due = Some(epoch.plus(2));
+        }
+    }
+
+    /// Marks that the newest attempt's maps are to have, if that has ended before they were carried over, and no commit
+    /// has an older map by now (N7, N13).
+    pub(crate) fn marks_missed(&self, epoch: Epoch) -> Option<PageMarks> {
+        let is_due = self.marks_due.is_some_and(|due| epoch >= due);
+        self.carried.filter(|_| is_due && !self.has_marks && !self.is_published)
+    }
+
+    /// What was missed is carried over.
+    pub(crate) fn has_caught_up(&mut self) {
+        debug_assert!(!self.has_marks && !self.is_published, "marks were missed");
+        self.has_marks = true;
     }
 
     /// Whether this one's pages can be taken.
@@ -241,11 +271,13 @@ fn next_of(lists: &mut Vec<PendingList>) -> Option<PendingRemove> {
 }
 
 impl Pictures {
-    pub(super) fn new(settings: &Settings) -> Self {
+    /// `has_maps`: a picture was loaded, and tables have maps from the beginning.
+    pub(super) fn new(settings: &Settings, has_maps: bool) -> Self {
+        let attempts = if has_maps { PictureAttempts::behind_load() } else { PictureAttempts::default() };
         Self {
-            has_maps: CachePadded::default(),
+            has_maps: CachePadded::new(AtomicBool::new(has_maps)),
             is_under_way: CachePadded::default(),
-            attempts: Mutex::default(),
+            attempts: Mutex::new(attempts),
             is_semi_fuzzy: settings.semi_fuzzy,
             bytes_max: settings.displaced_bytes_max,
             taken: Mutex::default(),

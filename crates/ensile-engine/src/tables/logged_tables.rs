@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - A table is entered once, and stays. An opening of a recovered table finds the one that is there.
-//! - N1, N6: from the first picture on every table has a map of its pages. One that is added gets its map before its
-//!   first commit.
+//! - N1, N6: from the first picture on, or the load of one, every table has a map of its pages. One that is added gets
+//!   its map before its first commit.
 //!
 //! Neighbours: recovery and the opening of tables enter tables; the walk of a checkpoint reads them; `open::pages`
 //! begins and ends pictures.
@@ -16,6 +16,7 @@ use ensile_durability::PictureAttempt;
 use ensile_epoch::Epochs;
 
 use super::is_logged;
+use crate::record::page_map::loaded::LoadedMaps;
 use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps, TablePages, WaitingMaps};
 use crate::record::pending::PageMarks;
 use crate::record::tree::RecordTree;
@@ -50,11 +51,19 @@ struct EnteredTables {
 }
 
 impl LoggedTables {
-    pub(crate) fn new(recovered: &Trees) -> Self {
+    /// The tables that were recovered. If a picture was loaded each has a map from the beginning, with the marks of
+    /// load and replay; `since` is the newest freeze.
+    pub(crate) fn new(recovered: &Trees, loaded: Option<LoadedMaps>, since: Epoch) -> Self {
         let waiting_maps = Arc::default();
-        let table = |tree| LoggedTable::new(tree, None, &waiting_maps);
-        let tables = recovered.iter().map(|(id, tree)| (*id, table(tree))).collect();
-        Self { entered: Mutex::new(EnteredTables { tables, picture: None }), waiting_maps }
+        let picture = loaded.as_ref().map(|_| PictureOfMaps::of_loaded(since));
+        let mut loaded = loaded.unwrap_or_default();
+        let tables = recovered.iter().map(|(id, tree)| {
+            let map = picture.as_ref().map(|picture| PageMap::of_loaded(picture, loaded.remove(id)));
+            (*id, LoggedTable::new(tree, map, &waiting_maps))
+        });
+        let tables = tables.collect();
+        assert!(loaded.is_empty(), "a table whose pages were named has a tree");
+        Self { entered: Mutex::new(EnteredTables { tables, picture }), waiting_maps }
     }
 
     /// Adds a table, before the first commit can write to it: a walk that misses it misses nothing below e_l. If other

@@ -40,6 +40,7 @@ pub(super) fn life_of(strategy: Strategy) -> Life {
         loggers: 1,
         database: Identity::draw(),
         generation: 3,
+        goes_on: false,
     };
     Life::new((terms, rules(Trigger::default())), None, 1, 0, 0)
 }

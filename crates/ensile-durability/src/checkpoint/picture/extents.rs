@@ -90,6 +90,21 @@ impl FreeUnits {
         Some(extent)
     }
 
+    /// Takes all that is free, and what lies behind the end of a file of so many units.
+    pub(crate) fn take_all(&mut self, units: u32) -> Vec<Extent> {
+        let folder = self.folder;
+        let runs = std::mem::take(&mut self.runs).into_iter();
+        let mut taken: Vec<Extent> = runs.map(|(first, units)| Extent { folder, first, units }).collect();
+        self.by_size.clear();
+        self.free = 0;
+        if units > self.end {
+            taken.push(Extent { folder, first: self.end, units: units - self.end });
+            self.end = units;
+        }
+        debug_assert!(taken.iter().all(|extent| extent.is_whole() && extent.end() <= self.end));
+        taken
+    }
+
     /// These units are free again.
     pub(crate) fn give_back(&mut self, extent: Extent) {
         assert!(extent.folder == self.folder && extent.is_whole(), "{extent:?} is of this file");

@@ -1,4 +1,4 @@
-//! A page file that this life writes, and the extents that an attempt at a picture has taken in it.
+//! A page file that this life writes to, and the extents that an attempt at a picture has taken in it.
 //!
 //! Invariants:
 //! - I1: the opening block is synced before an extent is handed out.
@@ -13,7 +13,8 @@ use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::blocks::opening;
-use super::extents::FreeUnits;
+use super::extents::{FreeUnits, Misplaced};
+use crate::DurabilityError;
 use crate::block::extent::{Extent, UNIT_BYTES};
 use crate::block::origin::Origin;
 use crate::store::installed::ListedPageFile;
@@ -22,7 +23,7 @@ use crate::store::names::{PageFileName, checkpoint_folder};
 /// After this many bytes the medium is asked to begin writing them. Each call costs some tens of microseconds.
 const WRITE_BEHIND_BYTES: u64 = 4 << 20;
 
-/// A page file of this life.
+/// A page file that this life writes to.
 #[derive(Debug)]
 pub(crate) struct PageFile {
     file: Box<dyn DiskFile>,
@@ -40,6 +41,9 @@ struct WriteBehind {
     range: Option<(u64, u64)>,
 }
 
+/// Why a file that was read whole is damaged now.
+const CHANGED: &str =
+    "the file is not the one that was loaded a moment ago: a block of the picture has no room in it";
 /// Why there is no extent.
 const TOO_LONG: &str = "its page file would be longer than 16 TiB";
 
@@ -62,6 +66,36 @@ impl PageFile {
             units: Mutex::new(FreeUnits::of_new(name.folder as u16)),
             behind: Mutex::default(),
         })
+    }
+
+    /// Opens the file of a picture that is installed, whose opening block was looked at. These extents are all of it
+    /// that the picture reaches: what lies between them is free.
+    ///
+    /// # Errors
+    /// The disk's; [`DurabilityError::Damaged`] if the extents do not fit into the file.
+    pub(super) fn reopen(
+        disk: &dyn Disk,
+        listed: ListedPageFile,
+        reached: Vec<Extent>,
+    ) -> Result<Self, DurabilityError> {
+        let file = disk.open(&listed.name.to_string())?;
+        let units = u32::try_from(file.len()?.div_ceil(UNIT_BYTES as u64)).unwrap_or(u32::MAX);
+        let units =
+            FreeUnits::of_reached(listed.name.folder as u16, units, reached).map_err(|misplaced| {
+                let (Misplaced::Overlap(extent) | Misplaced::BehindTheEnd(extent)) = misplaced;
+                DurabilityError::damaged(&listed.name.to_string(), extent.offset(), CHANGED)
+            })?;
+        Ok(Self { file, listed, units: Mutex::new(units), behind: Mutex::default() })
+    }
+
+    /// Takes all units that are free, and those behind the end that the file still has. They are not free before they
+    /// are given back.
+    pub(super) fn hold_free(&self) -> Result<Vec<Extent>, DiskError> {
+        let units = u32::try_from(self.file.len()?.div_ceil(UNIT_BYTES as u64)).unwrap_or(u32::MAX);
+        let mut all = self.units.lock();
+        let taken = all.take_all(units);
+        assert!(all.free() == 0 && all.end() >= units, "nothing that is there is free");
+        Ok(taken)
     }
 
     /// As the manifest has it.

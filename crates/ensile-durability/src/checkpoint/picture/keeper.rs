@@ -7,8 +7,8 @@
 //!   +--- abandon: what the attempt took is free at once <---------+--- installed: next base <--------+
 //!                                                                      release: what the one before took is free
 //! ```
-//! A life makes page files of its own with its first picture, which has every page. From then on a picture keeps the
-//! pages that it has not taken.
+//! A picture keeps the pages of the one before that it has not taken, also where a life before has written them
+//! ([`super::base`]). A database's first one has every page.
 //!
 //! Invariants:
 //! - N12: what the installed picture reaches is released only once the manifest that drops it is durable, and no reader
@@ -18,18 +18,17 @@
 //!
 //! Neighbours: `manager` calls it, one step of a picture after the other; [`super::work`] asks for numbers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskError};
 
-use super::directory::{DirectoryPart, PageDirectory};
+use super::base::{KnownPicture, ReopenedPicture};
+use super::directory::PageDirectory;
 use super::file::{HeldExtents, PageFile};
 use super::page::PagePlace;
 use super::place::{PageBound, PictureStamp};
-use super::root::RemovesPlace;
 use super::work::PagesWritten;
 use super::writer::BlockWriter;
 use crate::DurabilityError;
@@ -50,14 +49,6 @@ pub(in crate::checkpoint) struct PagesOrigin {
     pub(in crate::checkpoint) entries: EntryKind,
     /// The generation that is open.
     pub(in crate::checkpoint) generation: u64,
-}
-
-/// A picture, as far as the next one needs to know it.
-#[derive(Debug)]
-struct KnownPicture {
-    directory: PageDirectory,
-    removes: Vec<RemovesPlace>,
-    root: ExtentPlace,
 }
 
 /// The picture under way.
@@ -99,9 +90,9 @@ struct KeptPictures {
     next_file: u64,
     /// No page has this number, or one above it.
     next_page: u64,
-    /// By checkpointer, once each has begun a part.
+    /// By checkpointer, where it has one: of the installed picture, or made for the one under way.
     files: Vec<Option<Arc<PageFile>>>,
-    /// The installed picture, if it stands in these files.
+    /// The installed picture, if it stands in these files, and was not another database's.
     base: Option<Arc<KnownPicture>>,
     under_way: Option<UnfinishedPicture>,
     /// What no manifest reaches any more, but perhaps a reader with a lease.
@@ -123,11 +114,13 @@ const NO_NUMBER: &str = "no number is left for another page file";
 
 impl PictureKeeper {
     /// Of a database with so many checkpointers, in whose folders these page files are, the installed picture's among
-    /// them. No page has the number `next_page`, or one above it.
+    /// them. No page has the number `next_page`, or one above it. The next picture goes on from the installed one, if
+    /// that is given.
     pub(in crate::checkpoint) fn new(
         origin: PagesOrigin,
         checkpointers: usize,
         (there, next_page): (&[PageFileName], u64),
+        installed: Option<ReopenedPicture>,
     ) -> Result<Self, DurabilityError> {
         let last = there.iter().max_by_key(|file| file.number);
         let next_file = number::next(last.map_or(0, |last| last.number)).ok_or_else(|| {
@@ -135,18 +128,17 @@ impl PictureKeeper {
             DurabilityError::damaged(&file, 0, NO_NUMBER)
         })?;
         assert!(checkpointers > 0, "somebody writes");
-        let kept = KeptPictures {
-            next_file,
-            next_page,
-            files: vec![None; checkpointers],
-            base: None,
-            under_way: None,
-            unreached: Vec::new(),
-        };
+        let none = || (None, vec![None; checkpointers], Vec::new());
+        let (base, files, unreached) = installed
+            .map_or_else(none, |ReopenedPicture { picture, files, held }| {
+                (Some(Arc::new(picture)), files, held)
+            });
+        assert_eq!(files.len(), checkpointers, "each checkpointer has a folder");
+        let kept = KeptPictures { next_file, next_page, files, base, under_way: None, unreached };
         Ok(Self { origin, first_file: next_file, kept: Mutex::new(kept) })
     }
 
-    /// Is it a file of this life?
+    /// Was it made by this life?
     pub(in crate::checkpoint) fn is_own(&self, file: PageFileName) -> bool {
         file.number >= self.first_file
     }
@@ -154,8 +146,8 @@ impl PictureKeeper {
     /// Which pages the next picture writes.
     pub(in crate::checkpoint) fn wanted(&self) -> WantedPages {
         let kept = self.kept.lock();
-        debug_assert!(kept.base.is_none() || kept.files.iter().all(Option::is_some), "it stands in files");
-        if kept.base.is_some() { WantedPages::Changed } else { WantedPages::All }
+        let is_kept = kept.base.as_ref().is_some_and(|base| base.may_be_kept);
+        if is_kept { WantedPages::Changed } else { WantedPages::All }
     }
 
     /// Parts of this picture are written from now on.
@@ -245,9 +237,12 @@ impl PictureKeeper {
         assert!(under_way.closed.is_none(), "a picture is closed once");
         let written = &mut under_way.written;
         written.removes.sort_unstable_by_key(|block| block.number);
-        let (none, pages_written) = (PageDirectory::default(), written.taken.len() as u64);
-        let before = base.as_ref().map_or(&none, |base| &base.directory);
-        let (mut directory, mut gone) = before.next(std::mem::take(&mut written.taken));
+        let taken = std::mem::take(&mut written.taken);
+        let pages_written = taken.len() as u64;
+        let (mut directory, mut gone) = match &base {
+            Some(base) => base.next_directory(taken),
+            None => PageDirectory::default().next(taken),
+        };
         for writer in move_pages(&mut directory, (&mut gone, &files), (under_way.stamp, written.bytes))? {
             written.bytes += writer.bytes();
             written.held.push(writer.into_held());
@@ -258,7 +253,8 @@ impl PictureKeeper {
         writer.sync()?;
         let bytes_written = written.bytes + writer.bytes();
         written.held.push(writer.into_held());
-        let picture = KnownPicture { directory, removes, root };
+        let listed: Vec<ListedPageFile> = files.iter().map(|file| file.listed()).collect();
+        let picture = KnownPicture { directory, removes, root, files: listed.clone(), may_be_kept: true };
         let dropped = base.map_or_else(Vec::new, |base| {
             let pages = gone.iter().flat_map(|page| page.extents.iter().map(|place| place.extent));
             pages.chain(base.dropped_by(&picture)).collect()
@@ -272,7 +268,7 @@ impl PictureKeeper {
             bytes_written,
             next_page,
             root,
-            files: files.iter().map(|file| file.listed()).collect(),
+            files: listed,
         };
         under_way.closed = Some(ClosedUnderWay { picture, dropped });
         self.kept.lock().under_way = Some(under_way);
@@ -290,7 +286,8 @@ impl PictureKeeper {
         kept.unreached.extend(dropped);
     }
 
-    /// The attempt has failed: what it took is free. Files that no picture was installed in are given up.
+    /// The attempt has failed: what it took is free. Files that the installed picture does not have are given up, as
+    /// they are removed.
     ///
     /// # Errors
     /// The disk's: a file stays longer than it has to be.
@@ -298,9 +295,11 @@ impl PictureKeeper {
         let files = {
             let mut kept = self.kept.lock();
             kept.under_way = None;
-            if kept.base.is_none() {
-                kept.files.fill(None);
-            }
+            let KeptPictures { base, files, .. } = &mut *kept;
+            let is_installed =
+                |file: &Arc<PageFile>| base.as_ref().is_some_and(|base| base.files.contains(&file.listed()));
+            files.iter_mut().for_each(|slot| *slot = slot.take().filter(is_installed));
+            assert!(base.is_some() || files.iter().all(Option::is_none), "N13: nothing is gone on with");
             kept.files.clone()
         };
         cut(&files)
@@ -315,15 +314,16 @@ impl PictureKeeper {
             let mut kept = self.kept.lock();
             assert!(kept.unreached.is_empty() || kept.base.is_some(), "N12: an installed picture dropped it");
             for extent in std::mem::take(&mut kept.unreached) {
-                let file = kept.files[usize::from(extent.folder)].as_ref();
-                file.expect("a picture stands in it").give_back([extent]);
+                // A folder that the settings leave out: its file is removed as a whole.
+                let Some(file) = kept.files.get(usize::from(extent.folder)) else { continue };
+                file.as_ref().expect("a picture stands in it").give_back([extent]);
             }
             kept.files.clone()
         };
         cut(&files)
     }
 
-    /// Bytes of all page files of this life, up to their last used units, and those of them that are free.
+    /// Bytes of all page files that this life writes to, up to their last used units, and those of them that are free.
     pub(in crate::checkpoint) fn figures(&self) -> (u64, u64) {
         let files = self.kept.lock().files.clone();
         let figures = files.iter().flatten().map(|file| file.figures());
@@ -379,28 +379,6 @@ fn move_pages(
 /// Cuts each file behind its last used unit.
 fn cut(files: &[Option<Arc<PageFile>>]) -> Result<(), DiskError> {
     files.iter().flatten().try_for_each(|file| file.cut())
-}
-
-impl KnownPicture {
-    /// Bytes of all that its root reaches, and the root's.
-    fn bytes(&self) -> u64 {
-        let parts = self.directory.parts.iter().map(|part| {
-            let place = part.place.as_ref().expect("it was written");
-            place.bytes + place.place.extent.bytes()
-        });
-        assert!(self.removes.is_sorted_by_key(|block| block.number), "as they were numbered");
-        let removes = self.removes.iter().map(|block| block.place.extent.bytes());
-        parts.chain(removes).sum::<u64>() + self.root.extent.bytes()
-    }
-
-    /// Extents of its directory and beside its pages that the picture after it does not have.
-    fn dropped_by(&self, next: &Self) -> Vec<Extent> {
-        let place = |part: &DirectoryPart| part.place.as_ref().map(|place| place.place.extent);
-        let kept: BTreeSet<Extent> = next.directory.parts.iter().filter_map(place).collect();
-        let parts = self.directory.parts.iter().filter_map(place).filter(|extent| !kept.contains(extent));
-        let removes = self.removes.iter().map(|block| block.place.extent);
-        parts.chain(removes).chain([self.root.extent]).collect()
-    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -81,6 +81,12 @@ impl Reached {
         self.in_folder(file).map(|extent| extent.bytes()).sum()
     }
 
+    /// Where the last block in a file ends; behind the opening block if there is none.
+    pub(super) fn end_in(&self, file: PageFileName) -> u64 {
+        let ends = self.in_folder(file).map(|extent| u64::from(extent.end()));
+        ends.max().unwrap_or(1) * UNIT_BYTES as u64
+    }
+
     /// All was read: what is wrong with a file of this length, and where; `None` if nothing is.
     pub(super) fn fault_in(&self, file: PageFileName, bytes: u64) -> Option<(Extent, &'static str)> {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES as u64)).unwrap_or(u32::MAX);

@@ -14,44 +14,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use ensile_base::checksum::crc32c;
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
-use ensile_disk::{Disk, DiskFile};
+use ensile_disk::Disk;
 
-use super::directory::{decode_part, is_part};
+use super::directory::{DirectoryPart, PageDirectory, decode_part, is_part};
+use super::loaded::LoadedPicture;
+use super::opened::OpenedPageFile;
 use super::page::PagePlace;
 use super::place::is_at;
 use super::reached::{CUT, Reached};
 use super::root::{DirectoryPlace, RemovesPlace, Root};
 use crate::block::entries;
 use crate::block::extent::ExtentPlace;
-use crate::block::origin::{Opened, PartPlace};
-use crate::block::scan::{ReadBlocks, Scanner};
+use crate::block::scan::ReadBlocks;
 use crate::block::{BlockKind, HEADER_BYTES, Header, NotABlock};
 use crate::checkpoint::displaced::section_and_body;
 use crate::recoverable::{EntryKind, NOT_TAKEN};
-use crate::store::installed::{ListedPageFile, PictureCheckpoint};
+use crate::store::installed::PictureCheckpoint;
 use crate::store::names::PageFileName;
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Entry, LoadedPages, Recoverable};
 
 /// Pages that are asked for before their turn.
 const AHEAD: usize = 8;
 
-/// A page file that an installed picture has.
-#[derive(Debug)]
-struct OpenedPageFile {
-    listed: ListedPageFile,
-    name: String,
-    file: Box<dyn DiskFile>,
-    bytes: u64,
-    /// What stands in it.
-    entries: EntryKind,
-}
-
-/// An installed picture, whose root is read.
+/// An installed picture, whose root and directory are read.
 #[derive(Debug)]
 pub(crate) struct PictureReader {
     of: PictureCheckpoint,
     files: Vec<OpenedPageFile>,
     root: Root,
+    /// The pages of each part of the directory, or what is wrong with the part.
+    parts: Vec<Result<Vec<PagePlace>, DurabilityError>>,
     /// Each block and page is added as a whole.
     reached: Mutex<Reached>,
 }
@@ -89,6 +81,11 @@ struct PageRange<'r> {
 }
 
 impl<'r> ReadEntries<'r> {
+    /// Were they left beside the pages?
+    pub(crate) fn are_displaced(&self) -> bool {
+        self.range.is_none()
+    }
+
     /// The entries, TID and body each, by section. `target` says what their keys are.
     ///
     /// # Errors
@@ -127,7 +124,8 @@ impl<'r> ReadEntries<'r> {
 }
 
 impl PictureReader {
-    /// Opens the files of an installed picture, and reads its root.
+    /// Opens the files of an installed picture, and reads its root and its directory. A part of that which is damaged
+    /// is told with its pages ([`PictureReader::pages_of`]).
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so;
@@ -136,7 +134,8 @@ impl PictureReader {
     pub(crate) fn open(disk: &dyn Disk, of: &PictureCheckpoint) -> Result<Self, DurabilityError> {
         let files = of.files.iter().map(|listed| OpenedPageFile::open(disk, of, *listed));
         let files: Vec<OpenedPageFile> = files.collect::<Result<_, _>>()?;
-        let mut reader = Self { of: of.clone(), files, root: Root::default(), reached: Mutex::default() };
+        let (root, parts, reached) = (Root::default(), Vec::new(), Mutex::default());
+        let mut reader = Self { of: of.clone(), files, root, parts, reached };
         let mut block = Vec::new();
         let header = reader.block(&of.root, (BlockKind::Root, 0, of.number), &mut block)?;
         let root = Root::decode(payload_of(&header, &block), header.entries, of.number).filter(is_numbered);
@@ -145,6 +144,8 @@ impl PictureReader {
         if places.map(u64::from).sum::<u64>() != of.pages {
             return Err(reader.damaged(&of.root, "it has other pages than MANIFEST counts"));
         }
+        // All of it, before any page: the state is to know where each page begins.
+        reader.parts = (0..reader.root.parts.len()).map(|part| reader.part(part, &mut block)).collect();
         Ok(reader)
     }
 
@@ -183,12 +184,12 @@ impl PictureReader {
     ///
     /// # Errors
     /// As [`PictureReader::open`].
-    fn part(&self, index: usize, buffers: &mut PageBuffers) -> Result<Vec<PagePlace>, DurabilityError> {
+    fn part(&self, index: usize, block: &mut Vec<u8>) -> Result<Vec<PagePlace>, DurabilityError> {
         let (part, next) = (&self.root.parts[index], self.root.parts.get(index + 1));
         let DirectoryPlace { number, checkpoint, place, .. } = part;
         let said = (BlockKind::DirectoryPart, *number, *checkpoint);
-        let header = self.block(place, said, &mut buffers.block)?;
-        let pages = decode_part(payload_of(&header, &buffers.block), header.entries);
+        let header = self.block(place, said, block)?;
+        let pages = decode_part(payload_of(&header, block), header.entries);
         let pages = pages.filter(|pages| is_part(pages, part, next));
         let pages =
             pages.ok_or_else(|| self.damaged(place, "the part of the directory contradicts itself"))?;
@@ -198,18 +199,51 @@ impl PictureReader {
         Ok(pages)
     }
 
-    /// Reads a part of the directory, by its place in the root, and hands over all its pages that hold something, in
-    /// the order of their places.
+    /// Tells the state where the pages of each section begin, before anything of them is loaded. Whether it marks from
+    /// here on which of them change.
+    pub(crate) fn name_pages(&self, target: &dyn Recoverable) -> bool {
+        let parts: Option<Vec<_>> = self.parts.iter().map(|part| part.as_ref().ok()).collect();
+        // A damaged one fails the load.
+        let Some(parts) = parts else { return false };
+        let pages: Vec<&PagePlace> = parts.into_iter().flatten().collect();
+        debug_assert_eq!(pages.len() as u64, self.of.pages, "as the root counts");
+        let mut marks = true;
+        for section in pages.chunk_by(|page, next| page.bound.section == next.bound.section) {
+            let first_keys: Vec<&[u8]> = section.iter().map(|page| &*page.bound.first_key).collect();
+            let (section, epoch) = (section[0].bound.section, self.of.epoch);
+            marks &= target.load_pages(&LoadedPages { section, first_keys: &first_keys, epoch });
+        }
+        marks
+    }
+
+    /// All of it was loaded: what the next picture goes on from. `None` if a part of it was damaged.
+    pub(crate) fn into_loaded(self, is_marked: bool) -> Option<LoadedPicture> {
+        let places = self.root.parts.into_iter().map(Some);
+        let parts = self.parts.into_iter().zip(places);
+        let parts = parts.map(|(pages, place)| Some(DirectoryPart { pages: pages.ok()?, place }));
+        let directory = PageDirectory { parts: parts.collect::<Option<_>>()? };
+        Some(LoadedPicture { of: self.of, directory, removes: self.root.removes, is_marked })
+    }
+
+    /// Where the last block of each of its files ends, once all of it was read.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = (&str, u64)> {
+        let reached = self.reached.lock();
+        let ends: Vec<_> = self.files.iter().map(|file| reached.end_in(file.listed.name)).collect();
+        self.files.iter().map(|file| &*file.name).zip(ends)
+    }
+
+    /// Hands over all pages that hold something of a part of the directory, by its place in the root, in the order of
+    /// their places.
     ///
     /// # Errors
-    /// As [`PictureReader::open`], or what `take` says.
+    /// What is wrong with the part, as [`PictureReader::open`] would say it of the root, or what `take` says.
     pub(crate) fn pages_of(
         &self,
         index: usize,
         take: &mut dyn FnMut(&ReadEntries<'_>) -> Result<(), DurabilityError>,
     ) -> Result<(), DurabilityError> {
         let mut buffers = PageBuffers::default();
-        let pages = self.part(index, &mut buffers)?;
+        let pages = self.parts[index].as_ref().map_err(Clone::clone)?;
         let behind = self.root.parts.get(index + 1).map(|part| &part.bound);
         let mut in_place: Vec<usize> = (0..pages.len()).collect();
         in_place.sort_by_key(|page| pages[*page].extents.first().map(|place| place.extent));
@@ -402,46 +436,6 @@ fn is_numbered(root: &Root) -> bool {
     let parts: BTreeSet<_> = root.parts.iter().map(|part| (part.checkpoint, part.number)).collect();
     let removes: BTreeSet<_> = root.removes.iter().map(|block| block.number).collect();
     (parts.len(), removes.len()) == (root.parts.len(), root.removes.len())
-}
-
-impl OpenedPageFile {
-    /// Opens a page file, whose opening block must say that it is this one (I1).
-    fn open(
-        disk: &dyn Disk,
-        of: &PictureCheckpoint,
-        listed: ListedPageFile,
-    ) -> Result<Self, DurabilityError> {
-        let name = listed.name.to_string();
-        let damaged = |detail: &str| Err(DurabilityError::damaged(&name, 0, detail));
-        let file = match disk.open_to_read(&name) {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() => {
-                return damaged("a file of the installed picture is missing");
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let opened = match Scanner::opening_of(disk, &name)? {
-            Ok(opened) => opened,
-            Err(NotABlock::Unknown | NotABlock::OtherFormat) => {
-                return Err(DurabilityError::newer(&name, 0));
-            }
-            Err(why) => return damaged(why.detail()),
-        };
-        let Opened { header, origin, place, .. } = opened;
-        if header.kind != BlockKind::PagesOpening {
-            return damaged("another kind of file's block begins here: not a page file");
-        }
-        if origin.identity != of.database {
-            return Err(DurabilityError::not_ours(&name, origin.identity, of.database));
-        }
-        let found = (header.owner, header.sequence, origin.salt, place);
-        let wanted = (listed.name.folder, listed.name.number, listed.salt, PartPlace::default());
-        if found != wanted || header.generation > of.generation {
-            return damaged("the file is another page file than MANIFEST lists");
-        }
-        let bytes = file.len()?;
-        Ok(Self { listed, name, file, bytes, entries: origin.entries })
-    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -27,7 +27,7 @@ use super::facts::{Damage, Examination, Loss, Unread};
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
-use crate::checkpoint::leftovers;
+use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::checkpoint::picture::later::later_than;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
@@ -264,7 +264,9 @@ impl Cutting<'_> {
     /// `durable`.
     fn check_later(&self, durable: Epoch) -> Result<(), NoRepair> {
         let known = self.manifest.checkpoint.as_ref().map_or(0, InstalledCheckpoint::number);
-        let mut later = later_than(self.disk, self.manifest, (known, durable))?.map(|file| file.to_string());
+        let found = later_than(self.disk, self.manifest, (known, durable))?;
+        let is_listed = found.is_some_and(|file| file.is_installed(self.manifest));
+        let mut later = found.map(|file| file.to_string());
         for part in leftovers::search::<PartName>(self.disk, self.manifest)? {
             // A checkpoint's opening block says its e_l there.
             let opening = Scanner::opening_of(self.disk, &part.to_string()).map_err(DurabilityError::from)?;
@@ -273,6 +275,12 @@ impl Cutting<'_> {
             }
         }
         let Some(file) = later else { return Ok(()) };
+        if is_listed {
+            return Err(NoRepair::Reason(format!(
+                "{file} holds a picture that the manifest does not list, and that holds more than the cut would keep: if \
+                 the manifest is an older copy, put the newer one back; if not, restore a copy of the database"
+            )));
+        }
         Err(NoRepair::Reason(format!(
             "{file} is of a checkpoint that the manifest does not list, and holds more than the cut would keep: if the \
              manifest is an older copy, put the newer one back; if not, move that file away"

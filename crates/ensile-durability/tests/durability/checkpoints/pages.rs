@@ -1,8 +1,8 @@
 //! Pages of the smallest state: runs of a few keys. What a commit displaces is left until its page is closed: to the
 //! page, or beside the pages.
 //!
-//! A page has changed if it has a change that the installed picture does not show. Runs of such pages are cut anew for
-//! each picture; a page that has not changed keeps its bounds.
+//! A page has changed if it has a change that the installed picture does not show, or was cut anew since then. Runs of
+//! such pages are cut anew for each picture; a page that has not changed keeps its bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -39,6 +39,8 @@ struct State {
     bounds: BTreeSet<(u64, u64)>,
     /// The newest change of each key, deletes too.
     changed: BTreeMap<u64, Epoch>,
+    /// Pages that were cut anew since a picture was installed.
+    cut_anew: BTreeSet<(u64, u64)>,
 }
 
 impl State {
@@ -66,7 +68,10 @@ impl State {
         let is_wanted = |state: &Self, page: (u64, u64)| {
             let end = state.end_of(page);
             let is_new = |key: u64| state.changed.get(&key).is_some_and(|epoch| *epoch > state.shown);
-            wanted == WantedPages::All || (page.1..end).any(|key| key % SECTIONS == page.0 && is_new(key))
+            let is_cut_anew = state.cut_anew.contains(&page);
+            wanted == WantedPages::All
+                || is_cut_anew
+                || (page.1..end).any(|key| key % SECTIONS == page.0 && is_new(key))
         };
         let all: Vec<(u64, u64)> = self.bounds.iter().copied().collect();
         let (mut cut, mut dealt) = (BTreeSet::new(), BTreeSet::new());
@@ -85,6 +90,7 @@ impl State {
             dealt.extend((from..to).filter(begins).map(|key| (section, key)));
         }
         cut.extend(&dealt);
+        self.cut_anew.clone_from(&dealt);
         self.bounds = cut;
         let picture = self.picture.as_mut().expect("one is under way");
         picture.closed = self.bounds.difference(&dealt).copied().collect();
@@ -132,7 +138,21 @@ impl MadePages {
         self.state.lock().expect("no panic").installed
     }
 
-    /// A commit of this epoch has changed a row.
+    /// The picture that is loaded shows the end of `epoch`, and has these pages of the section.
+    pub(crate) fn load(&self, section: u64, first_keys: impl Iterator<Item = u64>, epoch: Epoch) {
+        let mut state = self.state.lock().expect("no panic");
+        state.bounds.retain(|bound| bound.0 != section);
+        state.bounds.extend(first_keys.map(|key| (section, key)));
+        state.shown = epoch;
+    }
+
+    /// The page of this key lacks its row on the disk.
+    pub(crate) fn mark_loaded(&self, key: u64) {
+        let shown = self.state.lock().expect("no panic").shown;
+        self.mark(key, shown.next());
+    }
+
+    /// A commit of this epoch has changed a row, or a replay.
     pub(crate) fn mark(&self, key: u64, epoch: Epoch) {
         let mut state = self.state.lock().expect("no panic");
         let newest = state.changed.entry(key).or_default();
@@ -272,6 +292,7 @@ impl Pages for Store {
         assert_eq!(attempt.number(), state.published, "N13: the next attempt has not begun");
         assert!(state.installed < attempt.number(), "a picture is installed once");
         state.installed = attempt.number();
+        state.cut_anew.clear();
         state.shown = self.epochs().newest_freeze().previous();
     }
 }

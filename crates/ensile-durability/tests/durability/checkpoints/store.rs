@@ -8,8 +8,8 @@ use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, LogConfig, Pages,
-    RangeCut, Recoverable, Refused, Slice, Strategy, Walk,
+    CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, LoadedPages,
+    LogConfig, Pages, RangeCut, Recoverable, Refused, Slice, Strategy, Walk,
 };
 use ensile_epoch::Epochs;
 
@@ -122,6 +122,28 @@ impl Recoverable for Store {
         for (entry, Entry { tid, body }) in entries.iter().enumerate() {
             let (key, value) = parse(body).ok_or_else(|| Refused { entry, detail: "no key".to_owned() })?;
             change(&mut rows, key, *tid, value);
+            if let Some(pages) = &self.pages {
+                pages.mark(key, tid.epoch());
+            }
+        }
+        Ok(())
+    }
+
+    fn load_pages(&self, loaded: &LoadedPages<'_>) -> bool {
+        let LoadedPages { section, first_keys, epoch } = *loaded;
+        let first_keys = first_keys.iter().map(|key| if key.is_empty() { 0 } else { key_of(key) });
+        let Some(pages) = &self.pages else { return false };
+        assert!(self.rows.lock().expect("no panic").is_empty(), "pages are named before rows");
+        pages.load(u64::from(section), first_keys, epoch);
+        true
+    }
+
+    fn load_displaced(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.load(section, entries)?;
+        for (key, _) in entries.iter().filter_map(|entry| parse(entry.body)) {
+            if let Some(pages) = &self.pages {
+                pages.mark_loaded(key);
+            }
         }
         Ok(())
     }
@@ -274,10 +296,11 @@ impl Life {
         store: Store,
     ) -> Result<Self, DurabilityError> {
         let disk: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let rig = Rig::open_into(disk, config, Clock::manual(), &store)?;
+        let mut rig = Rig::open_into(disk, config, Clock::manual(), &store)?;
         store.forget_deletes();
         store.epochs.set(rig.epochs.clone()).expect("set once");
-        let checkpoints = Checkpoints::start(&rig.store, &rig.log, settings)?;
+        let start = std::mem::take(&mut rig.checkpoints);
+        let checkpoints = Checkpoints::start(&rig.store, &rig.log, settings, start)?;
         checkpoints.check(&store)?;
         let found = store.present();
         Ok(Self { rig, store, checkpoints, found })

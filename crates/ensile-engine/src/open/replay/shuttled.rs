@@ -30,7 +30,7 @@ fn write(replay: &Replay, epoch: u64, key: &[u8], value: Option<&[u8]>) {
 fn look(replay: Replay, key: &[u8]) -> Option<(Epoch, bool)> {
     // The records live in it.
     let _memory = std::sync::Arc::clone(&replay.memory);
-    let mut trees = replay.finish();
+    let mut trees = replay.finish().trees;
     let tree = trees.get_mut(&TABLE).and_then(Arc::get_mut).expect("replay is over");
     tree.word_alone(key).map(|word| (word.epoch(), word.is_absent()))
 }
@@ -44,7 +44,7 @@ fn schedules(
 ) {
     shuttle::check_random(
         move || {
-            let replay = Arc::new(Replay::new(&Memory::new(&MemoryConfig::default())));
+            let replay = Arc::new(Replay::new(&Memory::new(&MemoryConfig::default()), false));
             before(&replay);
             let threads: Vec<_> = works
                 .iter()
@@ -146,7 +146,7 @@ fn a_queue_that_threads_take_from_both_ends_keeps_its_rows_and_no_tombstone() {
             let queue = Queue { rows: 40, left: 3, together: 4, value_bytes: 900, file_bytes: 4 << 10 };
             let disk = queue.write();
             let recovery = Arc::new(Queue::recovery(&disk));
-            let replay = Replay::new(&Memory::new(&MemoryConfig::default()));
+            let replay = Replay::new(&Memory::new(&MemoryConfig::default()), false);
             let state = Arc::new(Counted { replay, newest: AtomicU64::new(0), oldest: AtomicU64::new(0) });
             let threads = [(); 3].map(|()| {
                 let (recovery, state) = (Arc::clone(&recovery), Arc::clone(&state));
@@ -160,7 +160,7 @@ fn a_queue_that_threads_take_from_both_ends_keeps_its_rows_and_no_tombstone() {
                 BOTH.fetch_add(1, Ordering::Relaxed);
             }
             let _memory = std::sync::Arc::clone(&replay.memory);
-            let mut trees = replay.finish();
+            let mut trees = replay.finish().trees;
             let tree = trees.get_mut(&queue_log::TABLE).and_then(Arc::get_mut).expect("replay is over");
             for key in 0..queue.rows {
                 let found = tree.word_alone(&key.to_be_bytes());

@@ -22,7 +22,7 @@ type Rows = BTreeMap<(u32, Vec<u8>), Vec<u8>>;
 const TABLES: u32 = 3;
 
 fn replay() -> Replay {
-    Replay::new(&Memory::new(&MemoryConfig::default()))
+    Replay::new(&Memory::new(&MemoryConfig::default()), false)
 }
 
 /// What a finished replay holds.
@@ -43,7 +43,7 @@ fn rows(replay: Replay) -> Rows {
     }
     // The records live in it.
     let _memory = Arc::clone(&replay.memory);
-    let mut trees = replay.finish();
+    let mut trees = replay.finish().trees;
     let mut rows = Rows::new();
     for (&table, tree) in &mut trees {
         let tree = ensile_base::sync::Arc::get_mut(tree).expect("replay is over");

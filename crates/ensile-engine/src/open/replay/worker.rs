@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - The larger TID wins, under the record's lock.
+//! - N14: the page of each write is marked, if the database takes pictures, before it is known which version wins.
 //! - U1: a tombstone is removed under its record's lock, and only if the record still has the delete's word. Another
 //!   thread that is about to write a newer value finds the record superseded, then the key missing, and inserts it.
 //! - E3: records and nodes that left the index are freed once no thread is in a block that began before.
@@ -9,15 +10,17 @@
 //! Neighbours: [`super::Replay`] lends a worker to each call; `tombstones` has what is to be removed.
 
 use ensile_base::Tid;
-use ensile_base::sync::{Arc, Ordering, fence};
+use ensile_base::sync::{Ordering, fence};
 use ensile_epoch::{Epochs, Pinned};
 use ensile_index::NodeChanges;
 use ensile_memory::Cache;
 
+use super::ReplayedTable;
 use super::tombstones::BlockDeletes;
 use crate::formats::log_entry::LoggedWrite;
 use crate::garbage::ReplayGarbage;
 use crate::record::blocks::{Blocks, NodeBlocks};
+use crate::record::page_map::loaded::LoadedTablePages;
 use crate::record::tree::{RecordGap, RecordInsert, RecordLookup, RecordPlace, RecordProbe, RecordTree};
 use crate::record::word::Word;
 use crate::record::{HEADER_BYTES, Record};
@@ -28,8 +31,8 @@ pub(super) const GROUP: usize = 64;
 /// Bytes of a record that are asked for: beyond these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 768;
 
-/// The trees that a worker has met, to find them without a shared lock.
-pub(super) type MetTrees = [(u32, Arc<RecordTree>)];
+/// The tables that a worker has met, to find them without a shared lock.
+pub(super) type MetTables = [(u32, ReplayedTable)];
 
 /// One replaying thread's memory and garbage.
 pub(super) struct ReplayWorker {
@@ -42,8 +45,8 @@ pub(super) struct ReplayWorker {
 
 /// A write that waits for its group.
 pub(super) struct PendingWrite<'b> {
-    /// Place of its tree among the worker's.
-    pub(super) tree: usize,
+    /// Place of its table among the worker's.
+    pub(super) table: usize,
     pub(super) write: LoggedWrite<'b>,
     pub(super) tid: Tid,
 }
@@ -53,6 +56,16 @@ impl PendingWrite<'_> {
     fn record_bytes(&self) -> usize {
         HEADER_BYTES + self.write.value.map_or(0, <[u8]>::len)
     }
+}
+
+/// Marks the page of a write (N14): its log may go with the next picture.
+#[inline]
+fn mark(pages: &LoadedTablePages, pending: &PendingWrite<'_>, place: &RecordPlace<'_, '_>) {
+    let found = match place {
+        RecordPlace::Found(record) => Some(record.word().epoch()),
+        RecordPlace::Gap(_) => None,
+    };
+    pages.mark_replayed(pending.write.key, found);
 }
 
 /// The outcome of a write to a record.
@@ -80,7 +93,7 @@ impl ReplayWorker {
     /// Applies a group of writes, each if it is newer than what its key has.
     pub(super) fn apply(
         &mut self,
-        trees: &MetTrees,
+        tables: &MetTables,
         group: &[PendingWrite<'_>],
         epochs: &Epochs,
         pinned: Pinned<'_>,
@@ -89,7 +102,7 @@ impl ReplayWorker {
             return;
         }
         let probes = group.iter().enumerate().map(|(at, pending)| RecordProbe {
-            tree: &trees[pending.tree].1,
+            tree: &tables[pending.table].1.tree,
             key: pending.write.key,
             label: at,
         });
@@ -102,7 +115,10 @@ impl ReplayWorker {
             places[at] = Some(place);
         });
         for (pending, place) in group.iter().zip(places.into_iter().flatten()) {
-            let tree = &trees[pending.tree].1;
+            let ReplayedTable { tree, pages } = &tables[pending.table].1;
+            if let Some(pages) = pages {
+                mark(pages, pending, &place);
+            }
             let record = match place {
                 RecordPlace::Found(record) => Some(record),
                 RecordPlace::Gap(gap) => self.insert(tree, Some(&gap), pending, epochs, pinned),

@@ -355,3 +355,36 @@ fn n13_a_picture_that_is_installed_late_lets_no_mark_of_the_next_one_go() {
     all.begin(WantedPages::Changed);
     assert_eq!(all.carried(), Some(PageMarks::BOTH), "the second is not installed");
 }
+
+#[test]
+fn n13_marks_that_an_attempt_has_missed_are_carried_over_once_no_commit_has_an_older_map() {
+    let mut attempts = PictureAttempts::behind_load();
+    assert_eq!(attempts.marks_missed(Epoch::MAX), None, "behind a load nothing was missed");
+    for due in [10, 20] {
+        let attempt = attempts.begin(WantedPages::Changed);
+        assert_eq!(
+            attempts.carried(),
+            Some(PageMarks::BOTH),
+            "what was loaded has marks that nobody has written"
+        );
+        assert!(attempts.may_publish(attempt));
+        attempts.was_published(attempt, Epoch::new(due - 2));
+        assert_eq!(attempts.marks_missed(Epoch::new(due)), None, "it goes on");
+        attempts.end();
+        assert_eq!(attempts.marks_missed(Epoch::new(due - 1)), None, "a commit may have the map before");
+        assert_eq!(attempts.marks_missed(Epoch::new(due)), Some(PageMarks::BOTH));
+        attempts.has_caught_up();
+        assert_eq!(attempts.marks_missed(Epoch::new(due)), None);
+    }
+    // Too early, and then the one behind has all pages.
+    let attempt = attempts.begin(WantedPages::Changed);
+    assert!(attempts.may_publish(attempt));
+    attempts.was_published(attempt, Epoch::new(30));
+    attempts.end();
+    let last = attempts.begin(WantedPages::Changed);
+    assert_eq!(attempts.carried(), None);
+    attempts.was_published(attempt, Epoch::new(31));
+    assert!(attempts.may_publish(last));
+    attempts.end();
+    assert_eq!(attempts.marks_missed(Epoch::MAX), None, "of an older one, or all are marked");
+}

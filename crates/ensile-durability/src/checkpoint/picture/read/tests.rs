@@ -12,6 +12,7 @@ use crate::block::Salt;
 use crate::block::extent::{Extent, UNIT_BYTES};
 use crate::block::origin::Origin;
 use crate::identity::Identity;
+use crate::store::installed::ListedPageFile;
 use ensile_base::Tid;
 use ensile_sim::SimDisk;
 

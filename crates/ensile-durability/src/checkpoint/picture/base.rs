@@ -1,0 +1,121 @@
+//! The picture that the next one goes on from: the one that is installed, of this life or loaded from the one before.
+//!
+//! | the picture that was loaded | the first one of the life |
+//! |---|---|
+//! | of this database, in folders that there still are, its pages marked by the state | writes what has changed, into the same files |
+//! | in a folder that the settings leave out, or of a state that does not mark | writes all pages, into the same files as far as there are any |
+//! | of the database that this one was copied from | writes all pages, into files of its own (I1) |
+//!
+//! Invariants:
+//! - I1: a file is opened to write behind another look at whose it is.
+//! - N12: units that the loaded picture reaches are not free.
+//! - I3: while a reader holds a lease, no unit that was there is free: it may be of a picture before that one.
+//!
+//! Neighbours: [`super::keeper`] owns it; [`super::loaded`] comes from recovery.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ensile_disk::Disk;
+
+use super::directory::{DirectoryPart, PageDirectory, TakenRange};
+use super::file::PageFile;
+use super::loaded::LoadedPicture;
+use super::opened::OpenedPageFile;
+use super::page::PagePlace;
+use super::root::RemovesPlace;
+use crate::DurabilityError;
+use crate::block::extent::{Extent, ExtentPlace};
+use crate::identity::Identity;
+use crate::store::installed::ListedPageFile;
+
+/// A picture, as far as the next one needs to know it.
+#[derive(Debug)]
+pub(super) struct KnownPicture {
+    pub(super) directory: PageDirectory,
+    pub(super) removes: Vec<RemovesPlace>,
+    pub(super) root: ExtentPlace,
+    /// The files that it stands in.
+    pub(super) files: Vec<ListedPageFile>,
+    /// The next one may keep its pages.
+    pub(super) may_be_kept: bool,
+}
+
+/// The installed picture, of a life before, with its files opened to write.
+#[derive(Debug)]
+pub(in crate::checkpoint) struct ReopenedPicture {
+    pub(super) picture: KnownPicture,
+    /// By checkpointer, where it has one.
+    pub(super) files: Vec<Option<Arc<PageFile>>>,
+    /// What a picture before it may have in these files, for a reader with a lease.
+    pub(super) held: Vec<Extent>,
+}
+
+impl ReopenedPicture {
+    /// Opens the files of the loaded picture that are in folders of these checkpointers. `None` if it is another
+    /// database's, of which this one is a copy. `is_leased`: a reader may hold a lease.
+    ///
+    /// # Errors
+    /// The disk's, or what is wrong with a file by now.
+    pub(in crate::checkpoint) fn open(
+        disk: &dyn Disk,
+        loaded: LoadedPicture,
+        (identity, checkpointers): (Identity, usize),
+        is_leased: bool,
+    ) -> Result<Option<Self>, DurabilityError> {
+        if loaded.of.database != identity {
+            return Ok(None);
+        }
+        let (mut files, mut held) = (vec![None; checkpointers], Vec::new());
+        for listed in &loaded.of.files {
+            let Some(slot) = files.get_mut(listed.name.folder as usize) else { continue };
+            OpenedPageFile::open(disk, &loaded.of, *listed)?;
+            let reached = loaded.extents_in(listed.name.folder as u16);
+            let file = PageFile::reopen(disk, *listed, reached)?;
+            if is_leased {
+                held.extend(file.hold_free()?);
+            }
+            *slot = Some(Arc::new(file));
+        }
+        assert!(is_leased || held.is_empty(), "I3: units are held for readers only");
+        assert!(files.iter().any(Option::is_some), "the first checkpointer's folder has the root");
+        let LoadedPicture { of, directory, removes, is_marked } = loaded;
+        let has_folders = of.files.iter().all(|listed| (listed.name.folder as usize) < checkpointers);
+        let (root, may_be_kept) = (of.root, is_marked && has_folders);
+        let picture = KnownPicture { directory, removes, root, files: of.files, may_be_kept };
+        Ok(Some(Self { picture, files, held }))
+    }
+}
+
+impl KnownPicture {
+    /// The directory of the next picture, which has taken these pages. Also the pages of this one that it does not
+    /// have any more.
+    pub(super) fn next_directory(&self, taken: Vec<TakenRange>) -> (PageDirectory, Vec<PagePlace>) {
+        if self.may_be_kept {
+            return self.directory.next(taken);
+        }
+        let (next, none) = PageDirectory::default().next(taken);
+        assert!(none.is_empty(), "the next picture has all pages");
+        (next, self.directory.pages().cloned().collect())
+    }
+
+    /// Bytes of all that its root reaches, and the root's.
+    pub(super) fn bytes(&self) -> u64 {
+        let parts = self.directory.parts.iter().map(|part| {
+            let place = part.place.as_ref().expect("it was written");
+            place.bytes + place.place.extent.bytes()
+        });
+        assert!(self.removes.is_sorted_by_key(|block| block.number), "as they were numbered");
+        let removes = self.removes.iter().map(|block| block.place.extent.bytes());
+        parts.chain(removes).sum::<u64>() + self.root.extent.bytes()
+    }
+
+    /// Extents of its directory and beside its pages that the picture after it does not have.
+    pub(super) fn dropped_by(&self, next: &Self) -> Vec<Extent> {
+        let place = |part: &DirectoryPart| part.place.as_ref().map(|place| place.place.extent);
+        let kept: BTreeSet<Extent> = next.directory.parts.iter().filter_map(place).collect();
+        let parts = self.directory.parts.iter().filter_map(place).filter(|extent| !kept.contains(extent));
+        let removes = self.removes.iter().map(|block| block.place.extent);
+        parts.chain(removes).chain([self.root.extent]).collect()
+    }
+}
