@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-mod archive;
+pub(crate) mod archive;
 mod changes;
 pub(crate) mod lease;
 

@@ -32,6 +32,9 @@ enum Command {
     /// Explain a database's folder: generations, checkpoint, files, tables and their sizes. Of an archive: which epochs
     /// a backup can be brought to, and what is missing.
     Inspect(folder::InspectArguments),
+    /// Make a new database that is as the one with this archive was at the end of an epoch. The archive must have been
+    /// begun with the database; `ensile inspect` of it says which epochs can be had.
+    RestoreArchive(folder::archive::RestoreArguments),
     /// Make a database's folder that was copied, restored or moved a database of its own: an open refuses it until
     /// then. The original must not share folders with it.
     Adopt(folder::AdoptArguments),
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Verify(arguments) => folder::verify(&arguments),
         Command::Inspect(arguments) => folder::inspect(&arguments),
+        Command::RestoreArchive(arguments) => folder::archive::restore(&arguments),
         Command::Adopt(arguments) => folder::adopt(&arguments),
         Command::Lease(arguments) => folder::lease::run(&arguments),
     }
@@ -61,7 +65,7 @@ mod tests {
         let mut command = Arguments::command();
         command.clone().debug_assert();
         let help = command.render_long_help().to_string();
-        for name in ["verify", "inspect", "adopt", "lease"] {
+        for name in ["verify", "inspect", "restore-archive", "adopt", "lease"] {
             assert!(help.contains(name), "{name} in {help}");
         }
     }

@@ -6,7 +6,7 @@ mod outside;
 
 use std::time::Duration;
 
-use ensile::{Database, Error};
+use ensile::{Database, Error, Readable as _};
 
 use outside::Folder;
 
@@ -75,4 +75,38 @@ fn an_archive_of_nothing_is_refused_and_one_is_ended() {
     let db = Database::builder(folder.0.join("data")).without_archive().open().expect("it is given up");
     db.close().expect("closes");
     Database::open(folder.0.join("data")).expect("there is none").close().expect("closes");
+}
+
+#[test]
+fn a_database_is_made_as_it_was_at_an_epoch_and_what_cannot_be_had_is_named() {
+    let folder = Folder::new("archive-restore");
+    let db =
+        Database::builder(folder.0.join("data")).archive(folder.0.join("archive")).open().expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    let mut epochs = Vec::new();
+    for key in 0..30 {
+        let ((), receipt) = db.submit(|tx| tx.put(&table, &key, &key)).expect("commits");
+        receipt.durable().expect("is durable");
+        epochs.push(receipt.epoch());
+    }
+    db.checkpoint().expect("is asked for").wait().expect("is installed");
+    db.close().expect("closes");
+    let run = |line: &str| folder.run(env!("CARGO_BIN_EXE_ensile"), line);
+    let (first, middle) = (epochs[0].number(), epochs[14].number());
+    let (output, stdout, stderr) = run(&format!("restore-archive archive then --to-epoch {middle}"));
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.contains(&format!("at the end of epoch {middle}")), "{stdout}");
+    let then = Database::open_existing(folder.0.join("then")).expect("opens");
+    let table = then.table::<u64, u64>("numbers").expect("a table");
+    let rows: Vec<u64> = then.run(|tx| tx.range(&table, ..).map(|row| Ok(row?.0)).collect()).expect("reads");
+    let expected: Vec<u64> = (0..30).filter(|key| epochs[*key as usize].number() <= middle).collect();
+    assert_eq!(rows, expected);
+    then.close().expect("closes");
+    let (output, _, stderr) = run(&format!("restore-archive archive then --to-epoch {first}"));
+    assert!(output.status.code() == Some(2) && stderr.contains("already"), "{stderr}");
+    let (output, _, stderr) = run("restore-archive archive later --to-epoch 999999999");
+    assert!(output.status.code() == Some(2) && stderr.contains("can be had"), "{stderr}");
+    std::fs::remove_file(folder.0.join("archive/log0/log-1-0")).expect("it is there");
+    let (output, _, stderr) = run(&format!("restore-archive archive gap --to-epoch {middle}"));
+    assert!(output.status.code() == Some(2) && stderr.contains("log0/log-1-0 is missing"), "{stderr}");
 }

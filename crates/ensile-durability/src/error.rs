@@ -185,6 +185,15 @@ pub enum DurabilityError {
         /// The folder.
         folder: PathBuf,
     },
+    /// An archive does not have what is needed to bring a backup to the epoch that was asked for. Nothing counts in the
+    /// target's folder: ask for what can be had, or take another backup.
+    #[error("{} does not have that: {detail}", folder.display())]
+    NotInArchive {
+        /// The archive's folder.
+        folder: PathBuf,
+        /// What is missing, and what can be had.
+        detail: String,
+    },
     /// Another process, one forked from it that lives on, or another handle of this one has the database open: close it
     /// there, or open another folder.
     #[error(

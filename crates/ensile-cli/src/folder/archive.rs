@@ -1,15 +1,52 @@
-//! `ensile inspect` and `ensile verify` of an archive: which epochs can be had from it, and what is missing or damaged.
+//! `ensile inspect` and `ensile verify` of an archive: which epochs can be had from it, and what is missing or damaged;
+//! and `ensile restore-archive`, which makes a database of it.
 //!
 //! Neighbours: [`ensile::folder`] reads; here it is put into words.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ensile::folder::{ArchiveFacts, ArchivedGeneration, Damage, EpochSpan};
+use clap::Args;
+use ensile::folder::{self, ArchiveFacts, ArchivedGeneration, Damage, EpochSpan};
+use ensile::receipt::Epoch;
 use serde_json::{Value, json};
 
 use super::{DAMAGED, between, damage_json, failed, show, sized};
+
+/// `ensile restore-archive`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// The archive's folder
+    archive: PathBuf,
+    /// The new database's folder: empty, or not there
+    folder: PathBuf,
+    /// The epoch at whose end the new database is as the archived one was: one that was durable and counted
+    #[arg(long, value_name = "EPOCH")]
+    to_epoch: u64,
+}
+
+/// Makes a database from an archive.
+pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
+    let RestoreArguments { archive, folder, to_epoch } = arguments;
+    if *to_epoch >= Epoch::MAX.number() {
+        return failed(folder, &format!("no database has an epoch {to_epoch}"));
+    }
+    match folder::restore_from_archive(archive, folder, Epoch::new(*to_epoch)) {
+        Ok(restored) => {
+            show(&format!(
+                "{}: is now database {}, as database {} was at the end of epoch {to_epoch}; {} entries, {}\n",
+                folder.display(),
+                restored.database,
+                restored.parent,
+                restored.entries,
+                sized(restored.bytes)
+            ));
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(folder, &error.to_string()),
+    }
+}
 
 /// Prints what was found. Exit code 1: something of it is damaged.
 pub(super) fn print(folder: &Path, found: ensile::Result<ArchiveFacts>, is_json: bool) -> ExitCode {

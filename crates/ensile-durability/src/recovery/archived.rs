@@ -14,6 +14,8 @@
 //! prints the facts.
 
 mod ranges;
+mod restored;
+mod taking;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +26,7 @@ use ensile_disk::{Disk, RealDisk};
 
 pub use ranges::EpochSpan;
 use ranges::GenerationSpans;
+pub use restored::{RestoredFromArchive, restore_from_archive};
 
 use super::chain::{self, Chain};
 use super::examine::Damage;
@@ -80,6 +83,7 @@ pub struct ArchivedGeneration {
 }
 
 /// An archive that was read.
+#[derive(Debug)]
 pub(super) struct ReadArchive {
     pub(super) list: ArchiveList,
     /// Whole files of listed logs, in order.
@@ -206,6 +210,7 @@ impl ReadArchive {
 
     /// Files of a log that follow each other, as chains.
     fn chains(&self, disk: &dyn Disk, generation: u64, logger: u32) -> Result<Vec<Chain>, DurabilityError> {
+        assert!(self.list.lists(generation), "A3: nothing counts of others");
         let mut chains = Vec::new();
         for files in self.files_of(generation, logger).chunk_by(chain::is_next) {
             // What comes before is a matter of the ranges.

@@ -111,7 +111,7 @@ pub(super) fn write(
     let generation = Generation { durable: newest.durable, ..generation };
     let name = SegmentName { generation: number, logger: 0, number: 0 };
     let file = SegmentFile { is_merged: true, ..SegmentFile::from(name) };
-    match write_file(disk, config, &generation, file, logs) {
+    match write_file((&**disk, disk), config, &generation, file, logs) {
         Err(DurabilityError::Disk(error)) if error.is_full() => {
             unless_missing(disk.remove(&file.to_string()))?;
             Ok(None)
@@ -120,8 +120,10 @@ pub(super) fn write(
     }
 }
 
-fn write_file(
-    disk: &Arc<dyn Disk>,
+/// Writes the entries of these logs, which are on the disk `from`, into this file of a generation, and syncs it. Its
+/// name is the caller's to sync.
+pub(super) fn write_file(
+    (from, disk): (&dyn Disk, &Arc<dyn Disk>),
     config: &LogConfig,
     generation: &Generation,
     file: SegmentFile,
@@ -132,7 +134,7 @@ fn write_file(
     let segments = Segments::create(disk, file, config, before, Origin { identity, salt, entries })?;
     let mut rewriter =
         Rewriter { segments, buffer: Buffer::usual(), generation, failed: None, last: Tid::ZERO };
-    ordered::visit(&**disk, logs, &mut |entry| rewriter.push(entry))?;
+    ordered::visit(from, logs, &mut |entry| rewriter.push(entry))?;
     rewriter.end(file)
 }
 

@@ -58,8 +58,9 @@ pub(crate) struct Archive {
     database: Identity,
     /// Held while the archive's files are written.
     state: Mutex<ArchiveState>,
-    /// Why it could not be written, last. Whole at every point.
-    last_error: Mutex<Option<Arc<str>>>,
+    /// Why the list, and why a file, could not be written, since it last could. Each is whole at every point.
+    list_error: Mutex<Option<Arc<str>>>,
+    file_error: Mutex<Option<Arc<str>>>,
     pub(crate) files: Counter,
     pub(crate) bytes: Counter,
     pub(crate) failures: Counter,
@@ -82,23 +83,29 @@ impl Archive {
             disk: Arc::clone(disk),
             database,
             state: Mutex::default(),
-            last_error: Mutex::default(),
+            list_error: Mutex::default(),
+            file_error: Mutex::default(),
             files: Counter::default(),
             bytes: Counter::default(),
             failures: Counter::default(),
         }
     }
 
-    /// Why the last attempt to write it failed; `None` since one has succeeded.
+    /// Why it cannot be written, as far as is known; `None` if nothing has failed since it last succeeded.
     pub(crate) fn last_error(&self) -> Option<Arc<str>> {
-        self.last_error.lock().clone()
+        let of_list = self.list_error.lock().clone();
+        of_list.or_else(|| self.file_error.lock().clone())
     }
 
     /// Keeps what came of an attempt for the figures.
-    fn outcome<T>(&self, outcome: Result<T, DurabilityError>) -> Result<T, DurabilityError> {
+    fn outcome<T>(
+        &self,
+        errors: &Mutex<Option<Arc<str>>>,
+        outcome: Result<T, DurabilityError>,
+    ) -> Result<T, DurabilityError> {
         let error = outcome.as_ref().err().map(|error| error.to_string().into());
         self.failures.add(u64::from(error.is_some()));
-        *self.last_error.lock() = error;
+        *errors.lock() = error;
         outcome
     }
 
@@ -114,7 +121,7 @@ impl Archive {
         }
         let noted = self.note_generations(&mut state, manifest, (&manifest.generations, &|_| false));
         state.noted = if noted.is_ok() { newest } else { state.noted };
-        self.outcome(noted)
+        self.outcome(&self.list_error, noted)
     }
 
     /// As [`Archive::note`], where a recovery has decided over the generations that the manifest lists, and `is_empty`
@@ -130,7 +137,7 @@ impl Archive {
     ) -> Result<(), DurabilityError> {
         let mut state = self.state.lock();
         let noted = self.note_generations(&mut state, manifest, (decided, &is_empty));
-        self.outcome(noted)
+        self.outcome(&self.list_error, noted)
     }
 
     fn note_generations(
@@ -202,7 +209,7 @@ impl Archive {
     pub(crate) fn keep(&self, closed: &ClosedFile) -> Result<bool, DurabilityError> {
         let mut state = self.state.lock();
         let kept = self.keep_listed(&mut state, closed);
-        let is_copied = self.outcome(kept)?;
+        let is_copied = self.outcome(&self.file_error, kept)?;
         if is_copied {
             self.files.add(1);
             self.bytes.add(closed.bytes);

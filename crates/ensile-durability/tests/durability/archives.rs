@@ -2,4 +2,5 @@
 
 mod crashes;
 mod lives;
+mod restoring;
 pub(crate) mod rig;

@@ -157,10 +157,10 @@ impl Builder {
         self
     }
 
-    /// An archive: each closed log file is copied to this folder before it may be removed, so that a backup can be
-    /// brought to any later epoch (`ensile restore --to-epoch`). Give an empty folder, best on another device; it is
-    /// made if only its last part is missing. It is remembered by a link in the database's folder, so later opens
-    /// archive without being told; [`Builder::without_archive`] ends it.
+    /// An archive: each closed log file is copied to this folder before it may be removed, so that the database can be
+    /// had as it was at the end of any epoch that was durable (`ensile restore-archive`). Give an empty folder, best on
+    /// another device; it is made if only its last part is missing. It is remembered by a link in the database's
+    /// folder, so later opens archive without being told; [`Builder::without_archive`] ends it.
     ///
     /// Files are copied by a checkpointer, soon after they are closed: a log that is written to begins a new file every
     /// four seconds ([`Tuning::log_file_interval`]). A close archives what is left. No commit waits for the archive. If
@@ -169,7 +169,8 @@ impl Builder {
     /// every second. Then no checkpoint frees any log, so watch its size. An open asks for the archive's folder, as for
     /// the log's own.
     ///
-    /// The archive grows for ever: remove its oldest files once no backup is older than they are.
+    /// An archive that is begun with the database has all of it, and needs nothing else; it grows for ever. One that is
+    /// begun later has what comes behind the checkpoint of that time.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;

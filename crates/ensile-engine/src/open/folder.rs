@@ -17,7 +17,7 @@ use std::sync::Arc;
 use ensile_base::sync::{self, Mutex};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
-pub use ensile_durability::archived::{ArchiveFacts, ArchivedGeneration, EpochSpan};
+pub use ensile_durability::archived::{ArchiveFacts, ArchivedGeneration, EpochSpan, RestoredFromArchive};
 pub use ensile_durability::examine::{
     AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, PageFileFacts,
     PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
@@ -160,6 +160,22 @@ pub fn inspect_archive(path: &Path) -> Result<ArchiveFacts> {
 /// As for [`inspect_archive`].
 pub fn verify_archive(path: &Path) -> Result<ArchiveFacts> {
     Ok(ensile_durability::archived::verify_archive(&existing(path)?, &Framing)?)
+}
+
+/// Makes a new database in `folder`, which is empty or not there, as the one with this archive was at the end of an
+/// epoch. The archive must have been begun with the database: else it needs a backup to begin with. The epoch is one
+/// that was durable and counted; [`inspect_archive`] says what can be had. Everything that is taken is read once more
+/// before this returns.
+///
+/// # Errors
+/// [`Error::Durability`](crate::Error::Durability) if the archive does not have that, naming what can be had, or if
+/// something is damaged, or the folder is not empty; [`Error::Misuse`](crate::Error::Misuse) if there is no archive.
+/// Nothing counts in the folder then.
+pub fn restore_from_archive(archive: &Path, folder: &Path, epoch: Epoch) -> Result<RestoredFromArchive> {
+    let target: Arc<dyn Disk> = Arc::new(RealDisk::open(folder).map_err(DurabilityError::from)?);
+    let restored =
+        ensile_durability::archived::restore_from_archive(&existing(archive)?, &target, epoch, &Framing);
+    Ok(restored?)
 }
 
 /// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged.

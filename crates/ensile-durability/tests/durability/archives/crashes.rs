@@ -75,6 +75,8 @@ fn a1_a_kill_at_every_call_leaves_names_that_are_synced_before_their_files_go() 
         let life =
             open(&disk, 1, settings()).unwrap_or_else(|error| panic!("killed at call {call}: {error}"));
         let_archive(&life);
+        // What it covers goes, with the names that were found.
+        life.checkpoint().unwrap_or_else(|error| panic!("killed at call {call}: {error}"));
         drop(life);
         disk.crash_with(ensile_sim::Survival::Nothing, call);
         let life =

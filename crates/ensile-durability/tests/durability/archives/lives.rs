@@ -104,6 +104,31 @@ fn what_could_not_be_archived_before_the_end_of_its_life_is_archived_by_the_next
 }
 
 #[test]
+fn what_a_checkpoint_has_taken_off_the_list_waits_for_the_archive_in_the_next_life_too() {
+    for settings in [settings(), pictures()] {
+        let disk = disk_with_archive();
+        // There is space for the list, and for no log file but a short one.
+        disk.set_device(PLACE, Some(3700));
+        let life = open(&disk, 1, settings.clone()).expect("opens");
+        assert!(write(&life, &mut life.rig.worker(), 0..12));
+        close(&life);
+        for _ in 0..2 {
+            let life = open(&disk, 1, settings.clone()).expect("opens");
+            assert!(write(&life, &mut life.rig.worker(), 20..26));
+            life.checkpoint().expect("is installed");
+            assert!(life.rig.log.archive_error().is_some());
+            assert!(!archived(&disk).contains(&"log0/log-1-0".to_owned()), "a whole file does not fit");
+            drop(life);
+            disk.crash(5);
+        }
+        disk.set_device(PLACE, None);
+        let life = open(&disk, 1, settings.clone()).expect("opens");
+        life.checkpoint().expect("is installed");
+        assert_whole(&disk, close(&life));
+    }
+}
+
+#[test]
 fn an_archive_that_is_not_there_is_refused_until_it_is_ended() {
     let disk = disk_with_archive();
     three_lives(&disk);

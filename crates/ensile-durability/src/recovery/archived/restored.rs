@@ -1,0 +1,130 @@
+//! A new database from an archive alone, which has everything from the beginning on.
+//!
+//! ```text
+//! manifest, creating --> log0, one file with all entries up to X, synced --> it is read --> manifest, created
+//! ```
+//! Invariants:
+//! - I2: until the last step the folder is a database that is being made: nothing in it counts.
+//! - L4: the database is closed at X. Its next life begins above X, and nothing of it above X is in its files.
+//!
+//! Neighbours: `taking` writes the file; a backup's copy does the same beside a picture; the store has the manifest.
+
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::random::Random;
+use ensile_disk::Disk;
+
+use super::taking::{ArchiveSource, TakenLog};
+use crate::block::{FORMAT, Salt};
+use crate::error::unless_missing;
+use crate::identity::Identity;
+use crate::store::Opening;
+use crate::store::archive::list::ArchiveList;
+use crate::store::claim::{Wanted, claim};
+use crate::store::manifest::{Generation, Making, Manifest};
+use crate::store::names::{SegmentFile, log_folder};
+use crate::store::open::Store;
+use crate::{DurabilityError, EntryKind, Recoverable};
+
+/// What a restore came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RestoredFromArchive {
+    /// The identity of the new database, 32 hex digits.
+    pub database: String,
+    /// That of the database whose archive it was.
+    pub parent: String,
+    /// It is the state at the end of this epoch.
+    pub epoch: Epoch,
+    /// Entries of the log that were taken.
+    pub entries: u64,
+    /// Bytes that were written.
+    pub bytes: u64,
+}
+
+/// Makes a database in the empty folder on `target` that is as the one whose archive is on `archive` was at the end of
+/// epoch `to`. Its archive must have been begun with it. Entries are shown to `verifier` as a recovery would show them.
+///
+/// # Errors
+/// [`DurabilityError::NotInArchive`] if something is missing, or nothing that counted had such an epoch;
+/// [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
+/// [`DurabilityError::Damaged`] for a file of the archive; the disks'. Nothing counts in the target then.
+pub fn restore_from_archive(
+    archive: &Arc<dyn Disk>,
+    target: &Arc<dyn Disk>,
+    to: Epoch,
+    verifier: &dyn Recoverable,
+) -> Result<RestoredFromArchive, DurabilityError> {
+    let parent = parent_of(&**archive)?;
+    let source = ArchiveSource::open(archive, parent, to)?;
+    // As of a picture of nothing, before the first epoch.
+    let nothing = source.newest_of(&[Epoch::ZERO])?;
+    let Store { disk, mut keeper, mut locks } = Store::open(Arc::clone(target), Opening::New, false)?;
+    locks.extend(claim(&mut keeper, &[Wanted { count: 1, links: &[], name: log_folder }])?.0);
+    remove_remains(&*disk, keeper.manifest())?;
+    let identity = keeper.manifest().identity;
+    assert_ne!(identity, parent, "I1: it is another database");
+    let mut taken = source.take(&disk, (identity, 1, verifier.entries()), nothing)?;
+    if let Some(taken) = &mut taken {
+        taken.verify(&*disk, verifier)?;
+    }
+    let next = manifest_at(keeper.manifest(), (parent, to), (2, taken.as_ref()), verifier.entries());
+    keeper.replace(next)?;
+    let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
+    Ok(RestoredFromArchive {
+        database: identity.to_string(),
+        parent: parent.to_string(),
+        epoch: to,
+        entries,
+        bytes,
+    })
+}
+
+fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {
+    let place = archive.folder_place("")?;
+    let list = ArchiveList::read(archive, "")?;
+    let none = || DurabilityError::config(format!("{} is not an archive", place.display()));
+    list.map(|list| list.database).ok_or_else(none)
+}
+
+/// Removes what a restore that was killed has left in a database that is being made.
+pub(super) fn remove_remains(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    assert_eq!(manifest.state, Making::Creating, "I2: nothing in it counts");
+    let folder = log_folder(0);
+    for file in disk.list(&folder)?.iter().filter(|file| SegmentFile::parse(0, file).is_some()) {
+        unless_missing(disk.remove(&format!("{folder}/{file}")))?;
+    }
+    Ok(disk.sync_folder(&folder)?)
+}
+
+/// The manifest of a database that is closed at `to`: with the log that was taken, if there was any, and an open
+/// generation of this number, which has no log.
+pub(super) fn manifest_at(
+    before: &Manifest,
+    (parent, to): (Identity, Epoch),
+    (number, taken): (u64, Option<&TakenLog>),
+    entries: EntryKind,
+) -> Manifest {
+    assert_eq!(before.state, Making::Creating, "I2: nothing counts before this");
+    let open = Generation {
+        number,
+        first: to.next(),
+        format: FORMAT,
+        entries,
+        logs: 0,
+        salt: Salt::draw(&mut Random::unpredictable()),
+        database: before.identity,
+        durable: None,
+    };
+    let taken = taken.map(|taken| taken.generation.clone());
+    assert!(taken.as_ref().is_none_or(|taken| taken.durable == Some(to)), "L4: it is closed at X");
+    Manifest {
+        parent: Some(parent),
+        state: Making::Created,
+        // Above what the open generation shows (L6).
+        reserved: before.reserved.max(to.next().next()),
+        generations: taken.into_iter().chain([open]).collect(),
+        ..before.clone()
+    }
+}

@@ -1,0 +1,225 @@
+//! What a restore takes from an archive: the entries behind a picture, up to an epoch, in one log file of the new
+//! database.
+//!
+//! ```text
+//! picture at e_c | (e_c, ..] of generation 3 | void | generation 4 up to X | what is above X is not taken
+//!                '------------ one file, in the order of TIDs, closed at X -----------'
+//! ```
+//! Invariants:
+//! - A2: picture and X are in one range, so no entry of (e_c, X] is missing.
+//! - L4: X is an epoch of a generation, at most its D. Of each generation only entries up to its D are taken, and none
+//!   above X: those are void in the new database for ever, as nothing of them is in its files.
+//!
+//! Neighbours: `super` has judged the archive; `merge` writes as it does for closed generations; a backup's copy puts
+//! the file beside the picture.
+
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::random::Random;
+use ensile_disk::Disk;
+
+use super::{EpochSpan, ReadArchive};
+use crate::block::{FORMAT, Salt};
+use crate::identity::Identity;
+use crate::log::LogConfig;
+use crate::recovery::file::FileChain;
+use crate::recovery::merge;
+use crate::recovery::reading::ReadBuffers;
+use crate::recovery::replay::{self, Bounds, LogPiece};
+use crate::recovery::report::RecoveryReport;
+use crate::store::manifest::Generation;
+use crate::store::names::{SegmentFile, SegmentName, log_folder};
+use crate::{DurabilityError, EntryKind, Recoverable};
+
+/// An archive from which a database is brought to an epoch.
+#[derive(Debug)]
+pub(crate) struct ArchiveSource {
+    disk: Arc<dyn Disk>,
+    read: ReadArchive,
+    /// The last epoch that is taken.
+    to: Epoch,
+}
+
+/// A log file that was written.
+#[derive(Debug)]
+pub(crate) struct TakenLog {
+    /// It is closed at X.
+    pub(crate) generation: Generation,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+}
+
+impl ArchiveSource {
+    /// The archive on `disk`, of the database `of`, up to epoch `to`.
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotInArchive`] if it is another database's, or does not prove that `to` was durable and
+    /// counted.
+    pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self, DurabilityError> {
+        let read = ReadArchive::read(&**disk)?;
+        let source = Self { disk: Arc::clone(disk), read, to };
+        if source.read.list.database != of {
+            let found = source.read.list.database;
+            return Err(source.lacks(&format!("it is of database {found}, and the backup of {of}")));
+        }
+        source.check_counted()?;
+        Ok(source)
+    }
+
+    fn lacks(&self, why: &str) -> DurabilityError {
+        let folder = self.disk.folder_place("").unwrap_or_default();
+        let ranges: Vec<String> = self.read.facts.ranges.iter().map(shown).collect();
+        let has = match ranges.is_empty() {
+            true => "nothing yet".to_owned(),
+            false => ranges.join("; "),
+        };
+        DurabilityError::NotInArchive { folder, detail: format!("{why}. What can be had from it: {has}") }
+    }
+
+    /// Is X an epoch of a generation, and at most its D (L4)?
+    fn check_counted(&self) -> Result<(), DurabilityError> {
+        let to = self.to;
+        let generations = &self.read.list.generations;
+        let begun = generations.iter().rev().find(|generation| generation.first <= to);
+        match begun {
+            Some(generation) if generation.durable.is_none_or(|durable| to <= durable) => Ok(()),
+            Some(generation) => {
+                let durable = generation.durable.unwrap_or_default();
+                let is_last = generations.last().is_some_and(|last| last.number == generation.number);
+                Err(self.lacks(&match is_last {
+                    true => format!(
+                        "epoch {to} is above all that it proves to have been durable, epoch {durable}"
+                    ),
+                    false => format!(
+                        "epoch {to} was discarded: nothing between epoch {durable} and the next life counts"
+                    ),
+                }))
+            }
+            None => Err(self.lacks(&format!("epoch {to} is before all that it has"))),
+        }
+    }
+
+    /// The newest of these pictures that can be brought to X.
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotInArchive`] if none can: what is missing.
+    pub(crate) fn newest_of(&self, pictures: &[Epoch]) -> Result<Epoch, DurabilityError> {
+        let to = self.to;
+        let reaches = |picture: &&Epoch| {
+            let is_in = |range: &EpochSpan| range.after <= **picture && to <= range.to;
+            **picture == to || **picture < to && self.read.facts.ranges.iter().any(is_in)
+        };
+        if let Some(newest) = pictures.iter().filter(reaches).max() {
+            return Ok(*newest);
+        }
+        let epochs: Vec<String> = pictures.iter().map(Epoch::to_string).collect();
+        let lacks = self.read.facts.generations.iter().flat_map(|generation| &generation.lacks);
+        let damage = self.read.facts.damage.iter().map(|damage| format!("{} is damaged", damage.file));
+        let missing: Vec<String> = lacks.cloned().chain(damage).collect();
+        let missing = if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) };
+        let why = format!(
+            "no picture of the backup, of epochs {}, can be brought to epoch {to}{missing}",
+            epochs.join(", ")
+        );
+        Err(self.lacks(&why))
+    }
+
+    /// The pieces of each log with entries of (`after`, X].
+    fn logs(&self, after: Epoch) -> Result<Vec<Vec<LogPiece>>, DurabilityError> {
+        let (disk, to) = (&*self.disk, self.to);
+        assert!(after <= to, "a picture is brought forward");
+        let mut logs = Vec::new();
+        let is_wanted = |generation: &&Generation| {
+            generation.first <= to && generation.durable.is_none_or(|durable| durable > after)
+        };
+        for generation in self.read.list.generations.iter().filter(is_wanted) {
+            let durable = generation.durable.map_or(to, |durable| durable.min(to));
+            let bounds = Bounds { first: generation.first, covered: after.next(), durable };
+            for logger in 0..generation.logs {
+                let chains = self.read.chains(disk, generation.number, logger)?;
+                let cut = |chain| replay::cut(chain, bounds, &mut RecoveryReport::default());
+                logs.push(chains.iter().flat_map(cut).collect());
+            }
+        }
+        Ok(logs)
+    }
+
+    /// Writes the entries of (`after`, X] into a log file on `target`, of a generation of this database with this
+    /// number, and syncs it, name and all. `None` if there are none.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] for a file of the archive; what the target says.
+    pub(crate) fn take(
+        &self,
+        target: &Arc<dyn Disk>,
+        (database, number, entries): (Identity, u64, EntryKind),
+        after: Epoch,
+    ) -> Result<Option<TakenLog>, DurabilityError> {
+        assert!(after <= self.to, "a picture is brought forward");
+        let logs = self.logs(after)?;
+        let Some(first) = logs.iter().flatten().next() else { return Ok(None) };
+        if let Some(other) = logs.iter().flatten().find(|piece| piece.kind != entries) {
+            return Err(DurabilityError::damaged(
+                &other.file.to_string(),
+                0,
+                "its entries are of another kind",
+            ));
+        }
+        assert!(first.newest > after, "A2: behind the picture");
+        let generation = Generation {
+            number,
+            first: after.next(),
+            format: FORMAT,
+            entries,
+            logs: 1,
+            salt: Salt::draw(&mut Random::unpredictable()),
+            database,
+            durable: Some(self.to),
+        };
+        let file = SegmentFile {
+            is_merged: true,
+            ..SegmentName { generation: number, logger: 0, number: 0 }.into()
+        };
+        let written =
+            merge::write_file((&*self.disk, target), &LogConfig::default(), &generation, file, logs)?;
+        target.sync_folder(&log_folder(0))?;
+        assert_eq!(written.largest, self.to, "L4: it is closed at X");
+        Ok(Some(TakenLog { generation, entries: 0, bytes: written.bytes }))
+    }
+}
+
+impl TakenLog {
+    /// Reads what was written as an open would, and shows its entries to `verifier`.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`], or what the state says of an entry.
+    pub(crate) fn verify(
+        &mut self,
+        disk: &dyn Disk,
+        verifier: &dyn Recoverable,
+    ) -> Result<(), DurabilityError> {
+        let name = SegmentName { generation: self.generation.number, logger: 0, number: 0 };
+        let file = SegmentFile { is_merged: true, ..name.into() };
+        let chain = FileChain::read(disk, file, None)?;
+        let (end, mark) = (chain.end, chain.mark);
+        super::chain::check_origin(&self.generation, &chain)?;
+        let durable = self.generation.durable.unwrap_or_default();
+        if mark != durable || end != self.bytes {
+            let detail = format!("it is whole up to epoch {mark}, and was written up to epoch {durable}");
+            return Err(DurabilityError::damaged(&file.to_string(), end, detail));
+        }
+        let bounds = Bounds { first: self.generation.first, covered: self.generation.first, durable };
+        let chain = super::Chain::stitch(disk, vec![chain], Epoch::ZERO)?;
+        let mut buffers = ReadBuffers::default();
+        for piece in replay::cut(&chain, bounds, &mut RecoveryReport::default()) {
+            self.entries += replay::replay(disk, &piece, &mut buffers, verifier)?.entries;
+        }
+        Ok(())
+    }
+}
+
+/// A range as an error names it.
+fn shown(EpochSpan { after, to }: &EpochSpan) -> String {
+    format!("a picture of epoch {after} or later, brought up to epoch {to}")
+}

@@ -1,0 +1,217 @@
+//! Databases that are brought to an epoch by an archive: the state at that epoch, and nothing else (A2, L4).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ensile_base::{Epoch, Tid};
+use ensile_disk::Disk;
+use ensile_durability::archived::{RestoredFromArchive, restore_from_archive};
+use ensile_durability::{CheckpointConfig, DurabilityError};
+use ensile_sim::SimDisk;
+
+use super::rig::{PLACE, close, disk_with_archive, let_archive, open};
+use crate::checkpoints::store::{Changes, Framing, Life, change, pictures, present, settings};
+
+/// What was committed, and which epochs of each life counted.
+#[derive(Clone, Default)]
+struct History {
+    changes: Vec<(u64, Tid, Option<Vec<u8>>)>,
+    lives: Vec<(Epoch, Epoch)>,
+}
+
+impl History {
+    fn commit(&mut self, life: &Life, worker: &mut crate::rig::Worker, number: u64) {
+        let (key, value) = (number % 16, (!number.is_multiple_of(7)).then(|| vec![number as u8; 700]));
+        let tid = life.commit(worker, key, value.as_deref());
+        self.changes.push((key, tid, value));
+    }
+
+    /// Did this epoch count?
+    fn counted(&self, epoch: Epoch) -> bool {
+        self.lives.iter().any(|(first, durable)| *first <= epoch && epoch <= *durable)
+    }
+
+    /// The state at the end of an epoch.
+    fn at(&self, epoch: Epoch) -> Changes {
+        let mut changes = Changes::new();
+        for (key, tid, value) in &self.changes {
+            if tid.epoch() <= epoch && self.counted(tid.epoch()) {
+                change(&mut changes, *key, *tid, value.as_deref());
+            }
+        }
+        present(&changes)
+    }
+}
+
+/// Lives with crashes that discard epochs, checkpoints that remove files, and a clean close at the end.
+fn lives(disk: &SimDisk, loggers: usize, settings: &CheckpointConfig) -> History {
+    let mut history = History::default();
+    for number in 0..4 {
+        let life = open(disk, loggers, settings.clone()).expect("opens");
+        if let Some(last) = history.lives.last_mut() {
+            last.1 = life.rig.report.durable_epoch;
+        }
+        history.lives.push((life.rig.first, Epoch::MAX));
+        // One for each log.
+        let mut workers = [life.rig.worker(), life.rig.worker()];
+        for commit in 0..14 {
+            for (at, worker) in workers.iter_mut().enumerate() {
+                history.commit(&life, worker, number * 40 + 2 * commit + at as u64);
+            }
+            life.rig.settle();
+        }
+        if number != 1 {
+            life.checkpoint().expect("is installed");
+        }
+        let_archive(&life);
+        for commit in 28..32 {
+            history.commit(&life, &mut workers[0], number * 40 + commit);
+            life.rig.advance();
+            // The other log does not come to a mark of it.
+            life.rig.log.logger_step(0);
+        }
+        if number == 3 {
+            let durable = close(&life);
+            history.lives.last_mut().expect("this one").1 = durable;
+        } else {
+            drop((workers, life));
+            disk.kill();
+        }
+    }
+    history
+}
+
+fn restored(disk: &SimDisk, place: &str, to: Epoch) -> Result<RestoredFromArchive, DurabilityError> {
+    let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
+    let target: Arc<dyn Disk> = Arc::new(disk.at(place).mounted());
+    restore_from_archive(&archive, &target, to, &Framing)
+}
+
+fn assert_every_epoch(loggers: usize, settings: &CheckpointConfig) {
+    let disk = disk_with_archive();
+    let history = lives(&disk, loggers, settings);
+    let ignored = history.changes.iter().filter(|(_, tid, _)| !history.counted(tid.epoch())).count();
+    assert!(loggers == 1 || ignored > 3, "crashes have discarded {ignored} commits");
+    let mut states = 0;
+    for (at, &(first, durable)) in history.lives.iter().enumerate() {
+        let last_epochs = durable.number().saturating_sub(2).max(first.number())..=durable.number();
+        let some: BTreeSet<u64> = (first.number()..=durable.number()).step_by(7).chain(last_epochs).collect();
+        for epoch in some.into_iter().map(Epoch::new) {
+            let place = format!("/restored-{}", epoch.number());
+            let report = restored(&disk, &place, epoch)
+                .unwrap_or_else(|error| panic!("life {at}, epoch {epoch}: {error}"));
+            assert_eq!(report.epoch, epoch);
+            let life = Life::open(&disk.at(&place), 1, settings.clone())
+                .unwrap_or_else(|error| panic!("life {at}, epoch {epoch}: {error}"));
+            assert_eq!(life.found, history.at(epoch), "life {at}, epoch {epoch}");
+            assert!(
+                life.rig.first > epoch && life.rig.report.durable_epoch == epoch,
+                "{:?}",
+                life.rig.report
+            );
+            states += 1;
+            // It goes on as any database does.
+            life.commit(&mut life.rig.worker(), 3, Some(b"on"));
+            close(&life);
+            drop(life);
+            let life = Life::open(&disk.at(&place), 1, settings.clone()).expect("opens again");
+            assert_eq!(life.found.get(&3).and_then(|row| row.1.as_deref()), Some(&b"on"[..]));
+        }
+        // What the crash has discarded, and what no epoch ever had.
+        for epoch in [durable.next(), durable.next().next()] {
+            if !history.counted(epoch) {
+                let refused = restored(&disk, "/refused", epoch);
+                let Err(DurabilityError::NotInArchive { detail, .. }) = &refused else {
+                    panic!("{refused:?}")
+                };
+                assert!(detail.contains("can be had"), "{detail}");
+            }
+        }
+    }
+    assert!(states > 20, "{states}");
+}
+
+#[test]
+fn a2_each_epoch_that_counted_is_restored_as_it_was_with_fuzzy_checkpoints() {
+    assert_every_epoch(2, &settings());
+}
+
+#[test]
+fn a2_each_epoch_that_counted_is_restored_as_it_was_with_pictures() {
+    assert_every_epoch(2, &pictures());
+    assert_every_epoch(1, &pictures());
+}
+
+#[test]
+fn a2_nothing_is_restored_over_a_gap() {
+    let disk = disk_with_archive();
+    let history = lives(&disk, 1, &settings());
+    let files: Vec<String> =
+        disk.at(PLACE).files().into_iter().filter(|name| name.starts_with("log")).collect();
+    assert!(files.len() > 6, "{files:?}");
+    let last = history.lives.last().expect("one").1;
+    assert!(restored(&disk, "/whole", last).is_ok());
+    for file in &files {
+        let disk = disk.fork();
+        disk.at(PLACE).lose(file);
+        for epoch in [last, history.lives[1].1] {
+            match restored(&disk, &format!("/restored-{}", epoch.number()), epoch) {
+                // It stands behind what was asked for.
+                Ok(_) => {
+                    let life = Life::open(&disk.at(&format!("/restored-{}", epoch.number())), 1, settings());
+                    assert_eq!(life.expect("opens").found, history.at(epoch), "without {file}");
+                }
+                Err(DurabilityError::NotInArchive { detail, .. }) => {
+                    assert!(detail.contains("can be had"), "{detail}");
+                }
+                Err(error) => panic!("without {file}: {error}"),
+            }
+        }
+        assert!(restored(&disk, "/again", last).is_err(), "without {file}");
+    }
+}
+
+#[test]
+fn a_restore_that_is_cut_short_counts_for_nothing_and_is_run_again() {
+    let whole = disk_with_archive();
+    let history = lives(&whole, 1, &settings());
+    let to = history.lives[2].1;
+    let before = whole.calls().all;
+    let calls = whole.fork();
+    restored(&calls, "/restored", to).expect("can be had");
+    let last = calls.calls().all;
+    assert!(last > before + 20);
+    for call in before + 1..=last {
+        let disk = whole.fork();
+        disk.cut_power_at(call);
+        let cut = restored(&disk, "/restored", to);
+        disk.crash(call);
+        match restored(&disk, "/restored", to) {
+            Ok(_) => {}
+            // The manifest was there.
+            Err(DurabilityError::DatabaseExists { .. }) => assert!(call + 2 > last || cut.is_err()),
+            Err(error) => panic!("power failed at call {call}: {error}"),
+        }
+        let life = Life::open(&disk.at("/restored"), 1, settings()).expect("opens");
+        assert_eq!(life.found, history.at(to), "power failed at call {call}");
+    }
+}
+
+#[test]
+fn damage_in_the_archive_stops_a_restore() {
+    let disk = disk_with_archive();
+    let history = lives(&disk, 1, &settings());
+    let last = history.lives.last().expect("one").1;
+    let file = "log0/log-2-1";
+    for offset in (0..disk.at(PLACE).bytes(file).len() as u64).step_by(61) {
+        let disk = disk.fork();
+        disk.at(PLACE).flip(file, offset, 1);
+        let refused = restored(&disk, "/restored", last);
+        assert!(
+            matches!(&refused, Err(DurabilityError::NotInArchive { .. } | DurabilityError::Damaged { .. })),
+            "byte {offset}: {refused:?}"
+        );
+        let life = Life::open(&disk.at("/restored"), 1, settings()).expect("a new one");
+        assert!(life.found.is_empty(), "nothing counts");
+    }
+}
