@@ -3,7 +3,8 @@
 //! and some bytes of the file without.
 //!
 //! What must hold: an open ends, without a panic; it is refused in a way that names what is wrong, or has exactly the
-//! plan's rows, unless something was changed under right checksums. An examination finds damage where an open does.
+//! plan's rows, unless something was changed under right checksums. Before the first row it has named where the plan's
+//! pages begin, and it tells which rows stood beside them. An examination finds damage where an open does.
 //!
 //! Neighbours: `ensile_durability::recover` and `examine`, on the simulated disk; `log_blocks` has the log.
 
@@ -14,7 +15,7 @@ use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::limits::{SEQUENCE_BITS, STATUS_BITS};
 use ensile_disk::{Disk, FolderId};
 use ensile_durability::examine::examine;
-use ensile_durability::{DurabilityError, Entry, LogConfig, Recoverable, Refused, recover};
+use ensile_durability::{DurabilityError, Entry, LoadedPages, LogConfig, Recoverable, Refused, recover};
 use ensile_sim::SimDisk;
 
 use crate::input::Input;
@@ -39,9 +40,17 @@ const DAMAGES_MAX: usize = 8;
 /// Rows by section and body, with their TIDs.
 type Rows = BTreeMap<(u32, Vec<u8>), u64>;
 
+/// First keys of pages by section.
+type Bounds = BTreeMap<u32, Vec<Vec<u8>>>;
+
 /// A body is a key of one byte, and a value.
 #[derive(Default)]
-struct Loaded(Mutex<Rows>);
+struct Loaded {
+    rows: Mutex<Rows>,
+    bounds: Mutex<Bounds>,
+    /// Rows that came from beside pages.
+    beside: Mutex<Rows>,
+}
 
 impl Recoverable for Loaded {
     fn replay(&self, _: &[Entry<'_>]) -> Result<(), Refused> {
@@ -49,7 +58,7 @@ impl Recoverable for Loaded {
     }
 
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        let mut rows = self.0.lock().expect("no panic");
+        let mut rows = self.rows.lock().expect("no panic");
         for (at, Entry { tid, body }) in entries.iter().enumerate() {
             let before = rows.insert((section, body.to_vec()), tid.bits());
             if before.is_some_and(|before| before != tid.bits()) {
@@ -57,6 +66,21 @@ impl Recoverable for Loaded {
             }
         }
         Ok(())
+    }
+
+    fn load_pages(&self, pages: &LoadedPages<'_>) -> bool {
+        assert!(self.rows.lock().expect("no panic").is_empty(), "pages are named before rows");
+        assert_eq!(pages.epoch.number(), SHOWN[0]);
+        let first_keys = pages.first_keys.iter().map(|key| key.to_vec()).collect();
+        let before = self.bounds.lock().expect("no panic").insert(pages.section, first_keys);
+        assert!(before.is_none(), "a section is named once");
+        true
+    }
+
+    fn load_displaced(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let rows = entries.iter().map(|Entry { tid, body }| ((section, body.to_vec()), tid.bits()));
+        self.beside.lock().expect("no panic").extend(rows);
+        self.load(section, entries)
     }
 
     fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
@@ -319,7 +343,8 @@ pub fn page_files(data: &[u8]) {
         .collect();
     let is_tweaked = !tweaks.is_empty();
     let mut file = PageFile::new(tweaks);
-    let (root, entries, pages) = write(&mut file, &pages, &beside);
+    let planned = pages;
+    let (root, entries, pages) = write(&mut file, &planned, &beside);
     let written = file.bytes.clone();
     for _ in 0..DAMAGES_MAX {
         if input.is_empty() {
@@ -335,7 +360,12 @@ pub fn page_files(data: &[u8]) {
     let is_damaged =
         file.used.iter().any(|(from, to)| file.bytes.get(*from..*to) != Some(&written[*from..*to]));
     let disk = folder(&file.bytes, (root, entries, pages, file.extents));
-    judge(&disk, &rows, (is_tweaked, is_damaged));
+    let mut bounds = Bounds::new();
+    for page in &planned {
+        bounds.entry(page.section).or_default().push(page.first.into_iter().collect());
+    }
+    let beside = beside.iter().map(|(section, row)| ((*section, row.body()), row.tid())).collect();
+    judge(&disk, (&rows, &bounds, &beside), (is_tweaked, is_damaged));
 }
 
 /// A database whose log has no entries, and whose manifest names the picture.
@@ -369,7 +399,11 @@ fn folder(page_file: &[u8], (root, entries, pages, bytes): (Place, u64, u64, u64
     disk
 }
 
-fn judge(disk: &SimDisk, rows: &Rows, (is_tweaked, is_damaged): (bool, bool)) {
+fn judge(
+    disk: &SimDisk,
+    (rows, bounds, beside): (&Rows, &Bounds, &Rows),
+    (is_tweaked, is_damaged): (bool, bool),
+) {
     let (loaded, examined) = (Loaded::default(), Loaded::default());
     let on: Arc<dyn Disk> = Arc::new(disk.fork());
     let found = examine(&on, &examined).expect("it can be read");
@@ -377,8 +411,12 @@ fn judge(disk: &SimDisk, rows: &Rows, (is_tweaked, is_damaged): (bool, bool)) {
     assert_eq!(opened.is_ok(), found.is_whole(), "{opened:?}, and {found:?}");
     match opened {
         Ok(_) => {
-            let loaded = loaded.0.into_inner().expect("no panic");
-            assert!(is_tweaked || loaded == *rows, "other rows than were planned");
+            let [found, displaced] =
+                [loaded.rows, loaded.beside].map(|rows| rows.into_inner().expect("no panic"));
+            assert!(is_tweaked || found == *rows, "other rows than were planned");
+            assert!(is_tweaked || displaced == *beside, "other rows beside pages than were planned");
+            let named = loaded.bounds.into_inner().expect("no panic");
+            assert!(is_tweaked || named == *bounds, "other pages than were planned");
             assert!(is_tweaked || !is_damaged, "a block is damaged, and nothing was said");
         }
         Err(
