@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_durability::examine::repair;
-use ensile_durability::{Archiving, DurabilityError};
+use ensile_durability::examine::{examine, repair};
+use ensile_durability::{Archiving, DurabilityError, adopt, lease};
 use ensile_sim::{Fault, SimDisk};
 
 use super::rig::{
@@ -343,6 +343,37 @@ fn a_database_that_was_put_back_does_not_go_on_in_its_archive() {
     let error = life.rig.log.archive_error().expect("it is said");
     assert!(error.contains("put back"), "{error}");
     assert_eq!(archived(&older), before);
+}
+
+#[test]
+fn an_adopted_copy_has_no_archive_and_who_only_reads_needs_none() {
+    let disk = disk_with_archive();
+    let one = disk.at("/one");
+    let life = open(&one, 1, settings()).expect("opens");
+    assert!(write(&life, &mut life.rig.worker(), 0..12));
+    close(&life);
+    drop(life);
+    disk.copy_tree("/one", "/copy");
+    let copy: std::sync::Arc<dyn ensile_disk::Disk> = std::sync::Arc::new(disk.at("/copy").mounted());
+    adopt(&copy).expect("its archive is the original's, and stays so");
+    drop(copy);
+    let before = archived(&disk);
+    let life = Life::open(&disk.at("/copy"), 1, settings()).expect("opens");
+    assert!(write(&life, &mut life.rig.worker(), 20..32));
+    life.checkpoint().expect("is installed");
+    close(&life);
+    assert_eq!(archived(&disk), before, "nothing of the copy comes into it");
+    // To look at a folder, or to lease it, the archive need not be there.
+    disk.unmount(PLACE);
+    let reader: std::sync::Arc<dyn ensile_disk::Disk> = std::sync::Arc::new(one.mounted());
+    assert!(examine(&reader, &Framing).expect("can be read").is_whole());
+    assert!(
+        lease(&reader).expect("can be leased").files().iter().all(|file| !file.name().starts_with("archive"))
+    );
+    drop(reader);
+    disk.mount(PLACE);
+    let life = open(&one, 1, settings()).expect("opens");
+    assert_whole(&disk, close(&life));
 }
 
 #[test]
