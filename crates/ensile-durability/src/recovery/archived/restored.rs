@@ -15,7 +15,7 @@ use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_disk::Disk;
 
-use super::taking::{ArchiveSource, TakenLog};
+use super::taking::ArchiveSource;
 use crate::block::{FORMAT, Salt};
 use crate::error::unless_missing;
 use crate::identity::Identity;
@@ -65,11 +65,8 @@ pub fn restore_from_archive(
     remove_remains(&*disk, keeper.manifest())?;
     let identity = keeper.manifest().identity;
     assert_ne!(identity, parent, "I1: it is another database");
-    let mut taken = source.take(&disk, (identity, 1, verifier.entries()), nothing)?;
-    if let Some(taken) = &mut taken {
-        taken.verify(&*disk, verifier)?;
-    }
-    let next = manifest_at(keeper.manifest(), (parent, to), (2, taken.as_ref()), verifier.entries());
+    let begun = begun(keeper.manifest(), parent, verifier.entries());
+    let (next, taken) = source.beside(&disk, (begun, nothing), verifier)?;
     keeper.replace(next)?;
     let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
     Ok(RestoredFromArchive {
@@ -89,7 +86,7 @@ fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {
 }
 
 /// Removes what a restore that was killed has left in a database that is being made.
-pub(super) fn remove_remains(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+fn remove_remains(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     assert_eq!(manifest.state, Making::Creating, "I2: nothing in it counts");
     let folder = log_folder(0);
     for file in disk.list(&folder)?.iter().filter(|file| SegmentFile::parse(0, file).is_some()) {
@@ -98,18 +95,12 @@ pub(super) fn remove_remains(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
     Ok(disk.sync_folder(&folder)?)
 }
 
-/// The manifest of a database that is closed at `to`: with the log that was taken, if there was any, and an open
-/// generation of this number, which has no log.
-pub(super) fn manifest_at(
-    before: &Manifest,
-    (parent, to): (Identity, Epoch),
-    (number, taken): (u64, Option<&TakenLog>),
-    entries: EntryKind,
-) -> Manifest {
+/// The manifest of a database without a row, whose open generation has no log.
+fn begun(before: &Manifest, parent: Identity, entries: EntryKind) -> Manifest {
     assert_eq!(before.state, Making::Creating, "I2: nothing counts before this");
     let open = Generation {
-        number,
-        first: to.next(),
+        number: 1,
+        first: Epoch::FIRST,
         format: FORMAT,
         entries,
         logs: 0,
@@ -117,14 +108,5 @@ pub(super) fn manifest_at(
         database: before.identity,
         durable: None,
     };
-    let taken = taken.map(|taken| taken.generation.clone());
-    assert!(taken.as_ref().is_none_or(|taken| taken.durable == Some(to)), "L4: it is closed at X");
-    Manifest {
-        parent: Some(parent),
-        state: Making::Created,
-        // Above what the open generation shows (L6).
-        reserved: before.reserved.max(to.next().next()),
-        generations: taken.into_iter().chain([open]).collect(),
-        ..before.clone()
-    }
+    Manifest { parent: Some(parent), state: Making::Created, generations: vec![open], ..before.clone() }
 }

@@ -23,12 +23,13 @@ use super::{EpochSpan, ReadArchive};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::log::LogConfig;
+use crate::number;
 use crate::recovery::file::FileChain;
 use crate::recovery::merge;
 use crate::recovery::reading::ReadBuffers;
 use crate::recovery::replay::{self, Bounds, LogPiece};
 use crate::recovery::report::RecoveryReport;
-use crate::store::manifest::Generation;
+use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, EntryKind, Recoverable};
 
@@ -150,7 +151,7 @@ impl ArchiveSource {
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] for a file of the archive; what the target says.
-    pub(crate) fn take(
+    fn take(
         &self,
         target: &Arc<dyn Disk>,
         (database, number, entries): (Identity, u64, EntryKind),
@@ -189,16 +190,43 @@ impl ArchiveSource {
     }
 }
 
+impl ArchiveSource {
+    /// Writes the entries from the end of `after` up to X beside what the manifest `next` is to name, which is the
+    /// state at that epoch: a picture, or nothing. `log0` is this database's, and the last generation of `next` has no
+    /// log. It is read once more. Returns the manifest of the database closed at X, and what was taken.
+    ///
+    /// # Errors
+    /// As [`ArchiveSource::take`] and [`TakenLog::verify`]; [`DurabilityError::Config`] if no number is left.
+    pub(crate) fn beside(
+        &self,
+        disk: &Arc<dyn Disk>,
+        (next, after): (Manifest, Epoch),
+        verifier: &dyn Recoverable,
+    ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
+        let open = next.open_generation().clone();
+        assert!(open.logs == 0 && next.generations.len() == 1, "L4: nothing was written behind the state");
+        let number =
+            |before| number::next(before).ok_or_else(|| DurabilityError::config("its numbers are used up"));
+        let (own, last) = (number(open.number)?, number(open.number + 1)?);
+        let mut taken = self.take(disk, (next.identity, own, open.entries), after)?;
+        if let Some(taken) = &mut taken {
+            taken.verify(&**disk, verifier)?;
+        }
+        let open = Generation { number: last, first: self.to.next(), ..open };
+        let closed = taken.as_ref().map(|taken| taken.generation.clone());
+        // Above what the open generation shows (L6).
+        let reserved = next.reserved.max(open.first.next());
+        let generations = closed.into_iter().chain([open]).collect();
+        Ok((Manifest { reserved, generations, ..next }, taken))
+    }
+}
+
 impl TakenLog {
     /// Reads what was written as an open would, and shows its entries to `verifier`.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`], or what the state says of an entry.
-    pub(crate) fn verify(
-        &mut self,
-        disk: &dyn Disk,
-        verifier: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    fn verify(&mut self, disk: &dyn Disk, verifier: &dyn Recoverable) -> Result<(), DurabilityError> {
         let name = SegmentName { generation: self.generation.number, logger: 0, number: 0 };
         let file = SegmentFile { is_merged: true, ..name.into() };
         let chain = FileChain::read(disk, file, None)?;
