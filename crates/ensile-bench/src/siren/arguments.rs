@@ -106,6 +106,9 @@ pub struct SirenArguments {
     /// Transactions of YCSB that `cost` counts: a run has as many, another has twice as many
     #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) transactions: u64,
+    /// What the picture of `foreground` may write, in MB a second: some 3.3 s for each GB of rows
+    #[arg(long, default_value_t = 350, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) picture_mb: u64,
     /// What each write and each sync of a checkpoint's files takes in `hang`, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) hang: f64,

@@ -1,9 +1,9 @@
 //! `siren foreground` and `siren hang`: what commits feel of a full picture beside them.
 //!
 //! YCSB, 80 % reads and 20 % read-modify-writes, runs for a while without a picture and then within one, in the same
-//! run on the same database. Each commit is timed. For `foreground` the picture is taken as fast as the device lets it.
-//! For `hang` every write and every sync of its files takes seconds: it comes to no end while it is looked at, and no
-//! commit may wait for it.
+//! run on the same database. Each commit is timed. For `foreground` the picture writes a stated number of bytes a second
+//! (`--picture-mb`). For `hang` every write and every sync of its files takes seconds: it comes to no end while it is
+//! looked at, and no commit may wait for it.
 //!
 //! Neighbours: [`crate::driver::over_time`] runs [`crate::ycsb::engine`]; [`super::slow_disk`] is the device that
 //! hangs.
@@ -316,7 +316,11 @@ fn one(arguments: &SirenArguments, strategy: Strategy, seed: u64, hang: Hang) ->
     if let Some(disk) = &disk {
         builder = builder.disk(Arc::<SlowDisk>::clone(disk));
     }
-    let db = options(arguments, &setup).open(builder)?;
+    let mut options = options(arguments, &setup);
+    if hang.is_none() {
+        options.tuning.checkpoint_bandwidth = Some(arguments.picture_mb * 1_000_000);
+    }
+    let db = options.open(builder)?;
     let workers = arguments.workers();
     let requests = Requests::new(Workload::Silo, arguments.rows, None);
     let load = LoadPlan::in_order(arguments.rows, workers);
