@@ -2,11 +2,17 @@
 //! and up to which epoch (L4).
 //!
 //! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture, a checkpoint by ranges,
-//! an archive, or a generation without a log: ```text ensile manifest 3 database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
-//! parent none state created reserved 5000 folder . inode 131073 born 1763812345123456789 folder log0 inode 131080 born
-//! none checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal
-//! 0a1b2c3d database 5b1e.. generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable
-//! 66 generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. crc32c 5ba37c1e
+//! an archive, or a generation without a log:
+//! ```text
+//! ensile manifest 3
+//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
+//! reserved 5000
+//! folder . inode 131073 born 1763812345123456789
+//! folder log0 inode 131080 born none
+//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal 0a1b2c3d database 5b1e..
+//! generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
+//! generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e..
+//! crc32c 5ba37c1e
 //! ```
 //! Invariants:
 //! - I2: it is the first file that a database ever has. In state *creating* it lists no generation; what it lists is
