@@ -43,6 +43,12 @@ pub trait Walk: Sync {
         slices.iter().for_each(|slice| cut.add(slice.section, &slice.from, 1));
     }
 
+    /// Why the walk under way cannot become a checkpoint, if it cannot: it met something that cannot be written. It is
+    /// asked behind each block, and the attempt is given up then. A walk begins with [`Walk::slices`].
+    fn refusal(&self) -> Option<String> {
+        None
+    }
+
     /// Bytes that commits have changed since the open, in a state that is not logged: what has been read before a
     /// freeze is announced counts nothing from the freeze on. Such a state says it, so that a picture begins when
     /// enough has changed.

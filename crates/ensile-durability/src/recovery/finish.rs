@@ -30,11 +30,12 @@ use crate::block::origin::Origin;
 use crate::checkpoint::start::CheckpointStart;
 use crate::log::LogStart;
 use crate::log::segments::Segments;
+use crate::recoverable::NOT_TAKEN;
 use crate::store::closed_files::ClosedFile;
 use crate::store::handle::StoreStart;
 use crate::store::hint::HintWriter;
 use crate::store::manifest::{Manifest, NotReplaced};
-use crate::store::names::{SegmentName, log_folder};
+use crate::store::names::{MANIFEST, SegmentName, log_folder};
 use crate::store::reserve::Reserve;
 use crate::store::{Locks, leases};
 use crate::{DurabilityError, EntryKind, Recoverable};
@@ -131,6 +132,11 @@ impl Recovery {
             return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
             ));
+        }
+        // Whose folder it is, the manifest says, also where no entry does.
+        let listed = &self.keeper.manifest().generations;
+        if listed.iter().any(|generation| generation.entries != target.entries()) {
+            return Err(DurabilityError::Unknown { file: MANIFEST.to_owned(), offset: 0, detail: NOT_TAKEN });
         }
         let mut ending = Ending::new(self.report.generation > 1);
         let mut next = NextLife {

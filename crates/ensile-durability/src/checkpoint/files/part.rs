@@ -45,6 +45,9 @@ impl PartWork {
         if has_more && self.block.entries() == 0 && is_refused {
             return Ok(PartStep::Refused);
         }
+        if let Some(why) = walk.refusal() {
+            return Err(why);
+        }
         assert!(!has_more || self.block.entries() > 0, "a walk that stops has filled its block");
         let entries = u64::from(self.block.entries());
         let (mut bytes, mut is_synced) = (0, false);
