@@ -39,6 +39,12 @@ pub const TABLES_MAX: usize = 4096;
 /// Most secondary indexes of one table.
 pub const INDEXES_PER_TABLE_MAX: usize = 64;
 
+/// The longest encoding of a persistent object, in bytes: a checkpoint has it in memory, and in pieces on disk.
+pub const OBJECT_BYTES_MAX: usize = 1 << 30;
+/// A longer object stands in a checkpoint in pieces of this many bytes. Few under shuttle, so that its objects have
+/// pieces.
+pub const OBJECT_PIECE_BYTES: usize = if cfg!(shuttle) { 16 } else { 64 << 10 };
+
 /// Size of a worker's log buffer, in bytes (SiloR §3.1 uses 512 KB). Small under shuttle, so that its short runs fill
 /// it.
 pub const LOG_BUFFER_BYTES: usize = if cfg!(shuttle) { 1 << 10 } else { 512 << 10 };

@@ -14,6 +14,7 @@ const FILES: &[(&str, &str)] = &[
     ("crates/ensile-bench/", "workloads make and remove data folders"),
     ("crates/ensile-cli/", "the binary reads and writes what its user names"),
     ("crates/ensile/examples/", "an example is an application"),
+    ("crates/ensile-objects/examples/", "an example is an application"),
     ("xtask/", "reads the tree"),
 ];
 
@@ -21,6 +22,8 @@ const FILES: &[(&str, &str)] = &[
 const THREADS: &[(&str, &str)] = &[
     ("crates/ensile-engine/src/database*", "the database owns its threads"),
     ("crates/ensile-engine/src/open/threads*", "the database owns its threads"),
+    ("crates/ensile-objects/src/runtime/threads*", "open objects own their threads"),
+    ("crates/ensile-objects/examples/", "an example is an application"),
     ("crates/ensile-bench/", "workloads are threads"),
     ("crates/ensile/examples/", "an example is an application"),
 ];

@@ -35,6 +35,7 @@ const PLACES: &[(&str, Place)] = &[
     ("ensile-index", Place::Floor(2)),
     ("ensile-durability", Place::Floor(2)),
     ("ensile-engine", Place::Floor(3)),
+    ("ensile-objects", Place::Floor(3)),
     ("ensile", Place::Floor(4)),
     ("ensile-cli", Place::Floor(5)),
     ("ensile-sim", Place::Sim),

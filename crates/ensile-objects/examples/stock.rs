@@ -1,0 +1,82 @@
+//! A shop's stock, which survives a crash: items are taken and delivered, and never is more taken than there is.
+//!
+//! `cargo run --release -p ensile-objects --example stock`; run it again, and it goes on from where it was.
+
+use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsResult, Persistent};
+
+/// How many of an item there are.
+#[derive(Debug)]
+struct Stock(u64);
+
+/// What happens to it.
+enum Movement {
+    Delivered(u64),
+    Taken(u64),
+}
+
+impl Persistent for Stock {
+    type Operation = Movement;
+    type Output = u64;
+    const VERSION: u16 = 1;
+    const OPERATION_VERSION: u16 = 1;
+
+    fn apply(stock: &mut Option<Self>, movement: &Movement) -> u64 {
+        let stock = stock.get_or_insert(Self(0));
+        match movement {
+            Movement::Delivered(count) => stock.0 += count,
+            Movement::Taken(count) => stock.0 = stock.0.saturating_sub(*count),
+        }
+        stock.0
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_le_bytes());
+    }
+
+    fn decode(_version: u16, bytes: &[u8]) -> CodecResult<Self> {
+        Ok(Self(u64::from_le_bytes(bytes.try_into().map_err(|_| "a stock has eight bytes")?)))
+    }
+
+    fn encode_operation(movement: &Movement, out: &mut Vec<u8>) {
+        let (kind, count) = match movement {
+            Movement::Delivered(count) => (0, count),
+            Movement::Taken(count) => (1, count),
+        };
+        out.push(kind);
+        out.extend_from_slice(&count.to_le_bytes());
+    }
+
+    fn decode_operation(_version: u16, bytes: &[u8]) -> CodecResult<Movement> {
+        let (kind, count) = bytes.split_first().ok_or("a movement has a kind")?;
+        let count = u64::from_le_bytes(count.try_into().map_err(|_| "a movement has a count")?);
+        match kind {
+            0 => Ok(Movement::Delivered(count)),
+            1 => Ok(Movement::Taken(count)),
+            _ => Err("no such movement".into()),
+        }
+    }
+}
+
+/// Takes some of an item if there are enough; nothing is logged otherwise.
+fn take(stock: &Objects<String, Stock>, item: &str, count: u64) -> ObjectsResult<bool> {
+    let is_enough = |stock: Option<&Stock>| match stock {
+        Some(stock) if stock.0 >= count => Ok(()),
+        _ => Err(()),
+    };
+    match stock.update_if(item.to_owned(), &Movement::Taken(count), is_enough)? {
+        Ok((_, receipt)) => receipt.durable().map(|()| true),
+        Err(()) => Ok(false),
+    }
+}
+
+fn main() -> ObjectsResult<()> {
+    let stock: Objects<String, Stock> = ObjectsBuilder::new("stock.ensile").open()?;
+    for item in ["apples", "pears"] {
+        let now = stock.update(item.to_owned(), &Movement::Delivered(10))?;
+        println!("{item}: 10 delivered, {now} now");
+    }
+    println!("7 apples taken: {}", take(&stock, "apples", 7)?);
+    println!("1000 pears taken: {}", take(&stock, "pears", 1000)?);
+    stock.for_each(|item, stock| println!("{item}: {}", stock.0))?;
+    stock.close()
+}

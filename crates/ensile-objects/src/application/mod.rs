@@ -1,0 +1,277 @@
+//! The floor form: an application keeps its own objects, logs each change before it makes it, and gives three
+//! call-backs (SLACH §3.2).
+//!
+//! ```text
+//! the application's guard of an object, held over all of this:   log(object, operation, parameters) | change the object
+//! checkpoint (call-back)   object by object, under its guard:    ckpt(object, bytes)
+//! open                     load_one (call-back) for each object -> replay_one (call-back) for each operation behind it
+//! ```
+//! The objects have no room for a TID, so last TIDs stand in slots, by a hash of the object's number.
+//!
+//! Invariants:
+//! - O7: an operation's TID is above its slot's, and chosen under the slot's lock. A checkpoint's entry has the TID of
+//!   its object's slot, read while the application holds the object's guard.
+//! - O4: at recovery an object's operations come in the order of TIDs, none that its loaded bytes include.
+//!
+//! Neighbours: applications implement [`Application`]; `recover` and `walk` call it.
+
+mod recover;
+mod walk;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ensile_base::Tid;
+use ensile_base::limits::TRANSACTION_BYTES_MAX;
+use ensile_base::sync::Mutex;
+use ensile_durability::{CheckpointHandle, DurabilityError, RecoveryReport};
+
+use crate::error::{ObjectsError, ObjectsResult as Result};
+use crate::format::{BodyForm, ObjectBody};
+use crate::pieces::Assembly;
+use crate::receipt::ObjectReceipt;
+use crate::replay::{LANES, WaitingOperations};
+use crate::runtime::{LogAttempt, ObjectsSettings, ObjectsStats, OpenRuntime};
+pub use walk::ObjectWriter;
+
+/// Slots for last TIDs. Objects that share one get TIDs as if they were one object; nothing else comes of it.
+const SLOTS: usize = if cfg!(shuttle) { 2 } else { 4096 };
+
+/// What a call-back of a recovery returns: nothing, or what is wrong. The open fails then.
+pub type CallBackResult = Result<(), Box<str>>;
+
+/// An application that keeps its own objects, each with a number below `u64::MAX` (SLACH §3.2).
+///
+/// # Discipline
+/// Each object has a guard of the application's, a lock. It is held over the call of [`ApplicationLog::log`] *and* the
+/// change behind it, and over the making of an object's bytes *and* its [`ObjectWriter::ckpt`]. Without it a checkpoint
+/// may have an object without an operation that its TID includes, and that operation is lost. An object is to be found
+/// by [`checkpoint`](Self::checkpoint) before its first operation is logged, or under a guard that keeps the call-back
+/// from passing it.
+///
+/// Operations are deterministic, and depend on their own object only. One may be replayed on an object that a later
+/// operation removes, without those before it, unless [`ObjectWriter::absent`] said so: a removal therefore does not
+/// depend on what it finds.
+pub trait Application: Send + Sync + 'static {
+    /// Writes a checkpoint of the application's selected objects with this number or a larger one, in the order of
+    /// their numbers, each by [`ObjectWriter::ckpt`] under its guard. When that says that there is no more room,
+    /// returns the number to go on from; `None` once there is no further object.
+    fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64>;
+
+    /// Loads one object from what its checkpoint has. It is called from several threads, for one object once.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes: the open fails.
+    fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult;
+
+    /// Replays one logged operation on an object, with its list of parameters. It is called from several threads, for
+    /// one object by one at a time, and in order.
+    ///
+    /// # Errors
+    /// What is wrong with the operation: the open fails.
+    fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult;
+}
+
+/// What recovery and checkpoints keep beside an application.
+pub(crate) struct ApplicationState<A> {
+    application: Arc<A>,
+    /// Last TIDs (O7).
+    slots: Box<[Mutex<Tid>]>,
+    /// While it recovers: the TIDs of loaded objects, in lanes by number.
+    loaded: Box<[Mutex<HashMap<u64, Tid>>]>,
+    waiting: WaitingOperations<(u64, Box<[u8]>)>,
+    pieces: Assembly,
+    /// The first operation that could not be replayed, and why.
+    failure: Mutex<Option<(Tid, Box<str>)>>,
+    /// Why the walk under way cannot become a checkpoint.
+    refusal: Mutex<Option<String>>,
+}
+
+impl<A: Application> ApplicationState<A> {
+    pub(crate) fn new(application: Arc<A>) -> Self {
+        Self {
+            application,
+            slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
+            loaded: (0..LANES).map(|_| Mutex::default()).collect(),
+            waiting: WaitingOperations::new(),
+            pieces: Assembly::default(),
+            failure: Mutex::default(),
+            refusal: Mutex::default(),
+        }
+    }
+
+    /// The slot of an object's last TID.
+    fn slot(&self, object: u64) -> &Mutex<Tid> {
+        // Neighbouring numbers in slots of their own (Knuth's multiplicative hash).
+        let hash = object.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.slots[hash as usize % SLOTS]
+    }
+}
+
+/// An application's log and checkpoints, open (SLACH §3.2's `API`). The last handle closes them.
+///
+/// Figure 4 of the paper, with the guard that it leaves out:
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use ensile_objects::{Application, ApplicationLog, CallBackResult, ObjectWriter, ObjectsBuilder, ObjectsResult};
+///
+/// /// An item for sale.
+/// #[derive(Clone, Copy, Default)]
+/// struct Item { price: f64, quantity: i32 }
+///
+/// struct Items(Vec<Mutex<Item>>);
+///
+/// const OP_PRICE: u32 = 0;
+///
+/// impl Application for Items {
+///     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
+///         for (id, item) in (0..).zip(&self.0).skip(from as usize) {
+///             let item = item.lock().unwrap(); // over the bytes and `ckpt`
+///             let bytes = [&item.price.to_le_bytes()[..], &item.quantity.to_le_bytes()].concat();
+///             if !out.ckpt(id, &bytes) {
+///                 return Some(id + 1);
+///             }
+///         }
+///         None
+///     }
+///
+///     fn load_one(&self, id: u64, bytes: &[u8]) -> CallBackResult {
+///         let (price, quantity) = bytes.split_first_chunk().ok_or("no price")?;
+///         let quantity = i32::from_le_bytes(quantity.try_into().map_err(|_| "no quantity")?);
+///         *self.0[id as usize].lock().unwrap() = Item { price: f64::from_le_bytes(*price), quantity };
+///         Ok(())
+///     }
+///
+///     fn replay_one(&self, id: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
+///         match (operation, parameters) {
+///             (OP_PRICE, [price]) => {
+///                 let price = (*price).try_into().map_err(|_| "no price")?;
+///                 self.0[id as usize].lock().unwrap().price = f64::from_le_bytes(price);
+///                 Ok(())
+///             }
+///             _ => Err("no such operation".into()),
+///         }
+///     }
+/// }
+///
+/// fn update_price(items: &Items, log: &ApplicationLog, id: u64, price: f64) -> ObjectsResult<()> {
+///     let mut item = items.0[id as usize].lock().unwrap(); // over `log` and the change
+///     let receipt = log.log(id, OP_PRICE, &[&price.to_le_bytes()])?;
+///     item.price = price;
+///     drop(item);
+///     receipt.durable()
+/// }
+///
+/// # fn main() -> ObjectsResult<()> {
+/// # let folder = std::env::temp_dir().join(format!("ensile-objects-figure-4-{}", std::process::id()));
+/// let new = || Arc::new(Items((0..1000).map(|_| Mutex::default()).collect()));
+/// let items = new();
+/// let log = ObjectsBuilder::new(&folder).open_application(Arc::clone(&items))?;
+/// update_price(&items, &log, 7, 9.95)?;
+/// drop(log);
+///
+/// let items = new();
+/// let log = ObjectsBuilder::new(&folder).open_application(Arc::clone(&items))?;
+/// assert_eq!(items.0[7].lock().unwrap().price, 9.95);
+/// # drop(log);
+/// # std::fs::remove_dir_all(&folder).expect("it is there");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ApplicationLog {
+    slots: Arc<dyn Slots>,
+    runtime: Arc<OpenRuntime>,
+}
+
+impl std::fmt::Debug for ApplicationLog {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("ApplicationLog").finish_non_exhaustive()
+    }
+}
+
+/// An application's slots, whatever it is.
+trait Slots: Send + Sync {
+    fn of(&self, object: u64) -> &Mutex<Tid>;
+}
+
+impl<A: Application> Slots for ApplicationState<A> {
+    fn of(&self, object: u64) -> &Mutex<Tid> {
+        self.slot(object)
+    }
+}
+
+impl ApplicationLog {
+    pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
+        let state = Arc::new(ApplicationState::new(application));
+        let runtime = settings.open(Arc::clone(&state) as _)?;
+        Ok(Self { slots: state, runtime: Arc::new(runtime) })
+    }
+
+    /// Logs an operation on an object, with its list of parameters. The caller holds the object's guard, and changes
+    /// the object behind this, under the same hold. The receipt tells when the operation is durable; it is waited for
+    /// without the guard, in either kind of durability.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above `TRANSACTION_BYTES_MAX`;
+    /// [`ObjectsError::NoObject`]. Nothing was logged: do not change the object.
+    pub fn log(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
+        self.runtime.check_process()?;
+        if object == u64::MAX {
+            return Err(ObjectsError::NoObject);
+        }
+        let bytes = parameters.iter().map(|parameter| 4 + parameter.len()).sum();
+        if bytes > TRANSACTION_BYTES_MAX {
+            return Err(DurabilityError::TooLarge { bytes, limit: TRANSACTION_BYTES_MAX }.into());
+        }
+        let mut worker = self.runtime.worker();
+        worker.bytes.extend_from_slice(&operation.to_le_bytes());
+        for parameter in parameters {
+            worker.bytes.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
+            worker.bytes.extend_from_slice(parameter);
+        }
+        let key = object.to_le_bytes();
+        ObjectBody { form: BodyForm::Call, version: 0, key: &key, bytes: &worker.bytes }
+            .encode(&mut worker.body);
+        loop {
+            let slot = self.runtime.lock(self.slots.of(object), worker)?;
+            match self.runtime.log(slot, |last| last)? {
+                LogAttempt::Logged(slot, tid) => {
+                    drop(slot);
+                    return Ok(ObjectReceipt::new(&self.runtime, tid.epoch()));
+                }
+                LogAttempt::Again(again) => worker = again,
+            }
+        }
+    }
+
+    /// Asks for a checkpoint that begins from now on.
+    #[must_use]
+    pub fn checkpoint(&self) -> CheckpointHandle {
+        self.runtime.checkpoints.demand()
+    }
+
+    /// Figures; of the objects nothing is known here.
+    #[must_use]
+    pub fn stats(&self) -> ObjectsStats {
+        self.runtime.stats(0, 0)
+    }
+
+    /// What recovery found and did when this was opened.
+    #[must_use]
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.runtime.report
+    }
+
+    /// Makes all that was logged durable and lets go of the folder, for all handles.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`]: not everything could be made durable.
+    pub fn close(&self) -> Result<()> {
+        self.runtime.close()
+    }
+
+    pub(crate) fn runtime(&self) -> &OpenRuntime {
+        &self.runtime
+    }
+}

@@ -1,0 +1,128 @@
+//! Recovery of an application's objects, by its call-backs.
+//!
+//! Invariants:
+//! - O4: an object's operations are replayed in the order of TIDs, none that its loaded bytes include.
+//! - A call-back that fails or panics fails the open, which names the entry.
+//!
+//! Neighbours: the durability crate calls in from several threads; `crate::replay` has what waits.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ensile_base::Epoch;
+use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
+
+use super::{Application, ApplicationState, CallBackResult};
+use crate::format::{BodyForm, ObjectBody};
+use crate::replay::LANES;
+use crate::runtime::ObjectState;
+
+impl<A: Application> Recoverable for ApplicationState<A> {
+    fn entries(&self) -> EntryKind {
+        EntryKind::Operations
+    }
+
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        for (at, entry) in entries.iter().enumerate() {
+            let object = called(entry.body).map_err(|why| Refused { entry: at, detail: why.to_owned() })?;
+            self.waiting.keep(object, entry.tid, (object, entry.body.into()));
+        }
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        for (at, entry) in entries.iter().enumerate() {
+            self.load_entry(entry).map_err(|why| Refused { entry: at, detail: why.into() })?;
+        }
+        Ok(())
+    }
+
+    fn passed(&self, epoch: Epoch) {
+        self.waiting.apply_below(epoch, |tid, (object, body)| {
+            let loaded = self.loaded[object as usize % LANES].lock().get(&object).copied();
+            // O4: what the loaded bytes include is passed over.
+            if loaded.is_some_and(|loaded| tid <= loaded) {
+                return;
+            }
+            if let Err(why) = called_back(|| self.replay_body(object, &body)) {
+                self.failure.lock().get_or_insert((tid, why));
+            }
+        });
+    }
+}
+
+impl<A: Application> ObjectState for ApplicationState<A> {
+    fn check_recovered(&self) -> Result<(), DurabilityError> {
+        assert!(self.waiting.is_empty(), "L8: every epoch has passed");
+        self.loaded.iter().for_each(|lane| *lane.lock() = Default::default());
+        if let Some((tid, detail)) = self.failure.lock().take() {
+            return Err(DurabilityError::Replay { file: "the log".into(), offset: 0, tid, detail });
+        }
+        if self.pieces.is_whole() {
+            return Ok(());
+        }
+        let detail = "an object of the checkpoint lacks pieces".to_owned();
+        Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail })
+    }
+}
+
+impl<A: Application> ApplicationState<A> {
+    fn load_entry(&self, entry: &Entry<'_>) -> CallBackResult {
+        let body = ObjectBody::decode(entry.body)?;
+        let object = number_of(&body)?;
+        let whole;
+        let bytes = match body.form {
+            BodyForm::Whole => Some(body.bytes),
+            BodyForm::Absent => None,
+            BodyForm::Piece { total, offset } => {
+                let Some(bytes) = self.pieces.add(entry.tid, &body, (total, offset))? else { return Ok(()) };
+                whole = bytes;
+                Some(&whole[..])
+            }
+            _ => return Err("an entry of the log stands in a checkpoint".into()),
+        };
+        let before = self.loaded[object as usize % LANES].lock().insert(object, entry.tid);
+        if before.is_some() {
+            return Err("an object stands in the checkpoint twice".into());
+        }
+        bytes.map_or(Ok(()), |bytes| called_back(|| self.application.load_one(object, bytes)))
+    }
+
+    fn replay_body(&self, object: u64, body: &[u8]) -> CallBackResult {
+        let (operation, parameters) = call_of(ObjectBody::decode(body)?.bytes)?;
+        self.application.replay_one(object, operation, &parameters)
+    }
+}
+
+/// Calls back, and catches what panics.
+fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResult {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err("the call-back panicked".into()))
+}
+
+/// The object of a logged call, whose form is judged.
+fn called(body: &[u8]) -> Result<u64, &'static str> {
+    let body = ObjectBody::decode(body)?;
+    if body.form != BodyForm::Call {
+        return Err("it is of a collection, not of an application that has its own objects");
+    }
+    call_of(body.bytes)?;
+    number_of(&body)
+}
+
+fn number_of(body: &ObjectBody<'_>) -> Result<u64, &'static str> {
+    body.key.try_into().map(u64::from_le_bytes).map_err(|_| "an object's number has eight bytes")
+}
+
+/// An operation's number and its parameters.
+fn call_of(bytes: &[u8]) -> Result<(u32, Vec<&[u8]>), &'static str> {
+    let short = "a call ends within a parameter";
+    let (operation, mut rest) = bytes.split_first_chunk().ok_or(short)?;
+    let mut parameters = Vec::new();
+    while !rest.is_empty() {
+        let (length, behind) = rest.split_first_chunk().ok_or(short)?;
+        let (parameter, behind) =
+            behind.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or(short)?;
+        parameters.push(parameter);
+        rest = behind;
+    }
+    Ok((u32::from_le_bytes(*operation), parameters))
+}

@@ -1,0 +1,111 @@
+//! The walk of a checkpoint over an application's objects, which its call-back enumerates.
+//!
+//! Invariants:
+//! - O7: an entry has the TID of its object's slot, read while the application holds the object's guard.
+//! - O5: a long object stands in pieces of one TID.
+//!
+//! Neighbours: a checkpointer calls in, a block at a time; `crate::pieces` has its place.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ensile_base::limits::OBJECT_BYTES_MAX;
+use ensile_base::{Epoch, Tid};
+use ensile_durability::{CheckpointBlock, Slice, Walk};
+
+use super::{Application, ApplicationState, Slots};
+use crate::pieces::WalkPlace;
+
+/// Takes objects of an application for a checkpoint (SLACH §3.2's `ckpt`).
+pub struct ObjectWriter<'w> {
+    slots: &'w dyn Slots,
+    place: WalkPlace<'w>,
+    block: &'w mut CheckpointBlock,
+    is_full: bool,
+    /// Why this cannot become a checkpoint.
+    refusal: Option<String>,
+}
+
+impl std::fmt::Debug for ObjectWriter<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("ObjectWriter").field("is_full", &self.is_full).finish_non_exhaustive()
+    }
+}
+
+impl ObjectWriter<'_> {
+    /// Takes an object's bytes, whose guard the caller holds since it made them. False: it was taken, and there is room
+    /// for no other; the call-back returns with the next one's number.
+    #[must_use = "if there is no more room, the call-back returns"]
+    pub fn ckpt(&mut self, object: u64, bytes: &[u8]) -> bool {
+        if bytes.len() > OBJECT_BYTES_MAX {
+            let why =
+                format!("object {object} takes {} bytes, above the limit of {OBJECT_BYTES_MAX}", bytes.len());
+            self.refusal = Some(why);
+        }
+        self.take(object, |place, block, tid, key| place.push(block, tid, (0, key), bytes))
+    }
+
+    /// Notes that there is no object of this number, after operations on it: those are not replayed then. Its guard is
+    /// held as for [`ckpt`](Self::ckpt).
+    #[must_use = "if there is no more room, the call-back returns"]
+    pub fn absent(&mut self, object: u64) -> bool {
+        self.take(object, |place, block, tid, key| place.push_absent(block, tid, key))
+    }
+
+    fn take(
+        &mut self,
+        object: u64,
+        push: impl FnOnce(&mut WalkPlace<'_>, &mut CheckpointBlock, Tid, &[u8]) -> bool,
+    ) -> bool {
+        if self.is_full {
+            self.refusal = Some(format!("object {object} was written although there was no more room"));
+        }
+        if self.refusal.is_some() {
+            return false;
+        }
+        let tid = *self.slots.of(object).lock();
+        self.is_full = !push(&mut self.place, self.block, tid, &object.to_le_bytes());
+        !self.is_full
+    }
+}
+
+impl<A: Application> Walk for ApplicationState<A> {
+    /// One slice: only the application knows its objects.
+    fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
+        *self.refusal.lock() = None;
+        let all = Slice { section: 0, from: Box::default(), to: None };
+        let mut slices = vec![Vec::new(); parts];
+        slices[0].push(all);
+        slices
+    }
+
+    fn walk(&self, _slice: &Slice, resume: &mut Vec<u8>, _low: Epoch, block: &mut CheckpointBlock) -> bool {
+        let mut place = WalkPlace::of(resume, 0);
+        if !place.push_waiting(block) {
+            return true;
+        }
+        let from = place.next();
+        if from == u64::MAX {
+            return false;
+        }
+        let mut writer = ObjectWriter { slots: self, place, block, is_full: false, refusal: None };
+        let next = catch_unwind(AssertUnwindSafe(|| self.application.checkpoint(from, &mut writer)));
+        let refusal = match next {
+            Err(_) => Some("the application's call-back panicked".to_owned()),
+            Ok(Some(next)) if next <= from => Some(format!("the call-back went back from {from} to {next}")),
+            Ok(Some(_)) if !writer.is_full && writer.refusal.is_none() => {
+                Some("the call-back ended with room, and has more objects".to_owned())
+            }
+            Ok(_) => writer.refusal.take(),
+        };
+        if refusal.is_some() {
+            *self.refusal.lock() = refusal;
+            return false;
+        }
+        writer.place.set_next(next.ok().flatten().unwrap_or(u64::MAX));
+        writer.is_full
+    }
+
+    fn refusal(&self) -> Option<String> {
+        self.refusal.lock().clone()
+    }
+}

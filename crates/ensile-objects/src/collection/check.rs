@@ -1,0 +1,76 @@
+//! A folder replayed against the present program, without opening it: for a test that has a recorded folder.
+//!
+//! Neighbours: the durability crate examines and replays; `recover` takes in, twice, and what differs is named.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ensile_disk::{Disk, RealDisk};
+pub use ensile_durability::examine::Examination;
+use ensile_durability::examine::examine;
+
+use super::checked::difference_of;
+use super::persistent::{ObjectKey, Persistent};
+use super::shards::SHARDS;
+use super::{Objects, ObjectsState};
+use crate::error::ObjectsResult as Result;
+
+/// What replaying a folder came to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FolderCheck {
+    /// The judgement of every byte. An object or operation that this program does not understand is damage here.
+    pub examination: Examination,
+    /// Objects that were rebuilt.
+    pub objects: u64,
+    /// Keys of objects on which an operation panics.
+    pub poisoned: Vec<String>,
+    /// The first object, by its key, that comes to something else when the folder is replayed again, and how.
+    pub difference: Option<(String, Box<str>)>,
+}
+
+impl FolderCheck {
+    /// Whether all is as it should be.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.examination.is_whole() && self.poisoned.is_empty() && self.difference.is_none()
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> Objects<K, T> {
+    /// Replays a folder, which no process has open, against this program, twice: every byte is judged, every object and
+    /// operation decoded and applied, and what comes to something else the second time is named. Nothing is changed.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is none of objects, or
+    /// cannot be read.
+    pub fn check(folder: impl AsRef<Path>) -> Result<FolderCheck> {
+        check_on::<K, T>(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
+    }
+}
+
+pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Result<FolderCheck> {
+    let (first, again) = (ObjectsState::<K, T>::new(true), ObjectsState::<K, T>::new(true));
+    let examination = examine(disk, &first)?;
+    examine(disk, &again)?;
+    let mut check = FolderCheck { examination, objects: 0, poisoned: Vec::new(), difference: None };
+    for shard in 0..SHARDS {
+        for (_, cell) in first.shards.from(shard, 0, usize::MAX) {
+            let state = cell.state.lock();
+            if state.is_poisoned {
+                check.poisoned.push(format!("{:?}", cell.key));
+                continue;
+            }
+            check.objects += u64::from(state.object.is_some());
+            let other = again.shards.find(&cell.key).ok();
+            let other = other.as_ref().map(|cell| cell.state.lock());
+            let other = other.as_ref().and_then(|state| state.object.as_ref());
+            if let Some(difference) = difference_of(state.object.as_ref(), other)
+                && check.difference.is_none()
+            {
+                check.difference = Some((format!("{:?}", cell.key), difference));
+            }
+        }
+    }
+    Ok(check)
+}

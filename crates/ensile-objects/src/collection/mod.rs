@@ -1,0 +1,421 @@
+//! A collection of objects: keys, each with an object that keeps the TID of its last operation itself.
+//!
+//! ```text
+//! update   encode | find the cell, lock it, log, apply, unlock | receipt          beside it: a walk, cell by cell
+//! open     load objects -> operations wait for their epochs -> applied in the order of TIDs -> served
+//! ```
+//! Invariants:
+//! - O1, O3, E1: as `crate::runtime` logs.
+//! - O2: the cell is in its shard before the operation is logged.
+//! - O6: while an operation runs its object counts as poisoned; so it stays if the operation does not come back.
+//! - R1: what a read shows rests on the epoch of the object's last operation.
+//!
+//! Neighbours: applications call; `persistent` has their codecs, `shards` the objects, `recover` and `walk` what
+//! recovery and checkpoints ask, `checked` the debug
+//! mode, `check` the same for a folder.
+
+pub(crate) mod check;
+mod checked;
+pub(crate) mod persistent;
+mod recover;
+mod shards;
+mod walk;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::limits::KEY_BYTES_MAX;
+use ensile_base::sync::{AtomicU64, Mutex, Ordering};
+use ensile_durability::{CheckpointHandle, RecoveryReport};
+
+use crate::error::{ObjectsError, ObjectsResult as Result};
+use crate::format::{BodyForm, ObjectBody};
+use crate::pieces::Assembly;
+use crate::receipt::ObjectReceipt;
+use crate::replay::WaitingOperations;
+use crate::runtime::{LockedObject, LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
+use checked::Checked;
+use persistent::{ObjectKey, Persistent};
+use recover::LoggedChange;
+use shards::{CellState, KeyHasher, Shards};
+
+/// The objects, and what recovery and checkpoints keep beside them.
+pub(crate) struct ObjectsState<K, T: Persistent> {
+    shards: Shards<K, T>,
+    waiting: WaitingOperations<(K, LoggedChange<T>)>,
+    pieces: Assembly,
+    /// Why the walk under way cannot become a checkpoint.
+    refusal: Mutex<Option<String>>,
+    poisoned: AtomicU64,
+}
+
+/// An application's objects of one kind, in memory and persistent (SLACH).
+///
+/// Every object is changed by operations, each of which is logged and applied under the object's lock. Objects are
+/// independent: an operation on one waits for no other. A clone is another handle on the same objects; the last handle
+/// closes them. One folder holds one collection.
+///
+/// ```
+/// use ensile_objects::{ObjectsBuilder, Objects, Persistent};
+/// # use ensile_objects::{CodecResult, ObjectsResult};
+/// # struct Counter(u64);
+/// # impl Persistent for Counter {
+/// #     type Operation = u64;
+/// #     type Output = u64;
+/// #     const VERSION: u16 = 1;
+/// #     const OPERATION_VERSION: u16 = 1;
+/// #     fn apply(counter: &mut Option<Self>, by: &u64) -> u64 {
+/// #         let counter = counter.get_or_insert(Counter(0));
+/// #         counter.0 += by;
+/// #         counter.0
+/// #     }
+/// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
+/// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
+/// #     fn encode_operation(by: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&by.to_le_bytes()) }
+/// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
+/// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
+/// #     }
+/// # }
+/// # fn main() -> ObjectsResult<()> {
+/// # let folder = std::env::temp_dir().join(format!("ensile-objects-doc-{}", std::process::id()));
+/// let counters: Objects<String, Counter> = ObjectsBuilder::new(&folder).open()?;
+/// let now = counters.update("visits".to_owned(), &1)?; // durable when it returns
+/// assert_eq!(now, 1);
+/// let (now, receipt) = counters.submit("visits".to_owned(), &1)?; // durable when the receipt says so
+/// receipt.durable()?;
+/// assert_eq!(now, 2);
+/// counters.close()?;
+///
+/// let counters: Objects<String, Counter> = ObjectsBuilder::new(&folder).open()?;
+/// assert_eq!(counters.read(&"visits".to_owned(), |counter| counter.map(|counter| counter.0))?, Some(2));
+/// # drop(counters);
+/// # std::fs::remove_dir_all(&folder).expect("it is there");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Objects<K: ObjectKey, T: Persistent> {
+    state: Arc<ObjectsState<K, T>>,
+    runtime: Arc<OpenRuntime>,
+    /// Whether each operation is applied to a copy too.
+    is_checked: bool,
+}
+
+impl<K: ObjectKey, T: Persistent> Clone for Objects<K, T> {
+    fn clone(&self) -> Self {
+        let (state, runtime) = (Arc::clone(&self.state), Arc::clone(&self.runtime));
+        Self { state, runtime, is_checked: self.is_checked }
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> std::fmt::Debug for Objects<K, T> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Objects").field("cells", &self.state.shards.count()).finish_non_exhaustive()
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
+    pub(crate) fn new(is_simulated: bool) -> Self {
+        Self {
+            shards: Shards::new(KeyHasher::new(is_simulated)),
+            waiting: WaitingOperations::new(),
+            pieces: Assembly::default(),
+            refusal: Mutex::default(),
+            poisoned: AtomicU64::new(0),
+        }
+    }
+
+    /// Objects, those included of which only a removal is remembered; and how many are poisoned.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        // Relaxed: a figure for people.
+        (self.shards.count(), self.poisoned.load(Ordering::Relaxed))
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> Objects<K, T> {
+    pub(crate) fn open(settings: ObjectsSettings, is_checked: bool) -> Result<Self> {
+        let state = Arc::new(ObjectsState::new(settings.clock.is_manual()));
+        let runtime = settings.open(Arc::clone(&state) as _)?;
+        Ok(Self { state, runtime: Arc::new(runtime), is_checked })
+    }
+
+    /// Logs an operation on the object of this key and applies it. With strict durability it is durable when this
+    /// returns; with relaxed durability soon afterwards.
+    ///
+    /// # Errors
+    /// As for [`Objects::submit`]; and, strict, those of [`ObjectReceipt::durable`]: then it was logged and applied.
+    ///
+    /// # Panics
+    /// As the operation does. It was logged then, and its object is poisoned: see [`ObjectsError::Poisoned`].
+    pub fn update(&self, key: K, operation: &T::Operation) -> Result<T::Output> {
+        let (output, receipt) = self.submit(key, operation)?;
+        self.runtime.wait_if_strict(receipt.epoch())?;
+        Ok(output)
+    }
+
+    /// As [`Objects::update`], without waiting: the receipt tells when it is durable.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Poisoned`], [`ObjectsError::KeyTooLong`], or [`ObjectsError::Durability`] while the log takes no
+    /// entries: nothing was changed. [`ObjectsError::NotDeterministic`]: it was logged and applied.
+    ///
+    /// # Panics
+    /// As for [`Objects::update`].
+    pub fn submit(&self, key: K, operation: &T::Operation) -> Result<(T::Output, ObjectReceipt<'_>)> {
+        let worker = self.operation(&key, operation)?;
+        let done = self.change(&key, worker, Poison::Refuses, |state| self.apply(&key, state, operation))?;
+        let (output, receipt) = done;
+        Ok((output?, receipt))
+    }
+
+    /// As [`Objects::submit`], if `check` allows it: it sees the object under its lock, before anything is logged. An
+    /// error of it is returned as it is, and nothing was changed.
+    ///
+    /// # Errors
+    /// As for [`Objects::submit`].
+    ///
+    /// # Panics
+    /// As for [`Objects::update`]; and as `check` does: then nothing was logged.
+    pub fn update_if<E>(
+        &self,
+        key: K,
+        operation: &T::Operation,
+        check: impl Fn(Option<&T>) -> Result<(), E>,
+    ) -> Result<Result<(T::Output, ObjectReceipt<'_>), E>> {
+        let mut worker = self.operation(&key, operation)?;
+        loop {
+            let cell = self.state.shards.find_or_make(&key);
+            // Without log space: `check` is user code (O3).
+            let state = cell.state.lock();
+            if state.is_removed {
+                continue;
+            }
+            if state.is_poisoned {
+                return Err(poisoned(&key));
+            }
+            if let Err(refusal) = check(state.object.as_ref()) {
+                drop(state);
+                self.runtime.give_back(worker);
+                return Ok(Err(refusal));
+            }
+            let locked = self.runtime.with_space(state, worker)?;
+            match self.log_and(locked, |state| self.apply(&key, state, operation))? {
+                Ok((output, receipt)) => return Ok(Ok((output?, receipt))),
+                Err(again) => worker = again,
+            }
+        }
+    }
+
+    /// Makes the object this whole value, whatever it was, a poisoned one too (SLACH's value log).
+    ///
+    /// # Errors
+    /// As for [`Objects::submit`].
+    pub fn put(&self, key: K, object: T) -> Result<ObjectReceipt<'_>> {
+        let worker = self.entry(&key, BodyForm::Value, T::VERSION, |bytes| object.encode(bytes))?;
+        let mut object = Some(object);
+        let become_it = |state: &mut CellState<T>| state.become_known(object.take(), &self.state.poisoned);
+        Ok(self.change(&key, worker, Poison::Ends, become_it)?.1)
+    }
+
+    /// Removes the object, whatever it was, a poisoned one too. Removing one that is not there is logged as well.
+    ///
+    /// # Errors
+    /// As for [`Objects::submit`].
+    pub fn remove(&self, key: K) -> Result<ObjectReceipt<'_>> {
+        let worker = self.entry(&key, BodyForm::Removal, 0, |_| {})?;
+        let remove = |state: &mut CellState<T>| state.become_known(None, &self.state.poisoned);
+        Ok(self.change(&key, worker, Poison::Ends, remove)?.1)
+    }
+
+    /// Shows the object, or that there is none, under its lock. With strict durability it returns once what was shown
+    /// is durable.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Poisoned`]; and, strict, those of [`ObjectReceipt::durable`].
+    pub fn read<R>(&self, key: &K, look: impl FnOnce(Option<&T>) -> R) -> Result<R> {
+        let (seen, receipt) = self.look(key, look)?;
+        self.runtime.wait_if_strict(receipt.epoch())?;
+        Ok(seen)
+    }
+
+    /// As [`Objects::read`], without waiting: the receipt tells when what was shown is durable.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Poisoned`].
+    pub fn look<R>(&self, key: &K, look: impl FnOnce(Option<&T>) -> R) -> Result<(R, ObjectReceipt<'_>)> {
+        self.runtime.check_process()?;
+        let receipt = |epoch: Epoch| ObjectReceipt::new(&self.runtime, epoch);
+        loop {
+            let cell = match self.state.shards.find(key) {
+                Ok(cell) => cell,
+                Err(epoch) => return Ok((look(None), receipt(epoch))),
+            };
+            let state = cell.state.lock();
+            if state.is_removed {
+                continue;
+            }
+            if state.is_poisoned {
+                return Err(poisoned(key));
+            }
+            return Ok((look(state.object.as_ref()), receipt(state.tid.epoch())));
+        }
+    }
+
+    /// Shows every object, each under its own lock. Objects that are made or removed meanwhile may be shown or not;
+    /// poisoned ones are not.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`] in a forked process.
+    pub fn for_each(&self, mut show: impl FnMut(&K, &T)) -> Result<()> {
+        self.runtime.check_process()?;
+        for shard in 0..shards::SHARDS {
+            for (_, cell) in self.state.shards.from(shard, 0, usize::MAX) {
+                let state = cell.state.lock();
+                match &state.object {
+                    Some(object) if !state.is_poisoned => show(&cell.key, object),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for a checkpoint that begins from now on.
+    #[must_use]
+    pub fn checkpoint(&self) -> CheckpointHandle {
+        self.runtime.checkpoints.demand()
+    }
+
+    /// Figures.
+    #[must_use]
+    pub fn stats(&self) -> ObjectsStats {
+        let (objects, poisoned) = self.state.counts();
+        self.runtime.stats(objects, poisoned)
+    }
+
+    /// What recovery found and did when this was opened.
+    #[must_use]
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.runtime.report
+    }
+
+    /// Makes all that was logged durable and lets go of the folder, for all handles. Later changes are errors.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`]: not everything could be made durable.
+    pub fn close(&self) -> Result<()> {
+        self.runtime.close()
+    }
+
+    pub(crate) fn runtime(&self) -> &OpenRuntime {
+        &self.runtime
+    }
+}
+
+/// What a poisoned object does with a change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Poison {
+    Refuses,
+    Ends,
+}
+
+fn poisoned<K: ObjectKey>(key: &K) -> ObjectsError {
+    ObjectsError::Poisoned { object: format!("{key:?}").into() }
+}
+
+/// What came of a change and when it is durable; or the worker, to try it again.
+type ChangeAttempt<'o, O> = Result<(O, ObjectReceipt<'o>), LogWorker>;
+
+// How a change is made.
+impl<K: ObjectKey, T: Persistent> Objects<K, T> {
+    /// A worker with the entry of an operation.
+    fn operation(&self, key: &K, operation: &T::Operation) -> Result<LogWorker> {
+        self.entry(key, BodyForm::Operation, T::OPERATION_VERSION, |bytes| {
+            T::encode_operation(operation, bytes);
+        })
+    }
+
+    /// A worker with an entry.
+    fn entry(
+        &self,
+        key: &K,
+        form: BodyForm,
+        version: u16,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<LogWorker> {
+        self.runtime.check_process()?;
+        let mut worker = self.runtime.worker();
+        key.encode(&mut worker.key);
+        if worker.key.len() > KEY_BYTES_MAX {
+            let bytes = worker.key.len();
+            self.runtime.give_back(worker);
+            return Err(ObjectsError::KeyTooLong { bytes, limit: KEY_BYTES_MAX });
+        }
+        encode(&mut worker.bytes);
+        let body = ObjectBody { form, version, key: &worker.key, bytes: &worker.bytes };
+        body.encode(&mut worker.body);
+        debug_assert_eq!(worker.body.len(), body.len());
+        Ok(worker)
+    }
+
+    /// Logs the worker's entry under the lock of its object, and does this to it.
+    fn change<O>(
+        &self,
+        key: &K,
+        mut worker: LogWorker,
+        poison: Poison,
+        mut change: impl FnMut(&mut CellState<T>) -> O,
+    ) -> Result<(O, ObjectReceipt<'_>)> {
+        loop {
+            let cell = self.state.shards.find_or_make(key);
+            let locked = self.runtime.lock(&cell.state, worker)?;
+            if locked.state.is_removed {
+                worker = self.runtime.unlock(locked);
+                continue;
+            }
+            if locked.state.is_poisoned && poison == Poison::Refuses {
+                worker = self.runtime.unlock(locked);
+                self.runtime.give_back(worker);
+                return Err(poisoned(key));
+            }
+            match self.log_and(locked, &mut change)? {
+                Ok(done) => return Ok(done),
+                Err(again) => worker = again,
+            }
+        }
+    }
+
+    fn log_and<O>(
+        &self,
+        locked: LockedObject<'_, CellState<T>>,
+        change: impl FnOnce(&mut CellState<T>) -> O,
+    ) -> Result<ChangeAttempt<'_, O>> {
+        Ok(match self.runtime.log(locked, |state| &mut state.tid)? {
+            LogAttempt::Logged(mut state, tid) => {
+                let output = change(&mut state);
+                Ok((output, ObjectReceipt::new(&self.runtime, tid.epoch())))
+            }
+            LogAttempt::Again(worker) => Err(worker),
+        })
+    }
+
+    /// Applies an operation that was logged. If it panics, its object stays poisoned (O6).
+    fn apply(&self, key: &K, state: &mut CellState<T>, operation: &T::Operation) -> Result<T::Output> {
+        let copy = self.is_checked.then(|| Checked::before(state.object.as_ref(), operation));
+        match catch_unwind(AssertUnwindSafe(|| T::apply(&mut state.object, operation))) {
+            Ok(output) => match copy.and_then(|copy| copy.difference(state.object.as_ref())) {
+                None => Ok(output),
+                Some(difference) => {
+                    let object = format!("{key:?}").into();
+                    Err(ObjectsError::NotDeterministic { object, difference })
+                }
+            },
+            Err(panic) => {
+                state.is_poisoned = true;
+                // Relaxed: a figure for people.
+                self.state.poisoned.fetch_add(1, Ordering::Relaxed);
+                resume_unwind(panic)
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Recovery of a collection: objects are loaded, then what was logged behind them is applied again.
+//!
+//! Invariants:
+//! - O4: of each object the operations are applied in the order of TIDs, and none that its loaded state includes.
+//! - O6: an operation that panics poisons its object, here as at first; a whole value or a removal ends that.
+//! - Versions and bytes are judged when an entry is read, before anything is served.
+//!
+//! Neighbours: the durability crate calls in from several threads; `shards` has the objects, `crate::replay` what
+//! waits.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ensile_base::sync::{AtomicU64, Ordering};
+use ensile_base::{Epoch, Tid};
+use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
+
+use super::ObjectsState;
+use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
+use super::shards::CellState;
+use crate::format::{BodyForm, ObjectBody};
+use crate::runtime::ObjectState;
+
+/// What was logged of an object.
+pub(super) enum LoggedChange<T: Persistent> {
+    Operation(T::Operation),
+    Value(T),
+    Removal,
+}
+
+impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
+    fn entries(&self) -> EntryKind {
+        EntryKind::Operations
+    }
+
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        for (at, entry) in entries.iter().enumerate() {
+            let (key, change) = logged::<K, T>(entry.body).map_err(|why| refused(at, &why))?;
+            self.waiting.keep(self.shards.hash(&key), entry.tid, (key, change));
+        }
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        for (at, entry) in entries.iter().enumerate() {
+            self.load_one(entry).map_err(|why| refused(at, &why))?;
+        }
+        Ok(())
+    }
+
+    fn passed(&self, epoch: Epoch) {
+        self.waiting.apply_below(epoch, |tid, (key, change)| {
+            let cell = self.shards.find_or_make(&key);
+            // O4: what the loaded state includes is passed over.
+            let mut state = cell.state.lock();
+            if tid > state.tid {
+                state.tid = tid;
+                apply_again(&mut state, change, &self.poisoned);
+            }
+        });
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
+    fn check_recovered(&self) -> Result<(), DurabilityError> {
+        assert!(self.waiting.is_empty(), "L8: every epoch has passed");
+        if self.pieces.is_whole() {
+            return Ok(());
+        }
+        let detail = "an object of the checkpoint lacks pieces".to_owned();
+        Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail })
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
+    fn load_one(&self, entry: &Entry<'_>) -> CodecResult<()> {
+        let body = ObjectBody::decode(entry.body)?;
+        let object = match body.form {
+            BodyForm::Whole => Some(object_of(body.version, body.bytes)?),
+            BodyForm::Absent => None,
+            BodyForm::Piece { total, offset } => {
+                let Some(bytes) = self.pieces.add(entry.tid, &body, (total, offset))? else { return Ok(()) };
+                Some(object_of(body.version, &bytes)?)
+            }
+            _ => return Err("an entry of the log stands in a checkpoint".into()),
+        };
+        let cell = self.shards.find_or_make(&K::decode(body.key)?);
+        let mut state = cell.state.lock();
+        if state.tid != Tid::ZERO {
+            return Err("an object stands in the checkpoint twice".into());
+        }
+        (state.tid, state.object) = (entry.tid, object);
+        Ok(())
+    }
+}
+
+fn refused(entry: usize, why: &str) -> Refused {
+    Refused { entry, detail: why.to_owned() }
+}
+
+fn object_of<T: Persistent>(version: u16, bytes: &[u8]) -> CodecResult<T> {
+    of_version((version, T::VERSION), "an object", || T::decode(version, bytes))
+}
+
+/// A log entry's key and what it says.
+fn logged<K: ObjectKey, T: Persistent>(body: &[u8]) -> CodecResult<(K, LoggedChange<T>)> {
+    let body = ObjectBody::decode(body)?;
+    let version = body.version;
+    let change = match body.form {
+        BodyForm::Operation => {
+            let decode = || T::decode_operation(version, body.bytes);
+            LoggedChange::Operation(of_version((version, T::OPERATION_VERSION), "an operation", decode)?)
+        }
+        BodyForm::Value => LoggedChange::Value(object_of(version, body.bytes)?),
+        BodyForm::Removal => LoggedChange::Removal,
+        BodyForm::Call => {
+            return Err("it is of an application that has its own objects, not of a collection".into());
+        }
+        _ => return Err("an entry of a checkpoint stands in the log".into()),
+    };
+    Ok((K::decode(body.key)?, change))
+}
+
+/// Applies what was logged, as it was applied at first.
+fn apply_again<T: Persistent>(state: &mut CellState<T>, change: LoggedChange<T>, poisoned: &AtomicU64) {
+    match change {
+        LoggedChange::Operation(operation) if !state.is_poisoned => {
+            let apply = AssertUnwindSafe(|| T::apply(&mut state.object, &operation));
+            if catch_unwind(apply).is_err() {
+                state.is_poisoned = true;
+                // Relaxed: a figure for people.
+                poisoned.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        // Nobody knows what it would be applied to.
+        LoggedChange::Operation(_) => {}
+        LoggedChange::Value(object) => state.become_known(Some(object), poisoned),
+        LoggedChange::Removal => state.become_known(None, poisoned),
+    }
+}
+
+impl<T> CellState<T> {
+    /// The object is this from now on, whatever it was (O6).
+    pub(super) fn become_known(&mut self, object: Option<T>, poisoned: &AtomicU64) {
+        self.object = object;
+        if std::mem::take(&mut self.is_poisoned) {
+            // Relaxed: a figure for people.
+            poisoned.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}

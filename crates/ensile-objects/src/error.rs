@@ -1,0 +1,52 @@
+//! What can go wrong, by what the caller does next.
+//!
+//! Neighbours: every public call of this crate; the durability crate's errors are handed on as they are.
+
+use std::sync::Arc;
+
+use ensile_durability::DurabilityError;
+
+/// A failure of a call on persistent objects.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectsError {
+    /// The log, a checkpoint or a recovery failed; the message says what to do.
+    #[error(transparent)]
+    Durability(#[from] DurabilityError),
+    /// An operation panicked after it was logged, so nobody knows what this object is. All other objects go on. Give it
+    /// a whole value, or remove it; or mend the operation and open again.
+    #[error(
+        "object {object} is poisoned: an operation on it panicked after it was logged; put a whole value, remove it, or mend \
+         the operation and open again"
+    )]
+    Poisoned {
+        /// Its key.
+        object: Box<str>,
+    },
+    /// The key's encoding is longer than `KEY_BYTES_MAX`. Nothing was changed.
+    #[error("a key of {bytes} bytes is longer than the limit of {limit}: make it shorter")]
+    KeyTooLong {
+        /// Its length.
+        bytes: usize,
+        /// `KEY_BYTES_MAX`.
+        limit: usize,
+    },
+    /// An operation came to something else when it was applied again to a copy of the object. It was logged and
+    /// applied. Mend the operation: what recovery makes of it is not what was seen.
+    #[error("the operation on object {object} is not deterministic: {difference}; mend it")]
+    NotDeterministic {
+        /// The object's key.
+        object: Box<str>,
+        /// The first difference.
+        difference: Box<str>,
+    },
+    /// `u64::MAX` is the number of no object. Nothing was logged.
+    #[error("u64::MAX is the number of no object: use a smaller one")]
+    NoObject,
+    /// The system refused a thread. Nothing was opened.
+    #[error("the system refuses a thread: {0}")]
+    NoThread(Arc<std::io::Error>),
+}
+
+/// What calls of this crate return.
+pub type ObjectsResult<T, E = ObjectsError> = std::result::Result<T, E>;

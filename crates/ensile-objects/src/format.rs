@@ -1,0 +1,124 @@
+//! Bodies of log entries and of checkpoint entries (`docs/formats/objects.md`).
+//!
+//! ```text
+//! form 1 | key's length 2 | version 2 | key | (of a piece: total 8, offset 8) | bytes
+//! ```
+//! Numbers are little-endian. The TID stands in the entry's frame.
+//!
+//! Neighbours: `runtime` appends bodies; `collection` and `application` read them again at recovery.
+
+use ensile_base::limits::KEY_BYTES_MAX;
+
+const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize, "a key's length has two bytes");
+
+/// Bytes before the key.
+const HEAD_BYTES: usize = 5;
+/// Bytes that say which piece it is.
+const PIECE_PLACE_BYTES: usize = 16;
+
+/// What an entry says of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyForm {
+    /// In the log: this operation was applied to it.
+    Operation,
+    /// In the log: it became this whole value.
+    Value,
+    /// In the log: it was removed.
+    Removal,
+    /// In the log: an operation with its list of parameters, of the floor form.
+    Call,
+    /// In a checkpoint: this is all of it.
+    Whole,
+    /// In a checkpoint: it was not there.
+    Absent,
+    /// In a checkpoint: this is a piece of it.
+    Piece {
+        /// Bytes of the whole.
+        total: u64,
+        /// Where the piece begins.
+        offset: u64,
+    },
+}
+
+impl BodyForm {
+    const fn number(self) -> u8 {
+        match self {
+            Self::Operation => 1,
+            Self::Value => 2,
+            Self::Removal => 3,
+            Self::Call => 4,
+            Self::Whole => 16,
+            Self::Absent => 17,
+            Self::Piece { .. } => 18,
+        }
+    }
+
+    const fn place_bytes(self) -> usize {
+        if matches!(self, Self::Piece { .. }) { PIECE_PLACE_BYTES } else { 0 }
+    }
+}
+
+/// The body of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ObjectBody<'b> {
+    pub(crate) form: BodyForm,
+    /// Of the encoding of `bytes`.
+    pub(crate) version: u16,
+    pub(crate) key: &'b [u8],
+    pub(crate) bytes: &'b [u8],
+}
+
+impl<'b> ObjectBody<'b> {
+    /// How long it is.
+    pub(crate) fn len(&self) -> usize {
+        HEAD_BYTES + self.key.len() + self.form.place_bytes() + self.bytes.len()
+    }
+
+    /// Appends it.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        assert!(self.key.len() <= KEY_BYTES_MAX, "a key's length was checked");
+        out.push(self.form.number());
+        out.extend_from_slice(&(self.key.len() as u16).to_le_bytes());
+        out.extend_from_slice(&self.version.to_le_bytes());
+        out.extend_from_slice(self.key);
+        if let BodyForm::Piece { total, offset } = self.form {
+            out.extend_from_slice(&total.to_le_bytes());
+            out.extend_from_slice(&offset.to_le_bytes());
+        }
+        out.extend_from_slice(self.bytes);
+    }
+
+    /// Reads it, or says what is wrong with it.
+    pub(crate) fn decode(body: &'b [u8]) -> Result<Self, &'static str> {
+        let short = "an entry ends before its key";
+        let (head, rest) = body.split_first_chunk::<HEAD_BYTES>().ok_or(short)?;
+        let [form, key_low, key_high, version_low, version_high] = *head;
+        let key_bytes = usize::from(u16::from_le_bytes([key_low, key_high]));
+        let (key, mut bytes) = rest.split_at_checked(key_bytes).ok_or(short)?;
+        let form = match form {
+            1 => BodyForm::Operation,
+            2 => BodyForm::Value,
+            3 => BodyForm::Removal,
+            4 => BodyForm::Call,
+            16 => BodyForm::Whole,
+            17 => BodyForm::Absent,
+            18 => {
+                let (place, piece) =
+                    bytes.split_first_chunk::<PIECE_PLACE_BYTES>().ok_or("a piece without its place")?;
+                bytes = piece;
+                let number = |at: usize| {
+                    let mut number = [0; 8];
+                    number.copy_from_slice(&place[at..at + 8]);
+                    u64::from_le_bytes(number)
+                };
+                BodyForm::Piece { total: number(0), offset: number(8) }
+            }
+            _ => return Err("its form is not known"),
+        };
+        let version = u16::from_le_bytes([version_low, version_high]);
+        Ok(Self { form, version, key, bytes })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,48 @@
+//! An application's own objects made persistent at in-memory speed: operation logging and object-level fuzzy
+//! checkpoints (SLACH, on SiloR's logs).
+//!
+//! A program that has its own data structures keeps them, in its own process. Each change of an object is an
+//! *operation*, logged before it is applied, under the object's lock. Checkpoints write one object at a time, under
+//! that lock, beside everything else. After a crash each object is loaded as the checkpoint has it, and the operations
+//! behind it are applied again.
+//!
+//! [`Objects`] is a collection of such objects; its type says what [`Persistent`] objects, and what [`ObjectKey`]s.
+//! [`ObjectsBuilder`] opens one. An application that keeps its own objects, in its own structures and under its own
+//! locks, implements [`Application`] and logs through [`ApplicationLog`]: the paper's interface (§3.2).
+//!
+//! What it promises, per object and for all of them (`docs/protocols/objects.md` argues it):
+//! - What was reported durable survives a crash, once, in order: the operations that come back are those of epochs up
+//!   to one epoch D, and a receipt's epoch is not above it.
+//! - Objects are independent. An operation is atomic; several operations are several.
+//!
+//! Neighbours: applications above; below, `ensile-durability` has logs, checkpoints and recovery, as for the engine.
+#![forbid(unsafe_code)]
+
+// A module uses those above it, and none below.
+mod error;
+mod format;
+
+mod pieces;
+mod replay;
+
+mod runtime;
+
+mod receipt;
+
+mod application;
+mod collection;
+
+mod settings;
+
+pub use application::{Application, ApplicationLog, CallBackResult, ObjectWriter};
+pub use collection::Objects;
+pub use collection::check::{Examination, FolderCheck};
+pub use collection::persistent::{CodecResult, ObjectKey, Persistent};
+pub use ensile_durability::{
+    AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointReport, CheckpointStats,
+    DurabilityError, LogStats, RecoveryReport,
+};
+pub use error::{ObjectsError, ObjectsResult};
+pub use receipt::{DurableObjects, ObjectReceipt};
+pub use runtime::ObjectsStats;
+pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};

@@ -1,0 +1,91 @@
+//! Receipts: the epoch of logged operations, and how to wait until it is durable.
+//!
+//! Invariant: R1: once a receipt's epoch is durable, all that it covers survives a crash.
+//!
+//! Neighbours: made by `collection` and `application`; waits in the durability crate.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use ensile_base::Epoch;
+use ensile_durability::Durable;
+
+use crate::error::ObjectsResult as Result;
+use crate::runtime::Runtime;
+
+/// What was logged, or read, and when it survives a crash. It borrows the handle that made it.
+#[derive(Clone, Copy)]
+pub struct ObjectReceipt<'o> {
+    runtime: &'o Runtime,
+    epoch: Epoch,
+}
+
+impl std::fmt::Debug for ObjectReceipt<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("ObjectReceipt").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+impl<'o> ObjectReceipt<'o> {
+    pub(crate) fn new(runtime: &'o Runtime, epoch: Epoch) -> Self {
+        Self { runtime, epoch }
+    }
+
+    /// The epoch that must be durable for it to be.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// One receipt for this and another one of the same objects: several operations are waited for at once.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        debug_assert!(std::ptr::eq(self.runtime, other.runtime), "receipts of one folder");
+        Self { epoch: self.epoch.max(other.epoch), ..self }
+    }
+
+    /// Whether it is durable by now.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.runtime.log.durable_epoch() >= self.epoch
+    }
+
+    /// Waits until it is durable.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the log stopped before, so the outcome is unknown
+    /// until the objects are opened again; or the disk was full for long, and it is not durable yet.
+    pub fn durable(&self) -> Result<()> {
+        self.runtime.check_process()?;
+        self.runtime.wait_durable(self.epoch)
+    }
+
+    /// As [`ObjectReceipt::durable`], as a future of any executor, which borrows nothing. Its waker is called on one of
+    /// the objects' own threads, or on one that waits for a result by itself.
+    pub fn durable_async(&self) -> DurableObjects {
+        DurableObjects(self.runtime.log.durable(self.epoch))
+    }
+}
+
+impl IntoFuture for ObjectReceipt<'_> {
+    type Output = Result<()>;
+    type IntoFuture = DurableObjects;
+
+    fn into_future(self) -> DurableObjects {
+        self.durable_async()
+    }
+}
+
+/// Ready once a receipt's operations are durable: see [`ObjectReceipt::durable_async`].
+#[derive(Debug)]
+#[must_use = "a future waits when it is awaited"]
+pub struct DurableObjects(Durable);
+
+impl Future for DurableObjects {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.0).poll(context).map(|answer| Ok(answer?))
+    }
+}

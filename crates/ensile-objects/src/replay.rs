@@ -1,0 +1,82 @@
+//! Operations that wait until all before them are read, in windows of epochs.
+//!
+//! The log is read by several threads, in pieces, the oldest first. An operation waits here until every entry of its
+//! epoch is read. Then all that wait for that are applied, object by object, in the order of TIDs.
+//!
+//! Invariants:
+//! - O4: of one object the operation with the smaller TID is applied first. All operations of an object are in one
+//!   lane, and a lane is drained by one thread at a time.
+//! - L8: no more waits than what the pieces hold that are being read, and those of the same epochs.
+//!
+//! Neighbours: `collection` and `application` fill it in `replay` and drain it in `passed`.
+
+use ensile_base::sync::Mutex;
+use ensile_base::{Epoch, Tid};
+
+/// Lanes: more than threads that replay, so that they seldom meet.
+pub(crate) const LANES: usize = if cfg!(shuttle) { 2 } else { 64 };
+
+/// Operations of a lane's objects, in the order in which they were read.
+type Lane<W> = Vec<(Tid, W)>;
+
+/// Operations by lane, each with what is needed to apply it.
+#[derive(Debug)]
+pub(crate) struct WaitingOperations<W> {
+    lanes: Box<[Mutex<Lane<W>>]>,
+}
+
+impl<W> WaitingOperations<W> {
+    pub(crate) fn new() -> Self {
+        Self { lanes: (0..LANES).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Keeps an operation of an object with this hash.
+    pub(crate) fn keep(&self, hash: u64, tid: Tid, operation: W) {
+        self.lanes[hash as usize % LANES].lock().push((tid, operation));
+    }
+
+    /// Every operation of an epoch below `epoch` is here, or was: applies those, object by object in the order of TIDs.
+    /// Several threads may call it, with any epochs.
+    pub(crate) fn apply_below(&self, epoch: Epoch, mut apply: impl FnMut(Tid, W)) {
+        for lane in &self.lanes {
+            let mut waiting = lane.lock();
+            // Under the lock: an operation that another thread takes out later is a later one.
+            let mut due: Vec<_> = waiting.extract_if(.., |(tid, _)| tid.epoch() < epoch).collect();
+            due.sort_by_key(|(tid, _)| *tid);
+            due.into_iter().for_each(|(tid, operation)| apply(tid, operation));
+        }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.lock().is_empty())
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::WaitingOperations;
+    use ensile_base::{Epoch, Tid};
+
+    #[test]
+    fn o4_operations_wait_for_their_epoch_and_are_applied_in_the_order_of_tids() {
+        let waiting = WaitingOperations::new();
+        let tid = |epoch, sequence| {
+            let mut tid = Tid::first_of(Epoch::new(epoch));
+            (0..sequence).for_each(|_| tid = tid.successor().expect("few"));
+            tid
+        };
+        let mut applied = Vec::new();
+        waiting.keep(1, tid(4, 1), "second");
+        waiting.keep(1, tid(5, 0), "third");
+        waiting.apply_below(Epoch::new(4), |_, name| applied.push(name));
+        assert!(applied.is_empty(), "an older one may come");
+        waiting.keep(1, tid(4, 0), "first");
+        waiting.apply_below(Epoch::new(5), |_, name| applied.push(name));
+        assert_eq!(applied, ["first", "second"]);
+        assert!(!waiting.is_empty());
+        waiting.apply_below(Epoch::MAX, |_, name| applied.push(name));
+        assert_eq!(applied, ["first", "second", "third"]);
+        assert!(waiting.is_empty());
+    }
+}

@@ -1,0 +1,298 @@
+//! What both forms stand on: an open folder with its epochs, log and checkpoints, and how an entry gets into the log.
+//!
+//! ```text
+//! encode | reserve | lock the object | bind  fence  E  TID  append  release  unbind | apply, unlock      => a receipt
+//!         log space                    from here to there nothing waits, fails or runs user code (E1)
+//! ```
+//! Invariants:
+//! - O1: the TID is chosen under the lock of its object (or of its slot), above the last one there, in the epoch that
+//!   the worker reads once it is bound.
+//! - O3: no thread waits for an object's lock, or runs user code, while it holds a log buffer.
+//! - E1: between bind and unbind nothing waits, fails or runs user code.
+//!
+//! Neighbours: `open` makes it, `threads` drives it, `close` ends it; `collection` and `application` log through it.
+
+mod close;
+mod open;
+mod stop;
+mod threads;
+mod worker;
+
+use std::sync::Arc as StdArc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::limits::EPOCH_MICROS_MIN;
+use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, fence, yield_now};
+use ensile_base::{Epoch, Tid};
+use ensile_disk::Process;
+use ensile_durability::{
+    CheckpointConfig, CheckpointStats, CheckpointStep, Checkpoints, DurabilityError, Log, LogStats,
+    LoggerStep, Recoverable, RecoveryReport, Walk,
+};
+use ensile_epoch::Epochs;
+
+pub(crate) use close::OpenRuntime;
+pub(crate) use open::ObjectsSettings;
+use stop::HeartbeatStop;
+pub(crate) use worker::LogWorker;
+use worker::LogWorkers;
+
+use crate::error::{ObjectsError, ObjectsResult as Result};
+
+/// What is kept: objects that can be walked and rebuilt.
+pub(crate) trait ObjectState: Recoverable + Walk + Send {
+    /// What was loaded and replayed is whole; or what is wrong with it.
+    fn check_recovered(&self) -> Result<(), DurabilityError>;
+}
+
+/// Figures of open objects.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ObjectsStats {
+    /// Objects, and what is remembered of those that were removed since the last checkpoint.
+    pub objects: u64,
+    /// Objects of which an operation panicked.
+    pub poisoned: u64,
+    /// E.
+    pub epoch: Epoch,
+    /// D: all operations of epochs up to this survive a crash.
+    pub durable_epoch: Epoch,
+    /// Of the log.
+    pub log: LogStats,
+    /// Of checkpoints: also the load, the threshold that follows it, and why the last one began.
+    pub checkpoints: CheckpointStats,
+}
+
+/// An open folder, its log and its checkpoints.
+pub(crate) struct Runtime {
+    pub(crate) state: StdArc<dyn ObjectState>,
+    pub(crate) log: StdArc<Log>,
+    pub(crate) checkpoints: StdArc<Checkpoints>,
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) clock: Clock,
+    process: Process,
+    workers: LogWorkers,
+    is_strict: bool,
+    epoch_interval: Duration,
+    closed: AtomicBool,
+    stop: HeartbeatStop,
+    checkpoint_config: Mutex<CheckpointConfig>,
+    pub(crate) report: RecoveryReport,
+}
+
+/// What came of an attempt to append.
+enum Appended {
+    Logged(Tid),
+    /// All TIDs of the epoch behind the last one are used (E5).
+    EpochFull,
+    Closed,
+}
+
+/// What came of logging an entry.
+pub(crate) enum LogAttempt<'l, L> {
+    /// It is logged, with this TID; the lock is held.
+    Logged(MutexGuard<'l, L>, Tid),
+    /// The epoch is full, and may be closed by now: lock the object again.
+    Again(LogWorker),
+}
+
+/// An object's lock, held, and log space for one entry of it.
+pub(crate) struct LockedObject<'l, L> {
+    pub(crate) state: MutexGuard<'l, L>,
+    worker: LogWorker,
+}
+
+impl<L> LockedObject<'_, L> {
+    /// Gives the log space back, which is not used. It may be had again (O3).
+    fn release(&mut self) {
+        self.worker.release();
+    }
+}
+
+impl Runtime {
+    /// Fails in a process that was forked from the one that opened the folder (I4).
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<(), DurabilityError> {
+        if self.process.is_this() { Ok(()) } else { Err(DurabilityError::Forked) }
+    }
+
+    /// A worker, with buffers to encode into.
+    pub(crate) fn worker(&self) -> LogWorker {
+        self.workers.take().unwrap_or_else(|| LogWorker::new(&self.epochs, &self.log))
+    }
+
+    /// Gives a worker back.
+    pub(crate) fn give_back(&self, worker: LogWorker) {
+        self.workers.keep(worker);
+    }
+
+    /// Takes the lock with log space for the worker's entry. Where the lock is not free, the space is given back while
+    /// the thread waits, and had again under the lock (O3).
+    ///
+    /// # Errors
+    /// The log's, which takes no entry: then the lock is not held.
+    pub(crate) fn lock<'l, L>(
+        &self,
+        lock: &'l Mutex<L>,
+        mut worker: LogWorker,
+    ) -> Result<LockedObject<'l, L>, DurabilityError> {
+        worker.reserve()?;
+        if let Some(state) = lock.try_lock_unless_panicked() {
+            return Ok(LockedObject { state, worker });
+        }
+        worker.release();
+        self.with_space(lock.lock(), worker)
+    }
+
+    /// Adds log space for the worker's entry to a lock that is held.
+    ///
+    /// # Errors
+    /// As for [`Runtime::lock`].
+    pub(crate) fn with_space<'l, L>(
+        &self,
+        state: MutexGuard<'l, L>,
+        mut worker: LogWorker,
+    ) -> Result<LockedObject<'l, L>, DurabilityError> {
+        worker.reserve()?;
+        Ok(LockedObject { state, worker })
+    }
+
+    /// Gives lock and space back, and the worker.
+    pub(crate) fn unlock<L>(&self, mut locked: LockedObject<'_, L>) -> LogWorker {
+        locked.release();
+        drop(locked.state);
+        locked.worker
+    }
+
+    /// Logs the worker's entry with a TID above `last`, and stores that there (O1). The lock is still held then, and
+    /// the worker given back. Where the epoch is full, everything is given back: the caller begins anew.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Stopped`] where the objects are being closed.
+    pub(crate) fn log<'l, L>(
+        &self,
+        mut locked: LockedObject<'l, L>,
+        last: impl FnOnce(&mut L) -> &mut Tid,
+    ) -> Result<LogAttempt<'l, L>, DurabilityError> {
+        let last = last(&mut locked.state);
+        match self.append(&mut locked.worker, *last) {
+            Appended::Logged(tid) => {
+                assert!(*last < tid, "O1: an object's TIDs only grow");
+                *last = tid;
+                self.give_back(locked.worker);
+                Ok(LogAttempt::Logged(locked.state, tid))
+            }
+            Appended::EpochFull => {
+                let worker = self.unlock(locked);
+                self.close_epoch();
+                Ok(LogAttempt::Again(worker))
+            }
+            Appended::Closed => Err(closed()),
+        }
+    }
+
+    fn append(&self, worker: &mut LogWorker, last: Tid) -> Appended {
+        worker.commit.bind(self.epochs.now());
+        // SeqCst: the bind comes before the look at E, or the scan that moves E sees it; partners: the fences in
+        // `Epochs::try_advance` and in the loggers' claim (L1). A close is seen, or waits for this binding.
+        fence(Ordering::SeqCst);
+        // Relaxed: the fence orders it; partner: the fence in `wait_for_entries`.
+        if self.closed.load(Ordering::Relaxed) {
+            worker.commit.unbind();
+            worker.release();
+            return Appended::Closed;
+        }
+        let epoch = self.epochs.now();
+        let appended = match tid_above(last, epoch) {
+            Some(tid) => {
+                worker.append(tid);
+                Appended::Logged(tid)
+            }
+            None => Appended::EpochFull,
+        };
+        worker.release();
+        worker.commit.unbind();
+        appended
+    }
+
+    /// Closes the epoch, once it may: its TIDs are used (E5).
+    fn close_epoch(&self) {
+        // A clock that stands still would never let the epoch close; the machine's ignores this.
+        self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
+        let _ = self.epochs.try_advance_early(self.clock.nanos());
+        yield_now();
+    }
+
+    /// Waits until `epoch` is durable, if results are strict.
+    pub(crate) fn wait_if_strict(&self, epoch: Epoch) -> Result<()> {
+        if self.is_strict { self.wait_durable(epoch) } else { Ok(()) }
+    }
+
+    /// Waits until `epoch` is durable.
+    pub(crate) fn wait_durable(&self, epoch: Epoch) -> Result<()> {
+        if self.log.durable_epoch() >= epoch {
+            return Ok(());
+        }
+        Ok(self.log.wait_durable(epoch)?)
+    }
+
+    /// Checkpoints begin by these settings from now on.
+    pub(crate) fn reschedule(&self, change: impl FnOnce(&mut CheckpointConfig)) -> Result<()> {
+        self.check_process()?;
+        let mut config = self.checkpoint_config.lock();
+        let mut next = config.clone();
+        change(&mut next);
+        self.checkpoints.reschedule(&next)?;
+        *config = next;
+        Ok(())
+    }
+
+    /// The figures; the caller counts its objects.
+    pub(crate) fn stats(&self, objects: u64, poisoned: u64) -> ObjectsStats {
+        ObjectsStats {
+            objects,
+            poisoned,
+            epoch: self.epochs.now(),
+            durable_epoch: self.log.durable_epoch(),
+            log: self.log.stats(),
+            checkpoints: self.checkpoints.stats(),
+        }
+    }
+}
+
+/// Steps of objects that were opened without threads.
+impl Runtime {
+    /// One tick of the heartbeat.
+    pub(crate) fn heartbeat_step(&self) {
+        threads::tick(self);
+    }
+
+    /// One step of a logger, and the file that its thread makes ready after it.
+    pub(crate) fn logger_step(&self, logger: usize) -> LoggerStep {
+        let step = self.log.logger_step(logger);
+        self.log.logger_prepare(logger);
+        step
+    }
+
+    /// One step of a checkpointer.
+    pub(crate) fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
+        self.checkpoints.step(checkpointer, &*self.state)
+    }
+}
+
+/// The smallest TID of this epoch above the last one; `None` if there is none (E5).
+fn tid_above(last: Tid, epoch: Epoch) -> Option<Tid> {
+    assert!(last.epoch() <= epoch, "O1: E was read behind the last TID of this object");
+    if last.epoch() < epoch { Some(Tid::first_of(epoch)) } else { last.successor() }
+}
+
+fn closed() -> DurabilityError {
+    DurabilityError::Stopped("the objects are closed".into())
+}
+
+impl From<ensile_disk::DiskError> for ObjectsError {
+    fn from(error: ensile_disk::DiskError) -> Self {
+        DurabilityError::from(error).into()
+    }
+}

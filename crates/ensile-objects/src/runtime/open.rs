@@ -1,0 +1,96 @@
+//! Opening: the folder is recovered into a state, and log and checkpoints go on from there.
+//!
+//! Neighbours: `settings` has what an application sets; `threads` drives the result; the durability crate recovers.
+
+use std::path::PathBuf;
+use std::sync::Arc as StdArc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::sync::{Arc, AtomicBool, Mutex};
+use ensile_disk::{Disk, RealDisk};
+use ensile_durability::{
+    CheckpointConfig, Checkpoints, DurabilityError, Log, LogConfig, LogScan, OpenStore, Recovered, Strategy,
+};
+use ensile_epoch::{EpochConfig, Epochs};
+
+use super::close::OpenRuntime;
+use super::stop::HeartbeatStop;
+use super::threads::share;
+use super::worker::LogWorkers;
+use super::{ObjectState, Runtime};
+use crate::error::ObjectsResult as Result;
+
+/// No snapshot is ever read here, so boundaries are as rare as they may be.
+const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// How objects are opened.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectsSettings {
+    pub(crate) folder: PathBuf,
+    /// Another disk than the machine's.
+    pub(crate) disk: Option<StdArc<dyn Disk>>,
+    pub(crate) clock: Clock,
+    pub(crate) own_threads: bool,
+    pub(crate) is_strict: bool,
+    pub(crate) recovery_threads: usize,
+    pub(crate) log: LogConfig,
+    pub(crate) checkpoints: CheckpointConfig,
+}
+
+impl ObjectsSettings {
+    /// The disk of the folder.
+    pub(crate) fn disk(&self) -> Result<StdArc<dyn Disk>> {
+        match &self.disk {
+            Some(disk) => Ok(StdArc::clone(disk)),
+            None => Ok(StdArc::new(RealDisk::open(&self.folder)?)),
+        }
+    }
+
+    /// Recovers what is in the folder into this state, and goes on from there.
+    pub(crate) fn open(self, state: StdArc<dyn ObjectState>) -> Result<OpenRuntime> {
+        assert_eq!(self.checkpoints.strategy, Strategy::Fuzzy, "pictures are not made of objects");
+        self.checkpoints.check()?;
+        let disk = self.disk()?;
+        let process = disk.process();
+        let Recovered { report, store, log, checkpoints } = self.recover(disk, &*state)?;
+        let config = EpochConfig { first: report.first_epoch, snapshot_interval: SNAPSHOT_INTERVAL };
+        let epochs = Arc::new(Epochs::new(&config));
+        let store = OpenStore::start(store, Arc::clone(&epochs), self.clock.clone())?;
+        let log = Log::start(log, &store);
+        let checkpoints = Checkpoints::start(&store, &log, self.checkpoints.clone(), checkpoints)?;
+        let runtime = StdArc::new(Runtime {
+            state,
+            log,
+            checkpoints,
+            epochs,
+            clock: self.clock,
+            process,
+            workers: LogWorkers::new(),
+            is_strict: self.is_strict,
+            epoch_interval: self.log.epoch_interval,
+            closed: AtomicBool::new(false),
+            stop: HeartbeatStop::default(),
+            checkpoint_config: Mutex::new(self.checkpoints),
+            report,
+        });
+        // From here on a failure closes the folder, as the drop of the last handle does.
+        OpenRuntime::start(runtime, self.own_threads)
+    }
+
+    fn recover(&self, disk: StdArc<dyn Disk>, state: &dyn ObjectState) -> Result<Recovered> {
+        let threads = if self.own_threads { self.recovery_threads } else { 1 };
+        let scan = LogScan::begin(disk, self.log.clone())?;
+        share(threads, || scan.step())?;
+        let recovery = scan.finish()?;
+        share(threads, || recovery.replay_step(state))?;
+        state.check_recovered()?;
+        let told = |error| match error {
+            DurabilityError::Disk(disk) if disk.is_full() => {
+                DurabilityError::NoRoomToOpen(disk.to_string().into())
+            }
+            error => error,
+        };
+        Ok(recovery.finish(state).map_err(told)?)
+    }
+}

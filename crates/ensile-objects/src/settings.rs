@@ -1,0 +1,275 @@
+//! What an application sets before it opens its objects, and the policy by which checkpoints begin.
+//!
+//! Neighbours: opens collections and applications; the durability crate has the meaning of most settings.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_durability::{AdaptiveThreshold, CheckpointConfig, LogConfig};
+
+use crate::application::{Application, ApplicationLog};
+use crate::collection::Objects;
+use crate::collection::persistent::{ObjectKey, Persistent};
+use crate::error::ObjectsResult as Result;
+use crate::runtime::{ObjectsSettings, OpenRuntime};
+
+/// When a result is released.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ObjectDurability {
+    /// Once it is durable: nothing that was returned is lost in a crash.
+    #[default]
+    Strict,
+    /// At once: a crash may lose the last fraction of a second, of each object the newest operations.
+    Relaxed,
+}
+
+/// When checkpoints begin (SLACH §4): what is `None` asks for none. It may be changed while the objects are open.
+///
+/// ```
+/// use ensile_objects::{AdaptiveThreshold, CheckpointPolicy};
+/// // Between 64 MiB of log while little is written and 1 GiB while much is; 100 MB/s is all that the service can do.
+/// let adaptive = AdaptiveThreshold { lower: 64 << 20, upper: 1 << 30, ..AdaptiveThreshold::of_capacity(100_000_000) };
+/// let policy = CheckpointPolicy { adaptive: Some(adaptive), ..CheckpointPolicy::on_demand() };
+/// # let _ = policy;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointPolicy {
+    /// Bytes of log since the last one began.
+    pub log_bytes: Option<u64>,
+    /// The same with a number of bytes that follows the load (SLACH §4).
+    pub adaptive: Option<AdaptiveThreshold>,
+    /// Time since the last one ended, put off while the log hardly grows.
+    pub interval: Option<Duration>,
+    /// When a recovery would take longer than this, at 200 MiB a second.
+    pub recovery_time: Option<Duration>,
+}
+
+impl Default for CheckpointPolicy {
+    /// After ten seconds, if the log has grown, or 4 GiB of log.
+    fn default() -> Self {
+        let CheckpointConfig { log_bytes, adaptive, interval, recovery_time, .. } =
+            CheckpointConfig::default();
+        Self { log_bytes, adaptive, interval, recovery_time }
+    }
+}
+
+impl CheckpointPolicy {
+    /// Checkpoints only when they are asked for.
+    #[must_use]
+    pub fn on_demand() -> Self {
+        Self { log_bytes: None, adaptive: None, interval: None, recovery_time: None }
+    }
+
+    fn apply(&self, config: &mut CheckpointConfig) {
+        let Self { log_bytes, adaptive, interval, recovery_time } = *self;
+        (config.log_bytes, config.adaptive) = (log_bytes, adaptive);
+        (config.interval, config.recovery_time) = (interval, recovery_time);
+    }
+}
+
+/// Opens an application's objects in a folder, which is made if it is not there.
+#[derive(Clone, Debug)]
+pub struct ObjectsBuilder {
+    settings: ObjectsSettings,
+    is_checked: bool,
+}
+
+impl ObjectsBuilder {
+    /// With the usual settings: strict, one logger, one checkpointer, epochs of 40 ms.
+    #[must_use]
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        let settings = ObjectsSettings {
+            folder: folder.into(),
+            disk: None,
+            clock: Clock::machine(),
+            own_threads: true,
+            is_strict: true,
+            recovery_threads: std::thread::available_parallelism().map_or(1, usize::from),
+            log: LogConfig::default(),
+            checkpoints: CheckpointConfig::default(),
+        };
+        Self { settings, is_checked: false }
+    }
+
+    /// When results are released.
+    #[must_use]
+    pub fn durability(mut self, durability: ObjectDurability) -> Self {
+        self.settings.is_strict = durability == ObjectDurability::Strict;
+        self
+    }
+
+    /// How many loggers write in parallel, each in files of its own: 1 or more.
+    #[must_use]
+    pub fn loggers(mut self, loggers: usize) -> Self {
+        self.settings.log.loggers = loggers.max(1);
+        self
+    }
+
+    /// How many checkpointers walk in parallel, each in files of its own.
+    #[must_use]
+    pub fn checkpointers(mut self, checkpointers: usize) -> Self {
+        self.settings.checkpoints.checkpointers = checkpointers;
+        self
+    }
+
+    /// When checkpoints begin.
+    #[must_use]
+    pub fn policy(mut self, policy: &CheckpointPolicy) -> Self {
+        policy.apply(&mut self.settings.checkpoints);
+        self
+    }
+
+    /// Most bytes a second that all checkpointers write together; without this as many as they can.
+    #[must_use]
+    pub fn checkpoint_bandwidth(mut self, bytes_per_second: u64) -> Self {
+        self.settings.checkpoints.bandwidth = Some(bytes_per_second);
+        self
+    }
+
+    /// The usual time between two epochs: how long a relaxed result may take to be durable. 1 ms at least.
+    #[must_use]
+    pub fn epoch_interval(mut self, interval: Duration) -> Self {
+        self.settings.log.epoch_interval = interval.max(Duration::from_millis(1));
+        self
+    }
+
+    /// A log begins a new file once its current one is this long.
+    #[must_use]
+    pub fn log_file_bytes(mut self, bytes: u64) -> Self {
+        self.settings.log.segment_bytes = bytes;
+        self
+    }
+
+    /// How many threads recover; as many as the machine has without this.
+    #[must_use]
+    pub fn recovery_threads(mut self, threads: usize) -> Self {
+        self.settings.recovery_threads = threads.max(1);
+        self
+    }
+
+    /// The debug mode of collections: each operation is also applied to a copy of its object, made from its bytes, and
+    /// a call whose operation comes to something else there is an error. It costs the encoding of the whole object,
+    /// four times.
+    #[must_use]
+    pub fn check_operations(mut self) -> Self {
+        self.is_checked = true;
+        self
+    }
+
+    /// Opens a collection. What is in the folder is loaded and replayed first, on several threads.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the folder is damaged, in use, of a database, or
+    /// has an object or operation that this program does not understand. [`ObjectsError::NoThread`
+    /// ](crate::ObjectsError::NoThread).
+    pub fn open<K: ObjectKey, T: Persistent>(self) -> Result<Objects<K, T>> {
+        Objects::open(self.settings, self.is_checked)
+    }
+
+    /// Opens the log and the checkpoints of an application that keeps its own objects. What is in the folder is loaded
+    /// and replayed into it first, by its call-backs.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open); and if a call-back says so.
+    pub fn open_application<A: Application>(self, application: Arc<A>) -> Result<ApplicationLog> {
+        ApplicationLog::open(self.settings, application)
+    }
+}
+
+impl ApplicationLog {
+    /// Checkpoints begin by this policy from now on (SLACH §3.2's `register_policy`).
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) for settings that cannot work.
+    pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
+        register(self.runtime(), policy)
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> Objects<K, T> {
+    /// Checkpoints begin by this policy from now on.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) for settings that cannot work.
+    pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
+        register(self.runtime(), policy)
+    }
+}
+
+fn register(runtime: &OpenRuntime, policy: &CheckpointPolicy) -> Result<()> {
+    runtime.reschedule(|config| policy.apply(config))
+}
+
+/// What a test drives itself: the disk, the clock, and the steps that threads would take.
+#[cfg(feature = "simulation")]
+mod simulation {
+    use std::sync::Arc;
+
+    use ensile_base::clock::Clock;
+    use ensile_disk::Disk;
+    use ensile_durability::{CheckpointStep, LoggerStep};
+
+    use super::{ApplicationLog, ObjectKey, Objects, ObjectsBuilder, Persistent};
+
+    impl ObjectsBuilder {
+        /// Another disk than the machine's.
+        #[must_use]
+        pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
+            self.settings.disk = Some(disk);
+            self
+        }
+
+        /// Another clock than the machine's.
+        #[must_use]
+        pub fn manual_clock(mut self, clock: Clock) -> Self {
+            self.settings.clock = clock;
+            self
+        }
+
+        /// No threads of its own: the caller drives the steps. Strict results that are waited for on the driving thread
+        /// may wait for ever.
+        #[must_use]
+        pub fn without_threads(mut self) -> Self {
+            self.settings.own_threads = false;
+            self
+        }
+    }
+
+    /// Steps of an application that was opened [`without_threads`](ObjectsBuilder::without_threads).
+    impl ApplicationLog {
+        /// One tick of the heartbeat.
+        pub fn heartbeat_step(&self) {
+            self.runtime().heartbeat_step();
+        }
+
+        /// One step of a logger.
+        pub fn logger_step(&self, logger: usize) -> LoggerStep {
+            self.runtime().logger_step(logger)
+        }
+
+        /// One step of a checkpointer.
+        pub fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
+            self.runtime().checkpoint_step(checkpointer)
+        }
+    }
+
+    /// Steps of objects that were opened [`without_threads`](ObjectsBuilder::without_threads).
+    impl<K: ObjectKey, T: Persistent> Objects<K, T> {
+        /// One tick of the heartbeat.
+        pub fn heartbeat_step(&self) {
+            self.runtime().heartbeat_step();
+        }
+
+        /// One step of a logger.
+        pub fn logger_step(&self, logger: usize) -> LoggerStep {
+            self.runtime().logger_step(logger)
+        }
+
+        /// One step of a checkpointer.
+        pub fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
+            self.runtime().checkpoint_step(checkpointer)
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The floor form: an application of numbers on a simulated disk, in lives with power cuts, and what its call-backs may
+//! not do.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_objects::{
+    Application, ApplicationLog, CallBackResult, ObjectWriter, Objects, ObjectsResult as Result,
+};
+use ensile_sim::SimDisk;
+
+use crate::rig::builder;
+use crate::tally::Tally;
+
+const DOUBLE_AND_ADD: u32 = 0;
+const REMOVE: u32 = 1;
+/// Removes an object, or makes one.
+const TOGGLE: u32 = 2;
+const PAD: u32 = 3;
+
+/// A number, and bytes that make it long.
+type Padded = (u64, usize);
+
+#[derive(Default)]
+struct Numbers {
+    /// One guard for all.
+    objects: Mutex<BTreeMap<u64, Padded>>,
+    /// Numbers that were removed in this life.
+    removed: Mutex<BTreeMap<u64, ()>>,
+    misbehaves: Option<Misbehaviour>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Misbehaviour {
+    Panics,
+    GoesBack,
+    WritesOn,
+    StopsEarly,
+}
+
+fn change(objects: &mut BTreeMap<u64, Padded>, object: u64, operation: u32, by: u64) {
+    let number = objects.remove(&object);
+    let next = match (operation, number) {
+        (REMOVE, _) | (TOGGLE, Some(_)) => return,
+        (DOUBLE_AND_ADD, number) => {
+            let (number, padding) = number.unwrap_or_default();
+            (number.wrapping_mul(2).wrapping_add(by), padding)
+        }
+        (PAD, number) => (number.unwrap_or_default().0, by as usize),
+        (_, _) => (1, 0),
+    };
+    objects.insert(object, next);
+}
+
+impl Numbers {
+    /// One call-back panics on purpose, under this lock.
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Padded>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn removed(&self) -> MutexGuard<'_, BTreeMap<u64, ()>> {
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Application for Numbers {
+    fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
+        let objects = self.all();
+        let removed = self.removed();
+        let mut all: BTreeMap<u64, Option<&Padded>> =
+            removed.range(from..).map(|(object, ())| (*object, None)).collect();
+        all.extend(objects.range(from..).map(|(object, number)| (*object, Some(number))));
+        for (object, number) in all {
+            let has_room = match number {
+                Some((number, padding)) => {
+                    let mut bytes = number.to_le_bytes().to_vec();
+                    bytes.resize(8 + padding, 7);
+                    out.ckpt(object, &bytes)
+                }
+                None => out.absent(object),
+            };
+            match self.misbehaves {
+                Some(Misbehaviour::Panics) => panic!("told to"),
+                Some(Misbehaviour::GoesBack) => return Some(0),
+                Some(Misbehaviour::StopsEarly) => return Some(object + 1),
+                Some(Misbehaviour::WritesOn) => {}
+                None if !has_room => return Some(object + 1),
+                None => {}
+            }
+        }
+        None
+    }
+
+    fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult {
+        let (number, padding) = bytes.split_first_chunk().ok_or("no number")?;
+        let number = (u64::from_le_bytes(*number), padding.len());
+        self.all().insert(object, number);
+        Ok(())
+    }
+
+    fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
+        let [by, empty] = parameters else { return Err("two parameters".into()) };
+        assert!(empty.is_empty());
+        let by = (*by).try_into().map_err(|_| "no number")?;
+        change(&mut self.all(), object, operation, u64::from_le_bytes(by));
+        Ok(())
+    }
+}
+
+struct Life {
+    numbers: Arc<Numbers>,
+    log: ApplicationLog,
+    clock: Clock,
+}
+
+impl Life {
+    fn try_open(disk: &SimDisk, numbers: Numbers) -> Result<Self> {
+        let (numbers, clock) = (Arc::new(numbers), Clock::manual());
+        let log = builder(disk, 2).manual_clock(clock.clone()).open_application(Arc::clone(&numbers))?;
+        Ok(Self { numbers, log, clock })
+    }
+
+    fn open(disk: &SimDisk) -> Self {
+        Self::try_open(disk, Numbers::default()).expect("opens")
+    }
+
+    fn change(&self, object: u64, operation: u32, by: u64) -> Result<Epoch> {
+        let mut objects = self.numbers.all();
+        let receipt = self.log.log(object, operation, &[&by.to_le_bytes(), &[]])?;
+        change(&mut objects, object, operation, by);
+        if !objects.contains_key(&object) {
+            self.numbers.removed().insert(object, ());
+        }
+        Ok(receipt.epoch())
+    }
+
+    fn settle(&self) {
+        for _ in 0..2 {
+            self.clock.advance(Duration::from_millis(1));
+            self.log.heartbeat_step();
+            (0..4).for_each(|step| {
+                self.log.logger_step(step % 2);
+            });
+        }
+    }
+
+    fn checkpoint(&self) -> std::result::Result<u64, String> {
+        let asked = self.log.checkpoint();
+        while asked.outcome().is_none() {
+            (0..2).for_each(|checkpointer| {
+                self.log.checkpoint_step(checkpointer);
+            });
+            self.settle();
+        }
+        asked.wait().map(|report| report.entries).map_err(|error| error.to_string())
+    }
+
+    fn rows(&self) -> BTreeMap<u64, Padded> {
+        self.numbers.all().clone()
+    }
+}
+
+fn run(seed: u64) -> (u64, u64) {
+    let mut random = Random::seeded(seed);
+    let disk = SimDisk::new();
+    let (mut loaded, mut replayed) = (0, 0);
+    let mut expected = BTreeMap::new();
+    let mut last: (Vec<(Epoch, u64, u32, u64)>, Epoch) = (Vec::new(), Epoch::ZERO);
+    for number in 0..6 {
+        let life = Life::open(&disk);
+        let report = life.log.recovery();
+        loaded += report.checkpoint_entries;
+        replayed += report.entries;
+        for &(epoch, object, operation, by) in &last.0 {
+            if epoch <= report.durable_epoch {
+                change(&mut expected, object, operation, by);
+            } else {
+                assert!(epoch > last.1, "seed {seed} life {number}: {epoch} was reported durable");
+            }
+        }
+        assert_eq!(life.rows(), expected, "seed {seed} life {number}");
+        disk.cut_power_at(disk.calls().all + random.between(20, 300));
+        last = (Vec::new(), report.durable_epoch);
+        for _ in 0..500 {
+            match random.below(10) {
+                0 => life.settle(),
+                1 => drop(life.log.checkpoint()),
+                2..5 => {
+                    life.log.checkpoint_step(random.below(2) as usize);
+                }
+                5 => {
+                    life.log.logger_step(random.below(2) as usize);
+                }
+                _ => {
+                    let object = random.below(10);
+                    let operation =
+                        [DOUBLE_AND_ADD, DOUBLE_AND_ADD, REMOVE, TOGGLE, PAD][random.below(5) as usize];
+                    let by = if random.percent(10) { 150_000 } else { random.below(90) };
+                    if let Ok(epoch) = life.change(object, operation, by) {
+                        last.0.push((epoch, object, operation, by));
+                    }
+                }
+            }
+            if disk.is_without_power() {
+                break;
+            }
+            last.1 = life.log.stats().durable_epoch;
+        }
+        drop(life);
+        disk.heal();
+        disk.crash(random.next_u64());
+    }
+    (loaded, replayed)
+}
+
+#[test]
+fn lives_of_an_application_keep_each_operation_that_was_reported_once_and_in_order() {
+    let (mut loaded, mut replayed) = (0, 0);
+    for seed in 0..40 {
+        let (more, again) = run(seed);
+        loaded += more;
+        replayed += again;
+    }
+    assert!(loaded > 100 && replayed > 500, "{loaded} loaded, {replayed} replayed");
+}
+
+#[test]
+fn o7_a_checkpoint_has_the_slots_tid_so_what_it_includes_is_not_replayed() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    life.change(1, DOUBLE_AND_ADD, 1).expect("logs");
+    let asked = life.log.checkpoint();
+    life.log.checkpoint_step(0);
+    life.settle();
+    life.settle();
+    life.change(1, DOUBLE_AND_ADD, 1).expect("logs");
+    while asked.outcome().is_none() {
+        (0..2).for_each(|checkpointer| {
+            life.log.checkpoint_step(checkpointer);
+        });
+        life.settle();
+    }
+    asked.wait().expect("is installed");
+    life.change(1, DOUBLE_AND_ADD, 10).expect("logs");
+    life.settle();
+    drop(life);
+    disk.crash(1);
+    assert_eq!(Life::open(&disk).rows(), BTreeMap::from([(1, (16, 0))]));
+}
+
+#[test]
+fn a_call_back_that_misbehaves_makes_no_checkpoint_and_harms_nothing_else() {
+    use Misbehaviour::{GoesBack, Panics, StopsEarly, WritesOn};
+    for (misbehaves, says) in [
+        (Panics, "panicked"),
+        (GoesBack, "went back"),
+        (StopsEarly, "ended with room"),
+        (WritesOn, "no more room"),
+    ] {
+        let disk = SimDisk::new();
+        let numbers = Numbers { misbehaves: Some(misbehaves), ..Numbers::default() };
+        let life = Life::try_open(&disk, numbers).expect("opens");
+        for object in 1..5 {
+            life.change(object, PAD, 200_000).expect("logs");
+        }
+        life.settle();
+        let said = life.checkpoint().expect_err("is given up");
+        assert!(said.contains(says), "{misbehaves:?}: {said}");
+        life.change(1, PAD, 3).expect("goes on");
+        life.log.close().expect("closes");
+        assert_eq!(Life::open(&disk).rows()[&1], (0, 3));
+    }
+}
+
+#[test]
+fn a_call_back_that_fails_and_a_folder_of_a_collection_fail_the_open() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    life.log.log(1, DOUBLE_AND_ADD, &[b"one parameter, and not two"]).expect("logs");
+    assert!(life.log.log(u64::MAX, 0, &[]).is_err());
+    life.log.close().expect("closes");
+    let refused = Life::try_open(&disk, Numbers::default()).map(drop).expect_err("fails").to_string();
+    assert!(refused.contains("two parameters"), "{refused}");
+    let refused = builder(&disk, 1).open::<u64, Tally>().map(drop).expect_err("fails").to_string();
+    assert!(refused.contains("an application that has its own objects"), "{refused}");
+
+    let disk = SimDisk::new();
+    let objects: Objects<u64, Tally> = builder(&disk, 1).open().expect("opens");
+    objects.submit(1, &crate::tally::Change::Toggle).expect("logs");
+    objects.close().expect("closes");
+    let refused = Life::try_open(&disk, Numbers::default()).map(drop).expect_err("fails").to_string();
+    assert!(refused.contains("it is of a collection"), "{refused}");
+}
+
+#[test]
+fn objects_longer_than_a_block_are_written_in_pieces() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    life.change(1, PAD, 700_000).expect("logs");
+    life.change(2, PAD, 3).expect("logs");
+    life.settle();
+    let rows = life.rows();
+    assert_eq!(life.checkpoint(), Ok(11 + 1));
+    drop(life);
+    disk.crash(1);
+    let life = Life::open(&disk);
+    assert_eq!((life.rows(), life.log.recovery().entries), (rows, 0));
+}

@@ -1,0 +1,210 @@
+//! The scenes of the conditions of `docs/protocols/objects.md`, each of which a planted bug plays.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::thread;
+
+use ensile_objects::ObjectsError;
+use ensile_sim::SimDisk;
+
+use crate::rig::Life;
+use crate::tally::{Change, PANICS, in_operations};
+
+fn sum(life: &Life, key: u64) -> Option<u64> {
+    life.objects.read(&key, |tally| tally.map(|tally| tally.sum)).expect("is not poisoned")
+}
+
+fn power_cut(disk: &SimDisk, life: Life) -> Life {
+    drop(life);
+    disk.crash(1);
+    Life::open(disk)
+}
+
+#[test]
+fn o1_an_epoch_whose_tids_are_used_is_closed_and_the_operation_gets_one_of_the_next() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    let first = life.objects.submit(1, &Change::Grow(0)).expect("logs").1.epoch();
+    let mut last = first;
+    for _ in 0..(1 << ensile_base::limits::SEQUENCE_BITS) + 1 {
+        last = life.objects.submit(1, &Change::Grow(0)).expect("logs").1.epoch();
+    }
+    assert!(last > first);
+}
+
+/// Object 1 is there when a checkpoint begins, and removed beside it: in e_l itself, or later.
+fn removed_beside_a_walk(epochs_later: u32) {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    life.objects.submit(1, &Change::Toggle).expect("logs");
+    life.settle();
+    let asked = life.objects.checkpoint();
+    // It begins: e_l is E. It does not walk before E is larger.
+    life.objects.checkpoint_step(0);
+    (0..epochs_later).for_each(|_| life.tick());
+    // What the log has from e_l on is a toggle, which makes an object where there is none.
+    let epoch = life.objects.submit(1, &Change::Toggle).expect("logs").1.epoch();
+    assert_eq!(sum(&life, 1), None);
+    while asked.outcome().is_none() {
+        life.step_checkpointers();
+        life.settle();
+    }
+    let low = asked.wait().expect("is installed").low;
+    assert_eq!(low.plus(epochs_later.into()), epoch);
+    let life = power_cut(&disk, life);
+    assert_eq!(sum(&life, 1), None);
+    assert!(life.objects.recovery().checkpoint.is_some());
+}
+
+#[test]
+fn o2_what_was_removed_beside_a_walk_is_not_made_again_by_its_own_removal() {
+    removed_beside_a_walk(2);
+}
+
+#[test]
+fn o2_what_was_removed_in_the_first_epoch_that_a_checkpoint_does_not_cover_is_not_made_again() {
+    removed_beside_a_walk(0);
+}
+
+#[test]
+fn o2_what_is_remembered_of_a_removed_object_goes_with_a_later_checkpoint() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    for key in 0..100 {
+        life.objects.submit(key, &Change::Add(1)).expect("logs");
+        life.objects.remove(key).expect("logs");
+    }
+    assert_eq!(life.objects.stats().objects, 100);
+    life.settle();
+    life.checkpoint().expect("is installed");
+    assert_eq!(life.objects.stats().objects, 0);
+    // An absence that nothing is remembered of still rests on the removal (R1).
+    let ((), receipt) = life.objects.look(&1, |tally| assert!(tally.is_none())).expect("reads");
+    assert!(receipt.epoch() > ensile_base::Epoch::ZERO);
+    life.objects.submit(1, &Change::Add(5)).expect("logs");
+    life.settle();
+    let life = power_cut(&disk, life);
+    assert_eq!((sum(&life, 1), sum(&life, 2)), (Some(5), None));
+}
+
+#[test]
+fn o3_a_thread_that_waits_for_an_object_keeps_no_operation_from_becoming_durable() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    let (begun, has_begun) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let (logged, has_logged) = mpsc::channel();
+    let (epoch, durable) = thread::scope(|scope| {
+        let objects = &life.objects;
+        scope.spawn(move || {
+            in_operations(Some(Box::new(move || {
+                begun.send(()).expect("is waited for");
+                may_go_on.recv().expect("is told");
+            })));
+            objects.submit(1, &Change::Add(1)).map(drop).expect("logs");
+            in_operations(None);
+        });
+        has_begun.recv().expect("begins");
+        scope.spawn(move || {
+            let epoch = objects.submit(2, &Change::Add(1)).expect("logs").1.epoch();
+            logged.send(epoch).expect("is waited for");
+            // Waits for the other thread, which is in the midst of an operation.
+            objects.submit(1, &Change::Add(1)).map(drop).expect("logs");
+        });
+        let epoch = has_logged.recv().expect("logs");
+        // Long enough to wait for the lock, whatever the machine does: until the buffer is free, or for good.
+        for _ in 0..200 {
+            thread::sleep(std::time::Duration::from_millis(1));
+            life.settle();
+        }
+        let durable = life.durable();
+        go_on.send(()).expect("it waits");
+        (epoch, durable)
+    });
+    assert!(durable >= epoch, "operation of {epoch} waits at D = {durable} for a thread that waits");
+}
+
+#[test]
+fn o4_operations_that_a_checkpoint_includes_are_not_applied_again() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    life.objects.submit(1, &Change::Add(1)).expect("logs");
+    let asked = life.objects.checkpoint();
+    life.objects.checkpoint_step(0);
+    life.settle();
+    life.settle();
+    // Of an epoch behind e_l, and in the checkpoint.
+    life.objects.submit(1, &Change::Add(1)).expect("logs");
+    while asked.outcome().is_none() {
+        life.step_checkpointers();
+        life.settle();
+    }
+    let (low, high) = asked.wait().map(|report| (report.low, report.high)).expect("is installed");
+    assert!(low < high);
+    life.objects.submit(1, &Change::Add(10)).expect("logs");
+    life.settle();
+    let life = power_cut(&disk, life);
+    assert_eq!(sum(&life, 1), Some(16));
+}
+
+/// An object of which an operation has panicked, beside another one.
+fn poisoned(disk: &SimDisk) -> Life {
+    let life = Life::open(disk);
+    life.objects.submit(1, &Change::Add(1)).expect("logs");
+    PANICS.with(|panics| *panics.borrow_mut() = true);
+    let panic = catch_unwind(AssertUnwindSafe(|| life.objects.submit(1, &Change::Panic).map(drop)));
+    assert!(panic.is_err(), "the panic is the caller's");
+    life.objects.submit(2, &Change::Add(7)).expect("others go on");
+    life.settle();
+    life
+}
+
+fn assert_poisoned(life: &Life, key: u64) {
+    let read = life.objects.read(&key, |_| ());
+    let updated = life.objects.submit(key, &Change::Add(1)).map(drop);
+    for refused in [read, updated] {
+        assert!(matches!(refused, Err(ObjectsError::Poisoned { .. })), "{refused:?}");
+    }
+    assert_eq!(life.objects.stats().poisoned, 1);
+}
+
+#[test]
+fn o6_an_operation_that_panics_poisons_its_object_and_nothing_else() {
+    let disk = SimDisk::new();
+    let life = poisoned(&disk);
+    assert_poisoned(&life, 1);
+    assert_eq!(sum(&life, 2), Some(7));
+    // Half a change is in no checkpoint, and the log that has the whole truth stays.
+    let refused = life.checkpoint().expect_err("cannot be written").to_string();
+    assert!(refused.contains("object 1 is poisoned"), "{refused}");
+    let life = power_cut(&disk, life);
+    assert_poisoned(&life, 1);
+    assert_eq!(sum(&life, 2), Some(7));
+    // A program that was mended.
+    PANICS.with(|panics| *panics.borrow_mut() = false);
+    let life = power_cut(&disk, life);
+    assert_eq!(sum(&life, 1), Some(u64::MAX), "the operation, whole");
+    life.checkpoint().expect("is installed");
+}
+
+#[test]
+fn o6_a_whole_value_or_a_removal_ends_the_poison() {
+    for removes in [false, true] {
+        let disk = SimDisk::new();
+        let life = poisoned(&disk);
+        if removes {
+            life.objects.remove(1).expect("logs");
+        } else {
+            life.objects
+                .put(1, crate::tally::Tally { sum: 3, operations: 0, padding: Vec::new() })
+                .expect("logs");
+        }
+        let expected = (!removes).then_some(3);
+        assert_eq!((sum(&life, 1), life.objects.stats().poisoned), (expected, 0));
+        life.settle();
+        let life = power_cut(&disk, life);
+        assert_eq!((sum(&life, 1), life.objects.stats().poisoned), (expected, 0), "replayed");
+        life.checkpoint().expect("is installed");
+        PANICS.with(|panics| *panics.borrow_mut() = false);
+    }
+}

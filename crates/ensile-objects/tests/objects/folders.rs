@@ -1,0 +1,69 @@
+//! Whose folder it is: a collection refuses a database's, and a database a collection's.
+
+use std::sync::Arc;
+
+use ensile_durability::{
+    DurabilityError, Entry, Log, LogConfig, OpenStore, Recoverable, Recovered, Refused, recover,
+};
+use ensile_epoch::{EpochConfig, Epochs};
+use ensile_objects::Objects;
+use ensile_sim::SimDisk;
+
+use crate::rig::builder;
+use crate::tally::{Change, Tally};
+
+/// A state of values, as a database is.
+struct Values;
+
+impl Recoverable for Values {
+    fn replay(&self, _: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load(&self, _: u32, _: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+/// A life of a state of values, with an entry or without.
+fn life_of_values(disk: &SimDisk, has_entry: bool) -> Result<(), DurabilityError> {
+    let Recovered { report, store, log, .. } =
+        recover(Arc::new(disk.mounted()), LogConfig::default(), &Values)?;
+    let config =
+        EpochConfig { first: report.first_epoch, snapshot_interval: std::time::Duration::from_secs(1) };
+    let epochs = ensile_base::sync::Arc::new(Epochs::new(&config));
+    let store = OpenStore::start(store, epochs.clone(), ensile_base::clock::Clock::manual())?;
+    let log = Log::start(log, &store);
+    if has_entry {
+        let worker = epochs.register_worker();
+        let mut appender = log.attach(worker.slot().clone());
+        appender.reserve(5)?;
+        worker.bind(epochs.now());
+        appender.append(ensile_base::Tid::first_of(epochs.now()), |body| body.extend_from_slice(b"value"));
+        appender.release();
+        worker.unbind();
+    }
+    log.close()
+}
+
+#[test]
+fn a_collection_refuses_a_folder_of_values_and_a_state_of_values_a_collections() {
+    for has_entry in [true, false] {
+        let disk = SimDisk::new();
+        life_of_values(&disk, has_entry).expect("is new");
+        let refused =
+            builder(&disk, 1).open::<u64, Tally>().map(drop).expect_err("is a database's").to_string();
+        assert!(refused.contains("its entries are of a kind"), "{refused}");
+
+        let disk = SimDisk::new();
+        let objects: Objects<u64, Tally> = builder(&disk, 1).open().expect("is new");
+        if has_entry {
+            objects.submit(1, &Change::Toggle).expect("logs");
+        }
+        objects.close().expect("closes");
+        let refused = life_of_values(&disk, false).expect_err("is a collection's").to_string();
+        assert!(refused.contains("its entries are of a kind"), "{refused}");
+        let objects: Objects<u64, Tally> = builder(&disk, 1).open().expect("nothing was changed");
+        assert_eq!(objects.read(&1, |tally| tally.is_some()).expect("reads"), has_entry);
+    }
+}

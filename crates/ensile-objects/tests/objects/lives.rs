@@ -1,0 +1,202 @@
+//! Seeded lives with operations, checkpoints and a disk that fails and loses power at any call: each object comes back
+//! as its operations of epochs up to D have made it, each once and in order, and D is not below what was reported.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ensile_base::Epoch;
+use ensile_base::random::Random;
+use ensile_sim::environment::count;
+use ensile_sim::{Fault, SimDisk};
+
+use crate::rig::{CHECKPOINTERS, Life, Rows};
+use crate::tally::{Change, Tally, changed, in_operations};
+
+const LIVES: u64 = 6;
+const KEYS: u64 = 12;
+
+/// What was logged of an object, in order.
+enum Step {
+    Change(Change),
+    Value(Tally),
+    Removal,
+}
+
+struct Logged {
+    key: u64,
+    epoch: Epoch,
+    step: Step,
+}
+
+fn replayed(rows: &Rows, logged: &[Logged], durable: Epoch) -> Rows {
+    let mut rows = rows.clone();
+    for Logged { key, step, .. } in logged.iter().filter(|logged| logged.epoch <= durable) {
+        let mut tally = rows.remove(key);
+        match step {
+            Step::Change(change) => drop(changed(&mut tally, change)),
+            Step::Value(value) => tally = Some(value.clone()),
+            Step::Removal => tally = None,
+        }
+        if let Some(tally) = tally {
+            rows.insert(*key, tally);
+        }
+    }
+    rows
+}
+
+fn disturb(disk: &SimDisk, random: &mut Random) {
+    let calls = disk.calls().all;
+    match random.below(10) {
+        0 => disk.fail_sync(random.between(1, 12)),
+        1 => disk.fail_write(random.between(1, 12)),
+        2 => disk.fail_folder_sync(random.between(1, 3)),
+        3 => disk.fail_calls(calls + random.between(1, 60).., Fault::INPUT_OUTPUT),
+        4..8 => disk.cut_power_at(calls + random.between(1, 200)),
+        _ => {}
+    }
+}
+
+/// One operation, of which the log may not have taken anything.
+fn change(life: &Life, random: &mut Random) -> Option<Logged> {
+    let key = random.below(KEYS);
+    let (receipt, step) = match random.below(100) {
+        0..4 => (life.objects.remove(key), Step::Removal),
+        4..8 => {
+            let value =
+                Tally { sum: random.next_u64(), operations: 1, padding: vec![7; random.below(50) as usize] };
+            (life.objects.put(key, value.clone()), Step::Value(value))
+        }
+        percent => {
+            let change = match percent {
+                8..25 => Change::Toggle,
+                25..27 => Change::Grow(150_000),
+                27..35 => Change::Grow(random.below(3000) as u32),
+                _ => Change::Add(random.below(1000)),
+            };
+            let submitted = life.objects.submit(key, &change);
+            (submitted.map(|(_, receipt)| receipt), Step::Change(change))
+        }
+    };
+    let epoch = receipt.ok()?.epoch();
+    Some(Logged { key, epoch, step })
+}
+
+/// Between logging and applying an operation epochs close and become durable.
+fn hook(life: &Life, seed: u64) -> Box<dyn Fn()> {
+    let (life, random) = (life.clone(), Rc::new(RefCell::new(Random::seeded(seed))));
+    Box::new(move || match random.borrow_mut().below(8) {
+        0 => life.tick(),
+        1 => life.settle(),
+        2 => life.step_loggers(),
+        _ => {}
+    })
+}
+
+#[derive(Debug, Default)]
+struct Figures {
+    installed: u64,
+    failed: u64,
+    loaded: u64,
+    covered: u64,
+    replayed: u64,
+}
+
+/// Runs one life; what it logged, and the largest D that it reported.
+fn live(life: &Life, disk: &SimDisk, random: &mut Random, figures: &mut Figures) -> (Vec<Logged>, Epoch) {
+    let mut logged = Vec::new();
+    disturb(disk, random);
+    in_operations(Some(hook(life, random.next_u64())));
+    let mut reported = life.durable();
+    for _ in 0..random.between(5, 700) {
+        match random.below(100) {
+            0..45 => logged.extend(change(life, random)),
+            45..53 => life.tick(),
+            53..56 => drop(life.objects.checkpoint()),
+            56..85 => {
+                life.objects.checkpoint_step(random.below(CHECKPOINTERS as u64) as usize);
+            }
+            _ => {
+                life.objects.logger_step(random.below(life.loggers as u64) as usize);
+            }
+        }
+        if disk.is_without_power() {
+            break;
+        }
+        reported = life.durable();
+    }
+    in_operations(None);
+    let stats = life.objects.stats();
+    figures.installed += stats.checkpoints.installed;
+    figures.failed += stats.checkpoints.failed;
+    if !disk.is_without_power() && random.percent(15) && life.objects.close().is_ok() {
+        reported = life.durable();
+        let last = logged.iter().map(|logged| logged.epoch).max();
+        assert!(last <= Some(reported), "a close loses nothing");
+    }
+    (logged, reported)
+}
+
+fn run(seed: u64, figures: &mut Figures) {
+    let mut random = Random::seeded(seed);
+    let disk = SimDisk::new();
+    let mut expected = Rows::new();
+    let mut last: (Vec<Logged>, Epoch) = (Vec::new(), Epoch::ZERO);
+    for number in 0..=LIVES {
+        let loggers = random.between(1, 3) as usize;
+        let mut interrupted = false;
+        while random.percent(10) {
+            disk.cut_power_at(disk.calls().all + random.between(1, 60));
+            drop(Life::try_open(&disk, loggers));
+            disk.heal();
+            disk.crash(random.next_u64());
+            interrupted = true;
+        }
+        let life = Life::try_open(&disk, loggers)
+            .unwrap_or_else(|error| panic!("seed {seed} life {number}: {error}"));
+        let report = life.objects.recovery();
+        figures.loaded += report.checkpoint_entries;
+        figures.covered += report.covered_entries;
+        figures.replayed += report.entries;
+        let most = report.durable_epoch;
+        // An open that was interrupted may have decided D already.
+        let least = if interrupted { last.1.min(most) } else { most };
+        let found = life.rows();
+        let at = (least.number()..=most.number()).map(Epoch::new).find_map(|durable| {
+            let rows = replayed(&expected, &last.0, durable);
+            (rows == found).then_some((durable, rows))
+        });
+        let Some((durable, rows)) = at else {
+            let wanted = replayed(&expected, &last.0, most);
+            let differs = |key: &u64| wanted.get(key) != found.get(key);
+            let keys: Vec<_> = (0..KEYS).filter(differs).collect();
+            panic!("seed {seed} life {number}: objects {keys:?} are not as at D = {most}");
+        };
+        let is_lost = |logged: &&Logged| logged.epoch > durable && logged.epoch <= last.1;
+        if let Some(Logged { key, epoch, .. }) = last.0.iter().find(is_lost) {
+            panic!(
+                "seed {seed} life {number}: an operation of {epoch} on {key} was reported durable and is lost"
+            );
+        }
+        expected = rows;
+        last = live(&life, &disk, &mut random, figures);
+        drop(life);
+        disk.heal();
+        if !disk.is_without_power() && random.percent(20) {
+            disk.kill();
+        } else {
+            disk.crash(random.next_u64());
+        }
+    }
+}
+
+#[test]
+fn lives_with_power_cuts_keep_each_operation_that_was_reported_once_and_in_order() {
+    let databases = count("ENSILE_SEEDS", 60);
+    let mut figures = Figures::default();
+    for seed in 0..databases {
+        run(seed, &mut figures);
+    }
+    assert!(figures.installed > databases / 2 && figures.failed > databases / 8, "{figures:?}");
+    assert!(figures.loaded > databases && figures.covered > databases, "{figures:?}");
+    assert!(figures.replayed > 10 * databases, "{figures:?}");
+}

@@ -1,0 +1,13 @@
+//! Collections of persistent objects on a simulated disk: what calls do, what conditions say, and lives with power
+//! cuts.
+//!
+//! Neighbours: `tally` has the objects, `rig` a life of them; `applications` is the floor form.
+#![cfg(not(any(loom, shuttle)))]
+
+mod applications;
+mod calls;
+mod conditions;
+mod folders;
+mod lives;
+mod rig;
+mod tally;
