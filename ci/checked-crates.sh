@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 # Crates whose shipped types are explored.
-MODEL_CRATES=(ensile-base ensile-epoch ensile-memory ensile-index ensile-durability ensile-engine)
+MODEL_CRATES=(ensile-base ensile-epoch ensile-memory ensile-index ensile-durability ensile-engine ensile-objects)
 
 # run_models CHECKER CALL: runs, with `--cfg CHECKER`, the integration tests called `CHECKER*` of each crate and, of
 # its unit tests, those with CHECKER in their path. A crate that never calls CALL has none and is passed over.
