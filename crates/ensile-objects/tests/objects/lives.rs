@@ -179,13 +179,14 @@ fn run(seed: u64, figures: &mut Figures) {
         }
         expected = rows;
         last = live(&life, &disk, &mut random, figures);
-        drop(life);
         disk.heal();
         if !disk.is_without_power() && random.percent(20) {
             disk.kill();
         } else {
             disk.crash(random.next_u64());
         }
+        // Dead by now: it closes nothing.
+        drop(life);
     }
 }
 
