@@ -194,6 +194,40 @@ pub enum DurabilityError {
         /// What is missing, and what can be had.
         detail: String,
     },
+    /// The folder that is to get a backup holds something else, or a backup of another database. Nothing in it was
+    /// changed: give another folder.
+    #[error(
+        "{} takes no backup of this database: {detail}. Give an empty folder, or that of an earlier backup of it", folder.display()
+    )]
+    NotItsBackup {
+        /// The folder.
+        folder: PathBuf,
+        /// What it holds.
+        detail: String,
+    },
+    /// The folder that is to be restored from is no backup, or does not have what was asked for. Nothing was written.
+    #[error("{} cannot be restored from: {detail}", folder.display())]
+    NotABackup {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        detail: String,
+    },
+    /// A backup or a restore could not write its folder, or what is in it is damaged. A backup that was made into it
+    /// before counts as before. Mend the cause and run it again, or give another folder.
+    #[error(
+        "not done, {}: {detail}. A backup that was made there before is as it was; run it again once the cause is gone, or \
+         give another folder", folder.display()
+    )]
+    TargetFailed {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
+    /// A backup or a restore was cancelled. A backup that was made into its folder before counts as before.
+    #[error("cancelled: a backup that was made there before is as it was")]
+    Cancelled,
     /// Another process, one forked from it that lives on, or another handle of this one has the database open: close it
     /// there, or open another folder.
     #[error(

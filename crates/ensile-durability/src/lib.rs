@@ -8,6 +8,7 @@
 //! - [`Checkpoints`]: checkpoints of a [`Walk`] or of its [`Pages`] beside its writers, which bound the log, as steps.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
 //!   work items that any number of threads pull.
+//! - [`backup()`] and [`restore`]: a database's picture, or its files, in a folder of its own, as steps.
 //! - [`examine`]: the same judgement of every byte without an open, and the cut to the last consistent epoch.
 //!
 //! Invariants, cited by name where they are kept (`docs/protocols/durability.md` argues them):
@@ -48,9 +49,12 @@ mod checkpoint;
 
 mod recovery;
 
+mod backup;
+
 pub use control::adaptive::AdaptiveThreshold;
 pub use control::trigger::CheckpointReason;
 
+pub use backup::{CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopyStep, backup, restore};
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
     CheckpointStart, CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, DisplacedBlock,

@@ -18,6 +18,7 @@ pub(crate) mod names;
 mod text;
 
 pub(crate) mod installed;
+mod made_from;
 pub(crate) mod manifest;
 pub(crate) mod mark;
 
@@ -47,4 +48,5 @@ pub use handle::{OpenStore, StoreStart};
 pub use leases::{Lease, LeasedFile, lease};
 pub(crate) use locks::Hold;
 pub use locks::Locks;
+pub(crate) use made_from::MadeFrom;
 pub use open::Opening;

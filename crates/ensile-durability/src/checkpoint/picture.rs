@@ -44,7 +44,7 @@ pub(crate) mod file;
 
 pub(super) mod base;
 
-mod writer;
+pub(crate) mod writer;
 
 pub(super) mod work;
 

@@ -118,7 +118,7 @@ pub fn visit_log(
 
 /// The same as [`examine`], for a caller that holds the lock; without a remedy. And the largest epoch that anything
 /// shows.
-fn examine_locked(
+pub(crate) fn examine_locked(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
 ) -> Result<(Examination, Epoch), DurabilityError> {

@@ -53,6 +53,8 @@ pub(super) struct Plan {
     pub(super) reserved: Epoch,
     /// The next generation's number.
     pub(super) number: u64,
+    /// D of the life before.
+    durable: Epoch,
     /// The generations that stay listed.
     kept: Vec<Generation>,
     /// Those that leave the list.
@@ -71,6 +73,7 @@ impl Plan {
         // A hint of an epoch that was not reserved is damage: see `judgement::reserved`.
         let unused = ended.map_or(before.reserved, Epoch::next);
         assert!(unused <= before.reserved, "L6: {unused} of {}", before.reserved);
+        let durable = generations.last().and_then(|last| last.generation.durable).unwrap_or_default();
         let first = if generations.is_empty() { before.reserved } else { seen.next().max(unused) };
         assert!(first > seen, "L4: the next life begins above {seen}");
         let reserved = reserved_epochs::at_open(first, interval)?;
@@ -82,7 +85,7 @@ impl Plan {
         let merging = merge::sources(&kept, checkpoint);
         let kept = kept.into_iter().map(|decided| decided.generation).collect();
         number::next(number)?;
-        Some(Self { first, reserved, number, kept, dropped, merging })
+        Some(Self { first, reserved, number, durable, kept, dropped, merging })
     }
 
     /// The generations that are to be merged into one with the number of this plan; none in most lives.
@@ -139,7 +142,11 @@ impl Plan {
         let (number, first, database) = (self.number, self.first, before.identity);
         let open = Generation { number, first, format: FORMAT, entries, logs, salt, database, durable: None };
         let generations = self.kept.iter().cloned().chain([open]).collect();
-        Manifest { state: Making::Created, reserved: self.reserved, generations, ..before.clone() }
+        // A backup that is opened is a database of its own: it begins as the picture is that is installed, and keeps no
+        // older ones.
+        let made_from = before.made_from.map(|made_from| made_from.opened(self.durable));
+        let (state, reserved, kept) = (Making::Created, self.reserved, Vec::new());
+        Manifest { state, reserved, made_from, kept, generations, ..before.clone() }
     }
 }
 

@@ -101,6 +101,11 @@ impl LeasedFile {
         &self.name
     }
 
+    /// Its name, and what was opened.
+    pub(crate) fn into_parts(self) -> (String, Box<dyn DiskFile>) {
+        (self.name, self.file)
+    }
+
     /// Its length in bytes now.
     ///
     /// # Errors
@@ -138,6 +143,16 @@ impl Lease {
     #[must_use]
     pub fn files(&self) -> &[LeasedFile] {
         &self.files
+    }
+
+    /// Its files, which it does not have any more: it goes on keeping names.
+    pub(crate) fn take_files(&mut self) -> Vec<LeasedFile> {
+        std::mem::take(&mut self.files)
+    }
+
+    /// The manifest that listed them.
+    pub(crate) fn manifest(&self) -> &Manifest {
+        &self.manifest
     }
 
     /// Are all of [`Lease::files`] still in the folder? A log file may have another name by now, since it was closed.
@@ -198,7 +213,7 @@ pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
 }
 
 /// Opens the files that this manifest lists.
-fn open_all(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<LeasedFile>, DurabilityError> {
+pub(crate) fn open_all(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<LeasedFile>, DurabilityError> {
     let open = |name: String| Ok(LeasedFile { file: disk.open_to_read(&name)?, name });
     names(disk, manifest)?.into_iter().map(open).collect()
 }

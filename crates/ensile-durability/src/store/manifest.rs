@@ -25,6 +25,7 @@
 //!   more once it is closed.
 //! - K1, K5, N12: no generation before the checkpoint's own, of ranges the oldest of these, is listed, and a closed
 //!   one's D is not below the least that the checkpoint allows.
+//! - N16: of a backup it may name older pictures too, in the page file of the newest.
 //! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
 //!   which recovery hands to the log. What `read` would refuse is not written.
 //!
@@ -40,7 +41,8 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, FolderId, Operation};
 
-use super::installed::{InstalledCheckpoint, WrittenEpochs};
+use super::installed::{InstalledCheckpoint, PictureCheckpoint, WrittenEpochs};
+use super::made_from::MadeFrom;
 use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW};
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
@@ -130,9 +132,13 @@ pub(crate) struct Manifest {
     pub(crate) state: Making,
     /// L6: no epoch at or above this was ever shown.
     pub(crate) reserved: Epoch,
+    /// Where its first state came from, if not from its own transactions.
+    pub(crate) made_from: Option<MadeFrom>,
     /// The main folder (`.`) and those of logs and checkpointers, by name.
     pub(crate) folders: BTreeMap<String, FolderId>,
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
+    /// Older pictures of a backup, the newest first, in the page file of the one that is installed.
+    pub(crate) kept: Vec<PictureCheckpoint>,
     pub(crate) generations: Vec<Generation>,
 }
 
@@ -187,8 +193,10 @@ impl Manifest {
             parent: None,
             state: Making::Creating,
             reserved: Epoch::FIRST,
+            made_from: None,
             folders: [(MAIN.to_owned(), main)].into(),
             checkpoint: None,
+            kept: Vec::new(),
             generations: Vec::new(),
         }
     }
@@ -221,8 +229,8 @@ impl Manifest {
         let is_newer = self.checkpoint.as_ref().is_some_and(|checkpoint| !checkpoint.is_of_first_release());
         let lacks_log = self.generations.iter().any(|generation| generation.logs == 0);
         // A program that knows no archive would remove what is not in it.
-        let has_archive = self.has_archive();
-        if is_newer || lacks_log || has_archive { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
+        let has_more = self.has_archive() || self.made_from.is_some();
+        if is_newer || lacks_log || has_more { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
     }
 
     /// The main folder's number.
@@ -304,7 +312,29 @@ impl Manifest {
         let checkpoint = self.checkpoint.as_ref().is_none_or(|checkpoint| {
             checkpoint.is_whole() && self.generations.iter().all(|generation| generation.fits(checkpoint))
         });
-        pairs && own && state && reserved && checkpoint && self.folders.contains_key(MAIN)
+        pairs
+            && own
+            && state
+            && reserved
+            && checkpoint
+            && self.has_kept_whole()
+            && self.folders.contains_key(MAIN)
+    }
+
+    /// Only a backup keeps older pictures. Each is whole, older than the one before it, and in its page file.
+    fn has_kept_whole(&self) -> bool {
+        if self.kept.is_empty() {
+            return true;
+        }
+        let Some(InstalledCheckpoint::Picture(newest)) = &self.checkpoint else { return false };
+        let is_backup = matches!(self.made_from, Some(MadeFrom::Backup { .. }));
+        let pairs = std::iter::once(newest).chain(&self.kept).zip(&self.kept);
+        let are_older = pairs.into_iter().all(|(newer, older)| {
+            older.is_whole() && older.epoch < newer.epoch && older.generation <= newer.generation
+        });
+        let is_same =
+            |kept: &PictureCheckpoint| (kept.database, &kept.files) == (newest.database, &newest.files);
+        is_backup && are_older && self.kept.iter().all(is_same)
     }
 
     /// Replaces the manifest on disk; once this returns it survives a crash.
@@ -384,7 +414,8 @@ impl fmt::Display for Manifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
         let mut body = format!("{TITLE}{}\n", self.format());
-        let Self { identity, parent, state, reserved, folders, checkpoint, generations } = self;
+        let Self { identity, parent, state, reserved, made_from, folders, checkpoint, kept, generations } =
+            self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {
             Making::Creating => "creating",
@@ -392,11 +423,17 @@ impl fmt::Display for Manifest {
         };
         writeln!(body, "database {identity} parent {parent} state {state}")?;
         writeln!(body, "reserved {reserved}")?;
+        if let Some(made_from) = made_from {
+            writeln!(body, "{made_from}")?;
+        }
         for (name, number) in folders {
             writeln!(body, "folder {name} {}", shown_folder_id(number))?;
         }
         if let Some(checkpoint) = checkpoint {
             writeln!(body, "{checkpoint}")?;
+        }
+        for picture in kept {
+            writeln!(body, "{picture}")?;
         }
         for generation in generations {
             writeln!(body, "{generation}")?;
@@ -411,16 +448,24 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     let mut manifest = parse_database(lines.next()?)?;
     manifest.folders.clear();
     manifest.reserved = parse_epoch(values(lines.next()?, &["reserved"])?[0])?;
+    if let Some(line) = lines.next_if(|line| MadeFrom::is_line(line)) {
+        manifest.made_from = Some(MadeFrom::parse(line)?);
+    }
     while let Some(line) = lines.next_if(|line| line.starts_with("folder ")) {
         let (name, number) = parse_folder(line)?;
         if manifest.folders.insert(name, number).is_some() {
             return None;
         }
     }
-    if let Some(line) = lines.next_if(|line| InstalledCheckpoint::is_line(line)) {
+    while let Some(line) = lines.next_if(|line| InstalledCheckpoint::is_line(line)) {
         let more = std::iter::from_fn(|| lines.next_if(|line| InstalledCheckpoint::is_more(line)));
         let more: Vec<&str> = more.collect();
-        manifest.checkpoint = Some(InstalledCheckpoint::parse(line, &more)?);
+        let read = InstalledCheckpoint::parse(line, &more)?;
+        match (&manifest.checkpoint, read) {
+            (None, read) => manifest.checkpoint = Some(read),
+            (Some(_), InstalledCheckpoint::Picture(kept)) => manifest.kept.push(kept),
+            (Some(_), _) => return None,
+        }
     }
     manifest.generations = lines.map(parse_generation).collect::<Option<_>>()?;
     Some(manifest)

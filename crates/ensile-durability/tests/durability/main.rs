@@ -2,6 +2,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 mod archives;
+mod backups;
 mod campaign;
 mod checkpoints;
 mod damage;

@@ -7,6 +7,7 @@
 //!
 //! Neighbours: [`super::extents`] counts units; the writer of a part, and of a directory, fill extents.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ensile_base::sync::Mutex;
@@ -73,7 +74,7 @@ impl PageFile {
     ///
     /// # Errors
     /// The disk's; [`DurabilityError::Damaged`] if the extents do not fit into the file.
-    pub(super) fn reopen(
+    pub(crate) fn reopen(
         disk: &dyn Disk,
         listed: ListedPageFile,
         reached: Vec<Extent>,
@@ -190,6 +191,14 @@ impl HeldExtents {
     pub(crate) fn give_back_last(&mut self) {
         let last = self.extents.pop().expect("something was taken");
         self.file.give_back([last]);
+    }
+
+    /// Gives back those that are not among `used`.
+    pub(crate) fn keep_only(&mut self, used: &BTreeSet<Extent>) {
+        let (kept, unused): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.extents).into_iter().partition(|one| used.contains(one));
+        self.extents = kept;
+        self.file.give_back(unused);
     }
 
     /// The picture is installed: they are in use until another one drops them.

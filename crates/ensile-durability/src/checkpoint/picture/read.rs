@@ -9,6 +9,8 @@
 //! Neighbours: recovery loads with this, a part of the directory at a time; [`super::place`] says what headers say,
 //! [`super::reached`] what was read.
 
+mod copied;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use ensile_base::checksum::crc32c;

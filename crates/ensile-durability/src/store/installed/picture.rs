@@ -82,7 +82,7 @@ impl PictureCheckpoint {
         self.names().map(|name| checkpoint_folder(name.folder))
     }
 
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         let is_sorted = self.files.windows(2).all(|pair| pair[0].name.folder < pair[1].name.folder);
         let last = self.files.last();
         let is_folder = last.is_some_and(|last| last.name.folder < number::CHECKPOINTERS_MAX);

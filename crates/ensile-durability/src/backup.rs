@@ -1,0 +1,236 @@
+//! Backups of a database that may be open, each a database folder of its own; and new databases from them
+//! (`docs/protocols/pictures.md`, section 8).
+//!
+//! ```text
+//! look: lease of the source, target locked --> copy what the target lacks --> directory, root, sync --> verify --> manifest
+//!          ^                                            |
+//!          +--------- the lease was overrun ------------+         what was copied so far is kept
+//! ```
+//! A source with a picture is copied by pages, into the free extents of the target's page file. Any other source is
+//! copied by files, log included, into an empty folder.
+//!
+//! Invariants:
+//! - N16: what is read is leased. A block that was written over all the same is seen by its checksum, and the copy
+//!   goes on from the newest root.
+//! - N12: nothing that the target's manifest reaches is written over. Its manifest is the last step, behind a look at
+//!   every byte that it will reach. So a run that is killed leaves the backup that was there.
+//! - I1: a target is an empty folder, or a backup of this very database that was never opened.
+//!
+//! Neighbours: a `Database` and the `ensile` command step a run; `checkpoint::picture` reads and writes blocks, the
+//! store has leases, locks and manifests.
+
+mod check;
+mod files;
+mod pages;
+mod source;
+mod target;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_disk::Disk;
+
+use crate::control::pace::WritePace;
+use crate::{DurabilityError, Recoverable};
+use files::FilesCopy;
+use pages::PagesCopy;
+use source::{Found, Purpose};
+
+/// How a backup or a restore is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyOptions {
+    /// Bytes a second that it reads and writes at most; `None`: no limit.
+    pub bytes_per_second: Option<u64>,
+    /// How many pictures a backup's folder has, the newest among them.
+    pub keep: usize,
+}
+
+impl Default for CopyOptions {
+    fn default() -> Self {
+        Self { bytes_per_second: None, keep: 1 }
+    }
+}
+
+/// Most pictures of a backup.
+const KEEP_MAX: usize = 1 << 10;
+
+impl CopyOptions {
+    fn check(self) -> Result<(), DurabilityError> {
+        if self.bytes_per_second == Some(0) {
+            return Err(DurabilityError::config("a backup that may write 0 bytes a second never ends"));
+        }
+        if self.keep == 0 || self.keep > KEEP_MAX {
+            return Err(DurabilityError::config(format!(
+                "a backup keeps 1 to {KEEP_MAX} pictures, not {}",
+                self.keep
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What a run is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CopyPhase {
+    /// It copies what the target lacks.
+    Copying,
+    /// It reads what will count in the target.
+    Verifying,
+    /// It has ended.
+    Ended,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyProgress {
+    /// What it is at.
+    pub phase: CopyPhase,
+    /// Bytes that the phase is through with; of those that are copied, some were there already.
+    pub bytes: u64,
+    /// All bytes of the phase.
+    pub bytes_total: u64,
+    /// Pages that the phase is through with; 0 where files are copied.
+    pub pages: u64,
+    /// All pages of the phase.
+    pub pages_total: u64,
+    /// Bytes that were written so far, in all phases.
+    pub bytes_written: u64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CopyReport {
+    /// The identity of the database in the target, 32 hex digits.
+    pub database: String,
+    /// That of the database that was copied.
+    pub parent: String,
+    /// It is the state at the end of this epoch.
+    pub epoch: Epoch,
+    /// Its entries; of files 0, as they are not counted.
+    pub entries: u64,
+    /// Its pages; 0 if files were copied.
+    pub pages: u64,
+    /// Pages of it that were written now.
+    pub pages_written: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Bytes that were written now.
+    pub bytes_written: u64,
+    /// How often the copy began anew as its lease was overrun.
+    pub overruns: u64,
+    /// The epochs of the pictures that the target has, the newest first; none if files were copied.
+    pub kept: Vec<Epoch>,
+}
+
+/// What a step of a run did, and when the next is worth while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyStep {
+    /// Something was done: step again.
+    Worked,
+    /// The rate is used up for so long.
+    Paced(Duration),
+    /// It has ended, and counts.
+    Ended(CopyReport),
+}
+
+#[derive(Debug)]
+enum Copying {
+    Pages(Box<PagesCopy>),
+    Files(Box<FilesCopy>),
+}
+
+/// A backup or a restore under way. It is stepped until it has ended. One that is dropped before leaves its target as
+/// it was.
+#[derive(Debug)]
+pub struct CopyRun {
+    copying: Copying,
+    pace: WritePace,
+}
+
+/// Begins a backup of the newest picture of the database on `source`, which may be open in any process, into the folder
+/// on `target`. If that has an earlier backup of it, what both have is left there. A source that has no picture is
+/// copied with its log, into an empty folder only.
+///
+/// # Errors
+/// [`DurabilityError::NotItsBackup`] if the target's folder has something else, [`DurabilityError::InUse`] if somebody
+/// has it open, [`DurabilityError::TargetFailed`] if it is damaged; what a lease of the source says; the disks'.
+pub fn backup(
+    source: &Arc<dyn Disk>,
+    target: &Arc<dyn Disk>,
+    options: CopyOptions,
+) -> Result<CopyRun, DurabilityError> {
+    CopyRun::begin((source, Purpose::Backup), target, options)
+}
+
+/// Begins to make a new database in the empty folder on `target`, from the backup on `from`: of its newest picture, or
+/// of the one at the end of epoch `at`.
+///
+/// # Errors
+/// [`DurabilityError::NotABackup`], also if it has no picture of that epoch;
+/// [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
+/// [`DurabilityError::InUse`] while a backup is made, or somebody has one of both open; the disks'.
+pub fn restore(
+    from: &Arc<dyn Disk>,
+    target: &Arc<dyn Disk>,
+    at: Option<Epoch>,
+    bytes_per_second: Option<u64>,
+) -> Result<CopyRun, DurabilityError> {
+    let options = CopyOptions { bytes_per_second, keep: 1 };
+    CopyRun::begin((from, Purpose::Restore { at }), target, options)
+}
+
+impl CopyRun {
+    fn begin(
+        (source, purpose): (&Arc<dyn Disk>, Purpose),
+        target: &Arc<dyn Disk>,
+        options: CopyOptions,
+    ) -> Result<Self, DurabilityError> {
+        options.check()?;
+        let copying = match source::look(source, purpose)? {
+            Found::Picture(found) => {
+                Copying::Pages(Box::new(PagesCopy::begin(*found, target, (purpose, options.keep))?))
+            }
+            Found::Files(found) => {
+                if options.keep > 1 {
+                    return Err(DurabilityError::config(
+                        "the database has no picture, so its files are copied, into an empty folder: give one for each \
+                         backup in place of several to keep",
+                    ));
+                }
+                Copying::Files(Box::new(FilesCopy::begin(*found, target, purpose)?))
+            }
+        };
+        Ok(Self { copying, pace: WritePace::new(options.bytes_per_second) })
+    }
+
+    /// Copies or reads a page or so, unless the rate is used up at this time. Entries that will count are shown to
+    /// `verifier` as a recovery would show them.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] with file and offset for the source, [`DurabilityError::TargetFailed`] for the
+    /// target, or the disk's. The target has what it had, and the run is over.
+    pub fn step(&mut self, verifier: &dyn Recoverable, now_nanos: u64) -> Result<CopyStep, DurabilityError> {
+        let wait = self.pace.wait(now_nanos);
+        if !wait.is_zero() {
+            return Ok(CopyStep::Paced(wait));
+        }
+        let (bytes, report) = match &mut self.copying {
+            Copying::Pages(copy) => copy.step(verifier)?,
+            Copying::Files(copy) => copy.step(verifier)?,
+        };
+        self.pace.spend(bytes);
+        Ok(report.map_or(CopyStep::Worked, CopyStep::Ended))
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn progress(&self) -> CopyProgress {
+        match &self.copying {
+            Copying::Pages(copy) => copy.progress(),
+            Copying::Files(copy) => copy.progress(),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Reads all that a copy's manifest is to reach, before it does.
+//!
+//! Invariants:
+//! - N12: what is read was synced, and is what an open would load: every block, page and part, and what they come to
+//!   together.
+//! - N15: no entry has an epoch above the picture's.
+//!
+//! Neighbours: [`super::pages`] steps it; the state takes entries as from a recovery.
+
+use ensile_disk::Disk;
+
+use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
+use crate::store::installed::PictureCheckpoint;
+use crate::{DurabilityError, Recoverable};
+
+/// A look at a picture, a part of its directory at a time.
+#[derive(Debug)]
+pub(super) struct PictureCheck {
+    reader: PictureReader,
+    of: PictureCheckpoint,
+    next: usize,
+    pub(super) entries: u64,
+    pub(super) bytes: u64,
+    pub(super) pages: u64,
+}
+
+impl PictureCheck {
+    pub(super) fn begin(disk: &dyn Disk, of: &PictureCheckpoint) -> Result<Self, DurabilityError> {
+        let reader = PictureReader::open(disk, of)?;
+        let bytes = reader.root_bytes();
+        Ok(Self { reader, of: of.clone(), next: 0, entries: 0, bytes, pages: 0 })
+    }
+
+    /// Reads a part or a block; false once all was read, and goes together.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`], or what the state says of an entry.
+    pub(super) fn step(&mut self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+        let (parts, removes) = (self.reader.root().parts.len(), self.reader.root().removes.len());
+        let item = self.next;
+        self.next += 1;
+        if item < parts {
+            let (mut entries, mut bytes) = (0, self.reader.root().parts[item].place.extent.bytes());
+            self.reader.pages_of(item, &mut |read| {
+                entries += u64::from(read.entries);
+                bytes += read.bytes;
+                show(read, target)
+            })?;
+            self.pages += u64::from(self.reader.root().parts[item].pages);
+            (self.entries, self.bytes) = (self.entries + entries, self.bytes + bytes);
+            return Ok(true);
+        }
+        if item < parts + removes {
+            let mut buffers = PageBuffers::default();
+            let read = self.reader.removes(item - parts, &mut buffers)?;
+            show(&read, target)?;
+            self.entries += u64::from(read.entries);
+            self.bytes += read.bytes;
+            return Ok(true);
+        }
+        self.reader.check_reached()?;
+        let (found, said) = ((self.entries, self.bytes), (self.of.entries, self.of.bytes));
+        if found == said {
+            return Ok(false);
+        }
+        let detail = format!("what it holds, {found:?} entries and bytes, is not what was copied, {said:?}");
+        Err(DurabilityError::damaged("its picture", 0, detail))
+    }
+}
+
+/// Takes the entries of a page or block apart, as a load does.
+fn show(read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+    let damaged = |detail: &str| DurabilityError::damaged(read.file, read.offset, detail);
+    for (section, entries) in read.by_section(target).map_err(damaged)? {
+        target.load(section, &entries).map_err(|refused| damaged(&refused.detail))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! Copies a database without a picture: its files, log included, into an empty folder.
+//!
+//! ```text
+//! Copying: each file, synced --> its folders, the manifest --> Verifying: all of it is read
+//! ```
+//! The copy has the state that the log shows in it: D is the least mark of the logs as they were copied. Loggers go on
+//! meanwhile, so the end of a log may be torn, as behind a crash.
+//!
+//! Invariants:
+//! - I1: the copy has an identity of its own from the beginning; its files go on naming the database that was copied,
+//!   and the manifest says so.
+//! - The manifest comes last. If what it lists is not whole, the folder is what it was before: a database that is being
+//!   made.
+//!
+//! Neighbours: [`super::source`] has the files open, [`super::target`] the folder; an examination verifies.
+
+use std::sync::Arc;
+
+use ensile_disk::{Disk, DiskError, DiskFile};
+
+use super::source::{FilesSource, Purpose};
+use super::target::{TargetFolder, failed};
+use super::{CopyPhase, CopyProgress, CopyReport};
+use crate::recovery::examine::examine_locked;
+use crate::store::MadeFrom;
+use crate::store::claim::Wanted;
+use crate::store::manifest::{Making, Manifest};
+use crate::store::names::{
+    FOLDER, HINT, MAIN, MANIFEST, checkpoint_folder, checkpointer_of, log_folder, logger_of,
+};
+use crate::{DurabilityError, Recoverable};
+
+/// Bytes that are copied in one step.
+const STEP_BYTES: usize = 1 << 20;
+
+#[derive(Debug)]
+enum FilesStage {
+    Copying,
+    Listing,
+    Verifying,
+    Ended,
+}
+
+/// A copy under way.
+#[derive(Debug)]
+pub(super) struct FilesCopy {
+    purpose: Purpose,
+    source: FilesSource,
+    target: TargetFolder,
+    /// The folder's manifest before anything of the copy counts.
+    creating: Manifest,
+    at: usize,
+    file: Option<Box<dyn DiskFile>>,
+    offset: u64,
+    bytes: Vec<u8>,
+    progress: CopyProgress,
+    stage: FilesStage,
+}
+
+impl FilesCopy {
+    pub(super) fn begin(
+        mut source: FilesSource,
+        target: &Arc<dyn Disk>,
+        purpose: Purpose,
+    ) -> Result<Self, DurabilityError> {
+        let mut target = TargetFolder::open(target, (source.manifest.identity, purpose))?;
+        if target.manifest().state == Making::Created {
+            let detail = "the database has no picture, so its files are copied, and those of a backup that is there are \
+                          never written over"
+                .to_owned();
+            return Err(DurabilityError::NotItsBackup { folder: target.disk().folder_place("")?, detail });
+        }
+        let is_data =
+            |name: &str| ![MANIFEST, HINT].contains(&name) && !name.ends_with(&format!("/{FOLDER}"));
+        source.files.retain(|(name, _)| is_data(name));
+        let of = source.manifest.folders.keys();
+        let count = |number: fn(&str) -> Option<u32>| {
+            of.clone().filter_map(|folder| number(folder)).max().map_or(0, |last| last as usize + 1)
+        };
+        let logs = Wanted { count: count(logger_of), links: &[], name: log_folder };
+        let checkpoints = Wanted { count: count(checkpointer_of), links: &[], name: checkpoint_folder };
+        target.claim(&[logs, checkpoints])?;
+        remove_remains(&target)?;
+        let mut bytes_total = 0;
+        for (_, file) in &source.files {
+            bytes_total += file.len()?;
+        }
+        let progress = CopyProgress {
+            phase: CopyPhase::Copying,
+            bytes: 0,
+            bytes_total,
+            pages: 0,
+            pages_total: 0,
+            bytes_written: 0,
+        };
+        let creating = target.manifest().clone();
+        let (bytes, stage) = (vec![0; STEP_BYTES], FilesStage::Copying);
+        Ok(Self { purpose, source, target, creating, at: 0, file: None, offset: 0, bytes, progress, stage })
+    }
+
+    pub(super) fn progress(&self) -> CopyProgress {
+        self.progress
+    }
+
+    /// As a copy of pages steps.
+    pub(super) fn step(
+        &mut self,
+        verifier: &dyn Recoverable,
+    ) -> Result<(u64, Option<CopyReport>), DurabilityError> {
+        match std::mem::replace(&mut self.stage, FilesStage::Ended) {
+            FilesStage::Copying => self.copy().map(|bytes| (bytes, None)),
+            FilesStage::Listing => {
+                self.list()?;
+                let (phase, bytes_total) = (CopyPhase::Verifying, self.progress.bytes_written);
+                self.progress = CopyProgress { phase, bytes: 0, bytes_total, ..self.progress };
+                self.stage = FilesStage::Verifying;
+                Ok((0, None))
+            }
+            FilesStage::Verifying => self.verify(verifier).map(|report| (self.progress.bytes, Some(report))),
+            FilesStage::Ended => Err(DurabilityError::config("the copy has ended: begin another one")),
+        }
+    }
+
+    /// Copies the next bytes of a file.
+    fn copy(&mut self) -> Result<u64, DurabilityError> {
+        let Some((name, from)) = self.source.files.get(self.at) else {
+            self.stage = FilesStage::Listing;
+            return Ok(0);
+        };
+        let read = from.read_at(&mut self.bytes, self.offset)?;
+        let (disk, opened) = (self.target.disk(), self.file.take());
+        let to = write(disk, (name, opened), &self.bytes[..read], self.offset);
+        let to = to.map_err(|error| failed(disk, error))?;
+        if read == 0 {
+            (self.at, self.offset, self.file) = (self.at + 1, 0, None);
+        } else {
+            (self.offset, self.file) = (self.offset + read as u64, Some(to));
+        }
+        self.progress.bytes += read as u64;
+        self.progress.bytes_total = self.progress.bytes_total.max(self.progress.bytes);
+        self.progress.bytes_written += read as u64;
+        self.stage = FilesStage::Copying;
+        Ok(read as u64)
+    }
+
+    /// Everything is copied: the manifest that lists it.
+    fn list(&mut self) -> Result<(), DurabilityError> {
+        for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
+            self.target.disk().sync_folder(folder).map_err(|error| failed(self.target.disk(), error))?;
+        }
+        let (of, own) = (&self.source.manifest, self.target.manifest());
+        let next = Manifest {
+            identity: own.identity,
+            parent: Some(of.identity),
+            folders: own.folders.clone(),
+            made_from: Some(MadeFrom::Backup { of: of.identity }),
+            ..of.clone()
+        };
+        self.target.replace(next)
+    }
+
+    /// Reads all of the copy as an open would. If something is damaged, the folder is what it was.
+    fn verify(&mut self, verifier: &dyn Recoverable) -> Result<CopyReport, DurabilityError> {
+        let found = examine_locked(&self.target.store.disk, verifier);
+        let (found, epoch) = match found {
+            Ok((found, _)) if found.is_whole() => {
+                let epoch = found.durable_epoch.unwrap_or_default();
+                (found, epoch)
+            }
+            other => {
+                let damage = other.map(|(found, _)| found.damage.into_iter().next());
+                self.target.replace(self.creating.clone())?;
+                let detail = match damage? {
+                    Some(damage) => {
+                        format!("{} is damaged at byte {}: {}", damage.file, damage.offset, damage.detail)
+                    }
+                    None => "what was copied cannot be read".to_owned(),
+                };
+                return Err(failed(self.target.disk(), detail));
+            }
+        };
+        if let Purpose::Restore { .. } = self.purpose {
+            let made_from = Some(MadeFrom::Restored { epoch });
+            self.target.replace(Manifest { made_from, ..self.target.manifest().clone() })?;
+        }
+        self.progress =
+            CopyProgress { phase: CopyPhase::Ended, bytes: self.progress.bytes_total, ..self.progress };
+        Ok(CopyReport {
+            database: self.target.manifest().identity.to_string(),
+            parent: self.source.manifest.identity.to_string(),
+            epoch,
+            entries: found.checkpoint.map_or(0, |checkpoint| checkpoint.entries),
+            pages: 0,
+            pages_written: 0,
+            bytes: self.progress.bytes_written,
+            bytes_written: self.progress.bytes_written,
+            overruns: 0,
+            kept: Vec::new(),
+        })
+    }
+}
+
+/// Writes the next bytes of a file that is being copied, and syncs it where there are none.
+fn write(
+    disk: &dyn Disk,
+    (name, opened): (&str, Option<Box<dyn DiskFile>>),
+    bytes: &[u8],
+    offset: u64,
+) -> Result<Box<dyn DiskFile>, DiskError> {
+    let to = opened.map_or_else(|| disk.create(name), Ok)?;
+    if bytes.is_empty() {
+        to.sync_all()?;
+    } else {
+        to.write_at(bytes, offset)?;
+    }
+    Ok(to)
+}
+
+/// Removes what a run that was killed has left in the folders of a database that is being made.
+fn remove_remains(target: &TargetFolder) -> Result<(), DurabilityError> {
+    assert_eq!(target.manifest().state, Making::Creating, "I2: nothing in it counts");
+    for folder in target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
+        for file in target
+            .disk()
+            .list(folder)?
+            .into_iter()
+            .filter(|file| file.starts_with("log-") || file.starts_with("ckpt-"))
+        {
+            target.disk().remove(&format!("{folder}/{file}"))?;
+        }
+    }
+    Ok(())
+}

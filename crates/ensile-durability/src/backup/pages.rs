@@ -1,0 +1,386 @@
+//! Copies a picture, page by page, into the free extents of the target's page file.
+//!
+//! ```text
+//! Copying: each page that the target lacks --> Closing: pending removes, directory, root, sync
+//!     --> Verifying: all of it is read --> Installing: the manifest
+//! ```
+//! A page is left where the target has it if it has its number, its checkpoint and its payload's checksum.
+//!
+//! Invariants:
+//! - N16: a block of the source that is not what its place says, while another picture is installed there, shows that
+//!   the lease was overrun: the copy goes on from the newest root, and keeps what it has copied.
+//! - N12: see [`super`].
+//!
+//! Neighbours: [`super::source`] has the picture, [`super::target`] the file and the manifest, [`super::check`] reads
+//! what was written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ensile_disk::Disk;
+
+use super::check::PictureCheck;
+use super::source::{Found, PictureSource, Purpose, look};
+use super::target::{PageName, Target, failed};
+use super::{CopyPhase, CopyProgress, CopyReport};
+use crate::block::Header;
+use crate::block::extent::{Extent, ExtentPlace};
+use crate::checkpoint::picture::blocks::encode_block;
+use crate::checkpoint::picture::directory::{DirectoryPart, PageDirectory};
+use crate::checkpoint::picture::file::{HeldExtents, PageFile};
+use crate::checkpoint::picture::page::PagePlace;
+use crate::checkpoint::picture::place::PictureStamp;
+use crate::checkpoint::picture::root::RemovesPlace;
+use crate::checkpoint::picture::writer::BlockWriter;
+use crate::store::installed::PictureCheckpoint;
+use crate::{DurabilityError, Recoverable};
+
+/// Pages that are looked at in one step, where all are there already.
+const LEFT_PAGES: usize = 256;
+
+/// Writes blocks of another page file into one.
+#[derive(Debug)]
+struct BlockCopier {
+    held: HeldExtents,
+    block: Vec<u8>,
+}
+
+impl BlockCopier {
+    /// Writes a block with this header, but for its place; which that is.
+    fn write(&mut self, header: Header, payload: &[u8]) -> Result<ExtentPlace, String> {
+        let extent = self.held.take(Extent::units_of(payload.len()))?;
+        let header = Header { owner: u32::from(extent.folder), first_unit: extent.first, ..header };
+        let file = self.held.file();
+        let place = encode_block((header, extent), payload, file.listed().salt, &mut self.block);
+        file.write(extent, &self.block).map_err(|error| error.to_string())?;
+        Ok(place)
+    }
+}
+
+/// A picture of which everything is written and synced.
+#[derive(Debug)]
+struct ClosedCopy {
+    picture: PictureCheckpoint,
+    /// All extents that its root reaches, and the root's.
+    reached: BTreeSet<Extent>,
+    /// What was taken for its directory; none if the target had the picture.
+    held: Option<HeldExtents>,
+}
+
+#[derive(Debug)]
+enum PagesStage {
+    Copying,
+    Closing,
+    Verifying(Box<(PictureCheck, ClosedCopy)>),
+    Installing(Box<ClosedCopy>),
+    Ended,
+}
+
+/// A copy under way.
+#[derive(Debug)]
+pub(super) struct PagesCopy {
+    purpose: Purpose,
+    keep: usize,
+    source: PictureSource,
+    target: Target,
+    copier: BlockCopier,
+    /// Pages that this run has written.
+    copied: BTreeMap<PageName, PagePlace>,
+    /// Which pages are next, in the order of their places in the source.
+    order: Vec<(usize, usize)>,
+    next: usize,
+    /// Where each page is in the target, by part of the source's directory.
+    places: Vec<Vec<Option<PagePlace>>>,
+    progress: CopyProgress,
+    pages_written: u64,
+    overruns: u64,
+    /// Where the source was not what it should be when it was last looked at anew.
+    faulty: Option<(String, u64)>,
+    stage: PagesStage,
+}
+
+impl PagesCopy {
+    pub(super) fn begin(
+        source: PictureSource,
+        target: &Arc<dyn Disk>,
+        (purpose, keep): (Purpose, usize),
+    ) -> Result<Self, DurabilityError> {
+        let whose = (source.database, purpose);
+        let target = Target::open(target, whose, (source.picture.generation, source.entries))?;
+        let held = HeldExtents::of(&target.file);
+        let progress = CopyProgress {
+            phase: CopyPhase::Copying,
+            bytes: 0,
+            bytes_total: 0,
+            pages: 0,
+            pages_total: 0,
+            bytes_written: 0,
+        };
+        let mut copy = Self {
+            purpose,
+            keep,
+            source,
+            target,
+            copier: BlockCopier { held, block: Vec::new() },
+            copied: BTreeMap::new(),
+            order: Vec::new(),
+            next: 0,
+            places: Vec::new(),
+            progress,
+            pages_written: 0,
+            overruns: 0,
+            faulty: None,
+            stage: PagesStage::Copying,
+        };
+        copy.plan()?;
+        Ok(copy)
+    }
+
+    /// Looks at all pages of the source's picture.
+    fn plan(&mut self) -> Result<(), DurabilityError> {
+        let of = &self.source.picture;
+        let newest = self.target.pictures.first().map(|known| &known.picture);
+        if let Some(newest) = newest {
+            let is_known = (newest.epoch, newest.number, newest.generation, newest.entries, newest.pages)
+                == (of.epoch, of.number, of.generation, of.entries, of.pages);
+            if newest.epoch >= of.epoch && !is_known {
+                let detail = format!(
+                    "it has the state at epoch {}, and the database's picture is of epoch {}: is the database an older copy?",
+                    newest.epoch, of.epoch
+                );
+                let folder = self.target.folder.disk().folder_place("")?;
+                return Err(DurabilityError::NotItsBackup { folder, detail });
+            }
+        }
+        let parts = &self.source.parts;
+        self.places = parts.iter().map(|part| vec![None; part.len()]).collect();
+        let at = |part: usize| (0..parts[part].len()).map(move |page| (part, page));
+        self.order = (0..parts.len()).flat_map(at).collect();
+        self.order.sort_by_key(|(part, page)| parts[*part][*page].extents.first().map(|place| place.extent));
+        self.next = 0;
+        let bytes_total = parts.iter().flatten().map(PagePlace::bytes).sum();
+        let (bytes, pages, pages_total) = (0, 0, self.order.len() as u64);
+        self.progress = CopyProgress { bytes, bytes_total, pages, pages_total, ..self.progress };
+        self.stage = PagesStage::Copying;
+        Ok(())
+    }
+
+    pub(super) fn progress(&self) -> CopyProgress {
+        self.progress
+    }
+
+    /// Does a part of the work: bytes that were read and written, and the report once it counts.
+    pub(super) fn step(
+        &mut self,
+        verifier: &dyn Recoverable,
+    ) -> Result<(u64, Option<CopyReport>), DurabilityError> {
+        match std::mem::replace(&mut self.stage, PagesStage::Ended) {
+            PagesStage::Copying => self.copy_pages().map(|bytes| (bytes, None)),
+            PagesStage::Closing => {
+                let before = self.progress.bytes_written;
+                if let Some(closed) = self.close()? {
+                    let check = PictureCheck::begin(self.target.folder.disk(), &closed.picture);
+                    let check = check.map_err(|error| failed(self.target.folder.disk(), error))?;
+                    let (bytes_total, pages_total) = (closed.picture.bytes, closed.picture.pages);
+                    let phase = CopyPhase::Verifying;
+                    self.progress =
+                        CopyProgress { phase, bytes: 0, bytes_total, pages: 0, pages_total, ..self.progress };
+                    self.stage = PagesStage::Verifying(Box::new((check, closed)));
+                }
+                Ok((self.progress.bytes_written - before, None))
+            }
+            PagesStage::Verifying(mut verifying) => {
+                let before = self.progress.bytes;
+                let (check, _) = &mut *verifying;
+                let more = check.step(verifier);
+                let more = more.map_err(|error| failed(self.target.folder.disk(), error))?;
+                (self.progress.bytes, self.progress.pages) = (check.bytes, check.pages);
+                self.stage = match more {
+                    true => PagesStage::Verifying(verifying),
+                    false => PagesStage::Installing(Box::new(verifying.1)),
+                };
+                Ok((self.progress.bytes - before, None))
+            }
+            PagesStage::Installing(closed) => self.install(*closed).map(|report| (0, Some(report))),
+            PagesStage::Ended => Err(DurabilityError::config("the copy has ended: begin another one")),
+        }
+    }
+
+    /// Copies the next page that the target lacks.
+    fn copy_pages(&mut self) -> Result<u64, DurabilityError> {
+        let before = self.progress.bytes_written;
+        for _ in 0..LEFT_PAGES {
+            let Some(&(part, at)) = self.order.get(self.next) else {
+                self.stage = PagesStage::Closing;
+                return Ok(self.progress.bytes_written - before);
+            };
+            let page = &self.source.parts[part][at];
+            let name = (page.number, page.checkpoint);
+            let there = self.target.pages.get(&name).or_else(|| self.copied.get(&name));
+            let place = match there.filter(|there| is_same(there, page)) {
+                Some(there) => there.clone(),
+                None => match copy_page(&self.source, page, (&self.target, &mut self.copier)) {
+                    Ok(copied) => {
+                        self.progress.bytes_written += copied.bytes();
+                        self.pages_written += 1;
+                        self.copied.insert(name, copied.clone());
+                        copied
+                    }
+                    Err(error) => {
+                        self.look_again(error)?;
+                        return Ok(self.progress.bytes_written - before);
+                    }
+                },
+            };
+            self.progress.bytes += page.bytes();
+            self.progress.pages += 1;
+            self.next += 1;
+            self.places[part][at] = Some(place);
+            if self.progress.bytes_written > before {
+                break;
+            }
+        }
+        self.stage = PagesStage::Copying;
+        Ok(self.progress.bytes_written - before)
+    }
+
+    /// A block of the source is not what its place says. If another picture is installed there by now, the lease was
+    /// overrun, and the copy goes on from that one; if not, it is damage (N16).
+    fn look_again(&mut self, error: DurabilityError) -> Result<(), DurabilityError> {
+        let DurabilityError::Damaged { file, offset, .. } = &error else { return Err(error) };
+        if !matches!(self.purpose, Purpose::Backup) {
+            return Err(error);
+        }
+        let place = (file.clone(), *offset);
+        // A picture that was written anew is not faulty in the very place at each look.
+        if self.faulty.replace(place.clone()) == Some(place) {
+            return Err(error);
+        }
+        let Found::Picture(found) = look(&self.source.disk, self.purpose)? else { return Err(error) };
+        if found.picture == self.source.picture {
+            return Err(error);
+        }
+        self.source = *found;
+        self.overruns += 1;
+        self.plan()
+    }
+
+    /// Writes what commits have left beside the pages, the directory and the root, and syncs all. `None`: the copy was
+    /// begun anew.
+    fn close(&mut self) -> Result<Option<ClosedCopy>, DurabilityError> {
+        let of = &self.source.picture;
+        let newest = self.target.pictures.first();
+        if let Some(newest) = newest.filter(|newest| newest.picture.epoch == of.epoch) {
+            let (picture, reached) = (newest.picture.clone(), newest.reached.clone());
+            return Ok(Some(ClosedCopy { picture, reached, held: None }));
+        }
+        let stamp = PictureStamp { checkpoint: of.number, generation: of.generation, epoch: of.epoch };
+        let mut writer = BlockWriter::new(&self.target.file, stamp);
+        let removes = match self.copy_removes(&mut writer) {
+            Ok(removes) => removes,
+            Err(error) => return self.look_again(error).map(|()| None),
+        };
+        let known = newest.into_iter().flat_map(|newest| &newest.parts);
+        let known: BTreeMap<_, _> = known.map(|part| (&part.pages[0].bound, part)).collect();
+        let mut directory = PageDirectory::default();
+        for part in std::mem::take(&mut self.places) {
+            let pages: Vec<PagePlace> = part.into_iter().map(|page| page.expect("each is there")).collect();
+            let same = known.get(&pages[0].bound).filter(|known| known.pages == pages);
+            let place = same.and_then(|same| same.place.clone());
+            directory.parts.push(DirectoryPart { pages, place });
+        }
+        let target_failed = |error: String| failed(self.target.folder.disk(), error);
+        let root = writer.write_directory(&mut directory, removes.clone()).map_err(target_failed)?;
+        writer.sync().map_err(target_failed)?;
+        self.progress.bytes_written += writer.bytes();
+        let places = directory.parts.iter().map(|part| part.place.as_ref().expect("it was written"));
+        let places: Vec<_> = places.collect();
+        let bytes: u64 = places.iter().map(|place| place.bytes + place.place.extent.bytes()).sum();
+        let removes_bytes: u64 = removes.iter().map(|block| block.place.extent.bytes()).sum();
+        let pages = directory.pages().flat_map(|page| page.extents.iter().map(|place| place.extent));
+        let mut reached: BTreeSet<Extent> = pages.collect();
+        reached.extend(places.iter().map(|place| place.place.extent));
+        reached.extend(removes.iter().map(|block| block.place.extent).chain([root.extent]));
+        let bytes = bytes + removes_bytes + root.extent.bytes();
+        let picture = self.target.picture(PictureCheckpoint { root, bytes, ..of.clone() });
+        // Of pages that a root before this one had.
+        self.copier.held.keep_only(&reached);
+        Ok(Some(ClosedCopy { picture, reached, held: Some(writer.into_held()) }))
+    }
+
+    fn copy_removes(&self, writer: &mut BlockWriter) -> Result<Vec<RemovesPlace>, DurabilityError> {
+        let (reader, mut block) = (&self.source.reader, Vec::new());
+        let mut places = Vec::new();
+        for index in 0..reader.root().removes.len() {
+            reader.removes_block(index, &mut block, &mut |header, payload| {
+                let written = writer.write_removes(header.sequence, header.entries, payload);
+                places.push(written.map_err(|error| failed(self.target.folder.disk(), error))?);
+                Ok(())
+            })?;
+        }
+        Ok(places)
+    }
+
+    /// Names the picture in the target's manifest: from here on it counts.
+    fn install(&mut self, closed: ClosedCopy) -> Result<CopyReport, DurabilityError> {
+        let ClosedCopy { picture, reached, held } = closed;
+        let PictureSource { database, reserved, entries, .. } = self.source;
+        let kept = self.target.kept(picture.epoch, self.keep);
+        let epochs = std::iter::once(&picture).chain(&kept).map(|picture| picture.epoch).collect();
+        let whose = (database, self.purpose, reserved);
+        let next = self.target.next_manifest((picture.clone(), kept.clone()), whose, entries);
+        self.target.folder.replace(next)?;
+        std::mem::replace(&mut self.copier.held, HeldExtents::of(&self.target.file)).keep();
+        held.into_iter().for_each(HeldExtents::keep);
+        self.free_unreached(reached, &kept);
+        self.progress.phase = CopyPhase::Ended;
+        Ok(CopyReport {
+            database: self.target.folder.manifest().identity.to_string(),
+            parent: database.to_string(),
+            epoch: picture.epoch,
+            entries: picture.entries,
+            pages: picture.pages,
+            pages_written: self.pages_written,
+            bytes: picture.bytes,
+            bytes_written: self.progress.bytes_written,
+            overruns: self.overruns,
+            kept: epochs,
+        })
+    }
+
+    /// What no picture of the manifest reaches any more is free, and the file is cut behind the last unit in use.
+    fn free_unreached(&self, mut reached: BTreeSet<Extent>, kept: &[PictureCheckpoint]) {
+        let is_kept = |epoch| kept.iter().any(|kept| kept.epoch == epoch);
+        let before = self.target.pictures.iter();
+        let (kept, dropped): (Vec<_>, Vec<_>) = before.partition(|known| is_kept(known.picture.epoch));
+        reached.extend(kept.iter().flat_map(|known| &known.reached));
+        let dropped: BTreeSet<Extent> = dropped.iter().flat_map(|known| &known.reached).copied().collect();
+        let file: &PageFile = &self.target.file;
+        file.give_back(dropped.difference(&reached).copied());
+        // It counts already. A file that stays longer than it has to be is cut by the next run.
+        let _ = file.cut();
+    }
+}
+
+/// Does the page hold what the other one does?
+fn is_same(there: &PagePlace, page: &PagePlace) -> bool {
+    let of =
+        |page: &PagePlace| (page.number, page.checkpoint, page.payload_crc, page.entries, page.extents.len());
+    of(there) == of(page) && there.bound == page.bound
+}
+
+/// Copies a page's blocks; where it is in the target.
+fn copy_page(
+    source: &PictureSource,
+    page: &PagePlace,
+    (target, copier): (&Target, &mut BlockCopier),
+) -> Result<PagePlace, DurabilityError> {
+    let mut extents: Vec<ExtentPlace> = Vec::with_capacity(page.extents.len());
+    source.reader.blocks_of(page, &mut Vec::new(), &mut |header, payload| {
+        let previous_crc = extents.last().map_or(0, |before| before.header_crc);
+        let written = copier.write(Header { previous_crc, ..header }, payload);
+        extents.push(written.map_err(|error| failed(target.folder.disk(), error))?);
+        Ok(())
+    })?;
+    Ok(PagePlace { extents: extents.into(), ..page.clone() })
+}

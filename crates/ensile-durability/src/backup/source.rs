@@ -1,0 +1,158 @@
+//! What is copied: a picture or the files of a database, and what keeps them from being changed meanwhile.
+//!
+//! Invariants:
+//! - N16: a database is leased, a backup is locked: no file of either is removed while it is read, up to the limit that
+//!   leases have.
+//! - A restore is made of a backup only.
+//!
+//! Neighbours: [`super::pages`] and [`super::files`] copy; the store has leases and locks.
+
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_disk::{Disk, DiskFile};
+
+use crate::DurabilityError;
+use crate::checkpoint::picture::page::PagePlace;
+use crate::checkpoint::picture::read::PictureReader;
+use crate::identity::Identity;
+use crate::recoverable::EntryKind;
+use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
+use crate::store::leases::{Lease, LeasedFile, lease, open_all};
+use crate::store::manifest::Manifest;
+use crate::store::open::lock_existing;
+use crate::store::whose::expect_manifest;
+use crate::store::{Hold, Locks, MadeFrom};
+
+/// What a copy is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Of a database, whose newest picture is taken.
+    Backup,
+    /// Of a backup: its newest picture, or the one of this epoch.
+    Restore { at: Option<Epoch> },
+}
+
+/// What keeps the source as it is.
+#[derive(Debug)]
+pub(super) enum SourceHold {
+    /// Of a database that may be open.
+    Lease { _lease: Box<Lease> },
+    /// Of a backup, which nobody has open.
+    Locks { _locks: Locks },
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(super) enum Found {
+    Picture(Box<PictureSource>),
+    Files(Box<FilesSource>),
+}
+
+/// A picture, whose directory is read.
+#[derive(Debug)]
+pub(super) struct PictureSource {
+    pub(super) disk: Arc<dyn Disk>,
+    /// Whose it is.
+    pub(super) database: Identity,
+    /// No epoch at or above this was ever shown there.
+    pub(super) reserved: Epoch,
+    pub(super) entries: EntryKind,
+    pub(super) picture: PictureCheckpoint,
+    pub(super) reader: PictureReader,
+    /// Its pages, by part of its directory.
+    pub(super) parts: Vec<Vec<PagePlace>>,
+    _hold: SourceHold,
+}
+
+/// All files of a database or backup without a picture, opened.
+#[derive(Debug)]
+pub(super) struct FilesSource {
+    pub(super) manifest: Manifest,
+    /// By name.
+    pub(super) files: Vec<(String, Box<dyn DiskFile>)>,
+    _locks: Option<Locks>,
+    _lease: Option<Lease>,
+}
+
+/// Looks at what is to be copied, and holds it.
+pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, DurabilityError> {
+    match purpose {
+        Purpose::Backup => {
+            let lease = lease(disk)?;
+            let manifest = lease.manifest().clone();
+            match &manifest.checkpoint {
+                Some(InstalledCheckpoint::Picture(picture)) => {
+                    let hold = SourceHold::Lease { _lease: Box::new(lease) };
+                    PictureSource::open(disk, &manifest, picture.clone(), hold)
+                }
+                _ => files_of(disk, manifest, (None, Some(lease))),
+            }
+        }
+        Purpose::Restore { at } => {
+            let locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
+            let manifest = expect_manifest(&**disk)?;
+            let folder = disk.folder_place("")?;
+            if !matches!(manifest.made_from, Some(MadeFrom::Backup { .. })) {
+                let detail = "it is no backup, or was one and has been opened since, so it is a database of its own: \
+                              `ensile backup` makes a backup of it, and a copy of the folder is one behind `ensile adopt`";
+                return Err(DurabilityError::NotABackup { folder, detail: detail.to_owned() });
+            }
+            let Some(InstalledCheckpoint::Picture(newest)) = &manifest.checkpoint else {
+                if let Some(at) = at {
+                    let detail = format!(
+                        "it is a copy of files, and has the state at its end only, none at epoch {at}: restore without an epoch"
+                    );
+                    return Err(DurabilityError::NotABackup { folder, detail });
+                }
+                return files_of(disk, manifest, (Some(locks), None));
+            };
+            let mut pictures = std::iter::once(newest).chain(&manifest.kept);
+            let chosen = pictures.clone().find(|picture| at.is_none_or(|at| picture.epoch == at));
+            let Some(chosen) = chosen else {
+                let epochs: Vec<_> = pictures.by_ref().map(|picture| picture.epoch.to_string()).collect();
+                let at = at.unwrap_or_default();
+                let detail = format!("it has no picture of epoch {at}, but of {}", epochs.join(", "));
+                return Err(DurabilityError::NotABackup { folder, detail });
+            };
+            PictureSource::open(disk, &manifest, chosen.clone(), SourceHold::Locks { _locks: locks })
+        }
+    }
+}
+
+impl PictureSource {
+    fn open(
+        disk: &Arc<dyn Disk>,
+        manifest: &Manifest,
+        picture: PictureCheckpoint,
+        hold: SourceHold,
+    ) -> Result<Found, DurabilityError> {
+        let reader = PictureReader::open(&**disk, &picture)?;
+        let parts = reader.directory()?;
+        assert!(picture.is_whole(), "a manifest that is read is whole");
+        Ok(Found::Picture(Box::new(Self {
+            disk: Arc::clone(disk),
+            database: manifest.identity,
+            reserved: manifest.reserved,
+            entries: reader.entry_kind().expect("its root is in a file"),
+            picture,
+            reader,
+            parts,
+            _hold: hold,
+        })))
+    }
+}
+
+fn files_of(
+    disk: &Arc<dyn Disk>,
+    manifest: Manifest,
+    (locks, mut lease): (Option<Locks>, Option<Lease>),
+) -> Result<Found, DurabilityError> {
+    assert!(locks.is_some() != lease.is_some(), "N16: it is held in one way");
+    let files = match &mut lease {
+        Some(lease) => lease.take_files(),
+        None => open_all(&**disk, &manifest)?,
+    };
+    let files = files.into_iter().map(LeasedFile::into_parts).collect();
+    Ok(Found::Files(Box::new(FilesSource { manifest, files, _locks: locks, _lease: lease })))
+}

@@ -1,0 +1,254 @@
+//! The folder that gets a copy: what it has already, and the manifest that makes the copy count.
+//!
+//! Invariants:
+//! - I1: it is an empty folder, or a backup of the very database that was never opened. Nothing else is changed.
+//! - N12: its page file's free units are those that no picture of its manifest reaches.
+//! - N16: nobody reads it under a lease meanwhile.
+//!
+//! Neighbours: [`super::pages`] writes into its page file, [`super::files`] into its folders; the store has locks,
+//! marks and the manifest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::random::Random;
+use ensile_disk::{Disk, DiskLock};
+
+use super::source::Purpose;
+use crate::DurabilityError;
+use crate::block::extent::Extent;
+use crate::block::origin::Origin;
+use crate::block::{FORMAT, Salt};
+use crate::checkpoint::leftovers;
+use crate::checkpoint::picture::directory::DirectoryPart;
+use crate::checkpoint::picture::file::PageFile;
+use crate::checkpoint::picture::page::PagePlace;
+use crate::checkpoint::picture::read::PictureReader;
+use crate::identity::Identity;
+use crate::number;
+use crate::recoverable::EntryKind;
+use crate::store::claim::{Wanted, claim};
+use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
+use crate::store::leases;
+use crate::store::manifest::{Generation, Making, Manifest};
+use crate::store::names::{PageFileName, checkpoint_folder};
+use crate::store::open::Store;
+use crate::store::{MadeFrom, Opening};
+
+/// Names what a page held: no other page ever has its number, and no other picture its checkpoint's.
+pub(super) type PageName = (u64, u64);
+
+/// A picture that the target has.
+#[derive(Debug)]
+pub(super) struct TargetPicture {
+    pub(super) picture: PictureCheckpoint,
+    /// Its directory, each part at its place.
+    pub(super) parts: Vec<DirectoryPart>,
+    /// All extents that its root reaches, and the root's.
+    pub(super) reached: BTreeSet<Extent>,
+}
+
+/// A folder that is locked, and proved to be one that may get a copy.
+#[derive(Debug)]
+pub(super) struct TargetFolder {
+    pub(super) store: Store,
+    _leases: Box<dyn DiskLock>,
+}
+
+/// A folder that gets pages.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) folder: TargetFolder,
+    pub(super) file: Arc<PageFile>,
+    /// What the page file says whose it is.
+    database: Identity,
+    /// The newest first.
+    pub(super) pictures: Vec<TargetPicture>,
+    /// All pages that it has.
+    pub(super) pages: BTreeMap<PageName, PagePlace>,
+}
+
+/// What went wrong in the target.
+pub(super) fn failed(disk: &dyn Disk, error: impl std::fmt::Display) -> DurabilityError {
+    let folder = disk.folder_place("").unwrap_or_default();
+    DurabilityError::TargetFailed { folder, detail: error.to_string() }
+}
+
+impl TargetFolder {
+    /// Locks the folder, and looks whether it may get a copy of this database.
+    pub(super) fn open(
+        disk: &Arc<dyn Disk>,
+        (of, purpose): (Identity, Purpose),
+    ) -> Result<Self, DurabilityError> {
+        let opening = match purpose {
+            Purpose::Backup => Opening::OpenOrCreate,
+            Purpose::Restore { .. } => Opening::New,
+        };
+        let store = Store::open(Arc::clone(disk), opening, false)?;
+        check(&**disk, store.keeper.manifest(), of)?;
+        let Some(leases) = leases::try_lock(&**disk)? else {
+            return Err(DurabilityError::InUse { path: disk.folder_place("")?.join("LEASES") });
+        };
+        Ok(Self { store, _leases: leases })
+    }
+
+    /// Makes these folders the target's.
+    pub(super) fn claim(&mut self, wanted: &[Wanted<'_>]) -> Result<(), DurabilityError> {
+        let (locks, _) = claim(&mut self.store.keeper, wanted)?;
+        self.store.locks.extend(locks);
+        Ok(())
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.store.disk
+    }
+
+    pub(super) fn manifest(&self) -> &Manifest {
+        self.store.keeper.manifest()
+    }
+
+    /// The last step: from here on the copy counts.
+    pub(super) fn replace(&mut self, next: Manifest) -> Result<(), DurabilityError> {
+        assert_eq!(next.identity, self.manifest().identity, "I1");
+        let replaced = self.store.keeper.replace(next);
+        replaced.map_err(|error| failed(self.disk(), DurabilityError::from(error)))
+    }
+}
+
+/// May a folder with this manifest get a backup of the database `of`?
+fn check(disk: &dyn Disk, manifest: &Manifest, of: Identity) -> Result<(), DurabilityError> {
+    let detail = match (manifest.state, manifest.made_from) {
+        (Making::Creating, _) => return Ok(()),
+        (Making::Created, Some(MadeFrom::Backup { of: found })) if found == of => return Ok(()),
+        (Making::Created, Some(MadeFrom::Backup { of: found })) => {
+            format!("it is a backup of another database ({found}, and this one is {of})")
+        }
+        (Making::Created, Some(MadeFrom::Restored { .. })) if manifest.parent == Some(of) => {
+            "it was a backup of it and has been opened since, so it is a database of its own".to_owned()
+        }
+        (Making::Created, _) => "it is a database of its own".to_owned(),
+    };
+    Err(DurabilityError::NotItsBackup { folder: disk.folder_place("")?, detail })
+}
+
+impl Target {
+    /// The folder, which gets pages of the picture of this generation.
+    pub(super) fn open(
+        disk: &Arc<dyn Disk>,
+        (of, purpose): (Identity, Purpose),
+        (generation, entries): (u64, EntryKind),
+    ) -> Result<Self, DurabilityError> {
+        let mut folder = TargetFolder::open(disk, (of, purpose))?;
+        folder.claim(&[Wanted { count: 1, links: &[], name: checkpoint_folder }])?;
+        let pictures = pictures_of(&folder)?;
+        let (name, listed) = (&folder.store.disk, pictures.first().map(|newest| &newest.picture));
+        let before = leftovers::list::<PageFileName>(&**name, folder.manifest())?;
+        // Of runs that were killed: no manifest reaches them.
+        leftovers::remove(&**name, folder.manifest(), |_: PageFileName| true)?;
+        let (file, database) = match listed {
+            Some(PictureCheckpoint { files, database, .. }) => {
+                let reached: BTreeSet<Extent> =
+                    pictures.iter().flat_map(|picture| &picture.reached).copied().collect();
+                let file = PageFile::reopen(folder.disk(), files[0], reached.into_iter().collect());
+                (file.map_err(|error| failed(folder.disk(), error))?, *database)
+            }
+            None => {
+                let last = before.iter().map(|file| file.number).max().unwrap_or(0);
+                let number = number::next(last)
+                    .ok_or_else(|| failed(folder.disk(), "no number is left for a page file"))?;
+                let identity = folder.manifest().identity;
+                let origin = Origin { identity, salt: Salt::draw(&mut Random::unpredictable()), entries };
+                let name = PageFileName { folder: 0, number };
+                let file = PageFile::create(folder.disk(), name, &origin, generation);
+                (file.map_err(|error| failed(folder.disk(), error))?, identity)
+            }
+        };
+        let mut pages = BTreeMap::new();
+        for part in pictures.iter().flat_map(|picture| &picture.parts) {
+            for page in &part.pages {
+                pages.entry((page.number, page.checkpoint)).or_insert_with(|| page.clone());
+            }
+        }
+        Ok(Self { folder, file: Arc::new(file), database, pictures, pages })
+    }
+
+    /// The picture with this root, as the manifest is to name it.
+    pub(super) fn picture(&self, of: PictureCheckpoint) -> PictureCheckpoint {
+        PictureCheckpoint { database: self.database, files: vec![self.file.listed()], ..of }
+    }
+
+    /// Pictures that stay beside one of this epoch, of `keep` in all.
+    pub(super) fn kept(&self, epoch: Epoch, keep: usize) -> Vec<PictureCheckpoint> {
+        assert!(keep > 0, "the newest one is kept");
+        let older = self.pictures.iter().map(|known| &known.picture).filter(|older| older.epoch < epoch);
+        older.take(keep - 1).cloned().collect()
+    }
+
+    /// The manifest of the folder once it has this picture, and those older ones.
+    pub(super) fn next_manifest(
+        &self,
+        (picture, kept): (PictureCheckpoint, Vec<PictureCheckpoint>),
+        (of, purpose, reserved): (Identity, Purpose, Epoch),
+        entries: EntryKind,
+    ) -> Manifest {
+        let before = self.folder.manifest();
+        let made_from = match purpose {
+            Purpose::Backup => MadeFrom::Backup { of },
+            Purpose::Restore { .. } => MadeFrom::Restored { epoch: picture.epoch },
+        };
+        let generation = Generation {
+            number: picture.generation,
+            first: picture.epoch.next(),
+            format: FORMAT,
+            entries,
+            logs: 0,
+            salt: Salt::draw(&mut Random::unpredictable()),
+            database: before.identity,
+            durable: None,
+        };
+        Manifest {
+            parent: before.parent.or(Some(of)),
+            state: Making::Created,
+            reserved: before.reserved.max(reserved),
+            made_from: Some(made_from),
+            checkpoint: Some(InstalledCheckpoint::Picture(picture)),
+            kept,
+            generations: vec![generation],
+            ..before.clone()
+        }
+    }
+}
+
+/// The pictures that the folder's manifest names, with their directories.
+fn pictures_of(folder: &TargetFolder) -> Result<Vec<TargetPicture>, DurabilityError> {
+    let manifest = folder.manifest();
+    let newest = match &manifest.checkpoint {
+        None => return Ok(Vec::new()),
+        Some(InstalledCheckpoint::Picture(newest)) => newest,
+        Some(_) => {
+            let detail = "it is a copy of files, and takes no pages".to_owned();
+            return Err(DurabilityError::NotItsBackup { folder: folder.disk().folder_place("")?, detail });
+        }
+    };
+    let all = std::iter::once(newest).chain(&manifest.kept);
+    let read = all.map(|picture| TargetPicture::read(folder.disk(), picture));
+    read.collect::<Result<_, _>>().map_err(|error| failed(folder.disk(), error))
+}
+
+impl TargetPicture {
+    fn read(disk: &dyn Disk, picture: &PictureCheckpoint) -> Result<Self, DurabilityError> {
+        let reader = PictureReader::open(disk, picture)?;
+        let places = reader.root().parts.iter().cloned();
+        let parts: Vec<DirectoryPart> = places
+            .zip(reader.directory()?)
+            .map(|(place, pages)| DirectoryPart { pages, place: Some(place) })
+            .collect();
+        let pages = parts.iter().flat_map(|part| &part.pages).flat_map(|page| &page.extents);
+        let removes = reader.root().removes.iter().map(|removes| &removes.place);
+        let directory = reader.root().parts.iter().map(|part| &part.place);
+        let places = pages.chain(removes).chain(directory).map(|place| place.extent);
+        let reached = places.chain([picture.root.extent]).collect();
+        Ok(Self { picture: picture.clone(), parts, reached })
+    }
+}

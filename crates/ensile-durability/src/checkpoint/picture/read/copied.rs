@@ -1,0 +1,91 @@
+//! Reading a picture for a copy: its directory, and its blocks as they stand, with every check that a load makes of a
+//! block.
+//!
+//! Invariant: N16: a block that has been written over since its picture was dropped is seen, by the header checksum in
+//! its place.
+//!
+//! Neighbours: `crate::backup` copies what is read here; [`super`] has the checks.
+
+use ensile_base::Epoch;
+use ensile_base::checksum::crc32c_append;
+
+use super::{PictureReader, payload_of};
+use crate::DurabilityError;
+use crate::block::{BlockKind, Header};
+use crate::checkpoint::picture::page::PagePlace;
+use crate::recoverable::EntryKind;
+
+/// Takes a block's header and its payload.
+pub(crate) type TakeBlock<'t> = dyn FnMut(Header, &[u8]) -> Result<(), DurabilityError> + 't;
+
+impl PictureReader {
+    /// The places of all its pages, by part of its directory.
+    ///
+    /// # Errors
+    /// As [`PictureReader::open`].
+    pub(crate) fn directory(&self) -> Result<Vec<Vec<PagePlace>>, DurabilityError> {
+        let mut block = Vec::new();
+        let parts: Vec<_> =
+            (0..self.root.parts.len()).map(|part| self.part(part, &mut block)).collect::<Result<_, _>>()?;
+        debug_assert_eq!(parts.iter().map(Vec::len).sum::<usize>() as u64, self.of.pages);
+        Ok(parts)
+    }
+
+    /// What its entries are; `None` if it has no file.
+    pub(crate) fn entry_kind(&self) -> Option<EntryKind> {
+        self.files.first().map(|file| file.entries)
+    }
+
+    /// Hands over the blocks of a page, in order.
+    ///
+    /// # Errors
+    /// As [`PictureReader::open`], or what `take` says.
+    pub(crate) fn blocks_of(
+        &self,
+        page: &PagePlace,
+        block: &mut Vec<u8>,
+        take: &mut TakeBlock<'_>,
+    ) -> Result<(), DurabilityError> {
+        let (mut previous_crc, mut payload_crc, mut epoch) = (0, 0, Epoch::ZERO);
+        for (index, place) in page.extents.iter().enumerate() {
+            let (kind, entries) = match index {
+                0 => (BlockKind::Page, page.entries),
+                _ => (BlockKind::Continuation, index as u32),
+            };
+            let header = self.block(place, (kind, page.number, page.checkpoint), block)?;
+            let found = (header.section, header.entries, header.previous_crc);
+            if found != (page.bound.section, entries, previous_crc) || index > 0 && header.epoch_max != epoch
+            {
+                return Err(self.damaged(place, "the block is not the one of its page that stands here"));
+            }
+            (previous_crc, epoch) = (place.header_crc, header.epoch_max);
+            let payload = payload_of(&header, block);
+            payload_crc = crc32c_append(payload_crc, payload);
+            take(header, payload)?;
+        }
+        match page.extents.first() {
+            Some(first) if payload_crc != page.payload_crc => {
+                Err(self.damaged(first, "the page does not have its checksum"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Hands over a block of what commits have left beside pages, by its place in the root.
+    ///
+    /// # Errors
+    /// As [`PictureReader::open`], or what `take` says.
+    pub(crate) fn removes_block(
+        &self,
+        index: usize,
+        block: &mut Vec<u8>,
+        take: &mut TakeBlock<'_>,
+    ) -> Result<(), DurabilityError> {
+        let removes = &self.root.removes[index];
+        let said = (BlockKind::PendingRemoves, removes.number, removes.checkpoint);
+        let header = self.block(&removes.place, said, block)?;
+        assert!(header.checkpoint == self.of.number, "N10: it is of its own picture");
+        let payload = payload_of(&header, block);
+        take(header.clone(), payload)
+    }
+}

@@ -1,0 +1,92 @@
+//! Power fails, or the process is killed, at every call of a backup and of a restore.
+
+use ensile_durability::DurabilityError;
+use ensile_sim::{SimDisk, Survival};
+
+use super::{back_up, examined, filled, loaded, manifest, put, restored};
+use crate::checkpoints::store::{Life, pictures};
+
+/// Is there a database, and not one that is being made?
+fn is_created(disk: &SimDisk, folder: &str) -> bool {
+    let has_manifest = disk.at(folder).files().contains(&"MANIFEST".to_owned());
+    has_manifest && manifest(disk, folder).contains("state created")
+}
+
+#[test]
+fn n12_a_crash_at_any_call_of_a_backup_leaves_the_old_state_or_the_new_one() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, pictures());
+    life.checkpoint().expect("is installed");
+    let first_of = |keep: usize| {
+        disk.keep_moments();
+        let report = back_up(&disk, "backup", keep).expect("is made");
+        (report, disk.take_moments())
+    };
+    let mut old = None;
+    for round in 0..3 {
+        let (report, moments) = first_of(1 + round % 2);
+        let new = life.store.present();
+        assert_eq!(loaded(&disk, "backup"), new);
+        let (mut olds, mut news) = (0, 0);
+        for moment in &moments {
+            for survival in Survival::ALL {
+                let at = format!("round {round}, call {}, {survival:?}", moment.number);
+                let copy = moment.disk.fork();
+                copy.crash_with(survival, moment.number);
+                if is_created(&copy, "backup") {
+                    let found = loaded(&copy, "backup");
+                    let is_new = found == new;
+                    assert!(is_new || Some(&found) == old.as_ref(), "{at}");
+                    assert!(examined(&copy, "backup").is_whole(), "{at}");
+                    olds += usize::from(!is_new);
+                    news += usize::from(is_new);
+                } else {
+                    assert!(old.is_none(), "{at}: the backup is lost");
+                }
+            }
+        }
+        assert!(news > 0 && (olds > 0) == old.is_some(), "round {round}: {olds} old, {news} new");
+        // The next run makes it whole, from wherever the last one has come to.
+        for moment in moments.iter().step_by(3) {
+            let copy = moment.disk.fork();
+            copy.crash_with(Survival::Random, moment.number);
+            let again = back_up(&copy, "backup", 1).expect("is made");
+            assert_eq!((again.epoch, loaded(&copy, "backup")), (report.epoch, new.clone()), "round {round}");
+        }
+        old = Some(new);
+        (0..6).for_each(|key| put(&life, &mut worker, 7 * key + round as u64, 2000 + round));
+        life.checkpoint().expect("is installed");
+    }
+}
+
+#[test]
+fn a_crash_at_any_call_of_a_restore_leaves_nothing_or_all_of_it() {
+    let disk = SimDisk::new();
+    let (life, _worker) = filled(&disk, pictures());
+    life.checkpoint().expect("is installed");
+    back_up(&disk, "backup", 1).expect("is made");
+    let state = life.store.present();
+    disk.keep_moments();
+    restored(&disk, "backup", "restored", None).expect("is restored");
+    let mut whole = 0;
+    for moment in disk.take_moments() {
+        for survival in Survival::ALL {
+            let at = format!("call {}, {survival:?}", moment.number);
+            let copy = moment.disk.fork();
+            copy.crash_with(survival, moment.number);
+            if is_created(&copy, "restored") {
+                whole += 1;
+                let life = Life::open(&copy.at("restored"), 1, pictures()).expect("opens");
+                assert_eq!(life.found, state, "{at}");
+                let error = restored(&copy, "backup", "restored", None).expect_err("it is there");
+                let is_refused =
+                    matches!(error, DurabilityError::DatabaseExists { .. } | DurabilityError::InUse { .. });
+                assert!(is_refused, "{at}: {error}");
+            } else {
+                restored(&copy, "backup", "restored", None).expect("goes on");
+                assert_eq!(loaded(&copy, "restored"), state, "{at}");
+            }
+        }
+    }
+    assert!(whole > 0);
+}

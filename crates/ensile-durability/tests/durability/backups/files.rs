@@ -1,0 +1,109 @@
+//! Backups of databases without a picture: files, log included.
+
+use ensile_durability::{CheckpointConfig, CopyOptions, DurabilityError, backup};
+use ensile_sim::{SimDisk, Survival};
+
+use super::{at_rest, back_up, examined, manifest, of, restored, run};
+use crate::checkpoints::store::{Changes, Life, pictures, settings};
+use crate::rig::Worker;
+
+/// A database with log files and no picture in `data`.
+fn filled(disk: &SimDisk, settings: CheckpointConfig, has_checkpoint: bool) -> (Life, Worker) {
+    let life = Life::open(&disk.at("data"), 2, settings).expect("opens");
+    let mut worker = life.rig.worker();
+    for key in 0..30 {
+        life.commit(&mut worker, key, Some(&[1; 500]));
+        life.rig.settle();
+        if key == 15 && has_checkpoint {
+            life.checkpoint().expect("is installed");
+        }
+    }
+    (life, worker)
+}
+
+fn opened(disk: &SimDisk, folder: &str) -> Changes {
+    Life::open(&at_rest(disk).at(folder), 2, settings()).expect("opens").found
+}
+
+#[test]
+fn a_database_without_a_picture_is_copied_with_its_log() {
+    for (settings, has_checkpoint) in [(settings(), true), (settings(), false), (pictures(), false)] {
+        let disk = SimDisk::new();
+        let (life, mut worker) = filled(&disk, settings, has_checkpoint);
+        let durable = life.rig.log.durable_epoch();
+        let state = life.store.present();
+        let report = back_up(&disk, "backup", 1).expect("is made");
+        assert!(report.epoch >= durable, "{report:?}");
+        assert_eq!((report.pages, report.kept.len()), (0, 0));
+        assert_eq!(opened(&disk, "backup"), state);
+        let text = manifest(&disk, "backup");
+        assert!(text.contains(&format!("\nbackup of {}\n", report.parent)), "{text}");
+        assert!(examined(&disk, "backup").is_whole());
+        let again = restored(&disk, "backup", "restored", None).expect("is restored");
+        assert_eq!((again.epoch, opened(&disk, "restored")), (report.epoch, state));
+        let text = manifest(&disk, "restored");
+        assert!(text.contains(&format!("\nrestored epoch {}\n", report.epoch)), "{text}");
+        // The next one needs a folder of its own.
+        life.commit(&mut worker, 3, Some(&[2; 100]));
+        life.rig.settle();
+        let error = back_up(&disk, "backup", 1).expect_err("nothing is written over");
+        assert!(matches!(error, DurabilityError::NotItsBackup { .. }), "{error}");
+        back_up(&disk, "backup2", 1).expect("is made");
+        assert_eq!(opened(&disk, "backup2"), life.store.present());
+        assert!(matches!(back_up(&disk, "backup3", 2), Err(DurabilityError::Config(_))));
+    }
+}
+
+#[test]
+fn commits_and_checkpoints_beside_a_copy_of_files_do_not_hurt_it() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, settings(), true);
+    let options = CopyOptions::default();
+    let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
+    let durable = life.rig.log.durable_epoch();
+    let mut steps = 0;
+    let report = loop {
+        use ensile_durability::CopyStep;
+        if let CopyStep::Ended(report) = copy.step(&crate::checkpoints::store::Framing, 0).expect("goes on") {
+            break report;
+        }
+        steps += 1;
+        life.commit(&mut worker, steps % 30, Some(&[3; 300]));
+        life.rig.settle();
+        if steps % 4 == 0 {
+            life.checkpoint().expect("is installed");
+        }
+    };
+    assert!(report.epoch >= durable && steps > 10, "{steps}: {report:?}");
+    assert_eq!(opened(&disk, "backup").len(), 30);
+}
+
+#[test]
+fn a_crash_at_any_call_of_a_copy_of_files_leaves_nothing_or_all_of_it() {
+    let disk = SimDisk::new();
+    let (life, _worker) = filled(&disk, settings(), true);
+    let state = life.store.present();
+    disk.keep_moments();
+    run(backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins"))
+        .expect("is made");
+    let (mut whole, mut none) = (0, 0);
+    for moment in disk.take_moments() {
+        for survival in Survival::ALL {
+            let at = format!("call {}, {survival:?}", moment.number);
+            let copy = moment.disk.fork();
+            copy.crash_with(survival, moment.number);
+            let files = copy.at("backup").files();
+            let is_there =
+                files.contains(&"MANIFEST".to_owned()) && manifest(&copy, "backup").contains("state created");
+            if is_there {
+                whole += 1;
+                assert_eq!(opened(&copy, "backup"), state, "{at}");
+            } else {
+                none += 1;
+                back_up(&copy, "backup", 1).expect("begins anew");
+                assert_eq!(opened(&copy, "backup"), state, "{at}");
+            }
+        }
+    }
+    assert!(whole > 0 && none > 0, "{whole} whole, {none} not");
+}
