@@ -1,9 +1,9 @@
 //! `siren foreground` and `siren hang`: what commits feel of a full picture beside them.
 //!
 //! YCSB, 80 % reads and 20 % read-modify-writes, runs for a while without a picture and then within one, in the same
-//! run on the same database. Each commit is timed. For `foreground` the picture writes a stated number of bytes a second
-//! (`--picture-mb`). For `hang` every write and every sync of its files takes seconds: it comes to no end while it is
-//! looked at, and no commit may wait for it.
+//! run on the same database. Each commit is timed. For `foreground` the picture writes a stated number of bytes a
+//! second (`--picture-mb`). For `hang` every write and every sync of its files takes seconds: it comes to no end while
+//! it is looked at, and no commit may wait for it.
 //!
 //! Neighbours: [`crate::driver::over_time`] runs [`crate::ycsb::engine`]; [`super::slow_disk`] is the device that
 //! hangs.
