@@ -11,7 +11,7 @@ use clap::{Args, builder::RangedU64ValueParser, value_parser};
 
 use crate::driver::{Pace, Plan};
 use crate::failure::{Failure, Result};
-use crate::system::{Options, SNAPSHOT_MS, SystemKind};
+use crate::system::{Options, PicturesPassed, SNAPSHOT_MS, SystemKind};
 
 /// What all comparisons have in common.
 #[derive(Clone, Debug, Args)]
@@ -58,6 +58,12 @@ pub struct RunArguments {
     /// Memory to map and touch beforehand, in MiB
     #[arg(long, default_value_t = 0)]
     pub(crate) prefault_mib: usize,
+    /// Pictures of memsilo: none, none yet, or one behind the load (to count what they cost a commit)
+    #[arg(long, value_enum, default_value_t = PicturesPassed::Closed)]
+    pub(crate) pictures: PicturesPassed,
+    /// Bytes of a page of that picture
+    #[arg(long, default_value_t = 64 << 10, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 30))]
+    pub(crate) page_bytes: usize,
     /// Where the first worker is kept, counted among the cores that this process may use
     #[arg(long, hide = true, default_value_t = 0)]
     pub(crate) first_core: usize,
@@ -123,6 +129,8 @@ impl RunArguments {
             snapshot_interval: Duration::from_millis(self.snapshot_ms),
             loggers: self.loggers,
             prefault_bytes: self.prefault_mib << 20,
+            pictures: self.pictures,
+            page_bytes: self.page_bytes,
             ..Options::default()
         }
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use ensile::checkpoint::Schedule;
 use ensile::{Builder, Database, Durability, Tuning};
+use ensile_base::sync::sleep;
 
 use crate::failure::{Failure, Result};
 use crate::machine;
@@ -56,6 +57,18 @@ impl SystemKind {
     }
 }
 
+/// What pictures there are of a database in memory, so that what they cost its commits can be counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PicturesPassed {
+    /// None: it was not opened for them.
+    #[default]
+    Closed,
+    /// None yet: it was opened for them.
+    Opened,
+    /// One has passed behind the load, so each key's next change marks its page.
+    Passed,
+}
+
 /// How databases are opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -76,6 +89,9 @@ pub(crate) struct Options {
     pub(crate) tuning: Tuning,
     /// Whether the log tells what each write replaced.
     pub(crate) before_images: bool,
+    pub(crate) pictures: PicturesPassed,
+    /// Bytes of a page of the picture that passes.
+    pub(crate) page_bytes: usize,
     /// What the engine does otherwise than it ships.
     #[cfg(feature = "experiments")]
     pub(crate) variants: ensile::Variants,
@@ -94,6 +110,8 @@ impl Default for Options {
             checkpoints: Schedule::on_demand(),
             tuning: Tuning::default(),
             before_images: false,
+            pictures: PicturesPassed::Closed,
+            page_bytes: 64 << 10,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
         }
@@ -107,7 +125,15 @@ impl Options {
             let path = self.fresh_folder(folder)?;
             return self.open_at(&path, Durability::Relaxed);
         }
-        self.open(Database::builder_in_memory())
+        let builder = Database::builder_in_memory();
+        self.open(if self.pictures == PicturesPassed::Closed { builder } else { builder.pictures() })
+    }
+
+    /// Behind the load of a database in memory: passes a picture, if that was asked for.
+    pub(crate) fn pass_pictures(&self, db: &Database) {
+        if self.pictures == PicturesPassed::Passed {
+            db.pass_a_picture(self.page_bytes, || sleep(self.epoch_interval / 8));
+        }
     }
 
     /// Opens the database in a folder, whatever is in it.

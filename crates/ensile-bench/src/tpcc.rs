@@ -92,6 +92,7 @@ impl<'a> Business<'a> {
         let tables = if split { Tables::open_split(&db, scale)? } else { Tables::open(&db, scale)? };
         let constants = Constants::seeded(seed);
         let rows = load::load(&tables, constants, seed, threads)?;
+        options.pass_pictures(&db);
         if options.snapshots {
             // From here on they show the whole business.
             drop(db.snapshot_latest()?);

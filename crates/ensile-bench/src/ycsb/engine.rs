@@ -39,7 +39,9 @@ impl<const N: usize> Engine<N> {
         requests: Requests,
         plan: &LoadPlan,
     ) -> Result<Self> {
-        Self::over(kind, options.open_fresh(kind, "ycsb-silo")?, requests, plan)
+        let loaded = Self::over(kind, options.open_fresh(kind, "ycsb-silo")?, requests, plan)?;
+        options.pass_pictures(&loaded.db);
+        Ok(loaded)
     }
 
     /// Loads a database that was opened otherwise, and is empty.

@@ -4,9 +4,9 @@
 //! Invariants, from `docs/protocols/pictures.md`:
 //! - E1: versions are copied, and their pages searched for, before binding, whatever their size, and behind every wait:
 //!   a copy that is kept while a commit waits may be of a version, or of a picture, that is over by then. Under the
-//!   locks there is one exchange for each. While no picture is under way nothing is copied, and pages are searched for
-//!   under the locks: that waits for nothing, and comes once a key and picture, so no lock that many want is held for
-//!   it.
+//!   locks there is one exchange for each, and a search of some twenty instructions for each first change: that waits
+//!   for nothing, and comes once a key and picture, so no lock that many want is held for it. While no picture is under
+//!   way nothing is copied, and pages are searched for under the locks alone.
 //! - N3: a version is left before anything of its record is changed.
 //! - N4: it is left if it is present, older than the freeze of the commit's epoch, and of a picture under way. So at
 //!   most one of a key is left to a picture.
@@ -125,28 +125,49 @@ impl Locked<'_, '_, '_> {
     /// the commit runs again: a page that is marked for nothing is written for nothing.
     #[inline]
     pub(super) fn check_displaced(&mut self, epoch: Epoch) -> Result<()> {
-        let Commit { shared, sets, .. } = &*self.commit;
-        if !shared.has_page_maps() {
+        let Commit { shared, sets, pinned, .. } = &*self.commit;
+        if !shared.settings.pictures {
             return Ok(());
         }
         let freeze = shared.epochs.freeze_at(epoch);
-        let entries = &sets.writes.entries;
-        // Most writes are to records that were changed since the freeze.
-        if sets.order.iter().all(|lock| entries[lock.at as usize].before.epoch() >= freeze) {
-            return Ok(());
+        let writes = &sets.writes;
+        for (at, lock) in sets.order.iter().enumerate() {
+            let write = &writes.entries[lock.at as usize];
+            // Most writes are to records that were changed since the freeze, and most others to pages of which some
+            // record was.
+            if write.before.epoch() < freeze
+                && !is_done_with((shared, write.table), writes.key(write), freeze, *pinned)
+            {
+                return check(self.commit, freeze, at);
+            }
         }
-        check(self.commit, freeze)
+        Ok(())
     }
 }
 
+/// Whether a first change of this key has nothing to mark and nothing to leave.
+#[inline(always)]
+fn is_done_with((shared, table): (&SharedState, u32), key: &[u8], freeze: Epoch, pinned: Pinned<'_>) -> bool {
+    // Without a map: it is an index's, or no picture was loaded or has begun since.
+    let map = shared.logged_table(table).and_then(|table| table.pages.load(pinned));
+    map.is_none_or(|map| map.page(map.bounds().page_of(key)).is_closed_with(mark_of(freeze, map)))
+}
+
+/// The mark of a change by a commit whose newest freeze is this one (N6).
+#[inline(always)]
+fn mark_of(freeze: Epoch, map: &PageMap) -> PageMarks {
+    if freeze > map.since() { PageMarks::AFTER } else { PageMarks::BEFORE }
+}
+
+/// Checks and marks from the first write in the order of locks on that may be a first change.
 #[inline(never)]
-fn check(commit: &mut Commit<'_, '_>, freeze: Epoch) -> Result<()> {
+fn check(commit: &mut Commit<'_, '_>, freeze: Epoch, first: usize) -> Result<()> {
     let Commit { shared, worker, sets, pinned, .. } = commit;
     debug_assert!(worker.commit.slot().bound().is_some(), "freezes are looked at under the locks (N1)");
     debug_assert!(!worker.displaced.is_any_needed, "the commit before has given back what it did not leave");
     let Sets { writes, order, .. } = &mut **sets;
     let (entries, arena) = writes.parts();
-    for (at, lock) in (0..).zip(order.iter()) {
+    for (at, lock) in (first as u32..).zip(&order[first..]) {
         let write = &entries[lock.at as usize];
         if is_first_change(write, write.before, freeze)
             && let Some(map) = map_of(shared, write, *pinned)
@@ -168,6 +189,10 @@ fn change(
     let prepared = if displaced.is_empty() { None } else { displaced.of(at) };
     let found = prepared.as_ref().and_then(|prepared| prepared.page_in(map));
     let page = found.unwrap_or_else(|| map.page(map.bounds().page_of(key)));
+    let mark = mark_of(freeze, map);
+    if page.is_closed_with(mark) {
+        return Ok(());
+    }
     if is_left(write.before, freeze, map) && !page.is_closed() {
         match prepared {
             #[cfg(feature = "experiments")]
@@ -180,7 +205,6 @@ fn change(
             _ => return Err(Error::Conflict),
         }
     }
-    let mark = if freeze > map.since() { PageMarks::AFTER } else { PageMarks::BEFORE };
     debug_assert!(
         mark == PageMarks::AFTER || page.has_any(mark) || !page.is_closed() || map.is_over(),
         "no page is settled before every commit below the freeze has ended (N5)"

@@ -9,7 +9,7 @@ use std::sync::Arc as StdArc;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::{CheckpointStep, LoggerStep, Pages, Walk};
+use ensile_durability::{CheckpointStep, LoggerStep, Pages, Walk, WantedPages};
 
 use crate::database::Database;
 use crate::open::builder::Builder;
@@ -72,6 +72,25 @@ impl Database {
     /// Announces the freeze of the picture that was begun. `None` if E is not yet above the newest one.
     pub fn announce_freeze(&self) -> Option<Epoch> {
         self.shared().epochs.announce_freeze()
+    }
+
+    /// Passes a picture of all pages, of which nothing is written: each key's next change is its first one since a
+    /// freeze then. `wait` returns when some time has passed. The database was opened for
+    /// [`pictures`](Builder::pictures), and nobody else takes any.
+    pub fn pass_a_picture(&self, page_bytes: usize, mut wait: impl FnMut()) {
+        let Some(pages) = self.pages() else { return };
+        let mut reach = |epoch| {
+            while self.epoch() < epoch {
+                wait();
+            }
+        };
+        let published = pages.publish_pages(page_bytes, WantedPages::All);
+        reach(published.epoch.plus(2));
+        if let (Ok(()), Some(freeze)) = (pages.carry_marks(published.attempt), self.announce_freeze()) {
+            reach(freeze.next());
+        }
+        pages.end_pages(published.attempt);
+        pages.picture_installed(published.attempt);
     }
 
     /// One step of a logger, and the file that its thread makes ready after it. True if the step wrote something.

@@ -26,16 +26,24 @@ use ensile_epoch::{Epochs, GarbageList, Pinned};
 use super::padded;
 use super::pending::{PageMarks, PageState};
 
+/// Bytes of a bound's slice.
+const SLICE_BYTES: usize = size_of::<u64>();
+/// Up to this many slices are compared one by one.
+const FEW_SLICES: usize = 4;
+
 /// Where pages begin. The first one begins with the empty key.
 #[derive(Debug, Default)]
 pub(crate) struct PageBounds {
-    /// The bytes with which every bound but the first begins.
+    /// Bytes with which every bound but the first begins, and behind which slices begin: none where a slice has all of
+    /// a bound.
     common: Box<[u8]>,
     /// The same as a number, if they are eight or fewer.
     common_number: u64,
     /// Of every bound but the first, the eight bytes behind the common ones, as a number that is ordered as they are.
     slices: Box<[u64]>,
     starts: SliceStarts,
+    /// Slices have all of the bounds, and lie evenly: a key of a slice or more is found by them alone.
+    are_even: bool,
     /// Every bound but the first, one behind the other.
     keys: Box<[u8]>,
     /// Where each of them ends.
@@ -59,15 +67,17 @@ impl PageBounds {
         let bounds = || bounds.iter().map(AsRef::as_ref);
         debug_assert!(bounds().all(|bound| !bound.is_empty()), "the first page begins with the empty key");
         assert!(bounds().is_sorted_by(|a, b| a < b), "a page ends where the next one begins");
+        let is_in_slices = bounds().all(|bound| bound.len() <= SLICE_BYTES);
         let common = match (bounds().next(), bounds().next_back()) {
-            (Some(first), Some(last)) => {
+            (Some(first), Some(last)) if !is_in_slices => {
                 let bytes = first.iter().zip(last).take_while(|(a, b)| a == b).count();
                 &first[..bytes]
             }
             _ => &[],
         };
-        let slices: Box<[u64]> = bounds().map(|bound| slice_of(bound, common.len())).collect();
+        let slices: Box<[u64]> = bounds().map(|bound| slice_of(&bound[common.len()..])).collect();
         assert!(u32::try_from(slices.len()).is_ok(), "pages of a table are counted in half a word");
+        let starts = SliceStarts::new(&slices);
         let ends = bounds().scan(0, |end, bound| {
             *end += bound.len();
             Some(*end)
@@ -75,7 +85,8 @@ impl PageBounds {
         Self {
             common: common.into(),
             common_number: if common.len() <= 8 { number_of(common) } else { 0 },
-            starts: SliceStarts::new(&slices),
+            are_even: is_in_slices && starts.are_few(),
+            starts,
             slices,
             keys: bounds().flatten().copied().collect(),
             ends: ends.collect(),
@@ -124,38 +135,72 @@ impl PageBounds {
     /// How many bounds have a smaller slice.
     #[inline]
     fn below(&self, slice: u64) -> usize {
-        let below = match self.starts.around(slice) {
+        let (from, to) = self.starts.around(slice);
+        let mut below = from;
+        if to - from <= FEW_SLICES {
+            while below < to && self.slices[below] < slice {
+                below += 1;
+            }
+        } else {
             // Without branches that depend on the key.
-            Some((from, to)) => from + self.slices[from..to].partition_point(|bound| *bound < slice),
-            None if self.slices.first().is_none_or(|first| slice <= *first) => 0,
-            None => self.slices.len(),
-        };
+            below += self.slices[from..to].partition_point(|bound| *bound < slice);
+        }
         debug_assert_eq!(below, self.slices.partition_point(|bound| *bound < slice));
         below
     }
 
     /// The page of a key: as many bounds are stored that are not above it.
+    #[inline(always)]
     pub(crate) fn page_of(&self, key: &[u8]) -> usize {
-        match self.compare_with_common(key) {
-            // Also if the key ends within the common bytes: what they begin is above it.
-            std::cmp::Ordering::Less => return 0,
-            std::cmp::Ordering::Greater => return self.slices.len(),
-            std::cmp::Ordering::Equal => {}
+        let page = match key.first_chunk() {
+            Some(slice) if self.are_even => self.page_of_slice(u64::from_be_bytes(*slice)),
+            _ => self.search(key),
+        };
+        debug_assert!(page == 0 || self.bound(page - 1) <= key, "a page begins at its first key, or before");
+        debug_assert!(page == self.slices.len() || key < self.bound(page), "a page ends behind its keys");
+        page
+    }
+
+    /// As [`PageBounds::page_of`], of a key that begins with this slice. No bound goes on behind its own, so those of
+    /// an equal one are not above the key.
+    #[inline(always)]
+    fn page_of_slice(&self, slice: u64) -> usize {
+        debug_assert!(self.are_even);
+        let Some(mut page) = self.starts.begin(slice) else { return self.slices.len() };
+        while self.slices.get(page).is_some_and(|bound| *bound <= slice) {
+            page += 1;
         }
-        let slice = slice_of(key, self.common.len());
-        let mut low = self.below(slice);
-        if self.slices.get(low) == Some(&slice) {
-            // Equal slices say nothing: the bounds may differ behind them, or in zeros at their ends.
-            let is_one = self.slices.get(low + 1) != Some(&slice);
-            let equal = if is_one { 1 } else { self.slices[low..].partition_point(|bound| *bound == slice) };
-            let mut high = low + equal;
-            while low < high {
-                let middle = low.midpoint(high);
-                if self.bound(middle) <= key { low = middle + 1 } else { high = middle }
+        page
+    }
+
+    /// As [`PageBounds::page_of`], whatever keys and bounds are.
+    #[inline(never)]
+    fn search(&self, key: &[u8]) -> usize {
+        let slice = if self.common.is_empty() {
+            slice_of(key)
+        } else {
+            match self.compare_with_common(key) {
+                // Also if the key ends within the common bytes: what they begin is above it.
+                std::cmp::Ordering::Less => return 0,
+                std::cmp::Ordering::Greater => return self.slices.len(),
+                std::cmp::Ordering::Equal => slice_of(&key[self.common.len()..]),
             }
+        };
+        let below = self.below(slice);
+        if self.slices.get(below) == Some(&slice) { self.page_among(below, key) } else { below }
+    }
+
+    /// As [`PageBounds::page_of`], of a key whose slice is that of the bounds from `low` on. Equal slices say nothing:
+    /// bounds may differ behind them, or in zeros at their ends.
+    #[cold]
+    #[inline(never)]
+    fn page_among(&self, mut low: usize, key: &[u8]) -> usize {
+        let slice = self.slices[low];
+        let mut high = low + self.slices[low..].partition_point(|bound| *bound == slice);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.bound(middle) <= key { low = middle + 1 } else { high = middle }
         }
-        debug_assert!(low == 0 || self.bound(low - 1) <= key, "a page begins at its first key, or before");
-        debug_assert!(low == self.slices.len() || key < self.bound(low), "a page ends behind its keys");
         low
     }
 }
@@ -165,34 +210,57 @@ impl SliceStarts {
     fn new(slices: &[u64]) -> Self {
         let (Some(&first), Some(&last)) = (slices.first(), slices.last()) else { return Self::default() };
         let range_bits = u64::BITS - (last - first).leading_zeros();
+        // Below a word's bits: a range of all of them has two slices or more.
         let shift = range_bits.saturating_sub(slices.len().ilog2());
-        let ranges = (last - first).unbounded_shr(shift) + 1;
+        let ranges = (last - first).wrapping_shr(shift) + 1;
         let start =
-            |range: u64| slices.partition_point(|slice| (slice - first).unbounded_shr(shift) < range) as u32;
+            |range: u64| slices.partition_point(|slice| (slice - first).wrapping_shr(shift) < range) as u32;
         Self { first, shift, starts: (0..=ranges).map(start).collect() }
     }
 
-    /// Between which places the slices of its range are; `None` if it is below all ranges or above.
+    /// Whether no range has more slices than are compared one by one.
+    fn are_few(&self) -> bool {
+        self.starts.array_windows().all(|[from, to]| (to - from) as usize <= FEW_SLICES)
+    }
+
+    /// How many slices lie below the range of this one; `None`: it is above all of them.
+    #[inline(always)]
+    fn begin(&self, slice: u64) -> Option<usize> {
+        let Some(behind) = slice.checked_sub(self.first) else { return Some(0) };
+        self.starts.get(behind.wrapping_shr(self.shift) as usize).map(|begin| *begin as usize)
+    }
+
+    /// Between which places the slices are among which this one belongs: those of its range, and none if it is below
+    /// all ranges, or above.
     #[inline]
-    fn around(&self, slice: u64) -> Option<(usize, usize)> {
-        let range = slice.checked_sub(self.first)?.unbounded_shr(self.shift) as usize;
-        let (from, to) = (*self.starts.get(range)?, *self.starts.get(range + 1)?);
-        debug_assert!(from <= to);
-        Some((from as usize, to as usize))
+    fn around(&self, slice: u64) -> (usize, usize) {
+        let Some(behind) = slice.checked_sub(self.first) else { return (0, 0) };
+        let range = behind.wrapping_shr(self.shift) as usize;
+        match self.starts.get(range..).unwrap_or_default() {
+            [from, to, ..] => {
+                debug_assert!(from <= to);
+                (*from as usize, *to as usize)
+            }
+            _ => {
+                let all = self.starts.last().map_or(0, |all| *all as usize);
+                (all, all)
+            }
+        }
     }
 }
 
-/// The eight bytes of a key behind so many, with zeros behind its end: of two keys that begin alike the smaller one
-/// never has the larger number.
+/// A key's first eight bytes, with zeros behind its end, as a number: of two keys the smaller one never has the larger
+/// number.
 #[inline]
-fn slice_of(key: &[u8], from: usize) -> u64 {
-    debug_assert!(from <= key.len());
-    let rest = &key[from..];
-    match (rest.first_chunk(), key.last_chunk()) {
-        (Some(first), _) => u64::from_be_bytes(*first),
-        // Its last bytes, without those before; shifted by all bits where nothing is left.
-        (None, Some(last)) => u64::from_be_bytes(*last).unbounded_shl(u64::BITS - 8 * rest.len() as u32),
-        (None, None) => u64::from_be_bytes(padded(rest)),
+fn slice_of(key: &[u8]) -> u64 {
+    match (key.first_chunk(), key.first_chunk(), key.last_chunk()) {
+        (Some(all), _, _) => u64::from_be_bytes(*all),
+        (None, Some(head), Some(tail)) => {
+            // Two loads that overlap: both put the same bytes in the same places.
+            let tail = u64::from(u32::from_be_bytes(*tail)) << (u64::BITS as usize - 8 * key.len());
+            u64::from(u32::from_be_bytes(*head)) << 32 | tail
+        }
+        _ => u64::from_be_bytes(padded(key)),
     }
 }
 
@@ -242,6 +310,8 @@ impl PictureOfMaps {
 #[derive(Debug)]
 pub(crate) struct PageMap {
     picture: Arc<PictureOfMaps>,
+    /// The picture's: commits ask for it with each key.
+    since: Epoch,
     bounds: PageBounds,
     states: Box<[PageState]>,
 }
@@ -255,7 +325,7 @@ impl PageMap {
     pub(crate) fn new(picture: &Arc<PictureOfMaps>, bounds: PageBounds, marks: PageMarks) -> Self {
         let states: Box<[PageState]> = (0..bounds.len()).map(|_| PageState::new(marks)).collect();
         debug_assert_eq!(states.len(), bounds.len(), "each page has a state");
-        Self { picture: Arc::clone(picture), bounds, states }
+        Self { picture: Arc::clone(picture), since: picture.since, bounds, states }
     }
 
     /// The map of a table that is added: one page, which is in no picture yet. So the first one that deals pages out
@@ -272,7 +342,7 @@ impl PageMap {
     /// The newest freeze when the map was published. Its picture's freeze is above.
     #[inline]
     pub(crate) fn since(&self) -> Epoch {
-        self.picture.since
+        self.since
     }
 
     /// Whose map it is.
@@ -318,7 +388,7 @@ impl PageMap {
 
     /// Bytes of memory that it takes.
     fn bytes(&self) -> usize {
-        let PageBounds { common, slices, starts, keys, ends, common_number: _ } = &self.bounds;
+        let PageBounds { common, slices, starts, keys, ends, common_number: _, are_even: _ } = &self.bounds;
         debug_assert_eq!(slices.len(), ends.len(), "each bound has its slice and its end");
         let slices = size_of_val(&**slices) + size_of_val(&*starts.starts);
         let bounds = common.len() + slices + keys.len() + size_of_val(&**ends);
@@ -410,7 +480,7 @@ impl TablePages {
     }
 
     /// The map, if a picture was loaded or has begun since the open. It stands while the pin and the table do (E3).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn load<'m>(&'m self, _pinned: Pinned<'m>) -> Option<&'m PageMap> {
         // Acquire: the map is complete; partner: the Release in `publish`.
         let map = self.map.load(Ordering::Acquire);

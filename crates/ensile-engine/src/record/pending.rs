@@ -267,6 +267,14 @@ impl PageState {
         self.0.load(Ordering::Acquire) & CLOSED != 0
     }
 
+    /// Whether a commit with these marks need neither leave nor mark anything: the page is closed, and has them.
+    #[inline]
+    pub(crate) fn is_closed_with(&self, marks: PageMarks) -> bool {
+        let wanted = CLOSED | marks.0;
+        // Acquire: as in `is_closed`. The marks are as in `mark`, where nothing is written if they are there.
+        self.0.load(Ordering::Acquire) & wanted == wanted
+    }
+
     /// Leaves a version, and only then lets its record be changed (N3): who reads what was changed finds the version in
     /// the list. Gives the version back if the page was closed.
     #[inline(always)]

@@ -188,6 +188,14 @@ impl SharedState {
         table
     }
 
+    /// The table of a write-set entry; `None`: it is an index.
+    #[inline(always)]
+    pub(crate) fn logged_table(&self, id: u32) -> Option<&TableCore> {
+        let table = self.tables.logged(id)?;
+        note::load(&**table);
+        Some(table)
+    }
+
     /// Refuses a table of another database, and any in a forked child.
     #[inline]
     pub(crate) fn check_table(&self, table: &TableCore) -> Result<()> {

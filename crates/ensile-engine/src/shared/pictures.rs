@@ -2,8 +2,6 @@
 //! §3.3).
 //!
 //! Invariants:
-//! - N1, N6: a database has maps from before the first one is published on. So a commit that hears of none needs to
-//!   look for none.
 //! - N9: all workers' lists are taken, also of workers that are idle or whose threads have ended.
 //! - N13: attempts are published and ended one at a time, under one lock, and an attempt that is not the newest one is
 //!   over. Of what is taken, only what was left to this attempt is handed out. An attempt whose picture is not known to
@@ -38,8 +36,6 @@ const FREED_BYTES_PER_STEP: usize = 16 << 20;
 /// Of a database that takes pictures.
 #[derive(Debug)]
 pub(crate) struct Pictures {
-    /// Commits ask this: never cleared.
-    has_maps: CachePadded<AtomicBool>,
     is_under_way: CachePadded<AtomicBool>,
     /// No commit takes this lock.
     pub(crate) attempts: Mutex<PictureAttempts>,
@@ -275,7 +271,6 @@ impl Pictures {
     pub(super) fn new(settings: &Settings, has_maps: bool) -> Self {
         let attempts = if has_maps { PictureAttempts::behind_load() } else { PictureAttempts::default() };
         Self {
-            has_maps: CachePadded::new(AtomicBool::new(has_maps)),
             is_under_way: CachePadded::default(),
             attempts: Mutex::new(attempts),
             is_semi_fuzzy: settings.semi_fuzzy,
@@ -326,14 +321,6 @@ impl Pictures {
         self.ended.lock().extend(lists.into_iter().filter(|list| !list.is_empty()));
     }
 
-    /// Whether commits may find maps.
-    #[inline]
-    pub(crate) fn has_maps(&self) -> bool {
-        // Acquire: partner is the Release in `begin`. A commit of the freeze's epoch sees that by E: the freeze is
-        // announced behind `begin`, and E reaches it later (N1).
-        self.has_maps.load(Ordering::Acquire)
-    }
-
     /// Whether commits may leave anything. Only a guess.
     #[inline]
     pub(crate) fn is_under_way(&self) -> bool {
@@ -345,8 +332,6 @@ impl Pictures {
     pub(crate) fn begin(&self) {
         // Relaxed: as in `is_under_way`.
         self.is_under_way.store(true, Ordering::Relaxed);
-        // Release: partner is the Acquire in `has_maps`. The freeze is announced behind this (N1).
-        self.has_maps.store(true, Ordering::Release);
     }
 
     /// The picture's pages are closed.
@@ -381,12 +366,6 @@ impl Pictures {
 }
 
 impl SharedState {
-    /// Whether tables have maps of pages: a commit asks behind its last fence (C1, N1).
-    #[inline]
-    pub(crate) fn has_page_maps(&self) -> bool {
-        self.pictures.as_ref().is_some_and(Pictures::has_maps)
-    }
-
     /// Whether a picture is under way: a commit guesses by it, before it binds.
     #[inline]
     pub(crate) fn has_picture_under_way(&self) -> bool {

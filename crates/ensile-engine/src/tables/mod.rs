@@ -212,6 +212,13 @@ impl Directory {
         self.slot(id)?.get()
     }
 
+    /// The table with this id, if it is a logged one.
+    #[inline(always)]
+    pub(crate) fn logged(&self, id: u32) -> Option<&Arc<TableCore>> {
+        // An index's id is beyond all of these.
+        self.logged.get(id as usize)?.get()
+    }
+
     /// Refuses ids beyond the most that there can be.
     pub(crate) fn check_room(&self, id: u32) -> Result<()> {
         if self.slot(id).is_some() {

@@ -65,7 +65,7 @@ impl PageMap {
     pub(crate) fn of_loaded(picture: &Arc<PictureOfMaps>, pages: Option<LoadedTablePages>) -> Self {
         debug_assert!(picture.is_over(), "its pages are closed");
         let LoadedTablePages { bounds, states, .. } = pages.unwrap_or_else(LoadedTablePages::of_added_table);
-        Self { picture: Arc::clone(picture), bounds, states }
+        Self { picture: Arc::clone(picture), since: picture.since, bounds, states }
     }
 }
 

@@ -25,6 +25,15 @@ fn keys() -> impl Strategy<Value = Vec<u8>> {
     (head, tail).prop_map(|(head, tail)| [head.as_bytes(), &tail].concat())
 }
 
+/// Keys that a slice has all of: evenly spread, in heaps that fall into one range each, and shorter ones.
+fn short_keys() -> impl Strategy<Value = Vec<u8>> {
+    let number = |number: u64| number.to_be_bytes().to_vec();
+    let spread = (0..64_u64).prop_map(move |at| number(at << 58));
+    let heaped = (0..4_u64, 0..32_u64).prop_map(move |(heap, at)| number(heap << 60 | at));
+    let few = prop_oneof![Just(0_u8), Just(1), Just(0xFF), any::<u8>()];
+    prop_oneof![spread, heaped, proptest::collection::vec(few, 0..8)]
+}
+
 /// Bounds with a common prefix of any length, and keys around them.
 fn check(mut bounds: Vec<Vec<u8>>, looked_up: &[Vec<u8>]) {
     bounds.retain(|bound| !bound.is_empty());
@@ -44,6 +53,14 @@ proptest! {
     fn the_search_finds_what_a_plain_one_finds(
         bounds in proptest::collection::vec(keys(), 0..40),
         looked_up in proptest::collection::vec(keys(), 0..40),
+    ) {
+        check(bounds, &looked_up);
+    }
+
+    #[test]
+    fn short_keys_are_found_by_their_slices(
+        bounds in proptest::collection::vec(short_keys(), 0..100),
+        looked_up in proptest::collection::vec(prop_oneof![short_keys(), keys()], 0..40),
     ) {
         check(bounds, &looked_up);
     }

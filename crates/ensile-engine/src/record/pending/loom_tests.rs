@@ -40,7 +40,7 @@ fn displace(block: &Block, page: &PageState, own: Option<&WorkerList>) {
         record.overwrite(b"xy");
         record.unlock_with(Word::written(tid(FREEZE.number())));
     };
-    if page.is_closed() {
+    if page.is_closed_with(PageMarks::AFTER) || page.is_closed() {
         return change();
     }
     // The list takes it, or it comes back; loom's memory stays.
@@ -66,20 +66,26 @@ fn take(
 
 #[test]
 fn loom_n3_n8_a_version_below_the_freeze_is_walked_or_left() {
-    walked_or_left(|| None);
+    walked_or_left(PageMarks::NONE, || None);
+}
+
+/// The commit looks for both at once, and finds the mark there.
+#[test]
+fn loom_n3_n8_a_version_below_the_freeze_is_walked_or_left_in_a_page_with_its_mark() {
+    walked_or_left(PageMarks::AFTER, || None);
 }
 
 /// The list is taken right behind the close, and once: nobody waits for the commit.
 #[test]
 fn loom_n3_n9_a_version_below_the_freeze_is_walked_or_in_the_workers_list() {
-    walked_or_left(|| Some(Arc::default()));
+    walked_or_left(PageMarks::NONE, || Some(Arc::default()));
 }
 
-fn walked_or_left(list: fn() -> Option<Arc<WorkerList>>) {
+fn walked_or_left(marks: PageMarks, list: fn() -> Option<Arc<WorkerList>>) {
     let outcomes: StdArc<[AtomicUsize; 3]> = StdArc::default();
     let counted = outcomes.clone();
     loom::model(move || {
-        let (block, page, own) = (Block::new(&SHORT, 1), Arc::new(PageState::new(PageMarks::NONE)), list());
+        let (block, page, own) = (Block::new(&SHORT, 1), Arc::new(PageState::new(marks)), list());
         let writer = {
             let (block, page, own) = (block.clone(), page.clone(), own.clone());
             thread::spawn(move || displace(&block, &page, own.as_deref()))

@@ -56,6 +56,21 @@ fn nothing_is_left_in_a_page_that_is_closed_and_it_is_closed_once() {
 }
 
 #[test]
+fn a_commit_is_done_with_a_page_that_is_closed_and_has_its_mark() {
+    for mark in [PageMarks::BEFORE, PageMarks::AFTER] {
+        let page = PageState::new(PageMarks::NONE);
+        assert!(!page.is_closed_with(mark));
+        page.mark(mark);
+        assert!(!page.is_closed_with(mark), "a version may be left there");
+        let page = PageState::new(PageMarks::NONE);
+        let ((), _empty) = page.close_behind(|| ());
+        assert!(!page.is_closed_with(mark), "it is to be marked");
+        page.mark(mark);
+        assert!(page.is_closed_with(mark) && !page.is_closed_with(PageMarks::BOTH));
+    }
+}
+
+#[test]
 fn a_workers_list_is_taken_as_a_whole_and_grows_again() {
     let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
     let (page, own) = (PageState::new(PageMarks::NONE), WorkerList::default());
