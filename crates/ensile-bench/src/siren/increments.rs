@@ -50,7 +50,7 @@ const CHECKPOINTERS: &str = "ensile-ckpt";
 /// The folder of the database that has a full picture.
 const FULL_FOLDER: &str = "siren-full";
 /// What is asked for: percent of dirty pages, percent of a full picture's bytes, and of its processor time.
-const ASKED: [(u64, f64, f64); 2] = [(1, 3.0, 15.0), (10, 10.0, 25.0)];
+const ASKED: [(u64, f64, f64); 2] = [(1, 3.0, 10.0), (10, 15.0, 25.0)];
 /// What is asked for of files behind many increments, and of the time of an open.
 const FILES_MAX: f64 = 1.5;
 const OPEN_MAX: f64 = 1.2;
