@@ -7,6 +7,7 @@
 //! skew           §4.1  the same with 99 % of the updates on 1 % of the rows               `table3`, `run`
 //! against-fuzzy  §5    throughput with pictures and with SiloR's fuzzy checkpoints        `against_fuzzy`
 //! fig9           §5    throughput by clients: pictures and redo, fuzzy with undo and redo  `fig9`
+//! cycling        -     log that a recovery replays, by ranges and with whole checkpoints     `cycling`
 //! foreground     -     throughput and tails of YCSB while a full picture is written       `foreground`
 //! hang           -     the longest commit while each write of a picture hangs             `foreground`
 //! increments     §2.1  what a picture costs of which few pages have changed               `increments`
@@ -21,6 +22,7 @@
 mod against_fuzzy;
 pub(crate) mod arguments;
 pub(crate) mod cost;
+mod cycling;
 mod device;
 mod expected;
 mod fig9;
@@ -58,6 +60,8 @@ pub(crate) enum Name {
     AgainstFuzzy,
     /// Throughput by clients, relaxed and strict, with pictures and with before-images in the log (§5, figure 9).
     Fig9,
+    /// Log that a recovery would replay, with checkpoints that go round by ranges and with whole ones (SiloR §8).
+    Cycling,
     /// Throughput and latencies of YCSB while a full picture is written, against without one.
     Foreground,
     /// The longest commit of YCSB while each write and sync of a picture takes seconds, against without one.
@@ -87,6 +91,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Skew, run: table3::skewed, seconds: expected::table3 },
     Experiment { name: Name::AgainstFuzzy, run: against_fuzzy::run, seconds: expected::against_fuzzy },
     Experiment { name: Name::Fig9, run: fig9::run, seconds: expected::fig9 },
+    Experiment { name: Name::Cycling, run: cycling::run, seconds: cycling::expected_seconds },
     Experiment { name: Name::Foreground, run: foreground::foreground, seconds: expected::foreground },
     Experiment { name: Name::Hang, run: foreground::hang, seconds: expected::hang },
     Experiment { name: Name::Increments, run: increments::run, seconds: expected::increments },

@@ -198,6 +198,25 @@ fn increments_write_the_pages_that_were_dirty() {
 }
 
 #[test]
+fn checkpoints_by_ranges_are_run_beside_whole_ones() {
+    let folder = Folder::new("bench-siren-cycling");
+    let small = "--rows 20000 --disk-mb 10 --updates 2000 --rounds 1 --seconds 1 --ranges 4 --out figures";
+    let (_, stdout, stderr) = bench(&folder, &format!("siren cycling {small}"));
+    for system in ["whole", "cycling"] {
+        assert!(
+            stdout.contains(&format!("{system}: asked: 2,000 updates/s, two rounds; held: ")),
+            "{stdout}\n{stderr}"
+        );
+    }
+    let text = std::fs::read_to_string(folder.0.join("figures/cycling.csv")).expect("written");
+    for metric in ["log that a recovery replays, peak", "log on disk, mean", "an open,"] {
+        assert_eq!(text.matches(metric).count(), 2, "{metric}: {text}");
+    }
+    assert!(text.contains("cycling / whole"), "{text}");
+    assert!(!folder.0.join("ensile-data").exists(), "the databases are gone");
+}
+
+#[test]
 fn what_a_commit_costs_is_counted_in_processes_of_their_own() {
     let folder = Folder::new("bench-siren-cost");
     for load in ["ycsb", "tpcc"] {

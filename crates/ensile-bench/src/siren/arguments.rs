@@ -92,6 +92,9 @@ pub struct SirenArguments {
     /// Updates between two checkpoints of `fig9` (2000000 in the paper) [default: one is always under way]
     #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
     pub(crate) checkpoint_updates: Option<u64>,
+    /// Ranges of checkpoints that go round, in `cycling`; the least of `--updates` is held there
+    #[arg(long, default_value_t = 16, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub(crate) ranges: usize,
     /// Pages that are dirty in `increments`, in percent; the many increments have the first of them
     #[arg(
         long,

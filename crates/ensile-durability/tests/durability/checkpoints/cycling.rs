@@ -157,10 +157,11 @@ fn a_listed_generation_keeps_a_file_of_each_log_whatever_is_covered() {
     fill(&life, &mut worker, 1);
     life.checkpoint().expect("is installed");
     // Something for the next open to replay, so that the generation stays listed; of the other log nothing.
-    life.commit(&mut worker, 1, Some(b"behind"));
+    let mut other = life.rig.worker();
+    life.commit(&mut other, 1, Some(b"behind"));
     life.rig.settle();
     let mut present = life.store.present();
-    drop((worker, life));
+    drop((worker, other, life));
     disk.crash(3);
     for round in 0..6_u8 {
         let life = open(&disk);
@@ -174,6 +175,27 @@ fn a_listed_generation_keeps_a_file_of_each_log_whatever_is_covered() {
     }
     let listed = String::from_utf8(disk.bytes(MANIFEST)).expect("text").matches("\ngeneration ").count();
     assert!(listed < 6, "generations go with the ranges that were written in them: {listed} are left");
+}
+
+#[test]
+fn k5_a_log_that_ends_below_the_e_h_of_any_range_is_damage() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, cycling()).expect("opens");
+    let mut worker = life.rig.worker();
+    fill(&life, &mut worker, 1);
+    let all = life.checkpoint().expect("is installed");
+    fill(&life, &mut worker, 2);
+    let turn = life.turn();
+    assert!(turn.low == all.low && turn.high > all.high, "one range is from then on");
+    drop((worker, life));
+    disk.crash(1);
+    // Only the manifest is a witness of the last marks.
+    disk.lose("HINT");
+    let log = disk.files().into_iter().rfind(|name| name.starts_with("log0/log-")).expect("a log");
+    let end = disk.bytes(&log).iter().rposition(|byte| *byte != 0).expect("written") as u64;
+    disk.flip(&log, end - 20, 1);
+    let error = Life::open(&disk, 1, cycling()).err().expect("damage").to_string();
+    assert!(error.contains(&log) && error.contains(&format!("epoch {}", turn.high)), "{error}");
 }
 
 #[test]

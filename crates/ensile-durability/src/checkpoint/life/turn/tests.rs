@@ -77,6 +77,21 @@ fn a_turn_takes_the_range_whose_last_one_is_the_longest_ago() {
     let next = after_turn(Some(&installed), &taken, &[], vec![walked(11, 120)]);
     let numbers: Vec<u64> = next.walked().map(|walked| walked.files.number).collect();
     assert_eq!((numbers, next.cut), (vec![10, 11, 9], before.cut), "the others stay as they are");
+    for at in 0..3 {
+        let mut ranges = before.clone();
+        ranges.ranges[at].walked = walked(1, 100);
+        let Taken::One { at: found, keys, .. } =
+            Taken::next(Some(&InstalledCheckpoint::Cycling(ranges)), 3, false)
+        else {
+            panic!("it takes one")
+        };
+        let end = starts(3).get(at + 1).cloned();
+        assert_eq!(
+            (found, keys.start, keys.end),
+            (at, starts(3)[at].clone(), end),
+            "K4: the last has no end"
+        );
+    }
     assert_eq!(Taken::next(Some(&installed), 3, true), Taken::All { wanted: 3 }, "a caller asks");
     let whole = InstalledCheckpoint::Fuzzy(walked(7, 100));
     for other in [None, Some(&whole)] {
