@@ -1,5 +1,5 @@
-//! `siren cycling`: the log that a recovery would replay, with checkpoints that go round by ranges of keys against whole
-//! ones that write as many bytes a second (SiloR §8).
+//! `siren cycling`: the log that a recovery would replay, with checkpoints that go round by ranges of keys against
+//! whole ones that write as many bytes a second (SiloR §8).
 //!
 //! ```text
 //! each round, for each strategy: fill -> checkpoint -> updates at a held rate, checkpoint behind checkpoint -> close
