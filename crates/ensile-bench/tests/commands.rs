@@ -220,7 +220,7 @@ fn checkpoints_by_ranges_are_run_beside_whole_ones() {
 fn what_a_commit_costs_is_counted_in_processes_of_their_own() {
     let folder = Folder::new("bench-siren-cost");
     for load in ["ycsb", "tpcc"] {
-        for setup in ["in-memory", "before", "behind"] {
+        for setup in ["in-memory", "fuzzy", "before", "behind"] {
             let line = format!(
                 "siren-cost-run --load {load} --setup {setup} --records 500 --transactions 50 --page-bytes 16384 \
                  --data ensile-data --seed 1 --epoch 0.01"

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::{Machine, field_after, fit, is_in_memory, resident_bytes, selected, without_folders};
+use super::{
+    Machine, field_after, fit, is_in_memory, processor_nanos, processor_nanos_of, resident_bytes, selected,
+    without_folders,
+};
 
 #[test]
 fn a_command_is_told_without_the_folders_of_who_gave_it() {
@@ -50,4 +53,21 @@ fn this_machine_has_cores_and_this_process_has_memory() {
     let machine = Machine::look();
     assert!(machine.cores > 0 && machine.memory_bytes > 0);
     assert!(resident_bytes() > 100_000);
+}
+
+#[test]
+fn processor_time_grows_with_work_and_is_told_of_threads_by_name() {
+    const NAME: &str = "busy-for-a-test";
+    std::thread::scope(|scope| {
+        let work = || {
+            let before = processor_nanos();
+            // Nothing has to be as fast as that: it goes on until the time was taken.
+            while processor_nanos() < before + 50_000_000 || processor_nanos_of(NAME) == 0 {
+                std::hint::black_box((0..10_000_u64).map(std::hint::black_box).sum::<u64>());
+            }
+        };
+        let busy = std::thread::Builder::new().name(NAME.to_owned()).spawn_scoped(scope, work);
+        busy.expect("a thread begins").join().expect("it ends");
+    });
+    assert_eq!(processor_nanos_of("no such thread"), 0);
 }

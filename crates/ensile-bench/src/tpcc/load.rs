@@ -31,16 +31,6 @@ pub(crate) fn date_now() -> u64 {
 /// Loads everything with `threads` threads, warehouse by warehouse; answers the number of rows once they are durable,
 /// where there is a log. Snapshots are a moment old, and show them a little later.
 pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: usize) -> Result<u64> {
-    load_rows(tables, constants, (seed, threads), |receipt| receipt.durable().map(drop))
-}
-
-/// As [`load`]; what is to be waited for behind each warehouse is the caller's.
-pub(crate) fn load_rows(
-    tables: &Tables,
-    constants: Constants,
-    (seed, threads): (u64, usize),
-    wait: impl Fn(Receipt<'_>) -> ensile::Result<()> + Copy + Send + Sync,
-) -> Result<u64> {
     let next = AtomicU64::new(0);
     let rows = AtomicU64::new(0);
     let warehouses = u64::from(tables.scale.warehouses);
@@ -71,7 +61,7 @@ pub(crate) fn load_rows(
                 loader.warehouse(warehouse as u16)?
             }
             if let Some(receipt) = loader.receipt {
-                wait(receipt)?;
+                receipt.durable()?;
             }
             // Relaxed: summed up before the threads are joined, read after.
             rows.fetch_add(loader.rows, Ordering::Relaxed);

@@ -128,7 +128,7 @@ pub(crate) fn load_table<const N: usize>(
             last = Some(receipt);
             first = end;
         }
-        if let Some(receipt) = last.filter(|_| plan.waits) {
+        if let Some(receipt) = last {
             receipt.durable()?;
         }
         Ok(())

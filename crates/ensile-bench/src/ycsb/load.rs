@@ -26,8 +26,6 @@ pub(crate) struct LoadPlan {
     pub(crate) records: u64,
     threads: usize,
     order: Option<Permutation>,
-    /// Whether the load has ended when all of it is durable.
-    pub(crate) waits: bool,
 }
 
 impl LoadPlan {
@@ -38,12 +36,7 @@ impl LoadPlan {
 
     /// Ascending keys.
     pub(crate) fn in_order(records: u64, threads: usize) -> Self {
-        Self { records, threads, order: None, waits: true }
-    }
-
-    /// The same for a database without a log: what is durable there is asked for by pictures.
-    pub(crate) fn without_waiting(self) -> Self {
-        Self { waits: false, ..self }
+        Self { records, threads, order: None }
     }
 
     fn shuffled(mut self, order: LoadOrder, seed: u64) -> Self {

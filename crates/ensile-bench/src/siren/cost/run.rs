@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
 use ensile::checkpoint::{Schedule, Strategy};
-use ensile::{Database, Tuning};
+use ensile::{Database, Durability, Tuning};
 
 use crate::arguments::positive_seconds;
 use crate::driver::{self, Pace, Plan, Subject};
@@ -40,21 +40,28 @@ pub(crate) enum CostLoad {
     Tpcc,
 }
 
-/// What a database has of pictures.
+/// What a database has of logs and pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CostSetup {
-    /// Nothing.
+    /// Neither.
     InMemory,
-    /// It is opened for them, and none has begun.
+    /// A log, and fuzzy checkpoints.
+    Fuzzy,
+    /// A log, and it is opened for pictures, of which none has begun.
     Before,
-    /// A full one has ended.
+    /// A log, and a full picture has ended.
     Behind,
 }
 
 impl CostSetup {
+    pub(super) fn has_pictures(self) -> bool {
+        matches!(self, Self::Before | Self::Behind)
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::InMemory => "in memory",
+            Self::Fuzzy => "fuzzy",
             Self::Before => "before the first picture",
             Self::Behind => "behind a picture",
         }
@@ -114,44 +121,43 @@ pub(crate) fn one_run(arguments: &CostRunArguments) -> Result<()> {
     let tuning = Tuning {
         checkpointers: Some(1),
         checkpoint_page_bytes: arguments.page_bytes,
-        checkpoint_strategy: (arguments.setup != CostSetup::InMemory).then_some(Strategy::Pictures),
+        checkpoint_strategy: match arguments.setup {
+            CostSetup::InMemory => None,
+            CostSetup::Fuzzy => Some(Strategy::Fuzzy),
+            CostSetup::Before | CostSetup::Behind => Some(Strategy::Pictures),
+        },
         ..Tuning::default()
     };
     let options = Options {
         epoch_interval: Duration::from_secs_f64(arguments.epoch),
         snapshot_interval: SNAPSHOTS,
         checkpoints: Schedule::on_demand(),
-        loggers: 0,
         tuning,
         ..Options::default()
     };
     let before = resident_bytes();
     let db = options.open(match arguments.setup {
         CostSetup::InMemory => Database::builder_in_memory(),
-        CostSetup::Before | CostSetup::Behind => Database::builder(&path).without_log(),
+        _ => Database::builder(&path).durability(Durability::Relaxed),
     })?;
     match arguments.load {
         CostLoad::Ycsb => {
             let requests = Requests::new(Workload::Silo, arguments.records, None);
-            let plan = LoadPlan::in_order(arguments.records, 1).without_waiting();
+            let plan = LoadPlan::in_order(arguments.records, 1);
             let engine = Engine::<VALUE_BYTES>::over(SystemKind::Memsilo, db.clone(), requests, &plan)?;
             transactions(arguments, &db, &engine, before)?;
         }
         CostLoad::Tpcc => {
             let tables = Tables::open(&db, SCALE)?;
             let constants = Constants::seeded(arguments.seed);
-            load::load_rows(&tables, constants, (arguments.seed, 1), |_| Ok(()))?;
+            load::load(&tables, constants, arguments.seed, 1)?;
             // From here on they show the whole business.
             drop(db.snapshot_latest()?);
             let business = Business::new(SystemKind::Memsilo, tables, Flags::default(), constants);
             transactions(arguments, &db, &business, before)?;
         }
     }
-    if arguments.setup == CostSetup::InMemory {
-        db.close()?;
-    } else {
-        db.close_without_picture()?;
-    }
+    db.close()?;
     std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))
 }
 
