@@ -57,8 +57,10 @@ impl Recovery {
 
     /// An unlisted file as one that gets no more blocks, if there is an archive and it holds entries.
     fn unlisted_to_archive(&self, file: SegmentFile) -> Result<Option<ClosedFile>, DurabilityError> {
-        if self.archive.is_none() || file.is_merged {
-            // What was merged is archived, or was in the archive before.
+        let mut listed = self.keeper.manifest().generations.iter();
+        // No manifest has listed it: what it was made of is listed, and its name may be needed.
+        let is_unfinished = file.is_merged && listed.all(|listed| listed.number < file.name.generation);
+        if self.archive.is_none() || is_unfinished {
             return Ok(None);
         }
         let chain = FileChain::read(&*self.disk, file, None)?;

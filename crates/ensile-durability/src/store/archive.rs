@@ -233,7 +233,11 @@ impl Archive {
             state.folders.insert(logger);
         }
         let name = in_folder(ARCHIVE_FOLDER, &closed.file.archived().to_string());
-        let is_there = self.disk.exists(&name)?;
+        // One that somebody has cut since is made again while that can be done.
+        let is_there = match unless_missing(self.disk.open_to_read(&name))? {
+            Some(copy) => copy.len()? >= closed.bytes,
+            None => false,
+        };
         if !is_there {
             let beside = format!("{name}.new");
             if let Err(error) = self.copy(closed, &beside) {

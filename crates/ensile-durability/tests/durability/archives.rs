@@ -2,5 +2,6 @@
 
 mod crashes;
 mod lives;
+mod operators;
 mod restoring;
 pub(crate) mod rig;
