@@ -92,11 +92,19 @@ impl RealDisk {
         }
         // Another thread's panic leaves a map of handles that are right all the same.
         let mut folders = self.folders.lock();
-        if let Some(folder) = folders.get(name) {
-            return Ok(Arc::clone(folder));
+        let mut folder = Arc::clone(&self.root);
+        // From handle to handle: a folder above may have another one in its place by now.
+        for end in name.match_indices('/').map(|(end, _)| end).chain([name.len()]) {
+            let above = name[..end].rfind('/').map_or(0, |slash| slash + 1);
+            folder = match folders.get(&name[..end]) {
+                Some(held) => Arc::clone(held),
+                None => {
+                    let found = Arc::new(folder.sub_folder(&name[above..end])?);
+                    folders.insert(name[..end].to_owned(), Arc::clone(&found));
+                    found
+                }
+            };
         }
-        let folder = Arc::new(self.root.sub_folder(name)?);
-        folders.insert(name.to_owned(), Arc::clone(&folder));
         Ok(folder)
     }
 

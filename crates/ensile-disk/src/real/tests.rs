@@ -176,6 +176,19 @@ fn a_link_that_leads_elsewhere_while_the_disk_is_open_is_not_followed_again() {
 }
 
 #[test]
+fn a_folder_in_one_that_was_replaced_is_looked_for_in_the_one_that_is_held() {
+    let folder = Folder::new();
+    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    disk.create_folder("archive").expect("a folder");
+    std::fs::rename(folder.0.join("archive"), folder.0.join("moved")).expect("it is renamed");
+    std::fs::create_dir_all(folder.0.join("archive/log0")).expect("another one is in its place");
+    disk.create_folder("archive/log0").expect("a folder in the one that is held");
+    disk.create("archive/log0/a").expect("a file in it");
+    assert!(folder.0.join("moved/log0/a").exists() && !folder.0.join("archive/log0/a").exists());
+    assert_eq!(disk.list("archive/log0").expect("is listed"), ["a"]);
+}
+
+#[test]
 fn what_is_made_is_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
