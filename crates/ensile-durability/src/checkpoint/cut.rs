@@ -11,6 +11,8 @@ use crate::range::{KeyRange, RangeStart};
 
 /// Pieces for each range that is to be cut: so the largest range is at most about this much too large.
 const PIECES_PER_RANGE: usize = 16;
+/// Of a key at which a range begins: the manifest lists all of them, and must not become too long to be read.
+const START_KEY_BYTES_MAX: usize = 4096;
 
 /// Some rows that follow each other.
 #[derive(Debug)]
@@ -80,7 +82,11 @@ impl RangeCut {
             let ended =
                 (u128::from(before) + u128::from(bytes) / 2) * self.most as u128 / u128::from(total.max(1));
             if before > 0 && ended >= starts.len() as u128 && starts.len() < self.most {
-                starts.push(start);
+                let start = shortened(start);
+                // Long keys may begin alike: there is no range between those.
+                if starts.last().is_some_and(|last| *last < start) {
+                    starts.push(start);
+                }
             }
             before += bytes;
         }
@@ -88,6 +94,11 @@ impl RangeCut {
         assert!(starts.windows(2).all(|pair| pair[0] < pair[1]), "K4: each begins behind the one before it");
         starts
     }
+}
+
+/// A start before this one or the same, and behind all keys that do not begin with its own.
+fn shortened(RangeStart { section, key }: RangeStart) -> RangeStart {
+    RangeStart { section, key: key[..key.len().min(START_KEY_BYTES_MAX)].into() }
 }
 
 /// What of these slices of the whole state is in a range.

@@ -80,3 +80,25 @@ fn k4_slices_of_all_ranges_have_each_key_once() {
         }
     }
 }
+
+#[test]
+fn k4_ranges_of_the_longest_keys_fit_in_a_manifest() {
+    let keys: Vec<Vec<u8>> = (0..4096_u32)
+        .map(|number| [&number.to_be_bytes()[..], &[7; ensile_base::limits::KEY_BYTES_MAX - 4]].concat())
+        .collect();
+    let most = crate::number::RANGES_MAX as usize;
+    let mut cut = RangeCut::new(most);
+    keys.iter().for_each(|key| cut.add(1, key, 100));
+    let starts = cut.starts();
+    assert!(starts.len() > most / 2, "{} ranges", starts.len());
+    // Two digits a byte, of 16 MiB.
+    assert!(starts.iter().map(|start| 2 * start.key.len()).sum::<usize>() < 12 << 20);
+    // Keys that begin alike are in one range, and the rest is cut.
+    let mut cut = RangeCut::new(8);
+    for number in 0..64_u8 {
+        cut.add(0, &[&[1; 5000][..], &[number]].concat(), 100);
+    }
+    (0..64).for_each(|number| cut.add(0, &[2, number], 100));
+    let starts = cut.starts();
+    assert!(starts.windows(2).all(|pair| pair[0] < pair[1]) && starts.len() > 3, "{}", starts.len());
+}
