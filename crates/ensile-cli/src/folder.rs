@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) mod archive;
+pub(crate) mod backup;
 mod changes;
 pub(crate) mod lease;
 

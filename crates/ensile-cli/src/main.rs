@@ -21,6 +21,8 @@ const EXAMPLES: &str = "Examples:
   ensile verify data                      is every byte of this database whole?
   ensile inspect data                     which files, epochs and tables are in it?
   ensile inspect data --changes           what its log has changed, as lines of JSON
+  ensile backup data /backups/data        back it up while it is open, and again what has changed
+  ensile restore /backups/data again      make a new database from a backup
   ensile adopt copy                       make a copied folder a database of its own
   ensile lease data -- ls -l data         run a command that reads its files while it is open";
 
@@ -32,6 +34,11 @@ enum Command {
     /// Explain a database's folder: generations, checkpoint, files, tables and their sizes. Of an archive: which epochs
     /// a backup can be brought to, and what is missing.
     Inspect(folder::InspectArguments),
+    /// Back a database up, which may be open, into a folder that is a database by itself. With pictures a second backup
+    /// writes only what has changed. One that fails or is killed leaves the one before.
+    Backup(folder::backup::BackupArguments),
+    /// Make a new database from a backup.
+    Restore(folder::backup::RestoreBackupArguments),
     /// Make a new database that is as the one with this archive was at the end of an epoch. The archive must have been
     /// begun with the database; `ensile inspect` of it says which epochs can be had.
     RestoreArchive(folder::archive::RestoreArguments),
@@ -48,6 +55,8 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Verify(arguments) => folder::verify(&arguments),
         Command::Inspect(arguments) => folder::inspect(&arguments),
+        Command::Backup(arguments) => folder::backup::backup(&arguments),
+        Command::Restore(arguments) => folder::backup::restore(&arguments),
         Command::RestoreArchive(arguments) => folder::archive::restore(&arguments),
         Command::Adopt(arguments) => folder::adopt(&arguments),
         Command::Lease(arguments) => folder::lease::run(&arguments),
@@ -65,7 +74,7 @@ mod tests {
         let mut command = Arguments::command();
         command.clone().debug_assert();
         let help = command.render_long_help().to_string();
-        for name in ["verify", "inspect", "restore-archive", "adopt", "lease"] {
+        for name in ["verify", "inspect", "backup", "restore", "restore-archive", "adopt", "lease"] {
             assert!(help.contains(name), "{name} in {help}");
         }
     }

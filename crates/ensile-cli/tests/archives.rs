@@ -72,7 +72,10 @@ fn an_archive_of_nothing_is_refused_and_one_is_ended() {
     std::fs::rename(folder.0.join("archive"), folder.0.join("elsewhere")).expect("moves");
     let refused = Database::open(folder.0.join("data")).map(drop);
     assert!(refused.is_err(), "its archive is not there");
-    let db = Database::builder(folder.0.join("data")).without_archive().open().expect("it is given up");
+    let db = Database::builder(folder.0.join("data"))
+        .archive(ensile::folder::Archiving::Ended)
+        .open()
+        .expect("it is given up");
     db.close().expect("closes");
     Database::open(folder.0.join("data")).expect("there is none").close().expect("closes");
 }

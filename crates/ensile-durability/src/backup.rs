@@ -74,6 +74,8 @@ impl CopyOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyPhase {
+    /// It has not begun: it waits for a checkpoint of the open database.
+    Checkpoint,
     /// It copies what the target lacks.
     Copying,
     /// It reads what will count in the target.
@@ -97,6 +99,14 @@ pub struct CopyProgress {
     pub pages_total: u64,
     /// Bytes that were written so far, in all phases.
     pub bytes_written: u64,
+}
+
+impl CopyProgress {
+    /// Of a phase of which nothing is known yet.
+    #[must_use]
+    pub const fn before(phase: CopyPhase) -> Self {
+        Self { phase, bytes: 0, bytes_total: 0, pages: 0, pages_total: 0, bytes_written: 0 }
+    }
 }
 
 /// What a run came to.

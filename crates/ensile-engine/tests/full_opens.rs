@@ -78,8 +78,9 @@ fn a_crash_on_a_full_disk_opens_again_and_again() -> Result<()> {
 #[test]
 fn a_crash_of_a_log_that_filled_its_disk_opens_with_the_reserve() -> Result<()> {
     for disk in disks() {
-        let wait = Duration::from_millis(20);
-        let db = builder_with(&disk, 8 << 10).full_disk_wait(wait).open()?;
+        let full_disk_wait = Duration::from_millis(20);
+        let tuning = Tuning { log_file_bytes: 8 << 10, full_disk_wait, ..Tuning::default() };
+        let db = builder_with(&disk, 8 << 10).tuning(tuning).open()?;
         fill(&db)?;
         fill_up(&disk);
         let rows_of = table(&db)?;

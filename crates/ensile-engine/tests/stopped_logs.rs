@@ -11,7 +11,7 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_durability::{DurabilityError, Health};
 use ensile_engine::checkpoint::Schedule;
-use ensile_engine::{Builder, Database, Error, Readable, Result, Snapshot, Table};
+use ensile_engine::{Builder, Database, Error, Readable, Result, Snapshot, Table, Tuning};
 use ensile_sim::SimDisk;
 
 /// Keys below this are durable.
@@ -186,7 +186,8 @@ fn futures_that_are_dropped_or_polled_in_turn_leave_no_wakers_behind() -> Result
 
 #[test]
 fn a_result_that_waits_for_space_is_told_so_after_the_stated_time() -> Result<()> {
-    let driven = Driven::open_with(|builder| builder.full_disk_wait(Duration::from_secs(5)))?;
+    let tuning = Tuning { full_disk_wait: Duration::from_secs(5), ..Tuning::default() };
+    let driven = Driven::open_with(|builder| builder.tuning(tuning))?;
     let waits = driven.fill();
     let receipt = driven.db.submit(|tx| tx.get(&driven.table, &waits))?.1;
     let mut answer = pin!(receipt.durable_async());

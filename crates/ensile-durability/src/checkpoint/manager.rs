@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, Mutex};
+use ensile_disk::Disk;
 use ensile_epoch::Epochs;
 
 use super::block::LargePermit;
@@ -175,6 +176,12 @@ impl Checkpoints {
             Strategy::Fuzzy | Strategy::Cycling => Ok(()),
             Strategy::Pictures => pages_of(walk).map(drop),
         }
+    }
+
+    /// The disk that the database is on.
+    #[must_use]
+    pub fn disk(&self) -> &StdArc<dyn Disk> {
+        self.store.disk()
     }
 
     /// How many checkpointers there are: one thread each.

@@ -51,6 +51,24 @@ pub enum Archiving {
     Ended,
 }
 
+impl From<std::path::PathBuf> for Archiving {
+    fn from(folder: std::path::PathBuf) -> Self {
+        Self::To(folder)
+    }
+}
+
+impl From<&std::path::Path> for Archiving {
+    fn from(folder: &std::path::Path) -> Self {
+        Self::To(folder.into())
+    }
+}
+
+impl From<&str> for Archiving {
+    fn from(folder: &str) -> Self {
+        Self::To(folder.into())
+    }
+}
+
 /// The archive of an open database.
 #[derive(Debug)]
 pub(crate) struct Archive {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::{Archiving, LogConfig, Opening, Progress};
+use ensile_durability::{Archiving, Opening, Progress};
 
 use super::tuning::{Schedule, Tuning};
 use crate::database::Database;
@@ -51,7 +51,6 @@ pub struct Builder {
     pub(super) log_folders: Option<Vec<PathBuf>>,
     pub(super) checkpoint_folders: Option<Vec<PathBuf>>,
     pub(super) archiving: Archiving,
-    pub(super) full_disk_wait: Duration,
     pub(super) schedule: Schedule,
     pub(super) tuning: Tuning,
     pub(super) progress: Option<ProgressFn>,
@@ -79,7 +78,6 @@ impl Builder {
             log_folders: None,
             checkpoint_folders: None,
             archiving: Archiving::AsBefore,
-            full_disk_wait: LogConfig::default().full_wait,
             schedule: Schedule::default(),
             tuning: Tuning::default(),
             progress: None,
@@ -160,7 +158,8 @@ impl Builder {
     /// An archive: each closed log file is copied to this folder before it may be removed, so that the database can be
     /// had as it was at the end of any epoch that was durable (`ensile restore-archive`). Give an empty folder, best on
     /// another device; it is made if only its last part is missing. It is remembered by a link in the database's
-    /// folder, so later opens archive without being told; [`Builder::without_archive`] ends it.
+    /// folder, so later opens archive without being told. [`Archiving::Ended`] ends it: what it has stays as it is,
+    /// nothing more comes, and its folder need not be there.
     ///
     /// Files are copied by a checkpointer, soon after they are closed: a log that is written to begins a new file every
     /// four seconds ([`Tuning::log_file_interval`]). A close archives what is left. No commit waits for the archive. If
@@ -178,24 +177,8 @@ impl Builder {
     /// let db = ensile::Database::builder("data").archive("/mnt/archive/data").open()?;
     /// # Ok(()) }
     /// ```
-    pub fn archive<P: Into<PathBuf>>(mut self, folder: P) -> Self {
-        self.archiving = Archiving::To(folder.into());
-        self
-    }
-
-    /// Ends the archive, if there is one: what it has stays as it is, and nothing more comes. The archive's folder need
-    /// not be there.
-    pub fn without_archive(mut self) -> Self {
-        self.archiving = Archiving::Ended;
-        self
-    }
-
-    /// How long a strict result waits for space on a full disk. Then the caller gets
-    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet): what was committed stays,
-    /// and becomes durable once there is space, so it must not be run again. 30 s by default; [`Duration::MAX`] waits
-    /// for ever.
-    pub fn full_disk_wait(mut self, wait: Duration) -> Self {
-        self.full_disk_wait = wait;
+    pub fn archive(mut self, folder: impl Into<Archiving>) -> Self {
+        self.archiving = folder.into();
         self
     }
 

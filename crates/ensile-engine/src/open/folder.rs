@@ -3,11 +3,13 @@
 //! [`verify`] reads every byte and judges it as an open would; [`inspect`] also lists the tables and counts their rows,
 //! which it rebuilds in memory; [`repair`] cuts a damaged folder to its last consistent epoch; [`changes`] reads the
 //! log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of these runs while a process has
-//! the database open, except [`lease`]: it keeps files from being removed while they are read. [`verify`] and
-//! [`inspect`] write nothing: a folder that may only be read will do.
+//! the database open, except [`lease`], which keeps files from being removed while they are read, and [`backup`].
+//! [`verify`] and [`inspect`] write nothing: a folder that may only be read will do.
 //!
 //! Neighbours: the durability crate has the files; this module knows what their entries mean. The `ensile` command
 //! prints it.
+
+mod backup;
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -22,10 +24,14 @@ pub use ensile_durability::examine::{
     AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, PageFileFacts,
     PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
-pub use ensile_durability::{Adopted, Lease, LeasedFile};
+pub use ensile_durability::{
+    Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Lease, LeasedFile,
+};
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
 use ensile_index::{Direction, Range};
 use ensile_memory::{Memory, MemoryConfig};
+
+pub use backup::{backup, restore, restore_with};
 
 use crate::error::Result;
 use crate::formats::checkpoint_entry::{self, key_of};

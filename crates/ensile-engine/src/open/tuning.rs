@@ -42,6 +42,11 @@ pub struct Tuning {
     /// the disk has taken some. 64 MiB by default. Every thread that writes has half a MiB in any case, and an entry
     /// that is larger has its own.
     pub log_buffer_bytes_max: usize,
+    /// How long a strict result waits for space on a full disk. Then the caller gets
+    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet): what was committed stays,
+    /// and becomes durable once there is space, so it must not be run again. 30 s by default; [`Duration::MAX`] waits
+    /// for ever.
+    pub full_disk_wait: Duration,
     /// Threads that write a checkpoint. `None`, the default: one for each of
     /// [`Builder::checkpoint_folders`](crate::Builder::checkpoint_folders), and 1 without such folders. A number that
     /// differs from the number of folders is refused.
@@ -97,13 +102,15 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        let LogConfig { segment_bytes, segment_interval, buffer_bytes_max, .. } = LogConfig::default();
+        let LogConfig { segment_bytes, segment_interval, buffer_bytes_max, full_wait, .. } =
+            LogConfig::default();
         let CheckpointConfig { ranges, page_bytes, bandwidth, sync_bytes, .. } = CheckpointConfig::default();
         Self {
             loggers: None,
             log_file_bytes: segment_bytes,
             log_file_interval: segment_interval,
             log_buffer_bytes_max: buffer_bytes_max,
+            full_disk_wait: full_wait,
             checkpointers: None,
             checkpoint_files: cores(),
             checkpoint_bandwidth: bandwidth,
@@ -233,7 +240,7 @@ impl Builder {
         let checkpoints = self.checkpoint_config();
         let folders = self.log_folders.as_ref();
         // Set by itself: in a build for experiments a log has a setting more, which keeps its default here.
-        let full_wait = self.full_disk_wait;
+        let full_wait = self.tuning.full_disk_wait;
         let config = LogConfig {
             loggers: self.loggers(),
             folders: folders.cloned().unwrap_or_default(),

@@ -71,7 +71,7 @@ impl<'db> Receipt<'db> {
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before: the outcome is unknown until the
     /// database is opened again. With
     /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet) in it, if the disk was
-    /// full for [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) meanwhile, or, without a log, if a picture
+    /// full for [`Tuning::full_disk_wait`](crate::Tuning::full_disk_wait) meanwhile, or, without a log, if a picture
     /// failed: what was committed stays, and becomes durable once the cause is gone. The receipt can be waited on
     /// again.
     pub fn durable(&self) -> Result<()> {

@@ -176,7 +176,7 @@ impl Database {
     /// # Errors
     /// What `f` returns, after its reads were found consistent; [`Error::Durability`] from the log; [`Error::Closed`];
     /// [`Error::DiskFull`] before anything is committed. A transaction that was committed and finds the disk full then
-    /// waits for space as long as [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) says: after that the
+    /// waits for space as long as [`Tuning::full_disk_wait`](crate::Tuning::full_disk_wait) says: after that the
     /// error is [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet), and it must not
     /// be run again.
     #[inline]

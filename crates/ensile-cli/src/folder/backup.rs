@@ -1,0 +1,146 @@
+//! `ensile backup` and `ensile restore`: copies of a database that may be open, and new databases from them.
+//!
+//! Neighbours: [`ensile::folder`] copies and verifies; here its progress and its outcome are put into words.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use ensile::folder::{self, CopyOptions, CopyPhase, CopyProgress, CopyReport};
+use ensile::receipt::Epoch;
+use serde_json::json;
+
+use super::{failed, show, sized};
+
+/// What `--rate-mb` counts in.
+const MEGABYTE: u64 = 1_000_000;
+
+/// `ensile backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    /// The database's folder
+    folder: PathBuf,
+    /// The backup's folder: that of an earlier backup of this database, an empty one, or one that is not there
+    backup: PathBuf,
+    /// How many pictures the backup keeps, the newest among them: `ensile restore --at` goes back to any of them
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    keep: usize,
+    /// Read and write so many MB a second at most [default: no limit]
+    #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
+    rate_mb: Option<u64>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// `ensile restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreBackupArguments {
+    /// The backup's folder
+    backup: PathBuf,
+    /// The new database's folder: empty, or not there
+    folder: PathBuf,
+    /// The epoch of the picture to restore; `ensile backup` prints those that are kept [default: the newest]
+    #[arg(long, value_name = "EPOCH", value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
+    at: Option<u64>,
+    /// Read and write so many MB a second at most [default: no limit]
+    #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
+    rate_mb: Option<u64>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Backs a database up.
+pub(crate) fn backup(arguments: &BackupArguments) -> ExitCode {
+    let BackupArguments { folder, backup, keep, rate_mb, json } = arguments;
+    let options = CopyOptions { bytes_per_second: rate_mb.map(|rate| rate * MEGABYTE), keep: *keep };
+    let mut shown = ShownProgress::default();
+    let outcome = folder::backup(folder, backup, options, &mut |progress| shown.show(progress));
+    shown.end();
+    match outcome {
+        Ok(report) => {
+            ended(backup, &report, *json, "a backup of");
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(folder, &error.to_string()),
+    }
+}
+
+/// Makes a new database from a backup.
+pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
+    let RestoreBackupArguments { backup, folder, at, rate_mb, json } = arguments;
+    let (at, rate) = (at.map(Epoch::new), rate_mb.map(|rate| rate * MEGABYTE));
+    let mut shown = ShownProgress::default();
+    let outcome = folder::restore_with(backup, folder, at, rate, &mut |progress| shown.show(progress));
+    shown.end();
+    match outcome {
+        Ok(report) => {
+            ended(folder, &report, *json, "restored from");
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(backup, &error.to_string()),
+    }
+}
+
+/// Prints what it came to.
+fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
+    let kept: Vec<u64> = report.kept.iter().map(|epoch| epoch.number()).collect();
+    if is_json {
+        let report = json!({
+            "folder": folder, "database": report.database, "parent": report.parent, "epoch": report.epoch.number(),
+            "entries": report.entries, "pages": report.pages, "pages_written": report.pages_written,
+            "bytes": report.bytes, "bytes_written": report.bytes_written, "overruns": report.overruns, "kept": kept,
+        });
+        show(&format!("{report:#}\n"));
+        return;
+    }
+    let mut text = format!(
+        "{}: database {}, {what} {} at the end of epoch {}; {} of {} written, verified\n",
+        folder.display(),
+        report.database,
+        report.parent,
+        report.epoch.number(),
+        sized(report.bytes_written),
+        sized(report.bytes)
+    );
+    if kept.len() > 1 {
+        let epochs: Vec<String> = kept.iter().map(u64::to_string).collect();
+        text += &format!("it keeps the pictures of the epochs {}\n", epochs.join(", "));
+    }
+    show(&text);
+}
+
+/// Progress, on a terminal only: a line that is written over, for each percent of a phase.
+#[derive(Default)]
+struct ShownProgress {
+    last: Option<(CopyPhase, u64)>,
+}
+
+impl ShownProgress {
+    fn show(&mut self, progress: &CopyProgress) -> ControlFlow<()> {
+        let percent = (progress.bytes * 100).checked_div(progress.bytes_total).unwrap_or(0);
+        let now = Some((progress.phase, percent));
+        if self.last != now && io::stderr().is_terminal() {
+            let what = if progress.phase == CopyPhase::Verifying { "verifying" } else { "copying" };
+            // A terminal that is gone stops no backup.
+            let _ = write!(
+                io::stderr(),
+                "\r{what}: {percent:3} % of {}, {} written ",
+                sized(progress.bytes_total),
+                sized(progress.bytes_written)
+            );
+            self.last = now;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn end(&self) {
+        if self.last.is_some() {
+            let _ = writeln!(io::stderr());
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Backups of a database that may be open, and new databases from them: [`Database::backup`] and [`backup`] step a run
+//! of the durability crate until it has ended, on the thread that calls.
+//!
+//! Neighbours: `ensile_durability::backup` copies and verifies; the `ensile` command calls [`backup`] and [`restore`].
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_base::sync::sleep;
+use ensile_disk::{Disk, RealDisk};
+use ensile_durability::{
+    CheckpointHandle, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopyStep, DurabilityError,
+};
+
+use super::{Framing, existing};
+use crate::database::Database;
+use crate::error::Result;
+
+/// The longest pause between two looks at whether the copy is to go on.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+impl Database {
+    /// Backs the database up into a folder, which is then a database of its own: what was committed before the call,
+    /// and perhaps more. As [`Database::backup_with`], with the default options.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::checkpoint::Strategy;
+    /// use ensile::{Database, Readable, Tuning};
+    /// # fn main() -> ensile::Result<()> {
+    /// # let data = std::env::temp_dir().join(format!("ensile-backup-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&data).expect("a folder");
+    /// let tuning = Tuning { checkpoint_strategy: Some(Strategy::Pictures), ..Tuning::default() };
+    /// let db = Database::builder(data.join("shop")).tuning(tuning).open()?;
+    /// let stock = db.table::<u64, u64>("stock")?;
+    /// db.run(|tx| tx.put(&stock, &1, &100))?;
+    /// db.backup(data.join("backup"))?;
+    /// db.run(|tx| tx.put(&stock, &1, &99))?;
+    /// let report = db.backup(data.join("backup"))?; // Writes what has changed since.
+    /// assert!(report.epoch <= db.epoch());
+    ///
+    /// ensile::folder::restore(&data.join("backup"), &data.join("again"), None)?;
+    /// let again = Database::open(data.join("again"))?;
+    /// let stock = again.table::<u64, u64>("stock")?;
+    /// assert_eq!(again.run(|tx| tx.get(&stock, &1))?, Some(99));
+    /// # again.close()?;
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(&data).expect("it was there");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Database::backup_with`].
+    pub fn backup(&self, target: impl AsRef<Path>) -> Result<CopyReport> {
+        self.backup_with(target.as_ref(), CopyOptions::default(), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Backs the database up into the folder `target`, on this thread, while others go on. A checkpoint is asked for
+    /// first, and waited for: the backup holds all that was committed before the call.
+    ///
+    /// With [pictures](crate::checkpoint::Strategy::Pictures) the backup is the state at the end of one epoch, without
+    /// a log. If the folder has an earlier backup of this database only pages that have changed are written, and
+    /// `options.keep` pictures are kept, the newest among them. With other checkpoints its files are copied, log
+    /// included, into an empty folder. The backup is read as a whole before this returns; one that fails, is cancelled
+    /// or killed leaves an earlier one as it was. [`folder::restore`](crate::folder::restore) makes a database of it,
+    /// and leaves it a backup; an open makes a database of the folder itself, which takes no further backup.
+    ///
+    /// `watch` is called between any two steps of a page or so; the backup is cancelled if it breaks.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`](crate::Error::Misuse) in memory, [`Error::Closed`](crate::Error::Closed);
+    /// [`Error::Durability`](crate::Error::Durability) if the folder has something else or cannot be written, if the
+    /// checkpoint failed, or if it was cancelled.
+    pub fn backup_with(
+        &self,
+        target: &Path,
+        options: CopyOptions,
+        watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
+    ) -> Result<CopyReport> {
+        let checkpoints = self.own_checkpoints()?;
+        wait_for(&checkpoints.demand(), watch)?;
+        let run = ensile_durability::backup(checkpoints.disk(), &folder_for(target)?, options)?;
+        step_to_the_end(run, &self.shared().clock, watch)
+    }
+}
+
+/// Backs the database in the folder `source` up into the folder `target`. A process may have it open meanwhile: the
+/// backup is then of its newest checkpoint, and of the log beside it where files are copied
+/// ([`Database::backup_with`] says when). Files that it reads are kept by a [`lease`](super::lease). If that is overrun
+/// the copy goes on from the newest checkpoint.
+///
+/// # Errors
+/// As for [`Database::backup_with`]; also if there is no database, or it is damaged: the error names file and offset.
+pub fn backup(
+    source: &Path,
+    target: &Path,
+    options: CopyOptions,
+    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
+) -> Result<CopyReport> {
+    let run = ensile_durability::backup(&existing(source)?, &folder_for(target)?, options)?;
+    step_to_the_end(run, &Clock::machine(), watch)
+}
+
+/// Makes a new database in the folder `target`, which is empty or not there, from a backup: of its newest picture, or
+/// of one that it keeps, at the end of epoch `at`. The backup stays what it is. What was written is read once more
+/// before this returns.
+///
+/// # Errors
+/// [`Error::Durability`](crate::Error::Durability) if the folder is not empty, if `from` is no backup or does not keep
+/// that epoch, naming those that it does, or if something is damaged.
+pub fn restore(from: &Path, target: &Path, at: Option<Epoch>) -> Result<CopyReport> {
+    restore_with(from, target, at, None, &mut |_| ControlFlow::Continue(()))
+}
+
+/// As [`restore`], but reads and writes at most `bytes_per_second`. `watch` is called between any two steps; the restore
+/// is cancelled if it breaks.
+///
+/// # Errors
+/// As for [`restore`]; also if it was cancelled.
+pub fn restore_with(
+    from: &Path,
+    target: &Path,
+    at: Option<Epoch>,
+    bytes_per_second: Option<u64>,
+    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
+) -> Result<CopyReport> {
+    let run = ensile_durability::restore(&existing(from)?, &folder_for(target)?, at, bytes_per_second)?;
+    step_to_the_end(run, &Clock::machine(), watch)
+}
+
+/// The target's folder, which is made if it is not there.
+fn folder_for(target: &Path) -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(RealDisk::open(target).map_err(DurabilityError::from)?))
+}
+
+/// Waits for the checkpoint that a backup begins with.
+fn wait_for(
+    handle: &CheckpointHandle,
+    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
+) -> Result<()> {
+    loop {
+        match handle.outcome() {
+            Some(Ok(_)) => return Ok(()),
+            Some(Err(error)) => return Err(error.into()),
+            None => {}
+        }
+        ask(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
+        sleep(PAUSE_MAX);
+    }
+}
+
+/// Steps the run until it has ended.
+fn step_to_the_end(
+    mut run: CopyRun,
+    clock: &Clock,
+    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
+) -> Result<CopyReport> {
+    loop {
+        ask(&run.progress(), watch)?;
+        match run.step(&Framing, clock.nanos())? {
+            CopyStep::Worked => {}
+            CopyStep::Paced(wait) => sleep(wait.min(PAUSE_MAX)),
+            CopyStep::Ended(report) => return Ok(report),
+        }
+    }
+}
+
+/// Whether it is to go on.
+fn ask(progress: &CopyProgress, watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>) -> Result<()> {
+    match watch(progress) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(DurabilityError::Cancelled.into()),
+    }
+}

@@ -1,0 +1,197 @@
+//! Backups as applications make them: of an open database, again and again into one folder, and restored.
+//!
+//! Neighbours: the durability crate tests what a crash at each call leaves; the tests of `ensile` kill the command.
+
+mod common;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::Folder;
+use ensile::checkpoint::{Schedule, Strategy};
+use ensile::folder::{self, CopyOptions, CopyPhase};
+use ensile::prelude::*;
+use ensile::{DurabilityError, Tuning};
+
+const ROWS: u64 = 4_000;
+const TOTAL: u64 = ROWS * 100;
+
+type Accounts = Table<u64, (u64, String)>;
+
+/// A database that takes pictures on demand, in small pages, with as many accounts of a hundred each.
+fn bank(path: &Path, has_log: bool) -> Result<(Database, Accounts)> {
+    let tuning = Tuning {
+        checkpoint_strategy: Some(Strategy::Pictures),
+        checkpoint_page_bytes: 4096,
+        checkpointers: Some(2),
+        ..Tuning::default()
+    };
+    let builder = Database::builder(path).checkpoints(Schedule::on_demand()).tuning(tuning);
+    let db = if has_log { builder.open()? } else { builder.without_log().open()? };
+    let accounts = db.table("accounts")?;
+    let filler = "x".repeat(60);
+    for first in (0..ROWS).step_by(500) {
+        db.run(|tx| {
+            (first..first + 500).try_for_each(|key| tx.put(&accounts, &key, &(100, filler.clone())))
+        })?;
+    }
+    Ok((db, accounts))
+}
+
+fn sum(db: &Database) -> Result<u64> {
+    let accounts: Accounts = db.table("accounts")?;
+    db.run(|tx| tx.range(&accounts, ..).try_fold(0, |sum, row| Ok(sum + row?.1.0)))
+}
+
+fn nothing(_: &folder::CopyProgress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+#[test]
+fn each_backup_holds_what_was_committed_before_it_and_writes_what_has_changed() -> Result<()> {
+    for has_log in [true, false] {
+        let folder = Folder::new();
+        let backup = folder.path().join("backup");
+        let (db, accounts) = bank(&folder.path().join("data"), has_log)?;
+        let keep = CopyOptions { keep: 2, ..CopyOptions::default() };
+        let full = db.backup_with(&backup, keep, &mut nothing)?;
+        assert_eq!((full.pages_written, full.kept.len()), (full.pages, 1));
+        db.run(|tx| tx.update(&accounts, &7, |account| account.0 = 93))?;
+        let second = db.backup_with(&backup, keep, &mut nothing)?;
+        assert!(second.pages_written <= 3 && second.bytes_written < full.bytes / 10, "{second:?}");
+        assert_eq!(second.kept, [second.epoch, full.epoch]);
+        assert!(folder::verify(&backup)?.is_whole());
+        db.close()?;
+        for (at, is) in [(None, TOTAL - 7), (Some(second.epoch), TOTAL - 7), (Some(full.epoch), TOTAL)] {
+            let again = folder.path().join(format!("again{is}{}", at.is_some()));
+            let restored = folder::restore(&backup, &again, at)?;
+            assert_eq!(restored.epoch, at.unwrap_or(second.epoch));
+            assert_ne!(restored.database, second.database, "it has an identity of its own");
+            let db = Database::open(&again)?;
+            assert_eq!(sum(&db)?, is);
+            db.close()?;
+        }
+        let error =
+            folder::restore(&backup, &folder.path().join("never"), Some(full.epoch.previous())).unwrap_err();
+        assert!(matches!(error, Error::Durability(DurabilityError::NotABackup { .. })), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_backup_beside_transfers_shows_one_moment() -> Result<()> {
+    let folder = Folder::new();
+    let (db, accounts) = bank(&folder.path().join("data"), true)?;
+    let is_over = AtomicBool::new(false);
+    let backup = folder.path().join("backup");
+    let keep = CopyOptions { keep: 3, ..CopyOptions::default() };
+    std::thread::scope(|scope| -> Result<()> {
+        let transfers = scope.spawn(|| -> Result<()> {
+            let mut from = 1;
+            while !is_over.load(Ordering::Relaxed) {
+                let to = (from * 31 + 7) % ROWS;
+                db.submit(|tx| {
+                    tx.update(&accounts, &from, |account| account.0 = account.0.wrapping_sub(1))?;
+                    tx.update(&accounts, &to, |account| account.0 = account.0.wrapping_add(1))
+                })?;
+                from = to;
+            }
+            Ok(())
+        });
+        let backups = (0..3).try_for_each(|_| db.backup_with(&backup, keep, &mut nothing).map(drop));
+        is_over.store(true, Ordering::Relaxed);
+        transfers.join().expect("transfers do not panic")?;
+        backups
+    })?;
+    let kept = db.backup_with(&backup, keep, &mut nothing)?.kept;
+    assert_eq!(kept.len(), 3);
+    for epoch in kept {
+        let again = folder.path().join(format!("at{}", epoch.number()));
+        folder::restore(&backup, &again, Some(epoch))?;
+        let again = Database::open(&again)?;
+        let rows: Accounts = again.table("accounts")?;
+        let all =
+            again.run(|tx| tx.range(&rows, ..).try_fold(0_u64, |sum, row| Ok(sum.wrapping_add(row?.1.0))))?;
+        assert_eq!(all, TOTAL, "transfers move money and make none");
+        again.close()?;
+    }
+    db.close()
+}
+
+#[test]
+fn a_backup_that_is_cancelled_leaves_the_one_before() -> Result<()> {
+    let folder = Folder::new();
+    let backup = folder.path().join("backup");
+    let (db, accounts) = bank(&folder.path().join("data"), true)?;
+    let first = db.backup(&backup)?;
+    for phase in [CopyPhase::Checkpoint, CopyPhase::Copying, CopyPhase::Verifying] {
+        db.run(|tx| {
+            (0..ROWS).try_for_each(|key| tx.update(&accounts, &key, |account| account.0 += 1).map(drop))
+        })?;
+        let mut stop = |progress: &folder::CopyProgress| {
+            let is_reached =
+                progress.phase == phase && (progress.bytes > 0 || phase == CopyPhase::Checkpoint);
+            if is_reached { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        match db.backup_with(&backup, CopyOptions::default(), &mut stop) {
+            Err(Error::Durability(DurabilityError::Cancelled)) => {}
+            // The checkpoint may be quicker than the first look.
+            Ok(_) if phase == CopyPhase::Checkpoint => return db.close(),
+            other => panic!("{phase:?}: {other:?}"),
+        }
+        let again = folder.path().join(format!("{phase:?}"));
+        assert_eq!(folder::restore(&backup, &again, None)?.epoch, first.epoch);
+        let again = Database::open(&again)?;
+        assert_eq!(sum(&again)?, TOTAL);
+        again.close()?;
+    }
+    db.close()
+}
+
+#[test]
+fn without_pictures_the_files_are_copied_and_can_be_opened() -> Result<()> {
+    let folder = Folder::new();
+    let backup = folder.path().join("backup");
+    let db = Database::open(folder.path().join("data"))?;
+    let table = db.table::<u64, u64>("table")?;
+    db.run(|tx| (0..100).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    let report = db.backup(&backup)?;
+    assert!(report.kept.is_empty() && report.bytes_written > 0);
+    let error = db.backup(&backup).unwrap_err();
+    assert!(matches!(error, Error::Durability(DurabilityError::NotItsBackup { .. })), "{error}");
+    db.run(|tx| tx.put(&table, &1, &0))?;
+    let again = Database::open(&backup)?;
+    let rows = again.table::<u64, u64>("table")?;
+    assert_eq!(again.run(|tx| Ok((tx.get(&rows, &1)?, tx.get(&rows, &99)?)))?, (Some(1), Some(99)));
+    again.close()?;
+    db.close()
+}
+
+#[test]
+fn what_cannot_be_backed_up_says_why() -> Result<()> {
+    let folder = Folder::new();
+    let backup = folder.path().join("backup");
+    let error = Database::in_memory()?.backup(&backup).unwrap_err();
+    assert!(matches!(error, Error::Misuse(_)), "{error}");
+    assert!(!backup.exists(), "nothing was made");
+    let (one, _) = bank(&folder.path().join("one"), true)?;
+    let (other, _) = bank(&folder.path().join("other"), true)?;
+    one.backup(&backup)?;
+    for target in [backup.clone(), folder.path().join("one")] {
+        let error = other.backup(&target).unwrap_err();
+        assert!(matches!(error, Error::Durability(_)), "{error}");
+    }
+    one.close()?;
+    assert!(matches!(one.backup(&backup), Err(Error::Closed)));
+    other.close()?;
+    let missing = folder.path().join("missing");
+    let error = folder::backup(&missing, &backup, CopyOptions::default(), &mut nothing).unwrap_err();
+    assert!(error.to_string().contains("missing"), "{error}");
+    // An open makes a database of its own of a backup.
+    Database::open(&backup)?.close()?;
+    let options = CopyOptions::default();
+    let error = folder::backup(&folder.path().join("one"), &backup, options, &mut nothing).unwrap_err();
+    assert!(matches!(error, Error::Durability(DurabilityError::NotItsBackup { .. })), "{error}");
+    Ok(())
+}
