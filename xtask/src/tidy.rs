@@ -71,6 +71,7 @@ const RULES: &[(&str, Check)] = &[
     ("atomics-door", atomics::door),
     ("lock-door", atomics::lock_door),
     ("file-door", doors::files),
+    ("socket-door", doors::sockets),
     ("thread-door", doors::threads),
     ("safety-comment", unsafety::safety_comment),
     ("safety-section", unsafety::safety_section),

@@ -1,4 +1,4 @@
-//! Doors to the machine: which files may open files and start threads.
+//! Doors to the machine: which files may open files and sockets, and start threads.
 //!
 //! Lower floors offer step functions and take a disk as a trait, so that a simulator can own both. Clocks have
 //! their door held by clippy (`disallowed-methods` in `clippy.toml`).
@@ -17,6 +17,17 @@ const FILES: &[(&str, &str)] = &[
     ("crates/ensile-objects/examples/", "an example is an application"),
     ("xtask/", "reads the tree"),
 ];
+
+/// Who may open sockets, and why.
+const SOCKETS: &[(&str, &str)] = &[
+    ("crates/ensile-net/", "the door"),
+    ("crates/ensile-bench/", "load generators are clients"),
+    ("crates/ensile/examples/", "an example is an application"),
+];
+
+/// The types of std that are sockets; addresses are none.
+const SOCKET_TYPES: [&str; 6] =
+    ["TcpListener", "TcpStream", "UdpSocket", "UnixDatagram", "UnixListener", "UnixStream"];
 
 /// Who may start threads, and why.
 const THREADS: &[(&str, &str)] = &[
@@ -37,6 +48,20 @@ pub(super) fn files(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
         let is_file = matches!(path.segments[..], ["std", "fs", ..] | ["rustix", "fs", ..]);
         if is_file && !source.in_test(path.line) {
             report.add(path.line, "go through `ensile_disk`: no other floor opens files");
+        }
+    }
+}
+
+/// Only the loop's floor opens sockets.
+pub(super) fn sockets(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    if lies_in(source.path, SOCKETS) {
+        return;
+    }
+    for path in source.paths() {
+        let is_socket = matches!(path.segments[..], ["rustix", "net", ..] | ["io_uring", ..])
+            || path.segments.windows(2).any(|pair| pair[0] == "net" && SOCKET_TYPES.contains(&pair[1]));
+        if is_socket && !source.in_test(path.line) {
+            report.add(path.line, "go through `ensile_net`: no other floor opens sockets");
         }
     }
 }

@@ -32,6 +32,7 @@ const PLACES: &[(&str, Place)] = &[
     ("ensile-epoch", Place::Floor(1)),
     ("ensile-disk", Place::Floor(1)),
     ("ensile-resp", Place::Floor(1)),
+    ("ensile-net", Place::Floor(1)),
     ("ensile-index", Place::Floor(2)),
     ("ensile-durability", Place::Floor(2)),
     ("ensile-engine", Place::Floor(3)),

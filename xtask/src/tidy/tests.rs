@@ -74,6 +74,12 @@ const SAMPLES: &[Sample] = &[
         good: "use std::io;\nlet fs = 1; // std::fs\n#[cfg(test)]\nuse std::fs;\n",
     },
     Sample {
+        rule: "socket-door",
+        path: ENGINE,
+        bad: "use std::net::{SocketAddr, TcpStream};~\nlet a = std::os::unix::net::UnixListener::bind(b);~\nrustix::net::listen(c);~\n",
+        good: "use std::net::SocketAddr;\nlet net = 1; // std::net::TcpStream\n#[cfg(test)]\nuse std::net::TcpStream;\n",
+    },
+    Sample {
         rule: "thread-door",
         path: ENGINE,
         bad: "std::thread::spawn(f);~\nlet b = thread::Builder::new();~\nuse std::thread::{self, scope};~\n",

@@ -1,0 +1,61 @@
+//! A loop of sockets and timers: one a thread, driven by steps, over a transport that a test can take the place of.
+//!
+//! What it is for: servers. It moves bytes and keeps order, and knows no protocol: a codec such as `ensile-resp` reads
+//! what [`NetLoop::parts`] hands out. A reply may be *parked*: its place is reserved when the request is read, and it
+//! is filled when its result may be shown, for instance once that is durable. Replies behind it wait, so a client gets
+//! them in the order of its requests.
+//!
+//! Promises, by the names that `docs/protocols/net.md` gives them: W1 (order), W2 (bounded memory), W3 (nobody waits
+//! unheard), W4 (one client holds up no other), W5 (errors of accepting do not spin).
+//!
+//! ```
+//! use ensile_base::clock::Clock;
+//! use ensile_net::{Epoll, ListenAddress, NetEvent, NetLimits, NetLoop};
+//!
+//! let mut net = NetLoop::new(Epoll::new()?, Clock::machine(), NetLimits::default());
+//! let address = net.listen(&ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address")))?;
+//! # let ListenAddress::Tcp(address) = address else { unreachable!() };
+//! # let mut client = std::net::TcpStream::connect(address)?;
+//! # std::io::Write::write_all(&mut client, b"hello")?;
+//! # let mut heard = false;
+//! # while !heard {
+//! net.step(std::time::Duration::from_millis(100))?;
+//! while let Some(event) = net.next_event() {
+//!     if let NetEvent::Received(connection) = event {
+//!         // An echo: every byte is a request, which its reply repeats.
+//!         let Some((received, replies)) = net.parts(connection) else { continue };
+//!         replies.reply(|buffer| buffer.extend_from_slice(received));
+//!         let bytes = received.len();
+//!         net.consume(connection, bytes);
+//! #       heard = true;
+//!     }
+//! }
+//! # }
+//! # net.step(std::time::Duration::ZERO)?;
+//! # let mut echo = [0; 5];
+//! # std::io::Read::read_exact(&mut client, &mut echo)?;
+//! # assert_eq!(&echo, b"hello");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Neighbours: `ensile-base` for clocks. Above, a server, which owns the thread that calls [`NetLoop::step`].
+#![forbid(unsafe_code)]
+
+mod connection;
+mod epoll;
+mod event;
+mod limits;
+mod net_loop;
+mod replies;
+#[cfg(feature = "simulation")]
+pub mod simulated;
+mod timers;
+mod transport;
+
+pub use epoll::Epoll;
+pub use event::{CloseReason, ConnectionId, NetEvent};
+pub use limits::NetLimits;
+pub use net_loop::{NetLoop, NetStats};
+pub use replies::{ReplyQueue, ReplySlot};
+pub use timers::TimerId;
+pub use transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};

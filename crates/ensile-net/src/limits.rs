@@ -1,0 +1,43 @@
+//! How much the clients of a loop may take: connections, bytes, time.
+//!
+//! Neighbours: [`crate::NetLoop`] holds them (W2, W3).
+
+use std::time::Duration;
+
+/// Limits of a loop and of each of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetLimits {
+    /// Most connections. More wait in the kernel's queue until one ends.
+    pub connections_max: usize,
+    /// Bytes that have arrived and are not consumed: no more are read. It must exceed the longest request.
+    pub unread_bytes_max: usize,
+    /// Bytes of replies that are not sent, parked ones included. Above half of it no more requests are taken; a
+    /// connection that gets beyond it all the same is closed.
+    pub unsent_bytes_max: usize,
+    /// Replies that are reserved and not sent. At this number no more requests are taken.
+    pub parked_max: usize,
+    /// A connection from which nothing came for this time, and for which no reply is parked, is closed. `None`: never.
+    pub idle: Option<Duration>,
+    /// A connection that has taken none of the bytes that wait for it for this time is closed.
+    pub stalled: Duration,
+    /// After this number of bytes from one connection the others have their turn. The read that reaches it may bring
+    /// more: as much as is unread, or 32 KiB.
+    pub step_bytes: usize,
+    /// For this time nothing is accepted after an error such as a lack of descriptors.
+    pub accept_pause: Duration,
+}
+
+impl Default for NetLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: 10_000,
+            unread_bytes_max: 64 << 20,
+            unsent_bytes_max: 64 << 20,
+            parked_max: 16 << 10,
+            idle: None,
+            stalled: Duration::from_secs(60),
+            step_bytes: 64 << 10,
+            accept_pause: Duration::from_millis(100),
+        }
+    }
+}

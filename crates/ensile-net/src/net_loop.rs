@@ -1,0 +1,382 @@
+//! The loop: whose turn it is, and what its caller is told.
+//!
+//! A step sends what was told since the last one, waits, and takes in what has come. Between steps the caller takes
+//! events, reads what arrived, and replies. A connection is looked at when the transport says that it is ready, when
+//! its caller has touched it, or when one of its limits of time may be over; no step walks over all connections.
+//!
+//! Neighbours: [`crate::connection`] and [`crate::replies`] below; a server's thread above.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+
+use crate::connection::Connection;
+use crate::event::{CloseReason, ConnectionId, NetEvent};
+use crate::limits::NetLimits;
+use crate::replies::{ReplyQueue, ReplySlot};
+use crate::timers::{TimerId, Timers};
+use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
+
+/// Counts of a loop since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetStats {
+    /// Connections that are open.
+    pub open: usize,
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Bytes that arrived.
+    pub received_bytes: u64,
+    /// Bytes that were sent.
+    pub sent_bytes: u64,
+    /// Steps that have waited.
+    pub waits: u64,
+}
+
+/// What a timer is for.
+#[derive(Debug)]
+enum TimerPurpose {
+    Caller(u64),
+    Connection(ConnectionId),
+    Accept,
+}
+
+/// A place for a connection.
+#[derive(Debug)]
+struct ConnectionPlace {
+    generation: u32,
+    connection: Option<Box<Connection>>,
+}
+
+/// Sockets and timers of one thread.
+#[derive(Debug)]
+pub struct NetLoop<T> {
+    transport: T,
+    clock: Clock,
+    limits: NetLimits,
+    places: Vec<ConnectionPlace>,
+    free: Vec<u32>,
+    /// Listeners, and whether each may have connections that wait.
+    listeners: Vec<bool>,
+    accept_is_paused: bool,
+    timers: Timers<TimerPurpose>,
+    events: VecDeque<NetEvent>,
+    /// Connections to be looked at in the next step.
+    listed: Vec<ConnectionId>,
+    ready: Vec<Readiness>,
+    stats: NetStats,
+}
+
+/// Tokens from here on are listeners'. No generation gets there: it would take four thousand million connections at one
+/// place.
+const LISTENERS: u64 = (u32::MAX as u64) << 32;
+
+impl<T: Transport> NetLoop<T> {
+    /// A loop without listeners.
+    pub fn new(transport: T, clock: Clock, limits: NetLimits) -> Self {
+        Self {
+            transport,
+            clock,
+            limits,
+            places: Vec::new(),
+            free: Vec::new(),
+            listeners: Vec::new(),
+            accept_is_paused: false,
+            timers: Timers::new(),
+            events: VecDeque::new(),
+            listed: Vec::new(),
+            ready: Vec::new(),
+            stats: NetStats::default(),
+        }
+    }
+
+    /// Accepts connections at `address`; says where, if the port was left open.
+    ///
+    /// # Errors
+    /// What the system says: choose another address, or remove the file of a Unix socket that nobody listens at.
+    pub fn listen(&mut self, address: &ListenAddress) -> io::Result<ListenAddress> {
+        let at = self.transport.listen(address, SocketToken(LISTENERS + self.listeners.len() as u64))?;
+        self.listeners.push(true);
+        Ok(at)
+    }
+
+    /// What ends a wait of this loop from another thread.
+    pub fn wake_up(&self) -> LoopWakeUp {
+        self.transport.wake_up()
+    }
+
+    /// The transport, for a test that plays its clients.
+    pub fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// Counts since the loop was made.
+    #[must_use]
+    pub fn stats(&self) -> NetStats {
+        NetStats { open: self.places.len() - self.free.len(), ..self.stats }
+    }
+
+    /// Sends what was told, waits for `wait_max` at most, and takes in what has come. It does not wait while events are
+    /// there that were not taken.
+    ///
+    /// # Errors
+    /// What the system says of waiting itself: the loop cannot go on.
+    pub fn step(&mut self, wait_max: Duration) -> io::Result<()> {
+        let now_nanos = self.clock.nanos();
+        self.look_at_listed(now_nanos);
+        let wait = self.wait_nanos(wait_max, now_nanos);
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        let woken = self.transport.wait(Some(Duration::from_nanos(wait)), &mut ready)?;
+        self.stats.waits += 1;
+        if woken {
+            self.events.push_back(NetEvent::WokenUp);
+        }
+        let now_nanos = self.clock.nanos();
+        for readiness in &ready {
+            self.note_ready(readiness);
+        }
+        self.ready = ready;
+        self.run_timers(now_nanos);
+        self.accept(now_nanos);
+        self.look_at_listed(now_nanos);
+        Ok(())
+    }
+
+    /// The next thing that a step has brought.
+    pub fn next_event(&mut self) -> Option<NetEvent> {
+        let event = self.events.pop_front()?;
+        if let NetEvent::Received(id) = event {
+            // It may end only after its caller has seen its last bytes.
+            self.list(id);
+            if let Some(connection) = self.get_mut(id) {
+                connection.is_announced = false;
+            }
+        }
+        Some(event)
+    }
+
+    /// What has arrived from a connection and is not consumed, and its replies; `None` if it has ended.
+    pub fn parts(&mut self, id: ConnectionId) -> Option<(&[u8], &mut ReplyQueue)> {
+        self.list(id);
+        self.get_mut(id).map(Connection::parts)
+    }
+
+    /// The first `bytes` of what has arrived are read: they are no longer shown.
+    pub fn consume(&mut self, id: ConnectionId, bytes: usize) {
+        self.list(id);
+        if let Some(connection) = self.get_mut(id) {
+            connection.consume(bytes);
+        }
+    }
+
+    /// Tells the reply for which a place was reserved. `write` appends it to the buffer, and changes nothing else
+    /// there. A reply of a connection that has ended is dropped.
+    pub fn fill(&mut self, slot: ReplySlot, write: impl FnOnce(&mut Vec<u8>)) {
+        self.list(slot.connection);
+        if let Some(connection) = self.get_mut(slot.connection) {
+            connection.replies.fill(slot.number, write);
+        }
+    }
+
+    /// Closes a connection now, without what is not sent.
+    pub fn close(&mut self, id: ConnectionId) {
+        self.end(id, CloseReason::Asked);
+    }
+
+    /// Closes a connection once all its replies are sent, those that are parked as well. It is not read any more. A
+    /// client that goes on sending may lose the last replies: the system discards them when bytes come that nobody
+    /// reads.
+    pub fn close_when_sent(&mut self, id: ConnectionId) {
+        self.list(id);
+        if let Some(connection) = self.get_mut(id) {
+            connection.is_ending = true;
+        }
+    }
+
+    /// Sets a timer: after this time [`NetEvent::TimerDue`] comes with `number`.
+    pub fn set_timer(&mut self, after: Duration, number: u64) -> TimerId {
+        let due_nanos = after_nanos(self.clock.nanos(), after);
+        self.timers.set(due_nanos, TimerPurpose::Caller(number))
+    }
+
+    /// Cancels a timer; `false` if it has gone off. Its event may be there already.
+    pub fn cancel_timer(&mut self, timer: TimerId) -> bool {
+        self.timers.cancel(timer)
+    }
+
+    fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let place = self.places.get_mut(id.index as usize)?;
+        place.connection.as_deref_mut().filter(|connection| connection.id == id)
+    }
+
+    /// Has a connection looked at in the next step.
+    fn list(&mut self, id: ConnectionId) {
+        let Some(connection) = self.get_mut(id) else { return };
+        if !connection.is_listed {
+            connection.is_listed = true;
+            self.listed.push(id);
+        }
+    }
+
+    /// How long the transport may wait.
+    fn wait_nanos(&self, wait_max: Duration, now_nanos: u64) -> u64 {
+        let may_accept = self.listeners.contains(&true) && self.accepts();
+        if !self.events.is_empty() || !self.listed.is_empty() || may_accept {
+            return 0;
+        }
+        let until_timer = self.timers.next_nanos().map_or(u64::MAX, |due| due.saturating_sub(now_nanos));
+        until_timer.min(after_nanos(0, wait_max))
+    }
+
+    fn note_ready(&mut self, ready: &Readiness) {
+        if let Some(listener) = ready.socket.0.checked_sub(LISTENERS) {
+            if let Some(may_accept) = self.listeners.get_mut(listener as usize) {
+                *may_accept = true;
+            }
+            return;
+        }
+        let id = ConnectionId::of(ready.socket);
+        self.list(id);
+        if let Some(connection) = self.get_mut(id) {
+            connection.may_read |= ready.reads;
+            connection.may_write |= ready.writes;
+        }
+    }
+
+    fn run_timers(&mut self, now_nanos: u64) {
+        while let Some(purpose) = self.timers.take_due(now_nanos) {
+            match purpose {
+                TimerPurpose::Caller(number) => self.events.push_back(NetEvent::TimerDue(number)),
+                TimerPurpose::Accept => self.accept_is_paused = false,
+                TimerPurpose::Connection(id) => self.check_time(id, now_nanos),
+            }
+        }
+    }
+
+    /// A connection's limits of time: it ends, or is looked at again when it could end next.
+    fn check_time(&mut self, id: ConnectionId, now_nanos: u64) {
+        let limits = self.limits;
+        let Some(connection) = self.get_mut(id) else { return };
+        match connection.expires(&limits) {
+            Some((due_nanos, reason)) if due_nanos <= now_nanos => self.end(id, reason),
+            expires => {
+                // Bytes may begin to wait a moment from now.
+                let at_least = after_nanos(
+                    now_nanos,
+                    limits.idle.map_or(limits.stalled, |idle| idle.min(limits.stalled)),
+                );
+                let due_nanos = expires.map_or(at_least, |(due_nanos, _)| due_nanos.min(at_least));
+                let timer = self.timers.set(due_nanos, TimerPurpose::Connection(id));
+                if let Some(connection) = self.get_mut(id) {
+                    connection.timer = Some(timer);
+                }
+            }
+        }
+    }
+
+    fn accepts(&self) -> bool {
+        !self.accept_is_paused && self.places.len() - self.free.len() < self.limits.connections_max
+    }
+
+    /// Accepts from every listener in turn until none has more, or no more are taken.
+    fn accept(&mut self, now_nanos: u64) {
+        for listener in 0..self.listeners.len() {
+            while self.listeners[listener] && self.accepts() {
+                let id = self.next_id();
+                let from = SocketToken(LISTENERS + listener as u64);
+                match self.transport.accept(from, id.token()) {
+                    Ok(()) => self.open(id, now_nanos),
+                    Err(error) => match error.kind() {
+                        io::ErrorKind::WouldBlock => self.listeners[listener] = false,
+                        // This one has gone again; the next one may be there.
+                        io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+                        kind => {
+                            self.accept_is_paused = true;
+                            let due_nanos = after_nanos(now_nanos, self.limits.accept_pause);
+                            self.timers.set(due_nanos, TimerPurpose::Accept);
+                            self.events.push_back(NetEvent::AcceptPaused(kind));
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    fn next_id(&self) -> ConnectionId {
+        match self.free.last() {
+            Some(&index) => ConnectionId { index, generation: self.places[index as usize].generation },
+            None => ConnectionId { index: self.places.len() as u32, generation: 0 },
+        }
+    }
+
+    fn open(&mut self, id: ConnectionId, now_nanos: u64) {
+        let connection = Some(Box::new(Connection::new(id, &self.limits, now_nanos)));
+        match self.free.pop() {
+            Some(index) => self.places[index as usize].connection = connection,
+            None => self.places.push(ConnectionPlace { generation: 0, connection }),
+        }
+        self.stats.accepted += 1;
+        self.events.push_back(NetEvent::Opened(id));
+        self.list(id);
+        self.check_time(id, now_nanos);
+    }
+
+    fn end(&mut self, id: ConnectionId, reason: CloseReason) {
+        let Some(connection) = self.get_mut(id) else { return };
+        if let Some(timer) = connection.timer.take() {
+            self.timers.cancel(timer);
+        }
+        self.transport.close(id.token());
+        let place = &mut self.places[id.index as usize];
+        place.connection = None;
+        place.generation += 1;
+        // The last generation is the listeners': the place is given up.
+        if place.generation < u32::MAX {
+            self.free.push(id.index);
+        }
+        self.events.push_back(NetEvent::Closed(id, reason));
+    }
+
+    /// Gives each connection that was touched its turn.
+    fn look_at_listed(&mut self, now_nanos: u64) {
+        for id in std::mem::take(&mut self.listed) {
+            if let Some(connection) = self.get_mut(id) {
+                connection.is_listed = false;
+                if let Err(reason) = self.look_at(id, now_nanos) {
+                    self.end(id, reason);
+                }
+            }
+        }
+    }
+
+    fn look_at(&mut self, id: ConnectionId, now_nanos: u64) -> Result<(), CloseReason> {
+        let limits = self.limits;
+        let place = self.places.get_mut(id.index as usize);
+        let Some(connection) = place.and_then(|place| place.connection.as_deref_mut()) else { return Ok(()) };
+        self.stats.sent_bytes += connection.write(&mut self.transport, now_nanos)?;
+        let unread_before = connection.unread().len();
+        let came = connection.read(&mut self.transport, &limits, now_nanos)?;
+        self.stats.received_bytes += (connection.unread().len() - unread_before) as u64;
+        let takes_again = connection.replies.takes_again() && !connection.unread().is_empty();
+        if (came || takes_again) && !connection.is_announced && !connection.is_ending {
+            connection.is_announced = true;
+            self.events.push_back(NetEvent::Received(id));
+        }
+        match connection.ends() {
+            Some(reason) => Err(reason),
+            None => {
+                // Others have their turn before it goes on.
+                if connection.wants_read(&limits) {
+                    self.list(id);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn after_nanos(now_nanos: u64, after: Duration) -> u64 {
+    now_nanos.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
+}

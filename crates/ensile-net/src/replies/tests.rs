@@ -1,0 +1,68 @@
+//! Order of replies, and their limits.
+use super::ReplyQueue;
+use crate::event::ConnectionId;
+
+const ID: ConnectionId = ConnectionId { index: 3, generation: 5 };
+
+fn put(text: &str) -> impl FnOnce(&mut Vec<u8>) {
+    move |buffer| buffer.extend_from_slice(text.as_bytes())
+}
+
+#[test]
+fn replies_go_in_the_order_of_their_places() {
+    let mut replies = ReplyQueue::new(ID, 1000, 10);
+    replies.reply(put("a"));
+    let b = replies.reserve();
+    replies.reply(put("c"));
+    let d = replies.reserve();
+    let e = replies.reserve();
+    replies.reply(put("f"));
+    assert_eq!((replies.to_send(), replies.parked(), replies.unsent_bytes()), (&b"a"[..], 5, 3));
+    replies.fill(e.number, put("e"));
+    assert_eq!(replies.to_send(), b"a");
+    replies.fill(b.number, put("b"));
+    assert_eq!(replies.to_send(), b"abc");
+    replies.sent(2);
+    replies.fill(d.number, put("d"));
+    assert_eq!((replies.to_send(), replies.parked()), (&b"cdef"[..], 0));
+    replies.sent(4);
+    assert!(replies.is_empty());
+    replies.reply(put("g"));
+    let h = replies.reserve();
+    replies.fill(h.number, put("h"));
+    assert_eq!((replies.to_send(), replies.unsent_bytes()), (&b"gh"[..], 2));
+}
+
+#[test]
+fn a_full_queue_turns_away_until_there_is_room() {
+    let mut replies = ReplyQueue::new(ID, 10, 2);
+    assert!(replies.has_room() && !replies.takes_again());
+    let (a, b) = (replies.reserve(), replies.reserve());
+    assert!(!replies.has_room());
+    assert!(!replies.takes_again());
+    replies.fill(a.number, put("123456"));
+    assert!(!replies.takes_again(), "more than half of the bytes wait");
+    replies.sent(1);
+    assert!(!replies.has_room(), "it was turned away, and is told when there is room");
+    assert!(replies.takes_again() && !replies.takes_again());
+    assert!(replies.has_room());
+    replies.fill(b.number, put("78901"));
+    assert!(!replies.is_beyond());
+    replies.reply(put("2"));
+    assert!(replies.is_beyond());
+    assert_eq!(replies.to_send(), b"", "nothing follows what is missing");
+    let c = replies.reserve();
+    replies.reply(put("x"));
+    replies.fill(c.number, put("y"));
+    assert_eq!((replies.to_send(), replies.unsent_bytes()), (&b""[..], 0));
+}
+
+#[test]
+fn much_that_was_sent_is_let_go() {
+    let mut replies = ReplyQueue::new(ID, usize::MAX, 2);
+    replies.reply(|buffer| buffer.resize(1 << 20, 7));
+    replies.sent(1 << 19);
+    assert!(replies.sending.len() == 1 << 19 && replies.to_send().len() == 1 << 19);
+    replies.sent(1 << 19);
+    assert!(replies.sending.capacity() <= ReplyQueue::KEEP_BYTES);
+}

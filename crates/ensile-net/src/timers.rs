@@ -1,0 +1,48 @@
+//! Timers of a loop, in the order of their time.
+//!
+//! Neighbours: [`crate::NetLoop`] waits for the first, and has some of its own.
+
+use std::collections::BTreeMap;
+
+/// A timer that was set, to be cancelled by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimerId {
+    due_nanos: u64,
+    /// Timers of the same time go off in the order in which they were set.
+    number: u64,
+}
+
+/// Timers, each with what it is for.
+#[derive(Debug)]
+pub(crate) struct Timers<P> {
+    waiting: BTreeMap<TimerId, P>,
+    set: u64,
+}
+
+impl<P> Timers<P> {
+    pub(crate) fn new() -> Self {
+        Self { waiting: BTreeMap::new(), set: 0 }
+    }
+
+    pub(crate) fn set(&mut self, due_nanos: u64, purpose: P) -> TimerId {
+        let id = TimerId { due_nanos, number: self.set };
+        self.set += 1;
+        self.waiting.insert(id, purpose);
+        id
+    }
+
+    /// Whether it had not gone off.
+    pub(crate) fn cancel(&mut self, id: TimerId) -> bool {
+        self.waiting.remove(&id).is_some()
+    }
+
+    pub(crate) fn next_nanos(&self) -> Option<u64> {
+        self.waiting.first_key_value().map(|(id, _)| id.due_nanos)
+    }
+
+    /// A timer that is due, the earliest first.
+    pub(crate) fn take_due(&mut self, now_nanos: u64) -> Option<P> {
+        let first = self.waiting.first_entry()?;
+        (first.key().due_nanos <= now_nanos).then(|| first.remove())
+    }
+}

@@ -1,0 +1,97 @@
+//! What a loop asks of the machine: sockets that never block, and one place to wait for all of them.
+//!
+//! Neighbours: [`crate::Epoll`] is the machine's, [`crate::simulated`] is a seed's; [`crate::NetLoop`] drives either.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// TCP. Port 0 is any free one.
+    Tcp(SocketAddr),
+    /// A Unix socket. Its file must not be there yet, and stays when the loop ends: its owner removes it.
+    Unix(PathBuf),
+}
+
+/// The name that the loop has given a socket; no two sockets of a loop ever have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketToken(pub u64);
+
+/// What a socket may have become ready for since it was last said. It is said again only after a call has returned
+/// [`io::ErrorKind::WouldBlock`] (edges, not levels), and may be said in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// Which socket.
+    pub socket: SocketToken,
+    /// It may be read, or has ended; a listener may accept.
+    pub reads: bool,
+    /// It may be written.
+    pub writes: bool,
+}
+
+/// Sockets that never block. A call that cannot go on returns [`io::ErrorKind::WouldBlock`].
+pub trait Transport {
+    /// Listens, and says where: the port that was found for port 0.
+    ///
+    /// # Errors
+    /// What the system says, such as that the address is in use.
+    fn listen(&mut self, address: &ListenAddress, listener: SocketToken) -> io::Result<ListenAddress>;
+
+    /// Accepts a connection, to be called `connection`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if none waits, and what the system says.
+    fn accept(&mut self, listener: SocketToken, connection: SocketToken) -> io::Result<()>;
+
+    /// Appends what has arrived to `buffer`, within its capacity, which leaves room. Zero bytes: the peer has ended.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if nothing has, and what the system says.
+    fn read(&mut self, connection: SocketToken, buffer: &mut Vec<u8>) -> io::Result<usize>;
+
+    /// Sends the beginning of `bytes`, and says how many.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if there is no room, and what the system says.
+    fn write(&mut self, connection: SocketToken, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Closes a listener or a connection. Bytes that were sent before still arrive, if the peer takes them.
+    fn close(&mut self, socket: SocketToken);
+
+    /// Waits until a socket is ready, a wake-up comes, or `wait_max` has passed. `true` if it was woken up.
+    ///
+    /// # Errors
+    /// What the system says; the loop cannot go on.
+    fn wait(&mut self, wait_max: Option<Duration>, ready: &mut Vec<Readiness>) -> io::Result<bool>;
+
+    /// What ends a wait of this transport from another thread.
+    fn wake_up(&self) -> LoopWakeUp;
+}
+
+/// Ends a wait of a loop, from any thread. A wake-up of a loop that does not wait ends its next wait.
+#[derive(Clone)]
+pub struct LoopWakeUp(Arc<dyn Fn() + Send + Sync>);
+
+impl LoopWakeUp {
+    /// For a transport: `call` is what wakes it up.
+    #[must_use]
+    pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(call))
+    }
+
+    /// Wakes the loop up; its step returns with [`crate::NetEvent::WokenUp`].
+    pub fn wake(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for LoopWakeUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LoopWakeUp")
+    }
+}

@@ -1,0 +1,338 @@
+//! A server of lines over the simulated transport: order, bounds and limits under what a seed brings.
+//!
+//! Each request is a line; its reply is the same line. Some replies are told at once, others are parked, and told later
+//! in any order.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_net::simulated::{ClientId, SimulatedTransport};
+use ensile_net::{CloseReason, ConnectionId, ListenAddress, NetEvent, NetLimits, NetLoop, ReplySlot};
+
+const LIMITS: NetLimits = NetLimits {
+    connections_max: 6,
+    unread_bytes_max: 300,
+    unsent_bytes_max: 1000,
+    parked_max: 7,
+    idle: Some(Duration::from_secs(30)),
+    stalled: Duration::from_secs(5),
+    step_bytes: 200,
+    accept_pause: Duration::from_millis(100),
+};
+
+/// Room that a read has, at most, while nothing is unread.
+const READ_BYTES: usize = 32 << 10;
+
+struct Server {
+    net: NetLoop<SimulatedTransport>,
+    clock: Clock,
+    random: Random,
+    parked: Vec<(ReplySlot, Vec<u8>)>,
+    /// Connections in the order in which they were opened: that of the clients.
+    opened: Vec<ConnectionId>,
+    closed: HashMap<ConnectionId, CloseReason>,
+    pauses: usize,
+    /// Of a hundred replies this number is parked.
+    parked_percent: u64,
+    /// Parked replies are told.
+    tells: bool,
+}
+
+impl Server {
+    fn new(seed: u64) -> Self {
+        Self::with_limits(seed, LIMITS)
+    }
+
+    fn with_limits(seed: u64, limits: NetLimits) -> Self {
+        let clock = Clock::manual();
+        let transport = SimulatedTransport::new(clock.clone(), seed);
+        let mut net = NetLoop::new(transport, clock.clone(), limits);
+        net.listen(&ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)))).expect("it is simulated");
+        let random = Random::seeded(seed ^ 0x5eed);
+        Self {
+            net,
+            clock,
+            random,
+            parked: Vec::new(),
+            opened: Vec::new(),
+            closed: HashMap::new(),
+            pauses: 0,
+            parked_percent: 50,
+            tells: true,
+        }
+    }
+
+    fn clients(&mut self) -> &mut SimulatedTransport {
+        self.net.transport_mut()
+    }
+
+    fn step(&mut self) {
+        self.net.step(Duration::from_millis(1)).expect("it is simulated");
+        while let Some(event) = self.net.next_event() {
+            match event {
+                NetEvent::Opened(id) => self.opened.push(id),
+                NetEvent::Received(id) => self.serve(id),
+                NetEvent::Closed(id, reason) => {
+                    assert!(self.closed.insert(id, reason).is_none(), "closed twice")
+                }
+                NetEvent::AcceptPaused(_) => self.pauses += 1,
+                NetEvent::TimerDue(_) | NetEvent::WokenUp => {}
+            }
+        }
+        assert!(self.net.stats().open <= LIMITS.connections_max);
+        while self.tells && !self.parked.is_empty() && self.random.percent(60) {
+            let at = self.random.below(self.parked.len() as u64) as usize;
+            let (slot, line) = self.parked.swap_remove(at);
+            self.net.fill(slot, |buffer| buffer.extend(line));
+        }
+    }
+
+    fn serve(&mut self, id: ConnectionId) {
+        let Some((received, replies)) = self.net.parts(id) else { return };
+        assert!(received.len() <= LIMITS.unread_bytes_max, "W2");
+        let mut consumed = 0;
+        while let Some(end) = received[consumed..].iter().position(|&byte| byte == b'\n') {
+            if !replies.has_room() {
+                break;
+            }
+            let line = &received[consumed..=consumed + end];
+            if self.random.percent(self.parked_percent) {
+                self.parked.push((replies.reserve(), line.to_vec()));
+            } else {
+                replies.reply(|buffer| buffer.extend_from_slice(line));
+            }
+            assert!(
+                replies.parked() <= LIMITS.parked_max && replies.unsent_bytes() <= LIMITS.unsent_bytes_max,
+                "W2"
+            );
+            consumed += line.len();
+        }
+        self.net.consume(id, consumed);
+    }
+
+    /// Steps until `done`, a bounded number of times.
+    fn run(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..200_000 {
+            if done(self) {
+                return;
+            }
+            self.step();
+        }
+        panic!("never: {what}");
+    }
+}
+
+/// Requests of a client, no two alike.
+fn lines(client: usize, count: usize, random: &mut Random) -> Vec<u8> {
+    let line = |number| format!("{client} {number} {}\n", "x".repeat(random.below(60) as usize));
+    (0..count).map(line).collect::<String>().into_bytes()
+}
+
+#[test]
+fn replies_come_in_order_whatever_happens_to_others() {
+    for seed in 0..150 {
+        let mut server = Server::new(seed);
+        let mut random = Random::seeded(seed);
+        let clients: Vec<ClientId> = (0..9)
+            .map(|_| {
+                let (window, speed) = (random.between(1, 200), random.between(1, 100));
+                server.clients().connect(window as usize, speed as usize)
+            })
+            .collect();
+        let sent: Vec<Vec<u8>> = (0..clients.len()).map(|client| lines(client, 40, &mut random)).collect();
+        // The first vanishes at some moment; all others stay for their replies.
+        let vanishes = random.below(sent[0].len() as u64) as usize;
+        let mut left: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
+        left[0] = &left[0][..vanishes];
+        while left.iter().any(|rest| !rest.is_empty()) {
+            for (at, client) in clients.iter().enumerate() {
+                if random.percent(60) {
+                    continue;
+                }
+                let (piece, rest) = left[at].split_at(left[at].len().min(random.below(90) as usize));
+                server.clients().send(*client, piece);
+                match (rest.is_empty(), at) {
+                    (true, 0) => server.clients().vanish(*client),
+                    (true, _) => server.clients().end(*client),
+                    _ => {}
+                }
+                left[at] = rest;
+            }
+            server.step();
+        }
+        server.run("all are closed", |server| {
+            clients[1..].iter().all(|client| server.net.transport_mut().has_closed(*client))
+        });
+        for (client, sent) in clients.iter().zip(&sent).skip(1) {
+            let received = server.clients().received(*client);
+            assert!(received == sent, "seed {seed}: W1, {client:?} has {} of {}", received.len(), sent.len());
+        }
+        assert!(sent[0].starts_with(server.clients().received(clients[0])), "W1");
+        let ended = server.closed.values().filter(|reason| **reason == CloseReason::PeerEnded).count();
+        assert!(ended >= 8 && server.net.stats().accepted == 9, "{ended}");
+    }
+}
+
+#[test]
+fn a_client_that_never_reads_is_dropped_and_holds_up_nobody() {
+    for seed in 0..50 {
+        let mut server = Server::new(seed);
+        let mute = server.clients().connect(10, 0);
+        let other = server.clients().connect(10, 10);
+        let mut random = Random::seeded(seed);
+        let (much, few) = (lines(0, 1000, &mut random), lines(1, 20, &mut random));
+        server.clients().send(mute, &much);
+        server.clients().send(other, &few);
+        server.run("the other is served", |server| server.clients().received(other) == few);
+        let nanos = server.clock.nanos();
+        assert!(
+            nanos < LIMITS.stalled.as_nanos() as u64,
+            "W4: it waited for the one that never reads: {nanos}"
+        );
+        server.run("it is dropped", |server| server.closed.contains_key(&server.opened[0]));
+        assert_eq!(server.closed[&server.opened[0]], CloseReason::Stalled);
+    }
+}
+
+#[test]
+fn one_client_brings_in_a_share_a_step() {
+    let limits = NetLimits { unread_bytes_max: usize::MAX, ..LIMITS };
+    for seed in 0..20 {
+        let mut server = Server::with_limits(seed, limits);
+        let client = server.clients().connect(100, 100);
+        server.clients().send(client, &vec![b'x'; 1 << 20]);
+        let mut steps = 0;
+        while server.net.stats().received_bytes < 1 << 20 {
+            let before = server.net.stats().received_bytes;
+            server.net.step(Duration::from_millis(1)).expect("it is simulated");
+            let came = server.net.stats().received_bytes - before;
+            if let Some(id) = server.opened.first().copied() {
+                server.net.consume(id, usize::MAX);
+            }
+            server.opened.extend(std::iter::from_fn(|| server.net.next_event()).filter_map(
+                |event| match event {
+                    NetEvent::Opened(id) => Some(id),
+                    _ => None,
+                },
+            ));
+            // Two turns a step, each of which ends after the read that uses its share up.
+            assert!(came <= 2 * (limits.step_bytes + READ_BYTES) as u64, "W4: {came}");
+            steps += 1;
+        }
+        assert!(steps > 10);
+    }
+}
+
+#[test]
+fn pushes_beyond_the_limit_end_a_connection() {
+    let mut server = Server::new(1);
+    let mute = server.clients().connect(10, 0);
+    server.run("it is open", |server| !server.opened.is_empty());
+    let id = server.opened[0];
+    let (_, replies) = server.net.parts(id).expect("it is open");
+    replies.reply(|buffer| buffer.resize(LIMITS.unsent_bytes_max + 1, b'x'));
+    assert_eq!(replies.unsent_bytes(), 0, "W2: nothing of it is kept");
+    server.run("it is dropped", |server| !server.closed.is_empty());
+    assert_eq!(server.closed[&id], CloseReason::Unsent);
+    assert!(server.net.parts(id).is_none() && server.clients().received(mute).is_empty());
+}
+
+#[test]
+fn idle_clients_are_dropped_unless_a_reply_is_parked() {
+    for seed in 0..20 {
+        let mut server = Server::new(seed);
+        let (_quiet, waits) = (server.clients().connect(100, 100), server.clients().connect(100, 100));
+        server.parked_percent = 100;
+        server.tells = false;
+        server.clients().send(waits, b"a\n");
+        server.run("the quiet one is dropped", |server| !server.closed.is_empty());
+        assert_eq!(server.closed[&server.opened[0]], CloseReason::Idle);
+        let nanos = server.clock.nanos();
+        assert!((30_000_000_000..36_000_000_000).contains(&nanos), "{nanos}");
+        server.run("time passes", |server| server.clock.nanos() > 100_000_000_000);
+        assert_eq!(server.closed.len(), 1, "W3: the other waits for a reply");
+        server.tells = true;
+        server.run("it is told", |server| server.clients().received(waits) == b"a\n");
+        server.run("it is idle now", |server| server.closed.len() == 2);
+        assert!(server.clock.nanos() >= 130_000_000_000);
+    }
+}
+
+#[test]
+fn refused_accepts_pause_and_go_on() {
+    let mut server = Server::new(3);
+    server.clients().refuse_accepts(3);
+    let client = server.clients().connect(100, 100);
+    server.clients().send(client, b"a\n");
+    server.run("it is served", |server| server.clients().received(client) == b"a\n");
+    assert_eq!(server.pauses, 3);
+    assert!(server.clock.nanos() >= 300_000_000, "W5: three pauses");
+    assert!(server.clients().accepts() <= 10, "W5: {} calls", server.clients().accepts());
+}
+
+#[test]
+fn a_connection_ends_after_its_replies() {
+    for seed in 0..50 {
+        let mut server = Server::new(seed);
+        server.parked_percent = 100;
+        let client = server.clients().connect(3, 1);
+        server.clients().send(client, b"one\ntwo\n");
+        server.tells = false;
+        server.run("both are parked", |server| server.parked.len() == 2);
+        server.net.close_when_sent(server.opened[0]);
+        server.clients().send(client, b"three\n");
+        (0..100).for_each(|_| server.step());
+        assert!(server.closed.is_empty());
+        server.tells = true;
+        server.run("it is closed", |server| server.clients().has_closed(client));
+        assert_eq!(server.clients().received(client), b"one\ntwo\n");
+        assert_eq!(server.closed[&server.opened[0]], CloseReason::Asked);
+    }
+}
+
+#[test]
+fn timers_and_wake_ups_end_a_wait() {
+    let mut server = Server::new(4);
+    let net = &mut server.net;
+    let cancelled = net.set_timer(Duration::from_micros(500), 1);
+    net.set_timer(Duration::from_micros(700), 2);
+    net.set_timer(Duration::from_micros(600), 3);
+    assert!(net.cancel_timer(cancelled) && !net.cancel_timer(cancelled));
+    let mut heard = Vec::new();
+    while server.clock.nanos() < 10_000_000 && heard.len() < 2 {
+        net.step(Duration::from_secs(1)).expect("it is simulated");
+        heard.extend(std::iter::from_fn(|| net.next_event()));
+    }
+    assert_eq!(heard, [NetEvent::TimerDue(3), NetEvent::TimerDue(2)]);
+    assert_eq!(server.clock.nanos(), 700_000);
+    let wake_up = net.wake_up();
+    wake_up.wake();
+    wake_up.clone().wake();
+    net.step(Duration::from_secs(1)).expect("it is simulated");
+    assert_eq!((net.next_event(), net.next_event()), (Some(NetEvent::WokenUp), None));
+    assert_eq!(server.clock.nanos(), 700_000);
+}
+
+#[test]
+fn an_ended_connection_is_not_taken_for_its_successor() {
+    let mut server = Server::with_limits(5, NetLimits { connections_max: 1, ..LIMITS });
+    server.parked_percent = 100;
+    server.tells = false;
+    let first = server.clients().connect(100, 100);
+    server.clients().send(first, b"a\n");
+    server.run("it is parked", |server| server.parked.len() == 1);
+    let second = server.clients().connect(100, 100);
+    server.clients().vanish(first);
+    server.clients().send(second, b"b\n");
+    server.run("the second is parked", |server| server.parked.len() == 2);
+    let slots: Vec<(ReplySlot, Vec<u8>)> = server.parked.drain(..).collect();
+    for (slot, line) in slots {
+        server.net.fill(slot, |buffer| buffer.extend(line));
+    }
+    server.run("it is told", |server| server.clients().received(second) == b"b\n");
+    assert_eq!(server.clients().received(first), b"");
+    assert_ne!(server.opened[0], server.opened[1]);
+}
