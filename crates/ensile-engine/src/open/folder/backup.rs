@@ -116,8 +116,8 @@ pub fn restore(from: &Path, target: &Path, at: Option<Epoch>) -> Result<CopyRepo
     restore_with(from, target, at, None, &mut |_| ControlFlow::Continue(()))
 }
 
-/// As [`restore`], but reads and writes at most `bytes_per_second`. `watch` is called between any two steps; the restore
-/// is cancelled if it breaks.
+/// As [`restore`], but reads and writes at most `bytes_per_second`. `watch` is called between any two steps; the
+/// restore is cancelled if it breaks.
 ///
 /// # Errors
 /// As for [`restore`]; also if it was cancelled.
