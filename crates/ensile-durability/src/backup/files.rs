@@ -9,8 +9,10 @@
 //! Invariants:
 //! - I1: the copy has an identity of its own from the beginning; its files go on naming the database that was copied,
 //!   and the manifest says so.
-//! - The manifest comes last. If what it lists is not whole, the folder is what it was before: a database that is being
-//!   made.
+//! - The manifest comes behind all that it lists, and is read as an open would. If that is not whole, the folder is what
+//!   it was before: a database that is being made. A run that is killed between the two leaves a backup that nobody has
+//!   read yet.
+//! - L6: what was reserved beside the copy is reserved in it, as its log may show that.
 //!
 //! Neighbours: [`super::source`] has the files open, [`super::target`] the folder; an examination verifies.
 
@@ -23,11 +25,8 @@ use super::target::{TargetFolder, failed};
 use super::{CopyPhase, CopyProgress, CopyReport};
 use crate::recovery::examine::examine_locked;
 use crate::store::MadeFrom;
-use crate::store::claim::Wanted;
 use crate::store::manifest::{Making, Manifest};
-use crate::store::names::{
-    FOLDER, HINT, MAIN, MANIFEST, checkpoint_folder, checkpointer_of, log_folder, logger_of,
-};
+use crate::store::names::{FOLDER, HINT, MAIN, MANIFEST, checkpointer_of, logger_of};
 use crate::{DurabilityError, Recoverable};
 
 /// Bytes that are copied in one step.
@@ -77,10 +76,7 @@ impl FilesCopy {
         let count = |number: fn(&str) -> Option<u32>| {
             of.clone().filter_map(|folder| number(folder)).max().map_or(0, |last| last as usize + 1)
         };
-        let logs = Wanted { count: count(logger_of), links: &[], name: log_folder };
-        let checkpoints = Wanted { count: count(checkpointer_of), links: &[], name: checkpoint_folder };
-        target.claim(&[logs, checkpoints])?;
-        remove_remains(&target)?;
+        target.claim_empty(count(logger_of), count(checkpointer_of))?;
         let mut bytes_total = 0;
         for (_, file) in &source.files {
             bytes_total += file.len()?;
@@ -148,10 +144,12 @@ impl FilesCopy {
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
             self.target.disk().sync_folder(folder).map_err(|error| failed(self.target.disk(), error))?;
         }
+        let reserved = self.source.reserved()?;
         let (of, own) = (&self.source.manifest, self.target.manifest());
         let next = Manifest {
             identity: own.identity,
             parent: Some(of.identity),
+            reserved,
             folders: own.folders.clone(),
             made_from: Some(MadeFrom::Backup { of: of.identity }),
             ..of.clone()
@@ -214,20 +212,4 @@ fn write(
         to.write_at(bytes, offset)?;
     }
     Ok(to)
-}
-
-/// Removes what a run that was killed has left in the folders of a database that is being made.
-fn remove_remains(target: &TargetFolder) -> Result<(), DurabilityError> {
-    assert_eq!(target.manifest().state, Making::Creating, "I2: nothing in it counts");
-    for folder in target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
-        for file in target
-            .disk()
-            .list(folder)?
-            .into_iter()
-            .filter(|file| file.starts_with("log-") || file.starts_with("ckpt-"))
-        {
-            target.disk().remove(&format!("{folder}/{file}"))?;
-        }
-    }
-    Ok(())
 }

@@ -21,7 +21,7 @@ use ensile_disk::Disk;
 
 use super::check::PictureCheck;
 use super::source::{Found, PictureSource, Purpose, look};
-use super::target::{PageName, Target, failed};
+use super::target::{PageName, Target, TargetPicture, failed};
 use super::{CopyPhase, CopyProgress, CopyReport};
 use crate::block::Header;
 use crate::block::extent::{Extent, ExtentPlace};
@@ -139,18 +139,14 @@ impl PagesCopy {
     /// Looks at all pages of the source's picture.
     fn plan(&mut self) -> Result<(), DurabilityError> {
         let of = &self.source.picture;
-        let newest = self.target.pictures.first().map(|known| &known.picture);
-        if let Some(newest) = newest {
-            let is_known = (newest.epoch, newest.number, newest.generation, newest.entries, newest.pages)
-                == (of.epoch, of.number, of.generation, of.entries, of.pages);
-            if newest.epoch >= of.epoch && !is_known {
-                let detail = format!(
-                    "it has the state at epoch {}, and the database's picture is of epoch {}: is the database an older copy?",
-                    newest.epoch, of.epoch
-                );
-                let folder = self.target.folder.disk().folder_place("")?;
-                return Err(DurabilityError::NotItsBackup { folder, detail });
-            }
+        if let Some(newest) = self.target.pictures.first().filter(|newest| !self.source.may_follow(newest)) {
+            let detail = format!(
+                "it has the state at epoch {}, and the database's picture is another one, of epoch {}: is the database an \
+                 older copy?",
+                newest.picture.epoch, of.epoch
+            );
+            let folder = self.target.folder.disk().folder_place("")?;
+            return Err(DurabilityError::NotItsBackup { folder, detail });
         }
         let parts = &self.source.parts;
         self.places = parts.iter().map(|part| vec![None; part.len()]).collect();
@@ -367,6 +363,21 @@ fn is_same(there: &PagePlace, page: &PagePlace) -> bool {
     let of =
         |page: &PagePlace| (page.number, page.checkpoint, page.payload_crc, page.entries, page.extents.len());
     of(there) == of(page) && there.bound == page.bound
+}
+
+impl PictureSource {
+    /// Is this the newest picture of the target, or may it be one of the same history behind that?
+    fn may_follow(&self, newest: &TargetPicture) -> bool {
+        let (of, before) = (&self.picture, &newest.picture);
+        if of.epoch != before.epoch {
+            let is_newer = of.epoch > before.epoch && of.number > before.number;
+            return is_newer && of.generation >= before.generation;
+        }
+        let there = newest.parts.iter().flat_map(|part| &part.pages);
+        let is_of_it = (of.number, of.generation, of.entries, of.pages)
+            == (before.number, before.generation, before.entries, before.pages);
+        is_of_it && self.parts.iter().flatten().zip(there).all(|(page, there)| is_same(there, page))
+    }
 }
 
 /// Copies a page's blocks; where it is in the target.

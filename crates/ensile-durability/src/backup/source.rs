@@ -68,6 +68,7 @@ pub(super) struct PictureSource {
 /// All files of a database or backup without a picture, opened.
 #[derive(Debug)]
 pub(super) struct FilesSource {
+    disk: Arc<dyn Disk>,
     pub(super) manifest: Manifest,
     /// By name.
     pub(super) files: Vec<(String, Box<dyn DiskFile>)>,
@@ -120,6 +121,14 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, Dura
     }
 }
 
+impl FilesSource {
+    /// No epoch at or above this was shown by now: loggers go on beside a copy, and reserve more (L6).
+    pub(super) fn reserved(&self) -> Result<Epoch, DurabilityError> {
+        let now = expect_manifest(&*self.disk)?;
+        Ok(now.reserved.max(self.manifest.reserved))
+    }
+}
+
 impl PictureSource {
     fn open(
         disk: &Arc<dyn Disk>,
@@ -154,5 +163,11 @@ fn files_of(
         None => open_all(&**disk, &manifest)?,
     };
     let files = files.into_iter().map(LeasedFile::into_parts).collect();
-    Ok(Found::Files(Box::new(FilesSource { manifest, files, _locks: locks, _lease: lease })))
+    Ok(Found::Files(Box::new(FilesSource {
+        disk: Arc::clone(disk),
+        manifest,
+        files,
+        _locks: locks,
+        _lease: lease,
+    })))
 }

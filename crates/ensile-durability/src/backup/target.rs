@@ -32,7 +32,7 @@ use crate::store::claim::{Wanted, claim};
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::leases;
 use crate::store::manifest::{Generation, Making, Manifest};
-use crate::store::names::{PageFileName, checkpoint_folder};
+use crate::store::names::{MAIN, PageFileName, checkpoint_folder, checkpointer_of, log_folder, logger_of};
 use crate::store::open::Store;
 use crate::store::{MadeFrom, Opening};
 
@@ -100,6 +100,29 @@ impl TargetFolder {
         Ok(())
     }
 
+    /// Makes so many folders of logs and of checkpointers the target's, in which nothing counts yet, and removes what runs
+    /// that were killed have left in those and in any others: the files of a log would be taken for this copy's.
+    pub(super) fn claim_empty(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
+        assert_eq!(self.manifest().state, Making::Creating, "I2: nothing in it counts");
+        let there = self.disk().list_folders("")?;
+        let all = |wanted: usize, number: fn(&str) -> Option<u32>| {
+            let last = there.iter().filter_map(|folder| number(folder)).max();
+            wanted.max(last.map_or(0, |last| last as usize + 1))
+        };
+        let logs = Wanted { count: all(logs, logger_of), links: &[], name: log_folder };
+        let checkpoints =
+            Wanted { count: all(checkpoints, checkpointer_of), links: &[], name: checkpoint_folder };
+        self.claim(&[logs, checkpoints])?;
+        for folder in self.manifest().folders.keys().filter(|folder| *folder != MAIN) {
+            let is_left = |file: &String| file.starts_with("log-") || file.starts_with("ckpt-");
+            for file in self.disk().list(folder)?.iter().filter(|file| is_left(file)) {
+                self.disk().remove(&format!("{folder}/{file}"))?;
+            }
+            self.disk().sync_folder(folder)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn disk(&self) -> &dyn Disk {
         &*self.store.disk
     }
@@ -140,7 +163,12 @@ impl Target {
         (generation, entries): (u64, EntryKind),
     ) -> Result<Self, DurabilityError> {
         let mut folder = TargetFolder::open(disk, (of, purpose))?;
-        folder.claim(&[Wanted { count: 1, links: &[], name: checkpoint_folder }])?;
+        // The manifest as it is read stands on the medium from here on: a run that was killed may have left its name in the
+        // cache alone, and units that only the one before it reaches are free (N12).
+        match folder.manifest().state {
+            Making::Creating => folder.claim_empty(0, 1)?,
+            Making::Created => folder.claim(&[Wanted { count: 1, links: &[], name: checkpoint_folder }])?,
+        }
         let pictures = pictures_of(&folder)?;
         let (name, listed) = (&folder.store.disk, pictures.first().map(|newest| &newest.picture));
         let before = leftovers::list::<PageFileName>(&**name, folder.manifest())?;

@@ -59,6 +59,41 @@ fn n12_a_crash_at_any_call_of_a_backup_leaves_the_old_state_or_the_new_one() {
     }
 }
 
+/// The manifest that a killed run has renamed is in the cache alone. The next run believes it, and the power fails.
+#[test]
+fn n12_a_manifest_that_a_killed_run_has_left_unsynced_is_synced_before_units_are_used_again() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, pictures());
+    life.checkpoint().expect("is installed");
+    back_up(&disk, "backup", 1).expect("is made");
+    let mut states = vec![life.store.present()];
+    (0..12).for_each(|key| put(&life, &mut worker, key, 2000));
+    life.checkpoint().expect("is installed");
+    states.push(life.store.present());
+    let before = manifest(&disk, "backup");
+    disk.keep_moments();
+    back_up(&disk, "backup", 1).expect("is made");
+    let moments = disk.take_moments();
+    let renamed = moments.into_iter().find(|moment| manifest(&moment.disk, "backup") != before);
+    let killed = renamed.expect("it was replaced").disk.fork();
+    drop((worker, life));
+    killed.kill();
+    let life = Life::open(&killed.at("data"), 1, pictures()).expect("opens");
+    (0..12).for_each(|key| put(&life, &mut life.rig.worker(), key, 2100));
+    life.checkpoint().expect("is installed");
+    states.push(life.store.present());
+    killed.keep_moments();
+    back_up(&killed, "backup", 1).expect("is made");
+    for moment in killed.take_moments() {
+        for survival in Survival::ALL {
+            let copy = moment.disk.fork();
+            copy.crash_with(survival, moment.number);
+            let found = loaded(&copy, "backup");
+            assert!(states.contains(&found), "call {}, {survival:?}", moment.number);
+        }
+    }
+}
+
 #[test]
 fn a_crash_at_any_call_of_a_restore_leaves_nothing_or_all_of_it() {
     let disk = SimDisk::new();

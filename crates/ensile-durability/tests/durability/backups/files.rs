@@ -1,11 +1,16 @@
 //! Backups of databases without a picture: files, log included.
 
-use ensile_durability::{CheckpointConfig, CopyOptions, DurabilityError, backup};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::limits::EPOCHS_RESERVED_MIN;
+use ensile_durability::{CheckpointConfig, CopyOptions, CopyStep, DurabilityError, LogConfig, backup};
 use ensile_sim::{SimDisk, Survival};
 
 use super::{at_rest, back_up, examined, manifest, of, restored, run};
-use crate::checkpoints::store::{Changes, Life, pictures, settings};
-use crate::rig::Worker;
+use crate::checkpoints::store::{Changes, Framing, Life, pictures, settings};
+use crate::rig::{Rig, Worker, config};
 
 /// A database with log files and no picture in `data`.
 fn filled(disk: &SimDisk, settings: CheckpointConfig, has_checkpoint: bool) -> (Life, Worker) {
@@ -106,4 +111,52 @@ fn a_crash_at_any_call_of_a_copy_of_files_leaves_nothing_or_all_of_it() {
         }
     }
     assert!(whole > 0 && none > 0, "{whole} whole, {none} not");
+}
+
+#[test]
+fn l6_epochs_that_are_reserved_beside_a_copy_of_files_are_reserved_in_it() {
+    let disk = SimDisk::new();
+    let slow = LogConfig { epoch_interval: Duration::from_secs(3600), ..config(2) };
+    let rig = Rig::open(Arc::new(disk.at("data").mounted()), slow, Clock::manual()).expect("opens");
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"row").expect("runs");
+    rig.settle();
+    let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
+    let first = rig.epochs.now();
+    for _ in 0..4 {
+        (0..EPOCHS_RESERVED_MIN / 2).for_each(|_| assert!(rig.advance()));
+        rig.log.reserved_epochs_step();
+    }
+    assert!(rig.epochs.now().number() > first.number() + EPOCHS_RESERVED_MIN);
+    worker.commit(&rig.epochs, 2, b"row").expect("runs");
+    rig.settle();
+    let report = loop {
+        if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
+            break report;
+        }
+    };
+    assert!(report.epoch.number() > first.number() + EPOCHS_RESERVED_MIN, "{report:?}");
+    assert!(examined(&disk, "backup").is_whole());
+}
+
+#[test]
+fn what_a_killed_copy_of_files_has_left_is_in_no_backup_of_pages() {
+    let disk = SimDisk::new();
+    let (life, _worker) = filled(&disk, pictures(), false);
+    let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
+    while !disk.at("backup").files().iter().any(|name| name.starts_with("log1/log-")) {
+        assert_eq!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
+    }
+    drop(copy);
+    // Its log goes on with deletes, which the files of before do not have.
+    let mut worker = life.rig.worker();
+    (0..20).for_each(|key| _ = life.commit(&mut worker, key, None));
+    life.rig.settle();
+    life.checkpoint().expect("is installed");
+    back_up(&disk, "backup", 1).expect("is made");
+    assert!(examined(&disk, "backup").is_whole());
+    assert_eq!(opened(&disk, "backup"), life.store.present());
+    back_up(&disk, "backup", 1).expect("is there");
+    restored(&disk, "backup", "restored", None).expect("is restored");
+    assert_eq!(opened(&disk, "restored"), life.store.present());
 }

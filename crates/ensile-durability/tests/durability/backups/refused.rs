@@ -1,10 +1,10 @@
 //! What a backup and a restore refuse, and what a damaged file or a full disk comes to: the target has what it had.
 
 use ensile_base::Epoch;
-use ensile_durability::{CopyOptions, DurabilityError, adopt, backup, lease};
+use ensile_durability::{CopyOptions, CopyReport, DurabilityError, adopt, backup, lease};
 use ensile_sim::SimDisk;
 
-use super::{back_up, examined, filled, loaded, manifest, of, page_file_bytes, put, restored};
+use super::{back_up, examined, filled, loaded, manifest, of, page_file_bytes, put, restored, run};
 use crate::checkpoints::store::{KEYS, Life, pictures};
 
 /// A database with a picture, and a backup of it.
@@ -13,6 +13,12 @@ fn backed_up(disk: &SimDisk) -> (Life, crate::rig::Worker) {
     life.checkpoint().expect("is installed");
     back_up(disk, "backup", 1).expect("is made");
     (life, worker)
+}
+
+/// A backup of the database of one machine into the backup of another one.
+fn back_up_from(source: &SimDisk, target: &SimDisk, keep: usize) -> Result<CopyReport, DurabilityError> {
+    let options = CopyOptions { keep, ..CopyOptions::default() };
+    run(backup(&of(source, "data"), &of(target, "backup"), options)?)
 }
 
 /// The error of a backup into this folder, in which nothing changes.
@@ -109,6 +115,51 @@ fn a_database_that_is_older_than_its_backup_is_refused() {
     let error = backup(&of(&older, "data"), &of(&disk, "backup"), CopyOptions::default());
     let error = error.expect_err("it is older");
     assert!(error.to_string().contains("an older copy"), "{error}");
+}
+
+/// A state that was put back and has gone on otherwise has the same numbers and epochs, and other rows.
+#[test]
+fn a_database_that_has_gone_on_from_an_older_state_is_told_apart() {
+    let disk = SimDisk::new();
+    let (life, worker) = filled(&disk, pictures());
+    life.checkpoint().expect("is installed");
+    back_up(&disk, "backup", 2).expect("is made");
+    life.rig.log.close().expect("closes");
+    drop((worker, life));
+    // Each goes on with its changes of the row 1, of the same length, and pictures.
+    let gone_on = |changes: &[&[(u64, u8)]]| {
+        let copy = disk.fork();
+        let life = Life::open(&copy.at("data"), 1, pictures()).expect("opens");
+        let mut worker = life.rig.worker();
+        for rows in changes {
+            for (key, value) in *rows {
+                life.commit(&mut worker, *key, Some(&[*value; 900]));
+                life.rig.settle();
+            }
+            life.checkpoint().expect("is installed");
+        }
+        (copy, life, worker)
+    };
+    let (this, life, _worker) = gone_on(&[&[(1, 1)]]);
+    back_up(&this, "backup", 2).expect("is made");
+    assert_eq!(loaded(&this, "backup"), life.store.present());
+    let text = manifest(&this, "backup");
+    let into_this = |other: &SimDisk| {
+        back_up_from(other, &this, 2).map(|report| {
+            assert!(report.kept.len() == 2);
+        })
+    };
+    // The same epoch, number and counts.
+    let (twin, other, _worker) = gone_on(&[&[(1, 2)]]);
+    let epoch_of = |disk: &SimDisk| manifest(disk, "data").lines().nth(5).map(ToOwned::to_owned);
+    assert_ne!(life.store.present(), other.store.present(), "{:?} {:?}", epoch_of(&this), epoch_of(&twin));
+    let error = into_this(&twin).expect_err("it is another state");
+    assert!(matches!(error, DurabilityError::NotItsBackup { .. }), "{error}");
+    assert_eq!(manifest(&this, "backup"), text);
+    // Newer by epoch and number, and the page of row 1 has the name of the one that is there.
+    let (newer, other, _worker) = gone_on(&[&[(1, 3)], &[(KEYS - 1, 3)]]);
+    into_this(&newer).expect("is made");
+    assert_eq!(loaded(&this, "backup"), other.store.present());
 }
 
 #[test]
