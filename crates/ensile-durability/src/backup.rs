@@ -32,6 +32,7 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use crate::control::pace::WritePace;
+use crate::recovery::archived::ArchiveSource;
 use crate::{DurabilityError, Recoverable};
 use files::FilesCopy;
 use pages::PagesCopy;
@@ -129,6 +130,8 @@ pub struct CopyReport {
     pub bytes: u64,
     /// Bytes that were written now.
     pub bytes_written: u64,
+    /// Entries of archived log files that were taken; beside those of the picture.
+    pub log_entries: u64,
     /// How often the copy began anew as its lease was overrun.
     pub overruns: u64,
     /// The epochs of the pictures that the target has, the newest first; none if files were copied.
@@ -172,7 +175,7 @@ pub fn backup(
     target: &Arc<dyn Disk>,
     options: CopyOptions,
 ) -> Result<CopyRun, DurabilityError> {
-    CopyRun::begin((source, Purpose::Backup), target, options)
+    CopyRun::begin((source, Purpose::Backup), (target, None), options)
 }
 
 /// Begins to make a new database in the empty folder on `target`, from the backup on `from`: of its newest picture, or
@@ -189,20 +192,42 @@ pub fn restore(
     bytes_per_second: Option<u64>,
 ) -> Result<CopyRun, DurabilityError> {
     let options = CopyOptions { bytes_per_second, keep: 1 };
-    CopyRun::begin((from, Purpose::Restore { at }), target, options)
+    CopyRun::begin((from, Purpose::Restore { at }), (target, None), options)
+}
+
+/// Begins to make a new database in the empty folder on `target`, as the one that was backed up was at the end of epoch
+/// `to`: from the newest picture of the backup on `from` that is not behind that, and what the archive on `archive` has
+/// of the epochs in between.
+///
+/// # Errors
+/// As for [`restore`], and [`DurabilityError::NotInArchive`] if no picture of the backup can be brought to that epoch:
+/// what can be had.
+pub fn restore_to_epoch(
+    (from, archive): (&Arc<dyn Disk>, &Arc<dyn Disk>),
+    target: &Arc<dyn Disk>,
+    to: Epoch,
+    bytes_per_second: Option<u64>,
+) -> Result<CopyRun, DurabilityError> {
+    let options = CopyOptions { bytes_per_second, keep: 1 };
+    let (of, pictures) = source::pictures(from)?;
+    let archive = ArchiveSource::open(archive, of, to)?;
+    let at = Some(archive.newest_of(&pictures)?);
+    CopyRun::begin((from, Purpose::Restore { at }), (target, Some(archive)), options)
 }
 
 impl CopyRun {
     fn begin(
         (source, purpose): (&Arc<dyn Disk>, Purpose),
-        target: &Arc<dyn Disk>,
+        (target, archive): (&Arc<dyn Disk>, Option<ArchiveSource>),
         options: CopyOptions,
     ) -> Result<Self, DurabilityError> {
         options.check()?;
         let copying = match source::look(source, purpose)? {
-            Found::Picture(found) => {
-                Copying::Pages(Box::new(PagesCopy::begin(*found, target, (purpose, options.keep))?))
-            }
+            Found::Picture(found) => Copying::Pages(Box::new(PagesCopy::begin(
+                *found,
+                (target, archive),
+                (purpose, options.keep),
+            )?)),
             Found::Files(found) => {
                 if options.keep > 1 {
                     return Err(DurabilityError::config(

@@ -54,7 +54,9 @@ mod backup;
 pub use control::adaptive::AdaptiveThreshold;
 pub use control::trigger::CheckpointReason;
 
-pub use backup::{CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopyStep, backup, restore};
+pub use backup::{
+    CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopyStep, backup, restore, restore_to_epoch,
+};
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
     CheckpointStart, CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, DisplacedBlock,

@@ -9,9 +9,9 @@
 //! Invariants:
 //! - I1: the copy has an identity of its own from the beginning; its files go on naming the database that was copied,
 //!   and the manifest says so.
-//! - The manifest comes behind all that it lists, and is read as an open would. If that is not whole, the folder is what
-//!   it was before: a database that is being made. A run that is killed between the two leaves a backup that nobody has
-//!   read yet.
+//! - The manifest comes behind all that it lists, which is read then as an open would. If that is not whole, the folder
+//!   is what it was before: a database that is being made. A run that is killed between the two leaves a backup that
+//!   nobody has read yet.
 //! - L6: what was reserved beside the copy is reserved in it, as its log may show that.
 //!
 //! Neighbours: [`super::source`] has the files open, [`super::target`] the folder; an examination verifies.
@@ -192,6 +192,7 @@ impl FilesCopy {
             pages_written: 0,
             bytes: self.progress.bytes_written,
             bytes_written: self.progress.bytes_written,
+            log_entries: 0,
             overruns: 0,
             kept: Vec::new(),
         })

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Copying: each page that the target lacks --> Closing: pending removes, directory, root, sync
-//!     --> Verifying: all of it is read --> Installing: the manifest
+//!     --> Verifying: all of it is read --> Installing: what an archive has behind it, the manifest
 //! ```
 //! A page is left where the target has it if it has its number, its checkpoint and its payload's checksum.
 //!
@@ -32,7 +32,10 @@ use crate::checkpoint::picture::page::PagePlace;
 use crate::checkpoint::picture::place::PictureStamp;
 use crate::checkpoint::picture::root::RemovesPlace;
 use crate::checkpoint::picture::writer::BlockWriter;
+use crate::recovery::archived::ArchiveSource;
+use crate::store::MadeFrom;
 use crate::store::installed::PictureCheckpoint;
+use crate::store::manifest::Manifest;
 use crate::{DurabilityError, Recoverable};
 
 /// Pages that are looked at in one step, where all are there already.
@@ -83,6 +86,8 @@ pub(super) struct PagesCopy {
     keep: usize,
     source: PictureSource,
     target: Target,
+    /// What brings the picture to a later epoch.
+    archive: Option<ArchiveSource>,
     copier: BlockCopier,
     /// Pages that this run has written.
     copied: BTreeMap<PageName, PagePlace>,
@@ -102,11 +107,12 @@ pub(super) struct PagesCopy {
 impl PagesCopy {
     pub(super) fn begin(
         source: PictureSource,
-        target: &Arc<dyn Disk>,
+        (target, archive): (&Arc<dyn Disk>, Option<ArchiveSource>),
         (purpose, keep): (Purpose, usize),
     ) -> Result<Self, DurabilityError> {
         let whose = (source.database, purpose);
-        let target = Target::open(target, whose, (source.picture.generation, source.entries))?;
+        let logs = usize::from(archive.is_some());
+        let target = Target::open(target, whose, (source.picture.generation, source.entries), logs)?;
         let held = HeldExtents::of(&target.file);
         let progress = CopyProgress {
             phase: CopyPhase::Copying,
@@ -121,6 +127,7 @@ impl PagesCopy {
             keep,
             source,
             target,
+            archive,
             copier: BlockCopier { held, block: Vec::new() },
             copied: BTreeMap::new(),
             order: Vec::new(),
@@ -197,7 +204,11 @@ impl PagesCopy {
                 };
                 Ok((self.progress.bytes - before, None))
             }
-            PagesStage::Installing(closed) => self.install(*closed).map(|report| (0, Some(report))),
+            PagesStage::Installing(closed) => {
+                let before = self.progress.bytes_written;
+                let report = self.install(*closed, verifier)?;
+                Ok((self.progress.bytes_written - before, Some(report)))
+            }
             PagesStage::Ended => Err(DurabilityError::config("the copy has ended: begin another one")),
         }
     }
@@ -318,13 +329,29 @@ impl PagesCopy {
     }
 
     /// Names the picture in the target's manifest: from here on it counts.
-    fn install(&mut self, closed: ClosedCopy) -> Result<CopyReport, DurabilityError> {
+    fn install(
+        &mut self,
+        closed: ClosedCopy,
+        verifier: &dyn Recoverable,
+    ) -> Result<CopyReport, DurabilityError> {
         let ClosedCopy { picture, reached, held } = closed;
         let PictureSource { database, reserved, entries, .. } = self.source;
         let kept = self.target.kept(picture.epoch, self.keep);
         let epochs = std::iter::once(&picture).chain(&kept).map(|picture| picture.epoch).collect();
         let whose = (database, self.purpose, reserved);
         let next = self.target.next_manifest((picture.clone(), kept.clone()), whose, entries);
+        let (mut epoch, mut log_entries) = (picture.epoch, 0);
+        let next = match &self.archive {
+            Some(archive) => {
+                let disk = &self.target.folder.store.disk;
+                let (next, taken) = archive.beside(disk, (next, picture.epoch), verifier)?;
+                let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
+                (epoch, log_entries) = (archive.to(), entries);
+                self.progress.bytes_written += bytes;
+                Manifest { made_from: Some(MadeFrom::Restored { epoch }), ..next }
+            }
+            None => next,
+        };
         self.target.folder.replace(next)?;
         std::mem::replace(&mut self.copier.held, HeldExtents::of(&self.target.file)).keep();
         held.into_iter().for_each(HeldExtents::keep);
@@ -333,12 +360,13 @@ impl PagesCopy {
         Ok(CopyReport {
             database: self.target.folder.manifest().identity.to_string(),
             parent: database.to_string(),
-            epoch: picture.epoch,
+            epoch,
             entries: picture.entries,
             pages: picture.pages,
             pages_written: self.pages_written,
             bytes: picture.bytes,
             bytes_written: self.progress.bytes_written,
+            log_entries,
             overruns: self.overruns,
             kept: epochs,
         })

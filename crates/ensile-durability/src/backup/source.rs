@@ -94,11 +94,7 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, Dura
             let locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
             let manifest = expect_manifest(&**disk)?;
             let folder = disk.folder_place("")?;
-            if !matches!(manifest.made_from, Some(MadeFrom::Backup { .. })) {
-                let detail = "it is no backup, or was one and has been opened since, so it is a database of its own: \
-                              `ensile backup` makes a backup of it, and a copy of the folder is one behind `ensile adopt`";
-                return Err(DurabilityError::NotABackup { folder, detail: detail.to_owned() });
-            }
+            backup_of(&**disk, &manifest)?;
             let Some(InstalledCheckpoint::Picture(newest)) = &manifest.checkpoint else {
                 if let Some(at) = at {
                     let detail = format!(
@@ -119,6 +115,32 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, Dura
             PictureSource::open(disk, &manifest, chosen.clone(), SourceHold::Locks { _locks: locks })
         }
     }
+}
+
+/// Whose backup this is.
+fn backup_of(disk: &dyn Disk, manifest: &Manifest) -> Result<Identity, DurabilityError> {
+    if let Some(MadeFrom::Backup { of }) = manifest.made_from {
+        return Ok(of);
+    }
+    let detail = "it is no backup, or was one and has been opened since, so it is a database of its own: `ensile backup` \
+                  makes a backup of it, and a copy of the folder is one behind `ensile adopt`";
+    Err(DurabilityError::NotABackup { folder: disk.folder_place("")?, detail: detail.to_owned() })
+}
+
+/// Whose backup this is, and the epochs of its pictures, the newest first.
+pub(super) fn pictures(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<Epoch>), DurabilityError> {
+    let _locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
+    let manifest = expect_manifest(&**disk)?;
+    let of = backup_of(&**disk, &manifest)?;
+    let Some(InstalledCheckpoint::Picture(newest)) = &manifest.checkpoint else {
+        let detail =
+            "it is a copy of files, and an archive brings pictures to an epoch: restore without an epoch";
+        return Err(DurabilityError::NotABackup {
+            folder: disk.folder_place("")?,
+            detail: detail.to_owned(),
+        });
+    };
+    Ok((of, std::iter::once(newest).chain(&manifest.kept).map(|picture| picture.epoch).collect()))
 }
 
 impl FilesSource {

@@ -100,8 +100,8 @@ impl TargetFolder {
         Ok(())
     }
 
-    /// Makes so many folders of logs and of checkpointers the target's, in which nothing counts yet, and removes what runs
-    /// that were killed have left in those and in any others: the files of a log would be taken for this copy's.
+    /// Makes so many folders of logs and of checkpointers the target's, in which nothing counts yet, and removes what
+    /// runs that were killed have left in those and in any others: files of a log would be taken for this copy's.
     pub(super) fn claim_empty(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
         assert_eq!(self.manifest().state, Making::Creating, "I2: nothing in it counts");
         let there = self.disk().list_folders("")?;
@@ -156,17 +156,18 @@ fn check(disk: &dyn Disk, manifest: &Manifest, of: Identity) -> Result<(), Durab
 }
 
 impl Target {
-    /// The folder, which gets pages of the picture of this generation.
+    /// The folder, which gets pages of the picture of this generation, and so many logs if it is empty.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
         (of, purpose): (Identity, Purpose),
         (generation, entries): (u64, EntryKind),
+        logs: usize,
     ) -> Result<Self, DurabilityError> {
         let mut folder = TargetFolder::open(disk, (of, purpose))?;
-        // The manifest as it is read stands on the medium from here on: a run that was killed may have left its name in the
-        // cache alone, and units that only the one before it reaches are free (N12).
+        // The manifest as it is read stands on the medium from here on: a run that was killed may have left its name in
+        // the cache alone, and units that only the one before it reaches are free (N12).
         match folder.manifest().state {
-            Making::Creating => folder.claim_empty(0, 1)?,
+            Making::Creating => folder.claim_empty(logs, 1)?,
             Making::Created => folder.claim(&[Wanted { count: 1, links: &[], name: checkpoint_folder }])?,
         }
         let pictures = pictures_of(&folder)?;

@@ -3,5 +3,5 @@
 mod crashes;
 mod lives;
 mod operators;
-mod restoring;
+pub(crate) mod restoring;
 pub(crate) mod rig;

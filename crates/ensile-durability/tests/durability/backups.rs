@@ -5,6 +5,7 @@ mod crashes;
 mod files;
 mod holds;
 mod refused;
+mod to_epoch;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -68,6 +68,11 @@ impl ArchiveSource {
         Ok(source)
     }
 
+    /// The last epoch that is taken.
+    pub(crate) fn to(&self) -> Epoch {
+        self.to
+    }
+
     fn lacks(&self, why: &str) -> DurabilityError {
         let folder = self.disk.folder_place("").unwrap_or_default();
         let ranges: Vec<String> = self.read.facts.ranges.iter().map(shown).collect();

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_durability::archived::{RestoredFromArchive, restore_from_archive};
-use ensile_durability::{CheckpointConfig, DurabilityError};
+use ensile_durability::{Archiving, CheckpointConfig, DurabilityError};
 use ensile_sim::SimDisk;
 
-use super::rig::{PLACE, close, disk_with_archive, let_archive, open};
+use super::rig::{PLACE, archiving, close, disk_with_archive, let_archive, open};
 use crate::checkpoints::store::{Changes, Framing, Life, change, pictures, present, settings};
 
 /// What was committed, and which epochs of each life counted.
 #[derive(Clone, Default)]
-struct History {
+pub(crate) struct History {
     changes: Vec<(u64, Tid, Option<Vec<u8>>)>,
-    lives: Vec<(Epoch, Epoch)>,
+    pub(crate) lives: Vec<(Epoch, Epoch)>,
 }
 
 impl History {
@@ -27,12 +27,12 @@ impl History {
     }
 
     /// Did this epoch count?
-    fn counted(&self, epoch: Epoch) -> bool {
+    pub(crate) fn counted(&self, epoch: Epoch) -> bool {
         self.lives.iter().any(|(first, durable)| *first <= epoch && epoch <= *durable)
     }
 
     /// The state at the end of an epoch.
-    fn at(&self, epoch: Epoch) -> Changes {
+    pub(crate) fn at(&self, epoch: Epoch) -> Changes {
         let mut changes = Changes::new();
         for (key, tid, value) in &self.changes {
             if tid.epoch() <= epoch && self.counted(tid.epoch()) {
@@ -45,9 +45,23 @@ impl History {
 
 /// Lives with crashes that discard epochs, checkpoints that remove files, and a clean close at the end.
 fn lives(disk: &SimDisk, loggers: usize, settings: &CheckpointConfig) -> History {
+    lives_with(disk, (loggers, settings), 0, &mut |_| ())
+}
+
+/// The same, with an archive from one of the lives on; `installed` is called behind each checkpoint.
+pub(crate) fn lives_with(
+    disk: &SimDisk,
+    (loggers, settings): (usize, &CheckpointConfig),
+    archived_from: u64,
+    installed: &mut dyn FnMut(&SimDisk),
+) -> History {
     let mut history = History::default();
     for number in 0..4 {
-        let life = open(disk, loggers, settings.clone()).expect("opens");
+        let life = match number < archived_from {
+            true => Life::open_with(disk, archiving(loggers, Archiving::AsBefore), settings.clone()),
+            false => open(disk, loggers, settings.clone()),
+        };
+        let life = life.expect("opens");
         if let Some(last) = history.lives.last_mut() {
             last.1 = life.rig.report.durable_epoch;
         }
@@ -62,6 +76,7 @@ fn lives(disk: &SimDisk, loggers: usize, settings: &CheckpointConfig) -> History
         }
         if number != 1 {
             life.checkpoint().expect("is installed");
+            installed(disk);
         }
         let_archive(&life);
         for commit in 28..32 {

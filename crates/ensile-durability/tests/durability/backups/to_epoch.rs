@@ -1,0 +1,126 @@
+//! Restores of a backup to an epoch, by an archive: the state at that epoch, and nothing else (A2, L4).
+
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_disk::Disk;
+use ensile_durability::{CopyOptions, CopyReport, DurabilityError, backup, restore_to_epoch};
+use ensile_sim::SimDisk;
+
+use super::{at_rest, examined, manifest, of, run};
+use crate::archives::restoring::{History, lives_with};
+use crate::archives::rig::{PLACE, disk_with_archive};
+use crate::checkpoints::store::{Life, pictures};
+
+const BACKUP: &str = "/backup";
+
+/// Lives over crashes with an archive from one of them on, each of whose pictures is backed up, and all are kept.
+fn backed_up(loggers: usize, archived_from: u64) -> (SimDisk, History, Vec<Epoch>) {
+    let disk = disk_with_archive();
+    let mut epochs = Vec::new();
+    let history = lives_with(&disk, (loggers, &pictures()), archived_from, &mut |disk| {
+        let source: Arc<dyn Disk> = Arc::new(disk.mounted());
+        let options = CopyOptions { keep: 9, ..CopyOptions::default() };
+        let report = run(backup(&source, &of(disk, BACKUP), options).expect("begins")).expect("is made");
+        epochs.push(report.epoch);
+    });
+    assert_eq!(epochs.len(), 3);
+    (disk, history, epochs)
+}
+
+fn restored(disk: &SimDisk, to: Epoch) -> Result<CopyReport, DurabilityError> {
+    let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
+    run(restore_to_epoch((&of(disk, BACKUP), &archive), &of(disk, "/restored"), to, None)?)
+}
+
+fn assert_is(disk: &SimDisk, (to, history): (Epoch, &History), at: &str) {
+    assert!(examined(disk, "/restored").is_whole(), "{at}");
+    let life = Life::open(&at_rest(disk).at("/restored"), 2, pictures()).expect("opens");
+    assert_eq!(life.found, history.at(to), "{at}");
+    assert!(life.rig.first > to && life.rig.report.durable_epoch == to, "{at}: {:?}", life.rig.report);
+    life.commit(&mut life.rig.worker(), 3, Some(b"on"));
+    life.rig.settle();
+    life.checkpoint().expect("and goes on");
+}
+
+fn assert_every_epoch(loggers: usize, archived_from: u64) {
+    let (disk, history, epochs) = backed_up(loggers, archived_from);
+    let (mut done, mut with_log, mut refused) = (0, 0, 0);
+    for &(first, durable) in &history.lives {
+        let last = durable.number() + 2;
+        for epoch in (first.number()..=last).filter(|at| at % 3 == 0 || at + 4 > last).map(Epoch::new) {
+            let copy = disk.fork();
+            let at =
+                format!("{loggers} loggers, archive from life {archived_from}, epoch {epoch} of {epochs:?}");
+            match restored(&copy, epoch) {
+                Ok(report) => {
+                    assert_eq!(report.epoch, epoch);
+                    let text = manifest(&copy, "/restored");
+                    assert!(text.contains(&format!("\nrestored epoch {epoch}\n")), "{text}");
+                    assert!(history.counted(epoch), "{at} was discarded");
+                    let newest = epochs.iter().filter(|picture| **picture <= epoch).max();
+                    assert_eq!(report.kept.first(), newest, "{at}");
+                    assert_is(&copy, (epoch, &history), &at);
+                    done += 1;
+                    with_log += usize::from(report.log_entries > 0);
+                }
+                Err(DurabilityError::NotInArchive { detail, .. }) => {
+                    assert!(detail.contains("can be had"), "{detail}");
+                    let from = if archived_from == 0 { epochs[0] } else { epochs[1] };
+                    assert!(epoch < from || !history.counted(epoch), "{at}: {detail}");
+                    assert!(!copy.at("/restored").files().contains(&"MANIFEST".to_owned()), "{at}");
+                    refused += 1;
+                }
+                Err(error) => panic!("{at}: {error}"),
+            }
+        }
+    }
+    assert!(done > 10 && with_log > 5 && refused > 3, "{done} done, {with_log} by logs, {refused} refused");
+}
+
+#[test]
+fn a2_a_backup_is_restored_to_each_epoch_that_counted_by_an_archive() {
+    assert_every_epoch(1, 0);
+    assert_every_epoch(2, 0);
+}
+
+#[test]
+fn a2_an_archive_that_began_later_than_its_database_brings_pictures_behind_that_forward() {
+    assert_every_epoch(2, 1);
+}
+
+#[test]
+fn power_fails_at_every_call_of_a_restore_to_an_epoch() {
+    let (disk, history, _) = backed_up(1, 0);
+    let to = history.lives.last().expect("one").1;
+    disk.keep_moments();
+    let report = restored(&disk, to).expect("can be had");
+    assert!(report.log_entries > 0, "{report:?}");
+    let (mut whole, mut none) = (0, 0);
+    for moment in disk.take_moments() {
+        for survival in ensile_sim::Survival::ALL {
+            let at = format!("call {}, {survival:?}", moment.number);
+            let copy = moment.disk.fork();
+            copy.crash_with(survival, moment.number);
+            match restored(&copy, to) {
+                Ok(_) => none += 1,
+                Err(DurabilityError::DatabaseExists { .. }) => whole += 1,
+                Err(error) => panic!("{at}: {error}"),
+            }
+            assert_is(&copy, (to, &history), &at);
+        }
+    }
+    assert!(whole > 0 && none > 20, "{whole} whole, {none} not");
+}
+
+#[test]
+fn i1_the_archive_of_another_database_is_refused() {
+    let (disk, history, _) = backed_up(1, 0);
+    let (other, _, _) = backed_up(1, 0);
+    let to = history.lives[2].1;
+    let archive: Arc<dyn Disk> = Arc::new(other.at(PLACE));
+    let begun = restore_to_epoch((&of(&disk, BACKUP), &archive), &of(&disk, "/restored"), to, None);
+    let error = begun.expect_err("it is another's");
+    assert!(error.to_string().contains("and the backup of"), "{error}");
+    assert!(disk.at("/restored").files().is_empty());
+}
