@@ -46,6 +46,13 @@ pub(crate) struct RestoreBackupArguments {
     /// The epoch of the picture to restore; `ensile backup` prints those that are kept [default: the newest]
     #[arg(long, value_name = "EPOCH", value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
     at: Option<u64>,
+    /// Make it as the database was at the end of this epoch: the newest picture before that, and what the archive has
+    #[arg(long, value_name = "EPOCH", requires = "archive", conflicts_with = "at",
+          value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
+    to_epoch: Option<u64>,
+    /// The folder of the database's archive
+    #[arg(long, requires = "to_epoch")]
+    archive: Option<PathBuf>,
     /// Read and write so many MB a second at most [default: no limit]
     #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
     rate_mb: Option<u64>,
@@ -72,10 +79,16 @@ pub(crate) fn backup(arguments: &BackupArguments) -> ExitCode {
 
 /// Makes a new database from a backup.
 pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
-    let RestoreBackupArguments { backup, folder, at, rate_mb, json } = arguments;
+    let RestoreBackupArguments { backup, folder, at, to_epoch, archive, rate_mb, json } = arguments;
     let (at, rate) = (at.map(Epoch::new), rate_mb.map(|rate| rate * MEGABYTE));
     let mut shown = ShownProgress::default();
-    let outcome = folder::restore_with(backup, folder, at, rate, &mut |progress| shown.show(progress));
+    let mut watch = |progress: &CopyProgress| shown.show(progress);
+    let outcome = match (archive, to_epoch) {
+        (Some(archive), Some(to)) => {
+            folder::restore_to_epoch((backup, archive), folder, Epoch::new(*to), rate, &mut watch)
+        }
+        _ => folder::restore_with(backup, folder, at, rate, &mut watch),
+    };
     shown.end();
     match outcome {
         Ok(report) => {
@@ -93,7 +106,8 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
         let report = json!({
             "folder": folder, "database": report.database, "parent": report.parent, "epoch": report.epoch.number(),
             "entries": report.entries, "pages": report.pages, "pages_written": report.pages_written,
-            "bytes": report.bytes, "bytes_written": report.bytes_written, "overruns": report.overruns, "kept": kept,
+            "bytes": report.bytes, "bytes_written": report.bytes_written, "log_entries": report.log_entries,
+            "overruns": report.overruns, "kept": kept,
         });
         show(&format!("{report:#}\n"));
         return;

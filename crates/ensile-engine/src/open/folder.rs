@@ -31,7 +31,7 @@ use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
 use ensile_index::{Direction, Range};
 use ensile_memory::{Memory, MemoryConfig};
 
-pub use backup::{backup, restore, restore_with};
+pub use backup::{backup, restore, restore_to_epoch, restore_with};
 
 use crate::error::Result;
 use crate::formats::checkpoint_entry::{self, key_of};

@@ -132,6 +132,24 @@ pub fn restore_with(
     step_to_the_end(run, &Clock::machine(), watch)
 }
 
+/// As [`restore_with`], but of the state at the end of epoch `to`: from the newest picture of the backup that is not
+/// behind that, and what the archive has of the epochs in between.
+///
+/// # Errors
+/// As for [`restore_with`]; also if the archive does not have that, naming what can be had.
+pub fn restore_to_epoch(
+    (from, archive): (&Path, &Path),
+    target: &Path,
+    to: Epoch,
+    bytes_per_second: Option<u64>,
+    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
+) -> Result<CopyReport> {
+    let (from, archive) = (existing(from)?, existing(archive)?);
+    let run =
+        ensile_durability::restore_to_epoch((&from, &archive), &folder_for(target)?, to, bytes_per_second)?;
+    step_to_the_end(run, &Clock::machine(), watch)
+}
+
 /// The target's folder, which is made if it is not there.
 fn folder_for(target: &Path) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(RealDisk::open(target).map_err(DurabilityError::from)?))
