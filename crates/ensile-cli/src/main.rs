@@ -35,9 +35,10 @@ enum Command {
     /// a backup can be brought to, and what is missing.
     Inspect(folder::InspectArguments),
     /// Back a database up, which may be open, into a folder that is a database by itself. With pictures a second backup
-    /// writes only what has changed. One that fails or is killed leaves the one before.
+    /// writes only what has changed. One that fails or is killed leaves the one before. Exit code 0: made and verified;
+    /// 1: the database is damaged; 2: not made.
     Backup(folder::backup::BackupArguments),
-    /// Make a new database from a backup.
+    /// Make a new database from a backup. Exit code 0: made and verified; 1: the backup is damaged; 2: not made.
     Restore(folder::backup::RestoreBackupArguments),
     /// Make a new database that is as the one with this archive was at the end of an epoch. The archive must have been
     /// begun with the database; `ensile inspect` of it says which epochs can be had.

@@ -57,7 +57,11 @@ impl Default for CopyOptions {
 const KEEP_MAX: usize = 1 << 10;
 
 impl CopyOptions {
-    fn check(self) -> Result<(), DurabilityError> {
+    /// Can these work?
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`].
+    pub fn check(self) -> Result<(), DurabilityError> {
         if self.bytes_per_second == Some(0) {
             return Err(DurabilityError::config("a backup that may write 0 bytes a second never ends"));
         }

@@ -94,6 +94,7 @@ fn every_call_fails(db: &Database, table: &Table<u64, u64>) -> bool {
             is_forked(db.snapshot_latest()),
             is_forked(db.table::<u64, u64>("another")),
             is_forked(db.checkpoint()),
+            is_forked(db.backup("never-made")),
             is_forked(db.key_value(table).map(drop)),
             is_forked(db.close()),
             db.stats().commits == 0,

@@ -195,3 +195,33 @@ fn what_cannot_be_backed_up_says_why() -> Result<()> {
     assert!(matches!(error, Error::Durability(DurabilityError::NotItsBackup { .. })), "{error}");
     Ok(())
 }
+
+#[test]
+fn a_close_ends_a_backup_and_nothing_is_made_for_what_is_refused() -> Result<()> {
+    let root = Folder::new();
+    let (db, _) = bank(&root.path().join("data"), true)?;
+    let backup = root.path().join("backup");
+    for options in [
+        CopyOptions { keep: 0, ..CopyOptions::default() },
+        CopyOptions { bytes_per_second: Some(0), keep: 1 },
+    ] {
+        let refused = db.backup_with(&backup, options, &mut nothing);
+        assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+    }
+    assert!(!backup.exists());
+    let first = db.backup(&backup)?;
+    let outcome = db.backup_with(&backup, CopyOptions::default(), &mut |progress| {
+        if progress.phase == CopyPhase::Copying {
+            db.close().expect("closes");
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
+    let report = folder::restore(&backup, &root.path().join("restored"), None)?;
+    assert_eq!(report.epoch, first.epoch);
+    std::fs::create_dir_all(root.path().join("empty")).expect("can be made");
+    let (nobody, new) = (root.path().join("empty"), root.path().join("new"));
+    assert!(folder::backup(&nobody, &new, CopyOptions::default(), &mut nothing).is_err());
+    assert!(!new.exists(), "nothing was made of nothing");
+    Ok(())
+}

@@ -1,5 +1,7 @@
 //! `ensile backup` and `ensile restore`: copies of a database that may be open, and new databases from them.
 //!
+//! Exit codes: 0 made, 1 what was to be copied is damaged, 2 not made.
+//!
 //! Neighbours: [`ensile::folder`] copies and verifies; here its progress and its outcome are put into words.
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -11,9 +13,10 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use ensile::folder::{self, CopyOptions, CopyPhase, CopyProgress, CopyReport};
 use ensile::receipt::Epoch;
+use ensile::{DurabilityError, Error};
 use serde_json::json;
 
-use super::{failed, show, sized};
+use super::{DAMAGED, failed, show, sized};
 
 /// What `--rate-mb` counts in.
 const MEGABYTE: u64 = 1_000_000;
@@ -73,7 +76,7 @@ pub(crate) fn backup(arguments: &BackupArguments) -> ExitCode {
             ended(backup, &report, *json, "a backup of");
             ExitCode::SUCCESS
         }
-        Err(error) => failed(folder, &error.to_string()),
+        Err(error) => not_made(folder, &error),
     }
 }
 
@@ -95,7 +98,16 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
             ended(folder, &report, *json, "restored from");
             ExitCode::SUCCESS
         }
-        Err(error) => failed(backup, &error.to_string()),
+        Err(error) => not_made(backup, &error),
+    }
+}
+
+/// Says why. What was to be copied is damaged, or something else stood in the way.
+fn not_made(folder: &Path, error: &Error) -> ExitCode {
+    let code = failed(folder, &error.to_string());
+    match error {
+        Error::Durability(DurabilityError::Damaged { .. }) => ExitCode::from(DAMAGED),
+        _ => code,
     }
 }
 

@@ -72,7 +72,8 @@ impl Database {
     /// `watch` is called between any two steps of a page or so; the backup is cancelled if it breaks.
     ///
     /// # Errors
-    /// [`Error::Misuse`](crate::Error::Misuse) in memory, [`Error::Closed`](crate::Error::Closed);
+    /// [`Error::Misuse`](crate::Error::Misuse) in memory, [`Error::Closed`](crate::Error::Closed), also if it is closed
+    /// meanwhile, [`Error::Forked`](crate::Error::Forked);
     /// [`Error::Durability`](crate::Error::Durability) if the folder has something else or cannot be written, if the
     /// checkpoint failed, or if it was cancelled.
     pub fn backup_with(
@@ -82,9 +83,11 @@ impl Database {
         watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
     ) -> Result<CopyReport> {
         let checkpoints = self.own_checkpoints()?;
+        options.check()?;
         wait_for(&checkpoints.demand(), watch)?;
         let run = ensile_durability::backup(checkpoints.disk(), &folder_for(target)?, options)?;
-        step_to_the_end(run, &self.shared().clock, watch)
+        let shared = self.shared();
+        step_to_the_end(run, &shared.clock, &|| shared.check_open(), watch)
     }
 }
 
@@ -101,8 +104,12 @@ pub fn backup(
     options: CopyOptions,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
-    let run = ensile_durability::backup(&existing(source)?, &folder_for(target)?, options)?;
-    step_to_the_end(run, &Clock::machine(), watch)
+    options.check()?;
+    let source = existing(source)?;
+    // Where there is no database the target's folder is not made.
+    drop(ensile_durability::lease(&source)?);
+    let run = ensile_durability::backup(&source, &folder_for(target)?, options)?;
+    step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
 }
 
 /// Makes a new database in the folder `target`, which is empty or not there, from a backup: of its newest picture, or
@@ -129,7 +136,7 @@ pub fn restore_with(
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
     let run = ensile_durability::restore(&existing(from)?, &folder_for(target)?, at, bytes_per_second)?;
-    step_to_the_end(run, &Clock::machine(), watch)
+    step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
 }
 
 /// As [`restore_with`], but of the state at the end of epoch `to`: from the newest picture of the backup that is not
@@ -147,7 +154,7 @@ pub fn restore_to_epoch(
     let (from, archive) = (existing(from)?, existing(archive)?);
     let run =
         ensile_durability::restore_to_epoch((&from, &archive), &folder_for(target)?, to, bytes_per_second)?;
-    step_to_the_end(run, &Clock::machine(), watch)
+    step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
 }
 
 /// The target's folder, which is made if it is not there.
@@ -171,13 +178,15 @@ fn wait_for(
     }
 }
 
-/// Steps the run until it has ended.
+/// Steps the run until it has ended, or may not go on.
 fn step_to_the_end(
     mut run: CopyRun,
     clock: &Clock,
+    may_go_on: &dyn Fn() -> Result<()>,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
     loop {
+        may_go_on()?;
         ask(&run.progress(), watch)?;
         match run.step(&Framing, clock.nanos())? {
             CopyStep::Worked => {}

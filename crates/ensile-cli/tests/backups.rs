@@ -1,0 +1,259 @@
+//! `ensile backup` and `ensile restore` as processes of their own, beside one that has the database open (N16), and
+//! killed while they copy.
+//!
+//! Neighbours: the durability crate tests the same copies call by call, with power cut at each.
+
+mod outside;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ensile::checkpoint::{Schedule, Strategy};
+use ensile::receipt::Epoch;
+use ensile::{Database, Durability, Readable as _, Table, Tuning};
+use serde_json::Value;
+
+use outside::Folder;
+
+/// Keys that are overwritten in turn.
+const KEYS: u64 = 3000;
+const ROW_BYTES: usize = 400;
+
+fn ensile(folder: &Folder, line: &str) -> (Option<i32>, String, String) {
+    let (output, stdout, stderr) = folder.run(env!("CARGO_BIN_EXE_ensile"), line);
+    (output.status.code(), stdout, stderr)
+}
+
+/// A command that must succeed; its JSON document.
+fn document(folder: &Folder, line: &str) -> Value {
+    let (code, stdout, stderr) = ensile(folder, line);
+    assert_eq!(code, Some(0), "{line}: {stdout}\n{stderr}");
+    serde_json::from_str(&stdout).expect("one JSON document")
+}
+
+fn open(folder: &Folder, strategy: Strategy) -> Database {
+    let builder = Database::builder(folder.0.join("data"))
+        .durability(Durability::Relaxed)
+        .epoch_interval(Duration::from_millis(2))
+        .checkpoints(Schedule::on_demand())
+        .tuning(Tuning { checkpoint_strategy: Some(strategy), ..Tuning::default() });
+    builder.open().expect("opens")
+}
+
+fn table_of(db: &Database) -> Table<u64, Vec<u8>> {
+    db.table("rows").expect("a table")
+}
+
+/// Which commit wrote each key: commit `at` writes `at` to the key `at % KEYS`.
+fn row(at: u64) -> Vec<u8> {
+    let mut row = vec![at as u8; ROW_BYTES];
+    row[..8].copy_from_slice(&at.to_le_bytes());
+    row
+}
+
+/// Commits numbers from the length of `epochs` on while `more` says so; the epoch of each.
+fn write(db: &Database, epochs: &mut Vec<Epoch>, more: impl Fn(u64) -> bool) {
+    let table = table_of(db);
+    while more(epochs.len() as u64) {
+        let at = epochs.len() as u64;
+        let ((), receipt) = db.submit(|tx| tx.put(&table, &(at % KEYS), &row(at))).expect("commits");
+        epochs.push(receipt.epoch());
+    }
+}
+
+/// The database in `name` has what the commits up to the end of this epoch wrote, and nothing else.
+fn assert_is_state_at(folder: &Folder, name: &str, epochs: &[Epoch], epoch: u64) {
+    let db = Database::open_existing(folder.0.join(name)).expect("opens");
+    let table = table_of(&db);
+    let found: Vec<(u64, Vec<u8>)> =
+        db.run(|tx| tx.range(&table, ..).collect()).expect("all rows can be read");
+    let commits = epochs.iter().take_while(|of| of.number() <= epoch).count() as u64;
+    let newest = |key: u64| (commits - 1 - key) / KEYS * KEYS + key;
+    let expected: Vec<_> = (0..KEYS.min(commits)).map(|key| (key, row(newest(key)))).collect();
+    assert_eq!(found.len(), expected.len(), "{name} at epoch {epoch}, of {commits} commits");
+    let different = found.iter().zip(&expected).find(|(found, expected)| found != expected);
+    assert!(
+        different.is_none(),
+        "{name} at epoch {epoch}, of {commits} commits: {:?}",
+        different.map(|at| at.0.0)
+    );
+    db.close().expect("closes");
+}
+
+#[test]
+fn another_process_backs_up_a_database_that_is_open_and_written_to() {
+    for strategy in [Strategy::Pictures, Strategy::Fuzzy] {
+        let folder = Folder::new(&format!("backup-{strategy:?}"));
+        let db = open(&folder, strategy);
+        let mut epochs = Vec::new();
+        write(&db, &mut epochs, |at| at < KEYS);
+        db.checkpoint().expect("is open").wait().expect("is installed");
+        let is_over = AtomicBool::new(false);
+        let takes_pictures = strategy == Strategy::Pictures;
+        let copies = thread::scope(|scope| {
+            let writer = scope.spawn(|| write(&db, &mut epochs, |_| !is_over.load(Ordering::Relaxed)));
+            let mut copies: Vec<(String, Value)> = Vec::new();
+            for round in 0..4 {
+                let target = if takes_pictures { "backup".to_owned() } else { format!("backup-{round}") };
+                let line =
+                    format!("backup data {target} --json {}", if takes_pictures { "--keep 4" } else { "" });
+                copies.push((target, document(&folder, &line)));
+                // What the copy before held must not stay.
+                db.checkpoint().expect("is open").wait().expect("is installed");
+            }
+            is_over.store(true, Ordering::Relaxed);
+            writer.join().expect("does not panic");
+            copies
+        });
+        for (round, (target, copied)) in copies.iter().enumerate() {
+            let epoch = copied["epoch"].as_u64().expect("an epoch");
+            assert_eq!(copied["pages"].as_u64() > Some(0), takes_pictures, "{copied}");
+            let (name, at) = (format!("restored-{round}"), format!("--at {epoch}"));
+            let at = if takes_pictures { at } else { String::new() };
+            let restored = document(&folder, &format!("restore {target} {name} --json {at}"));
+            assert_eq!(restored["parent"], copied["database"]);
+            assert_is_state_at(&folder, &name, &epochs, epoch);
+        }
+        let (code, stdout, _) = ensile(&folder, &format!("verify {}", copies[0].0));
+        assert_eq!(code, Some(0), "{stdout}");
+        db.close().expect("closes");
+    }
+}
+
+/// Starts a backup that takes a moment.
+fn slow_backup(folder: &Folder) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_ensile"))
+        .args(["backup", "data", "backup", "--rate-mb", "10"])
+        .current_dir(&folder.0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts")
+}
+
+/// Copies a folder and those in it.
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("can be made");
+    for entry in std::fs::read_dir(from).expect("is there") {
+        let entry = entry.expect("a name");
+        let to = to.join(entry.file_name());
+        match entry.file_type().expect("a kind").is_dir() {
+            true => copy_folder(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).expect("can be copied")),
+        }
+    }
+}
+
+#[test]
+fn a_copier_that_is_killed_leaves_a_backup_that_opens_with_the_state_of_its_epoch() {
+    let folder = Folder::new("backup-kills");
+    let db = open(&folder, Strategy::Pictures);
+    let mut epochs = Vec::new();
+    write(&db, &mut epochs, |at| at < KEYS);
+    let picture = || db.checkpoint().expect("is open").wait().expect("is installed");
+    picture();
+    let first = document(&folder, "backup data backup --json");
+    let mut newest = first["epoch"].as_u64().expect("an epoch");
+    let (mut killed, mut done) = (0, 0);
+    for round in 0..11_u64 {
+        let end = epochs.len() as u64 + KEYS / 2;
+        write(&db, &mut epochs, |at| at < end);
+        let epoch = picture().picture_epoch().expect("a picture").number();
+        let mut copier = slow_backup(&folder);
+        thread::sleep(Duration::from_millis(5 + 23 * round));
+        // It may have ended by now.
+        copier.kill().expect("is a child of this process");
+        let is_done = copier.wait().expect("has ended").success();
+        if is_done {
+            done += 1
+        } else {
+            killed += 1
+        }
+        let copy = format!("copy-{round}");
+        copy_folder(&folder.0.join("backup"), &folder.0.join(&copy));
+        let (code, stdout, stderr) = ensile(&folder, &format!("verify {copy}"));
+        assert_eq!(code, Some(0), "{stdout}\n{stderr}");
+        let name = format!("restored-{round}");
+        let restored = document(&folder, &format!("restore backup {name} --json"));
+        let found = restored["epoch"].as_u64().expect("an epoch");
+        assert!(found == epoch || !is_done && found == newest, "{found}: {newest} or {epoch}, {is_done}");
+        newest = found;
+        assert_is_state_at(&folder, &name, &epochs, found);
+        // What it left opens too, once it is known to be a copy.
+        let (code, _, stderr) = ensile(&folder, &format!("adopt {copy}"));
+        assert_eq!(code, Some(0), "{stderr}");
+        assert_is_state_at(&folder, &copy, &epochs, found);
+        for name in [&copy, &name] {
+            std::fs::remove_dir_all(folder.0.join(name)).expect("it was there");
+        }
+    }
+    assert!(killed > 0, "{done} ended before they were killed");
+    let last = document(&folder, "backup data backup --json");
+    assert!(last["epoch"].as_u64() >= Some(newest), "{last}");
+    let epoch = last["epoch"].as_u64().expect("an epoch");
+    assert_is_state_at(&folder, "backup", &epochs, epoch);
+    db.close().expect("closes");
+}
+
+#[test]
+fn what_is_refused_says_why_and_a_backup_is_explained() {
+    let folder = Folder::new("backup-refused");
+    let db = open(&folder, Strategy::Pictures);
+    let mut epochs = Vec::new();
+    write(&db, &mut epochs, |at| at < KEYS);
+    let epoch = db.checkpoint().expect("is open").wait().expect("is installed").picture_epoch();
+    let epoch = epoch.expect("a picture").number();
+    let (code, stdout, stderr) = ensile(&folder, "backup data backup --rate-mb 1000");
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(
+        stdout.starts_with("backup: database ") && stdout.contains(&format!("at the end of epoch {epoch};"))
+    );
+    assert_eq!(stderr, "", "progress is for terminals");
+    let none = format!("no picture of epoch 1, but of {epoch}");
+    for (line, why) in [
+        ("backup data", "<BACKUP>"),
+        ("backup data backup --rate-mb 0", "--rate-mb"),
+        ("backup data backup --keep 0", "--keep"),
+        ("backup nothing backup", "nothing"),
+        ("backup data data", "in use"),
+        ("restore backup data", "in use"),
+        ("restore backup restored --at 1", none.as_str()),
+        ("restore backup restored --at 18446744073709551615", "--at"),
+        ("restore backup backup", "backup"),
+    ] {
+        let (code, stdout, stderr) = ensile(&folder, line);
+        assert_eq!(code, Some(2), "{line}: {stdout}\n{stderr}");
+        assert!(stderr.contains(why), "{line}: {stderr}");
+    }
+    db.close().expect("closes");
+    let (code, _, stderr) = ensile(&folder, "restore data restored");
+    assert!(code == Some(2) && stderr.contains("it is no backup"), "{stderr}");
+    let (code, stdout, stderr) = ensile(&folder, "restore backup restored");
+    assert!(
+        code == Some(0) && stdout.contains(&format!("at the end of epoch {epoch};")),
+        "{stdout}\n{stderr}"
+    );
+    assert_is_state_at(&folder, "restored", &epochs, epoch);
+    // A damaged backup is named, with an exit code of its own, and so is a damaged database.
+    for (line, folder_name) in [("restore backup another", "backup"), ("backup data elsewhere", "data")] {
+        damage_pages(&folder.0.join(folder_name));
+        let (code, _, stderr) = ensile(&folder, line);
+        assert!(code == Some(1) && stderr.contains("damaged at byte"), "{line}: {code:?} {stderr}");
+    }
+}
+
+/// Changes a byte in each block of the page file of a folder.
+fn damage_pages(folder: &Path) {
+    let checkpoints = folder.join("checkpoint0");
+    let names = std::fs::read_dir(checkpoints).expect("is there").map(|entry| entry.expect("a name").path());
+    let is_pages = |path: &PathBuf| path.to_string_lossy().contains("/pages-");
+    let pages = names.into_iter().find(is_pages).expect("a page file");
+    let mut bytes = std::fs::read(&pages).expect("can be read");
+    for at in (8192 + 200..bytes.len()).step_by(4096) {
+        bytes[at] ^= 1;
+    }
+    std::fs::write(&pages, bytes).expect("can be written");
+}
