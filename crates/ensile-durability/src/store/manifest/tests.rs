@@ -1,5 +1,7 @@
 //! The manifest's text, its order, and its replacement as a whole.
 
+mod backups;
+
 use super::{
     Generation, InstalledCheckpoint, MANIFEST, Making, Manifest, ManifestKeeper, NotReplaced, Unusable,
 };
@@ -149,6 +151,8 @@ fn the_documented_text_is_the_one_that_is_written() {
     let other = |index| document.split("```text\n").nth(index).and_then(|rest| rest.split("\n```").next());
     assert_eq!(other(2), Some(&*picture(7, 3, 63).to_string()));
     assert_eq!(other(3), Some(&*InstalledCheckpoint::Cycling(ranges()).to_string()));
+    let lines = [backups::backup_of(), backups::restored()].map(|from| from.to_string());
+    assert_eq!(other(4), Some(&*lines.join("\n")));
 }
 
 /// Two ranges: the second one's last turn came before the first one's.
@@ -280,9 +284,12 @@ fn a_picture_whose_root_is_in_none_of_its_files_is_refused() {
 
 #[test]
 fn every_changed_byte_is_seen() {
-    let text = manifest().to_string();
+    assert_every_change_is_seen(&manifest().to_string());
+}
+
+fn assert_every_change_is_seen(text: &str) {
     for at in 0..text.len() {
-        let mut bytes = text.clone().into_bytes();
+        let mut bytes = text.to_owned().into_bytes();
         bytes[at] ^= 1;
         assert!(String::from_utf8(bytes).map_or(true, |text| Manifest::parse(&text).is_err()), "at {at}");
     }

@@ -1,0 +1,126 @@
+//! What a backup's manifest says: of which database it is one, its older pictures, and that it was opened.
+
+use super::{
+    Generation, InstalledCheckpoint, Manifest, PictureCheckpoint, Salt, Unusable,
+    assert_every_change_is_seen, checkpoint, generation, identity, main, manifest, page_picture, picture,
+    ranges, with_checksum, without_checkpoint,
+};
+use crate::identity::Identity;
+use crate::store::made_from::MadeFrom;
+use ensile_base::Epoch;
+
+pub(super) fn backup_of() -> MadeFrom {
+    MadeFrom::Backup { of: identity() }
+}
+
+pub(super) fn restored() -> MadeFrom {
+    MadeFrom::Restored { epoch: Epoch::new(63) }
+}
+
+/// A backup that has these older pictures beside its newest one, of epoch 63.
+fn backup(kept: Vec<PictureCheckpoint>) -> Manifest {
+    let generations = vec![Generation { logs: 0, ..generation(3, 61, None) }];
+    let checkpoint = Some(picture(7, 3, 63));
+    let parent = Some(identity());
+    let identity = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let made_from = Some(backup_of());
+    Manifest { identity, parent, made_from, checkpoint, kept, ..without_checkpoint(generations) }
+}
+
+#[test]
+fn a_backup_and_what_began_as_one_come_back_in_a_manifest_of_the_newest_format() {
+    for from in [Some(backup_of()), Some(restored())] {
+        for manifest in [backup(Vec::new()), manifest(), Manifest::creating(identity(), main())] {
+            let manifest = Manifest { made_from: from, ..manifest };
+            let text = manifest.to_string();
+            assert!(text.starts_with("ensile manifest 4\n"), "{text}");
+            assert_eq!(Manifest::parse(&text), Ok(manifest));
+            let older = with_checksum(&text.replacen("manifest 4", "manifest 3", 1));
+            assert!(Manifest::parse(&older).is_err(), "a program that knows no backup does not read it");
+        }
+    }
+}
+
+#[test]
+fn the_line_of_a_backup_stands_once_and_behind_what_is_reserved() {
+    let text = backup(Vec::new()).to_string();
+    let line = format!("{}\n", backup_of());
+    assert_eq!(text.lines().nth(3), Some(line.trim_end()), "{text}");
+    let without = text.replacen(&line, "", 1);
+    for (why, changed) in [
+        ("it stands twice", text.replacen(&line, &line.repeat(2), 1)),
+        ("it says both", text.replacen(&line, &format!("{line}restored epoch 63\n"), 1)),
+        ("it stands before what is reserved", without.replacen("reserved", &format!("{line}reserved"), 1)),
+        ("it stands behind a folder", without.replacen("picture", &format!("{line}picture"), 1)),
+        ("it names no database", text.replacen(&line, "backup of\n", 1)),
+        ("it names none that can be one", text.replacen(&line, "backup of 5b1e\n", 1)),
+        ("it is of another word", text.replacen(&line, "backup from 5b1e\n", 1)),
+        ("it is restored from no epoch", text.replacen(&line, "restored epoch none\n", 1)),
+        ("it is restored without an epoch", text.replacen(&line, "restored epoch\n", 1)),
+    ] {
+        assert_ne!(changed, text, "{why}");
+        let found = Manifest::parse(&with_checksum(&changed));
+        assert_eq!(found, Err(Unusable::Damaged("a line cannot be read")), "{why}");
+    }
+}
+
+#[test]
+fn a_backup_becomes_a_database_once_and_one_that_was_restored_stays_what_it_is() {
+    assert_eq!(backup_of().opened(Epoch::new(63)), restored());
+    assert_eq!(restored().opened(Epoch::new(90)), restored());
+}
+
+#[test]
+fn n16_older_pictures_are_of_a_backup_each_older_than_the_one_before_it_and_in_its_page_file() {
+    let kept = || vec![page_picture(6, 3, 62), page_picture(4, 2, 50), page_picture(3, 2, 49)];
+    let good = backup(kept());
+    let text = good.to_string();
+    assert_eq!(Manifest::parse(&text), Ok(good.clone()));
+    let epochs = |line: &str| line.starts_with("picture ").then(|| line.split(' ').nth(5).map(str::to_owned));
+    let epochs: Vec<_> = text.lines().filter_map(epochs).flatten().collect();
+    assert_eq!(epochs, ["63", "62", "50", "49"], "the newest first: {text}");
+    let one = |kept| backup(vec![kept]);
+    let older = || page_picture(6, 3, 62);
+    let other_salt = || {
+        let mut files = older().files;
+        files[1].salt = Salt::parse("00000001").expect("a salt");
+        files
+    };
+    for (why, manifest) in [
+        ("of a database that is none", Manifest { made_from: None, ..good.clone() }),
+        ("of a backup that was opened", { Manifest { made_from: Some(restored()), ..good.clone() } }),
+        ("beside a checkpoint that is none", {
+            let generations = vec![generation(3, 61, None)];
+            Manifest { checkpoint: Some(checkpoint(7, 3, 62, 64)), generations, ..good }
+        }),
+        ("newer than the installed one", one(page_picture(6, 3, 64))),
+        ("of the installed one's epoch", one(page_picture(6, 3, 63))),
+        ("out of order", backup(vec![page_picture(4, 2, 50), page_picture(6, 3, 62)])),
+        ("listed twice", backup(vec![older(), older()])),
+        ("of a later generation", one(page_picture(6, 4, 62))),
+        ("of another database", one(PictureCheckpoint { database: identity(), ..older() })),
+        ("in a file of another salt", one(PictureCheckpoint { files: other_salt(), ..older() })),
+        ("in another file", one(PictureCheckpoint { files: older().files[1..].into(), ..older() })),
+        ("without an epoch", one(page_picture(6, 3, 0))),
+        ("without a number", one(page_picture(0, 3, 62))),
+    ] {
+        let found = Manifest::parse(&manifest.to_string());
+        assert!(matches!(found, Err(Unusable::Damaged(_))), "an older picture is {why}: {found:?}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_no_picture_stands_behind_none() {
+    let text = backup(vec![page_picture(6, 3, 62)]).to_string();
+    let older = format!("{}\n", picture(6, 3, 62));
+    for other in [checkpoint(6, 3, 61, 62).to_string(), InstalledCheckpoint::Cycling(ranges()).to_string()] {
+        let mixed = with_checksum(&text.replacen(&older, &format!("{other}\n"), 1));
+        assert_ne!(mixed, text);
+        assert_eq!(Manifest::parse(&mixed), Err(Unusable::Damaged("a line cannot be read")), "{mixed}");
+    }
+}
+
+#[test]
+fn every_changed_byte_of_a_backups_is_seen() {
+    assert_every_change_is_seen(&backup(vec![page_picture(6, 3, 62)]).to_string());
+}
