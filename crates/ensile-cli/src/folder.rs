@@ -175,6 +175,7 @@ fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) 
     let name = folder.display();
     let bytes: u64 = found.files.iter().map(|file| file.bytes).sum();
     let size = format!("{} files, {}", found.files.len(), sized(bytes));
+    text += &backup::lines(found.backup.as_ref());
     for TornTail { file, offset, bytes, epochs, detail, .. } in &found.torn_tails {
         let of = epochs.map_or_else(String::new, |epochs| format!(" of {}", between(epochs)));
         let _ = writeln!(
@@ -505,6 +506,7 @@ fn examination(found: &Examination) -> Value {
     json!({
         "whole": found.is_whole(), "refused": found.refused,
         "durable_epoch": found.durable_epoch.map(Epoch::number),
+        "backup": found.backup.as_ref().map(backup::facts),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
         "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": unread,
         "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),

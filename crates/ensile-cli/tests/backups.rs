@@ -14,7 +14,7 @@ use std::time::Duration;
 use ensile::checkpoint::{Schedule, Strategy};
 use ensile::receipt::Epoch;
 use ensile::{Database, Durability, Readable as _, Table, Tuning};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use outside::Folder;
 
@@ -117,9 +117,41 @@ fn another_process_backs_up_a_database_that_is_open_and_written_to() {
             assert_eq!(restored["parent"], copied["database"]);
             assert_is_state_at(&folder, &name, &epochs, epoch);
         }
-        let (code, stdout, _) = ensile(&folder, &format!("verify {}", copies[0].0));
-        assert_eq!(code, Some(0), "{stdout}");
+        assert_is_explained(&folder, takes_pictures, &copies);
         db.close().expect("closes");
+    }
+}
+
+/// `verify` and `inspect` say whose backup the first one is, and that the last one was restored. In `copies` are the
+/// folders of backups, with what each run said; number 3 was restored as `restored-3`.
+fn assert_is_explained(folder: &Folder, takes_pictures: bool, copies: &[(String, Value)]) {
+    let (target, first) = &copies[0];
+    // Of pictures all are in one folder, and the last run says what it keeps.
+    let said = if takes_pictures { &copies[3].1 } else { first };
+    let (of, epoch) = (said["parent"].as_str().expect("an identity"), &said["epoch"]);
+    for command in ["verify", "inspect"] {
+        let (code, stdout, _) = ensile(folder, &format!("{command} {target}"));
+        assert_eq!(code, Some(0), "{stdout}");
+        let kept = said["kept"].as_array().expect("a list");
+        let kept: Vec<String> = kept.iter().map(Value::to_string).collect();
+        let what = match takes_pictures {
+            true => format!("pictures of the epochs {}", kept.join(", ")),
+            false => "a copy of its files".to_owned(),
+        };
+        let line = format!("a backup of database {of}, as it was at the end of epoch {epoch}: {what}\n");
+        assert!(stdout.contains(&line), "{line}: {stdout}");
+        let found = document(folder, &format!("{command} {target} --json"));
+        let expected = json!({ "kind": "backup", "of": of, "epoch": epoch, "pictures": said["kept"] });
+        assert_eq!(found["examination"]["backup"], expected);
+        let (_, stdout, _) = ensile(folder, &format!("{command} restored-3"));
+        let (from, epoch) = (copies[3].1["database"].as_str().expect("an identity"), &copies[3].1["epoch"]);
+        assert!(
+            stdout.contains(&format!("restored from {from}, as that was at the end of epoch {epoch}\n")),
+            "{stdout}"
+        );
+        let found = document(folder, &format!("{command} restored-3 --json"));
+        let expected = json!({ "kind": "restored", "from": from, "epoch": epoch });
+        assert_eq!(found["examination"]["backup"], expected);
     }
 }
 
@@ -231,6 +263,9 @@ fn what_is_refused_says_why_and_a_backup_is_explained() {
     db.close().expect("closes");
     let (code, _, stderr) = ensile(&folder, "restore data restored");
     assert!(code == Some(2) && stderr.contains("it is no backup"), "{stderr}");
+    let (_, stdout, _) = ensile(&folder, "verify data");
+    assert!(!stdout.contains("backup of") && !stdout.contains("restored"), "{stdout}");
+    assert_eq!(document(&folder, "verify data --json")["examination"]["backup"], Value::Null);
     let (code, stdout, stderr) = ensile(&folder, "restore backup restored");
     assert!(
         code == Some(0) && stdout.contains(&format!("at the end of epoch {epoch};")),

@@ -1,4 +1,5 @@
-//! `ensile backup` and `ensile restore`: copies of a database that may be open, and new databases from them.
+//! `ensile backup` and `ensile restore`: copies of a database that may be open, and new databases from them; and what
+//! `ensile verify` and `ensile inspect` say of a folder that is one.
 //!
 //! Exit codes: 0 made, 1 what was to be copied is damaged, 2 not made.
 //!
@@ -11,10 +12,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use ensile::folder::{self, CopyOptions, CopyPhase, CopyProgress, CopyReport};
+use ensile::folder::{self, BackupFacts, CopyOptions, CopyPhase, CopyProgress, CopyReport};
 use ensile::receipt::Epoch;
 use ensile::{DurabilityError, Error};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{DAMAGED, failed, show, sized};
 
@@ -113,8 +114,8 @@ fn not_made(folder: &Path, error: &Error) -> ExitCode {
 
 /// Prints what it came to.
 fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
-    let kept: Vec<u64> = report.kept.iter().map(|epoch| epoch.number()).collect();
     if is_json {
+        let kept: Vec<u64> = report.kept.iter().map(|epoch| epoch.number()).collect();
         let report = json!({
             "folder": folder, "database": report.database, "parent": report.parent, "epoch": report.epoch.number(),
             "entries": report.entries, "pages": report.pages, "pages_written": report.pages_written,
@@ -133,11 +134,49 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
         sized(report.bytes_written),
         sized(report.bytes)
     );
-    if kept.len() > 1 {
-        let epochs: Vec<String> = kept.iter().map(u64::to_string).collect();
-        text += &format!("it keeps the pictures of the epochs {}\n", epochs.join(", "));
+    if report.kept.len() > 1 {
+        text += &format!("it keeps the pictures of the epochs {}\n", listed(&report.kept));
     }
     show(&text);
+}
+
+/// Whose backup a folder is, or began as; nothing of any other.
+pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
+    match facts {
+        None => String::new(),
+        Some(BackupFacts::Backup { of, epoch, pictures }) => {
+            let at = epoch.map_or_else(String::new, |epoch| {
+                format!(", as it was at the end of epoch {}", epoch.number())
+            });
+            let kept = match pictures.len() {
+                0 => "a copy of its files".to_owned(),
+                1 => "one picture".to_owned(),
+                _ => format!("pictures of the epochs {}", listed(pictures)),
+            };
+            format!("a backup of database {of}{at}: {kept}\n")
+        }
+        Some(BackupFacts::Restored { from, epoch }) => {
+            let from = from.as_ref().map_or_else(String::new, |from| format!(" from {from}"));
+            format!("restored{from}, as that was at the end of epoch {}\n", epoch.number())
+        }
+    }
+}
+
+/// The same as a JSON object.
+pub(super) fn facts(facts: &BackupFacts) -> Value {
+    match facts {
+        BackupFacts::Backup { of, epoch, pictures } => {
+            let pictures: Vec<u64> = pictures.iter().map(|epoch| epoch.number()).collect();
+            json!({ "kind": "backup", "of": of, "epoch": epoch.map(Epoch::number), "pictures": pictures })
+        }
+        BackupFacts::Restored { from, epoch } => {
+            json!({ "kind": "restored", "from": from, "epoch": epoch.number() })
+        }
+    }
+}
+
+fn listed(epochs: &[Epoch]) -> String {
+    epochs.iter().map(|epoch| epoch.number().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Progress, on a terminal only: a line that is written over, for each percent of a phase.

@@ -7,6 +7,8 @@
 //! - What an open calls damage is in [`Examination::damage`], with the same file and offset. What it cannot read is in
 //!   [`Examination::unread`]. Where both are empty, an open succeeds, unless the folder was copied
 //!   ([`Examination::refused`]).
+//! - Of a backup the older pictures are read too. An open of it would drop them; damage in them is damage all the same,
+//!   as a restore could need them.
 //! - A repair says that it has repaired once it has examined what it left.
 //! - L5: a torn tail is none. Damage in blocks that recovery does not read (of discarded epochs, or covered by the
 //!   checkpoint) is listed apart, in [`Examination::unneeded`].
@@ -26,8 +28,8 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 pub use facts::{
-    AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, PageFileFacts,
-    PictureFacts, RangeFacts, Remedy, Repaired, Role, SectionFacts, Unread,
+    AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,
+    PageFileFacts, PictureFacts, RangeFacts, Remedy, Repaired, Role, SectionFacts, Unread,
 };
 pub use repair::{RepairOptions, repair, repair_with};
 
@@ -141,5 +143,26 @@ impl Recoverable for Nowhere {
 
     fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
         Ok(())
+    }
+}
+
+/// Knows what this state knows of entries, and gives it none.
+struct Elsewhere<'s>(&'s dyn Recoverable);
+
+impl Recoverable for Elsewhere<'_> {
+    fn entries(&self) -> EntryKind {
+        self.0.entries()
+    }
+
+    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        self.0.checkpoint_key(body)
     }
 }

@@ -21,8 +21,8 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::archived::{ArchiveFacts, ArchivedGeneration, EpochSpan, RestoredFromArchive};
 pub use ensile_durability::examine::{
-    AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, PageFileFacts,
-    PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
+    AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,
+    PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
 pub use ensile_durability::{
     Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Lease, LeasedFile,

@@ -12,7 +12,9 @@ use crate::checkpoint::picture::reached::{AgeFigures, SectionFigures};
 use crate::checkpoint::picture::read::PictureReader;
 use crate::checkpoint::picture_epoch;
 use crate::range::{KeyRange, RangeStart};
-use crate::store::installed::FuzzyCheckpoint;
+use crate::store::MadeFrom;
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::store::manifest::Manifest;
 use crate::store::names::PageFileName;
 use crate::{DurabilityError, TornTail};
 
@@ -171,7 +173,8 @@ pub struct PageFileFacts {
     pub name: String,
     /// Its length.
     pub bytes: u64,
-    /// Bytes of it that are of the picture; the others are free, but for what opens the file.
+    /// Bytes of it that are of the picture. The others are free, but for what opens the file, and what a backup's older
+    /// pictures have there.
     pub used_bytes: u64,
 }
 
@@ -219,6 +222,56 @@ impl PictureFacts {
             displaced_blocks: reached.removes,
             displaced: reached.displaced,
             files: reader.files().map(file).collect(),
+        }
+    }
+}
+
+/// Whose copy the folder is, or began as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackupFacts {
+    /// It is a backup, and was never opened.
+    Backup {
+        /// The identity of the database that was backed up, 32 hex digits.
+        of: String,
+        /// It is the state at the end of this epoch; `None` where files were copied and something is damaged.
+        epoch: Option<Epoch>,
+        /// The epochs of its pictures, the newest first; none if files were copied.
+        pictures: Vec<Epoch>,
+    },
+    /// It began as a backup, or was restored from one, and is a database of its own.
+    Restored {
+        /// The identity of what it is a copy of: the backup that was restored, or, of a backup that was opened, the
+        /// database that was backed up.
+        from: Option<String>,
+        /// It began with the state at the end of this epoch.
+        epoch: Epoch,
+    },
+}
+
+impl BackupFacts {
+    /// Of this manifest's folder; `None` if its first state is from its own transactions.
+    pub(super) fn of(manifest: &Manifest) -> Option<Self> {
+        let Manifest { made_from, parent, checkpoint, kept, .. } = manifest;
+        match made_from.as_ref()? {
+            MadeFrom::Backup { of } => {
+                let newest = match checkpoint {
+                    Some(InstalledCheckpoint::Picture(newest)) => Some(newest),
+                    _ => None,
+                };
+                let pictures: Vec<_> = newest.into_iter().chain(kept).map(|picture| picture.epoch).collect();
+                let epoch = pictures.first().copied();
+                Some(Self::Backup { of: of.to_string(), epoch, pictures })
+            }
+            MadeFrom::Restored { epoch } => {
+                Some(Self::Restored { from: parent.map(|parent| parent.to_string()), epoch: *epoch })
+            }
+        }
+    }
+
+    /// All of it is whole up to here.
+    pub(super) fn is_whole_up_to(&mut self, durable: Option<Epoch>) {
+        if let Self::Backup { epoch, .. } = self {
+            *epoch = epoch.or(durable);
         }
     }
 }
@@ -339,6 +392,8 @@ pub struct Examination {
     pub durable_epoch: Option<Epoch>,
     /// The generations that count, oldest first.
     pub generations: Vec<GenerationFacts>,
+    /// Whose backup it is, or began as; `None` of any other database.
+    pub backup: Option<BackupFacts>,
     /// The installed checkpoint.
     pub checkpoint: Option<CheckpointFacts>,
     /// All files.

@@ -15,13 +15,14 @@ use super::super::load::Load;
 use super::super::reading::ReadBuffers;
 use super::super::replay::{self, Bounds, LogPiece};
 use super::super::report::RecoveryReport;
-use super::Nowhere;
 use super::facts::{
-    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, PictureFacts, RangeFacts, Role,
+    BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, PictureFacts, RangeFacts,
+    Role,
 };
+use super::{Elsewhere, Nowhere};
 use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::store::hint::Hint;
-use crate::store::installed::InstalledCheckpoint;
+use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{
     ARCHIVE_FOLDER, FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PageFileName, PartName, RESERVE,
@@ -76,6 +77,7 @@ impl<'a> Judge<'a> {
     pub(super) fn look(&mut self) -> Result<(), DurabilityError> {
         self.list_root()?;
         let Some(manifest) = self.found.note(expect_manifest(self.disk))? else { return Ok(()) };
+        self.found.backup = BackupFacts::of(&manifest);
         self.hint = judgement::hint(self.disk, &manifest, &mut self.found)?;
         let Some(inventory) = Inventory::take(self.disk, &manifest, &mut self.found)? else {
             return Ok(());
@@ -103,7 +105,9 @@ impl<'a> Judge<'a> {
             // As a recovery says it once nothing is left (L8).
             self.target.passed(Epoch::MAX);
             assert_eq!(self.found.generations.len(), generations.len(), "each generation is judged");
-            self.found.durable_epoch = self.found.generations.last().and_then(|last| last.durable);
+            let durable = self.found.generations.last().and_then(|last| last.durable);
+            self.found.durable_epoch = durable;
+            self.found.backup.iter_mut().for_each(|facts| facts.is_whole_up_to(durable));
         }
         Ok(())
     }
@@ -193,14 +197,44 @@ impl<'a> Judge<'a> {
             ranges: installed.walked().into_iter().filter_map(RangeFacts::of).collect(),
             picture: None,
         });
-        let Some(load) = load else { return Ok(()) };
-        for item in load.items() {
-            self.found.note(load.load(item, self.disk, self.target))?;
+        if let Some(load) = load {
+            for item in load.items() {
+                self.found.note(load.load(item, self.disk, self.target))?;
+            }
+            if let Some(facts) = &mut self.found.checkpoint {
+                facts.picture = load.picture().map(PictureFacts::of);
+            }
         }
-        if let Some(facts) = &mut self.found.checkpoint {
-            facts.picture = load.picture().map(PictureFacts::of);
-        }
-        Ok(())
+        manifest.kept.iter().try_for_each(|picture| self.kept(picture))
+    }
+
+    /// Reads an older picture of a backup, as a restore of it would. What damages the newest one too is noted once.
+    fn kept(&mut self, picture: &PictureCheckpoint) -> Result<(), DurabilityError> {
+        let older = |error| match error {
+            DurabilityError::Damaged { file, offset, detail } => {
+                let detail = format!(
+                    "{detail} (in an older picture, of epoch {}; the newest does not need it)",
+                    picture.epoch
+                );
+                DurabilityError::Damaged { file, offset, detail }
+            }
+            other => other,
+        };
+        let is_known = |found: &Examination, error: &DurabilityError| match error {
+            DurabilityError::Damaged { file, offset, .. } => {
+                found.damage.iter().any(|damage| (&damage.file, damage.offset) == (file, *offset))
+            }
+            _ => false,
+        };
+        let mut note = |outcome: Result<(), DurabilityError>| match outcome {
+            Err(error) if is_known(&self.found, &error) => Ok(()),
+            outcome => self.found.note(outcome.map_err(older)).map(drop),
+        };
+        let load = match Load::new(self.disk, Some(InstalledCheckpoint::Picture(picture.clone()))) {
+            Ok(load) => load,
+            Err(error) => return note(Err(error)),
+        };
+        load.items().try_for_each(|item| note(load.load(item, self.disk, &Elsewhere(self.target))))
     }
 
     fn generation(

@@ -1,6 +1,7 @@
 //! What a backup and a restore refuse, and what a damaged file or a full disk comes to: the target has what it had.
 
 use ensile_base::Epoch;
+use ensile_durability::examine::{BackupFacts, Remedy};
 use ensile_durability::{CopyOptions, CopyReport, DurabilityError, adopt, backup, lease};
 use ensile_sim::SimDisk;
 
@@ -235,6 +236,59 @@ fn n12_a_damaged_backup_is_seen_before_the_next_one_counts() {
         }
     }
     assert!(seen > 10, "{seen} seen, {healed} not needed any more, or between blocks");
+}
+
+#[test]
+fn damage_that_only_an_older_picture_reaches_is_named() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, pictures());
+    let mut epochs = Vec::new();
+    for round in 0..3 {
+        (0..4).for_each(|key| put(&life, &mut worker, 4 * round + key, 3000));
+        life.checkpoint().expect("is installed");
+        epochs.push(back_up(&disk, "backup", 3).expect("is made").epoch);
+    }
+    let found = examined(&disk, "backup");
+    assert!(found.is_whole(), "{found:?}");
+    let Some(BackupFacts::Backup { epoch, pictures, .. }) = found.backup else { panic!("it is a backup") };
+    epochs.reverse();
+    assert_eq!((epoch, &pictures), (Some(epochs[0]), &epochs));
+    // Of each flip: which pictures a restore cannot have any more, and what an examination says.
+    let (mut of_older, mut of_newest, file) = (0, 0, "checkpoint0/pages-1");
+    for offset in (4096..page_file_bytes(&disk, "backup")).step_by(2048 + 40) {
+        let copy = disk.fork();
+        copy.at("backup").flip(file, offset, 4);
+        let place = |at: &Option<Epoch>| match restored(&copy, "backup", &format!("restored-{at:?}"), *at) {
+            Ok(_) => None,
+            Err(DurabilityError::Damaged { file: named, offset, .. }) => Some((named, offset)),
+            Err(error) => panic!("at {offset}: {error}"),
+        };
+        let broken: Vec<_> = epochs.iter().map(|epoch| place(&Some(*epoch))).collect();
+        let found = examined(&copy, "backup");
+        let named: Vec<_> = found.damage.iter().map(|damage| (damage.file.clone(), damage.offset)).collect();
+        assert_eq!(found.is_whole(), broken.iter().all(Option::is_none), "at {offset}: {found:?}");
+        for place in broken.iter().flatten() {
+            assert_eq!(place.0, file);
+            assert!(place.1 <= offset && offset < place.1 + 64 * 1024, "at {offset}: {place:?}");
+            // Each place once, however many pictures have it.
+            assert_eq!(named.iter().filter(|named| *named == place).count(), 1, "at {offset}: {found:?}");
+        }
+        if broken[0].is_some() {
+            of_newest += 1;
+        } else if !found.is_whole() {
+            of_older += 1;
+            assert!(
+                found.damage.iter().all(|damage| damage.detail.contains("(in an older picture, of epoch"))
+            );
+            assert!(
+                matches!(found.remedy, Some(Remedy::Copy(_))),
+                "a cut of the log does not help: {found:?}"
+            );
+            // The newest one is whole, and an open has it.
+            assert_eq!(loaded(&copy, "backup"), loaded(&disk, "backup"));
+        }
+    }
+    assert!(of_older > 5 && of_newest > 5, "{of_older} of older ones only, {of_newest} of the newest");
 }
 
 #[test]
