@@ -311,7 +311,7 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
             generation.number, generation.entries, generation.covered_entries, generation.ignored_entries,
         );
     }
-    text += &checkpoint_lines(found.checkpoint.as_ref(), tables);
+    text += &checkpoint_lines(found, tables);
     text.push_str("files:\n");
     let wide = found.files.iter().map(|file| file.name.len()).max().unwrap_or(0);
     for file in &found.files {
@@ -344,8 +344,8 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
 }
 
 /// The checkpoint, and the pages of a picture.
-fn checkpoint_lines(facts: Option<&CheckpointFacts>, tables: &[TableFacts]) -> String {
-    let Some(facts) = facts else { return "checkpoint: none\n".to_owned() };
+fn checkpoint_lines(found: &Examination, tables: &[TableFacts]) -> String {
+    let Some(facts) = &found.checkpoint else { return "checkpoint: none\n".to_owned() };
     let CheckpointFacts { number, low, high, files, entries, bytes, ranges, picture } = facts;
     let shown = match facts.picture_epoch() {
         Some(epoch) => format!("picture at the end of epoch {}", epoch.number()),
@@ -355,7 +355,9 @@ fn checkpoint_lines(facts: Option<&CheckpointFacts>, tables: &[TableFacts]) -> S
         format!("checkpoint {number}: {shown}; {entries} entries in {files} files, {}\n", sized(*bytes));
     ranges.iter().for_each(|range| text += &range_line(range, tables));
     if let Some(picture) = picture {
-        text += &picture_lines(picture, tables);
+        let rest =
+            if backup::has_older(found.backup.as_ref()) { "free or of older pictures" } else { "free" };
+        text += &picture_lines(picture, tables, rest);
     }
     text
 }
@@ -379,8 +381,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The pages of a picture: of each table, by age, and in each file.
-fn picture_lines(picture: &PictureFacts, tables: &[TableFacts]) -> String {
+/// The pages of a picture: of each table, by age, and in each file. `rest`: what the rest of a file is.
+fn picture_lines(picture: &PictureFacts, tables: &[TableFacts], rest: &str) -> String {
     let PictureFacts { sections, ages, parts, displaced_blocks, displaced, files } = picture;
     let mut text = String::new();
     for SectionFacts { section, pages, entries, bytes, used_bytes } in sections {
@@ -401,8 +403,8 @@ fn picture_lines(picture: &PictureFacts, tables: &[TableFacts]) -> String {
         "  directory in {parts} parts; {displaced} versions beside the pages, in {displaced_blocks} blocks"
     );
     for PageFileFacts { name, bytes, used_bytes } in files {
-        let free = bytes.saturating_sub(*used_bytes);
-        let _ = writeln!(text, "  {name}: {}, {} % free", sized(*bytes), percent(free, *bytes));
+        let other = bytes.saturating_sub(*used_bytes);
+        let _ = writeln!(text, "  {name}: {}, {} % {rest}", sized(*bytes), percent(other, *bytes));
     }
     text
 }

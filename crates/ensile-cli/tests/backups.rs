@@ -140,6 +140,7 @@ fn assert_is_explained(folder: &Folder, takes_pictures: bool, copies: &[(String,
         };
         let line = format!("a backup of database {of}, as it was at the end of epoch {epoch}: {what}\n");
         assert!(stdout.contains(&line), "{line}: {stdout}");
+        assert_eq!(stdout.contains(" % free or of older pictures\n"), takes_pictures && command == "inspect");
         let found = document(folder, &format!("{command} {target} --json"));
         let expected = json!({ "kind": "backup", "of": of, "epoch": epoch, "pictures": said["kept"] });
         assert_eq!(found["examination"]["backup"], expected);

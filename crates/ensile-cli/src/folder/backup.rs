@@ -162,7 +162,12 @@ pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
     }
 }
 
-/// The same as a JSON object.
+/// Has it pictures beside its newest one?
+pub(super) fn has_older(facts: Option<&BackupFacts>) -> bool {
+    matches!(facts, Some(BackupFacts::Backup { pictures, .. }) if pictures.len() > 1)
+}
+
+/// The same as [`lines`], as a JSON object.
 pub(super) fn facts(facts: &BackupFacts) -> Value {
     match facts {
         BackupFacts::Backup { of, epoch, pictures } => {
