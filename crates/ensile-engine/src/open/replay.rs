@@ -45,7 +45,7 @@ use worker::{GROUP, PendingWrite, ReplayWorker};
 struct ReplayedTable {
     tree: Arc<RecordTree>,
     /// If its pages are marked.
-    pages: Option<Arc<LoadedTablePages>>,
+    pages: Option<StdArc<LoadedTablePages>>,
 }
 
 /// What a recovery leaves of tables.
@@ -222,7 +222,7 @@ impl Replay {
         for (id, ReplayedTable { tree, pages: own }) in self.tables.into_inner() {
             trees.insert(id, tree);
             let Some(own) = own else { continue };
-            let Ok(own) = Arc::try_unwrap(own) else { unreachable!("no session is left") };
+            let Ok(own) = StdArc::try_unwrap(own) else { unreachable!("no session is left") };
             pages.insert(id, own);
         }
         RecoveredTables { trees, pages: (!pages.is_empty()).then_some(pages) }
@@ -246,7 +246,7 @@ impl Recoverable for Replay {
             let own = LoadedTablePages::new(pages.first_keys, pages.epoch);
             // Also of a section without a row: the next picture keeps its pages.
             let table = self.in_session(|worker, _, _| self.table(pages.section, worker));
-            let named = ReplayedTable { pages: Some(Arc::new(own)), ..table };
+            let named = ReplayedTable { pages: Some(StdArc::new(own)), ..table };
             self.tables.lock().insert(pages.section, named);
         }
         self.takes_pictures
