@@ -112,6 +112,7 @@ const SIREN_EXAMPLES: &str = "Examples:
   ensile-bench siren fig9 --clients 1,2,20 --rounds 3                   at the device's full speed
   ensile-bench siren fig9 --slow --sync-ms 1 --checkpoint-updates 2000000 --seconds 120
   ensile-bench siren increments --rounds 3            1 % and 10 % of pages, then 1,000 increments of 1 %
+  ensile-bench siren backup --rows 10000000           a backup of 1 GB under load, an increment, a restore
   ensile-bench siren cost                             instructions and cache misses, by valgrind
 
 Copies of whole pages, which `siren pages` compares, are in binaries built by

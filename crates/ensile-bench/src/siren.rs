@@ -11,6 +11,7 @@
 //! foreground     -     throughput and tails of YCSB while a full picture is written       `foreground`
 //! hang           -     the longest commit while each write of a picture hangs             `foreground`
 //! increments     §2.1  what a picture costs of which few pages have changed               `increments`
+//! backup         -     YCSB while a backup is made, its increments, and what is restored    `backup`
 //! pages          §4.1  table 3 and figure 8 with copies of pages beside                   `table3`, `run`
 //! cost           -     what a commit pays while no picture is written                     `cost`
 //! ```
@@ -21,6 +22,7 @@
 
 mod against_fuzzy;
 pub(crate) mod arguments;
+mod backup;
 pub(crate) mod cost;
 mod cycling;
 mod device;
@@ -68,6 +70,8 @@ pub(crate) enum Name {
     Hang,
     /// Bytes and processor time of pictures of which few pages have changed; files and opens behind many of them.
     Increments,
+    /// Throughput of YCSB while a full backup is made, against without; an increment of it, and what is restored.
+    Backup,
     /// As `table3`, with copies of whole pages beside; for builds with the feature `experiments`.
     Pages,
     /// Instructions, cache misses and memory of commits while no picture is written; needs valgrind.
@@ -95,6 +99,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Foreground, run: foreground::foreground, seconds: expected::foreground },
     Experiment { name: Name::Hang, run: foreground::hang, seconds: expected::hang },
     Experiment { name: Name::Increments, run: increments::run, seconds: expected::increments },
+    Experiment { name: Name::Backup, run: backup::run, seconds: expected::backup },
     Experiment { name: Name::Pages, run: table3::pages, seconds: expected::pages },
     Experiment { name: Name::Cost, run: cost::cost, seconds: expected::cost },
 ];

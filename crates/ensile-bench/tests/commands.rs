@@ -198,6 +198,32 @@ fn increments_write_the_pages_that_were_dirty() {
 }
 
 #[test]
+fn a_backup_is_made_beside_ycsb_and_what_is_restored_is_the_database() {
+    let folder = Folder::new("bench-siren-backup");
+    let small = "--rows 20000 --seconds 0.5 --rounds 1 --page-bytes 4096 --out figures";
+    let (output, stdout, stderr) = bench(&folder, &format!("siren backup {small}"));
+    // The throughput on a busy machine is said, and not judged.
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.contains("  round 1: restored: all 20,000 rows as at the end of epoch "), "{stdout}");
+    assert!(stdout.contains("throughput within / without: "), "{stdout}");
+    let text = std::fs::read_to_string(folder.0.join("figures/backup.csv")).expect("written");
+    let median = |begin: &str| -> f64 {
+        let line = text.lines().find(|line| line.starts_with(begin));
+        let line = line.unwrap_or_else(|| panic!("{begin}: {text}"));
+        line.split(',').rev().nth(3).and_then(|median| median.parse().ok()).expect("a median")
+    };
+    // One of a hundred pages, and what a small backup has around its pages.
+    let bytes = median("backup,increment,written,% of the full backup's bytes,");
+    assert!(bytes > 1.0 && bytes < 10.0, "{bytes}");
+    // 20,000 rows of 108 bytes at least.
+    assert!(median("backup,within,written,MB,") > 2.16);
+    for extension in ["json", "svg"] {
+        assert!(folder.0.join(format!("figures/backup.{extension}")).exists(), "{extension}");
+    }
+    assert!(!folder.0.join("ensile-data").exists(), "the databases are gone");
+}
+
+#[test]
 fn checkpoints_by_ranges_are_run_beside_whole_ones() {
     let folder = Folder::new("bench-siren-cycling");
     let small = "--rows 20000 --disk-mb 10 --updates 2000 --rounds 1 --seconds 1 --ranges 4 --out figures";

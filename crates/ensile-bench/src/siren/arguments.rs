@@ -63,7 +63,8 @@ pub struct SirenArguments {
     /// Threads that update [default: one less than there are cores, which is left to the checkpointer]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) workers: Option<usize>,
-    /// Rounds; figures are medians over them [default: 1; 3 for `against-fuzzy`, 9 for `foreground`, 5 for `hang`]
+    /// Rounds; figures are medians over them [default: 1; 3 for `against-fuzzy`, 9 for `foreground`, 5 for
+    /// `hang` and `backup`]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) rounds: Option<usize>,
     /// Of a hundred transactions of `against-fuzzy` and `fig9` so many only read
@@ -75,7 +76,8 @@ pub struct SirenArguments {
     /// Tuples a second that are written, for the experiment `formulas`: what the paper has for 30 MB/s
     #[arg(long, default_value_t = 70_000, value_parser = value_parser!(u64).range(1..))]
     pub(crate) formula_writes: u64,
-    /// Length of a run of `against-fuzzy`, `fig9` and `device`, and of each side of `foreground` and `hang`, in seconds
+    /// Length of a run of `against-fuzzy`, `fig9` and `device`, and of each side of `foreground` and `hang`, in
+    /// seconds; `backup` has one without for as long, and one that takes as long as the backup does
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
     /// Clients of `fig9`, one run each
@@ -109,7 +111,8 @@ pub struct SirenArguments {
     /// Transactions of YCSB that `cost` counts: a run has as many, another has twice as many
     #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) transactions: u64,
-    /// What the picture of `foreground` may write, in MB a second: some 3.3 s for each GB of rows
+    /// What the picture of `foreground` may write, in MB a second: some 3.3 s for each GB of rows; in `backup` also
+    /// what the copy may read and write (1000000: as fast as it can)
     #[arg(long, default_value_t = 350, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) picture_mb: u64,
     /// What each write and each sync of a checkpoint's files takes in `hang`, in seconds

@@ -80,6 +80,12 @@ pub(super) fn foreground(arguments: &SirenArguments) -> f64 {
     beside(arguments, bytes(arguments) / PICTURED_PER_S, super::foreground::FOREGROUND_ROUNDS)
 }
 
+pub(super) fn backup(arguments: &SirenArguments) -> f64 {
+    // Rows are written and read: as a picture, as a backup, as a restored database, and to be compared.
+    let run = 2.0 * fill(arguments) + 1.0 + arguments.seconds + 6.0 * bytes(arguments) / PICTURED_PER_S;
+    rounds(arguments, super::backup::ROUNDS) * run
+}
+
 pub(super) fn hang(arguments: &SirenArguments) -> f64 {
     // What hangs ends once, when the database is closed.
     beside(arguments, arguments.seconds + arguments.hang, super::foreground::HANG_ROUNDS)

@@ -6,7 +6,7 @@
 //! it is looked at, and no commit may wait for it.
 //!
 //! Neighbours: [`crate::driver::over_time`] runs [`crate::ycsb::engine`]; [`super::slow_disk`] is the device that
-//! hangs.
+//! hangs; [`super::backup`] has a backup where these have a picture.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
 use crate::number::{grouped, median};
 use crate::progress::Progress;
-use crate::system::{SystemKind, fresh_folder};
+use crate::system::{Options, SystemKind, fresh_folder};
 use crate::tally::new_histogram;
 use crate::timeline::{Part, STEP_NANOS};
 use crate::ycsb::engine::Engine;
@@ -37,8 +37,8 @@ use crate::ycsb::load::LoadPlan;
 use crate::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a value, with a key of eight.
-const VALUE_BYTES: usize = 100;
-const KEY_BYTES: usize = 8;
+pub(super) const VALUE_BYTES: usize = 100;
+pub(super) const KEY_BYTES: usize = 8;
 /// Rounds unless something else is asked for.
 pub(super) const FOREGROUND_ROUNDS: usize = 9;
 pub(super) const HANG_ROUNDS: usize = 5;
@@ -47,10 +47,10 @@ pub(super) const HANG_ROUNDS: usize = 5;
 const THROUGHPUT_MIN: f64 = 0.95;
 const TAIL_MAX: f64 = 2.5;
 const LATER_MS_MAX: f64 = 2.0;
-/// A picture that takes so many times the time that it is given at first is given up.
-const LONGER_MAX: f64 = 20.0;
+/// What takes so many times the time that it is given at first is given up.
+pub(super) const LONGER_MAX: f64 = 20.0;
 
-const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
+pub(super) const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
 const RELAXED: (&str, &str) = ("relaxed commit, p99.9", "ms");
 const STRICT: (&str, &str) = ("latency until durable, p99.9", "ms");
 const LONGEST: (&str, &str) = ("longest relaxed commit", "ms");
@@ -80,8 +80,8 @@ impl Phase {
 }
 
 /// The sides of a run.
-const WITHOUT: usize = 0;
-const WITHIN: usize = 1;
+pub(super) const WITHOUT: usize = 0;
+pub(super) const WITHIN: usize = 1;
 
 /// YCSB, each commit timed.
 struct Timed<'e> {
@@ -137,9 +137,9 @@ impl Subject for Timed<'_> {
 }
 
 /// What one side of a run came to.
-struct Side {
+pub(super) struct Side {
     /// By what became durable.
-    part: Part,
+    pub(super) part: Part,
     commits: Histogram<u64>,
 }
 
@@ -155,16 +155,44 @@ impl Side {
 
 /// A run that was made.
 struct Course {
-    without: Side,
-    within: Side,
+    sides: [Side; 2],
     /// `None` if the picture did not end within the run.
     report: Option<CheckpointReport>,
     /// The most that displaced versions took at once.
     displaced_peak: u64,
 }
 
-/// One of a run's sides.
-type OneSide = fn(&Course) -> &Side;
+/// What runs beside the load on the side within.
+pub(super) trait Beside {
+    /// Begins it.
+    fn begin(&mut self) -> Result<()>;
+
+    /// Whether it has ended.
+    fn has_ended(&mut self) -> Result<bool>;
+}
+
+/// A picture.
+struct Picturing<'p> {
+    db: &'p Database,
+    hanging: Option<&'p SlowDisk>,
+    asked: Option<CheckpointHandle>,
+    report: Option<CheckpointReport>,
+}
+
+impl Beside for Picturing<'_> {
+    fn begin(&mut self) -> Result<()> {
+        self.hanging.iter().for_each(|disk| disk.slow_down(true));
+        self.asked = Some(self.db.checkpoint()?);
+        Ok(())
+    }
+
+    fn has_ended(&mut self) -> Result<bool> {
+        let Some(outcome) = self.asked.as_ref().and_then(CheckpointHandle::outcome) else { return Ok(false) };
+        self.report = Some(outcome.map_err(ensile::Error::from)?);
+        Ok(true)
+    }
+}
+
 /// How long a device hangs at each call, if it does.
 type Hang = Option<Duration>;
 
@@ -178,10 +206,10 @@ pub(super) fn foreground(arguments: &SirenArguments) -> Result<Made> {
         let name = strategy.name();
         rows.extend(rows_of(name, courses));
         let ratio = |metric: (&str, &str), of: &dyn Fn(&Side) -> Option<f64>| {
-            let side = |side: OneSide| -> Vec<f64> {
-                courses.iter().map(|course| of(side(course)).unwrap_or(f64::NAN)).collect()
+            let side = |side: usize| -> Vec<f64> {
+                courses.iter().map(|course| of(&course.sides[side]).unwrap_or(f64::NAN)).collect()
             };
-            let (within, without) = (side(|course| &course.within), side(|course| &course.without));
+            let (within, without) = (side(WITHIN), side(WITHOUT));
             Row::ratio(
                 ("within", &within),
                 ("without", &without),
@@ -240,8 +268,8 @@ pub(super) fn hang(arguments: &SirenArguments) -> Result<Made> {
         let name = strategy.name();
         rows.extend(rows_of(name, courses));
         let longest =
-            |side: OneSide| courses.iter().map(|course| side(course).longest_ms()).fold(0.0, f64::max);
-        let (without, within) = (longest(|course| &course.without), longest(|course| &course.within));
+            |side: usize| courses.iter().map(|course| course.sides[side].longest_ms()).fold(0.0, f64::max);
+        let (without, within) = (longest(WITHOUT), longest(WITHIN));
         let later = within - without;
         rows.push(Row::new(name, Place::Bar("within - without".to_owned()), LATER, vec![later]));
         // Commits have something to do for the picture, and it does not end.
@@ -264,12 +292,19 @@ pub(super) fn hang(arguments: &SirenArguments) -> Result<Made> {
 
 /// What both figures have of one way of taking pictures.
 fn rows_of(name: &str, courses: &[Course]) -> Vec<Row> {
-    let sides: [(&str, OneSide); 2] =
-        [("without", |course| &course.without), ("within", |course| &course.within)];
+    let sides: Vec<&[Side; 2]> = courses.iter().map(|course| &course.sides).collect();
+    let mut rows = rows_of_sides(name, &sides);
+    let displaced = courses.iter().map(|course| course.displaced_peak as f64 / 1e6).collect();
+    rows.push(Row::new(name, Place::Bar("within".to_owned()), ("displaced at the peak", "MB"), displaced));
+    rows
+}
+
+/// What was seen on both sides of runs.
+pub(super) fn rows_of_sides(name: &str, runs: &[&[Side; 2]]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (place, side) in sides {
+    for (place, side) in [("without", WITHOUT), ("within", WITHIN)] {
         let mut row = |metric, of: &dyn Fn(&Side) -> Option<f64>| {
-            let values: Vec<f64> = courses.iter().filter_map(|course| of(side(course))).collect();
+            let values: Vec<f64> = runs.iter().filter_map(|sides| of(&sides[side])).collect();
             if !values.is_empty() {
                 rows.push(Row::new(name, Place::Bar(place.to_owned()), metric, values));
             }
@@ -279,8 +314,6 @@ fn rows_of(name: &str, courses: &[Course]) -> Vec<Row> {
         row(LONGEST, &|side| Some(side.longest_ms()));
         row(STRICT, &|side| side.part.quantile_ms(0.999));
     }
-    let displaced = courses.iter().map(|course| course.displaced_peak as f64 / 1e6).collect();
-    rows.push(Row::new(name, Place::Bar("within".to_owned()), ("displaced at the peak", "MB"), displaced));
     rows
 }
 
@@ -298,7 +331,7 @@ fn courses(
         for turn in 0..strategies.len() {
             let index = (round + turn) % strategies.len();
             let course = one(arguments, strategies[index], arguments.seed + round as u64, hang)?;
-            progress.round(round, strategies[index].name(), course.within.part.rate());
+            progress.round(round, strategies[index].name(), course.sides[WITHIN].part.rate());
             courses[index].push(course);
         }
     }
@@ -309,23 +342,17 @@ fn courses(
 /// One run of one way, with a fresh database.
 fn one(arguments: &SirenArguments, strategy: Strategy, seed: u64, hang: Hang) -> Result<Course> {
     let path = fresh_folder(&arguments.data, FOLDER)?;
-    let setup =
-        Setup { strategy, on_slow_device: true, choice: Choice::Uniform, updates_per_s: u64::MAX, seed };
     let mut builder = Database::builder(&path).durability(Durability::Relaxed);
     let disk = hang.map(|hang| hanging_disk(&path, hang)).transpose()?;
     if let Some(disk) = &disk {
         builder = builder.disk(Arc::<SlowDisk>::clone(disk));
     }
-    let mut options = options(arguments, &setup);
-    if hang.is_none() {
-        options.tuning.checkpoint_bandwidth = Some(arguments.picture_mb * 1_000_000);
+    let mut options = paced_options(arguments, strategy, seed);
+    if hang.is_some() {
+        options.tuning.checkpoint_bandwidth = None;
     }
-    let db = options.open(builder)?;
-    let workers = arguments.workers();
-    let requests = Requests::new(Workload::Silo, arguments.rows, None);
-    let load = LoadPlan::in_order(arguments.rows, workers);
-    let engine = Engine::<VALUE_BYTES>::over(SystemKind::Silo, db, requests, &load)?;
-    let made = watched(arguments, &engine, (workers, seed), disk.as_deref());
+    let engine = loaded(arguments, options.open(builder)?)?;
+    let made = beside_a_picture(arguments, &engine, seed, disk.as_deref());
     // What is left to write is not measured.
     disk.iter().for_each(|disk| disk.slow_down(false));
     engine.database().close()?;
@@ -339,48 +366,70 @@ fn hanging_disk(path: &Path, hang: Duration) -> Result<Arc<SlowDisk>> {
     slow_disk(path, (SlowFiles::Checkpoints, speed), &Clock::machine())
 }
 
+/// How a database is opened whose pictures write `--picture-mb` a second.
+pub(super) fn paced_options(arguments: &SirenArguments, strategy: Strategy, seed: u64) -> Options {
+    let setup =
+        Setup { strategy, on_slow_device: true, choice: Choice::Uniform, updates_per_s: u64::MAX, seed };
+    let mut options = options(arguments, &setup);
+    options.tuning.checkpoint_bandwidth = Some(arguments.picture_mb * 1_000_000);
+    options
+}
+
+/// YCSB 80/20 on a fresh database, loaded.
+pub(super) fn loaded(arguments: &SirenArguments, db: Database) -> Result<Engine<VALUE_BYTES>> {
+    let requests = Requests::new(Workload::Silo, arguments.rows, None);
+    let load = LoadPlan::in_order(arguments.rows, arguments.workers());
+    Engine::over(SystemKind::Silo, db, requests, &load)
+}
+
 /// Runs the load without a picture and then within one.
-fn watched(
+fn beside_a_picture(
     arguments: &SirenArguments,
     engine: &Engine<VALUE_BYTES>,
-    (workers, seed): (usize, u64),
+    seed: u64,
     hanging: Option<&SlowDisk>,
 ) -> Result<Course> {
+    let most = if hanging.is_some() { arguments.seconds } else { arguments.seconds * LONGER_MAX };
+    let db = engine.database();
+    let mut picturing = Picturing { db, hanging, asked: None, report: None };
+    let sides = watched(arguments, engine, (seed, most), &mut picturing)?;
+    Ok(Course { sides, report: picturing.report, displaced_peak: db.stats().displaced_bytes_peak })
+}
+
+/// Runs the load without what is to run beside it, and then within: until that has ended, or for so many seconds at
+/// most.
+pub(super) fn watched(
+    arguments: &SirenArguments,
+    engine: &Engine<VALUE_BYTES>,
+    (seed, most): (u64, f64),
+    beside: &mut dyn Beside,
+) -> Result<[Side; 2]> {
     let (lead_in, seconds) = ((arguments.seconds / 4.0).min(1.0), arguments.seconds);
-    let plan = Plan { threads: workers, batch: 1, pace: Pace::Timed(seconds), rounds: 1, seed, pin: None };
-    let (subject, db) = (Timed::new(engine), engine.database());
-    let (mut picture, mut report, mut failed): (Option<CheckpointHandle>, _, _) = (None, None, None);
+    let threads = arguments.workers();
+    let plan = Plan { threads, batch: 1, pace: Pace::Timed(seconds), rounds: 1, seed, pin: None };
+    let (subject, mut failed) = (Timed::new(engine), None);
     // When the sides began and ended, in nanoseconds.
     let mut sides = [(0, u64::MAX); 2];
     let timeline = driver::over_time(&subject, &plan, |nanos| {
         let second = nanos as f64 / 1e9;
-        match (subject.phase(), &picture) {
-            (Phase::LeadIn, _) if second >= lead_in => {
+        match subject.phase() {
+            Phase::LeadIn if second >= lead_in => {
                 sides[WITHOUT].0 = nanos;
                 subject.begin(Phase::Without);
             }
-            (Phase::Without, _) if second >= lead_in + seconds => {
+            Phase::Without if second >= lead_in + seconds => {
                 (sides[WITHOUT].1, sides[WITHIN].0) = (nanos, nanos);
-                hanging.iter().for_each(|disk| disk.slow_down(true));
                 subject.begin(Phase::Within);
-                match db.checkpoint() {
-                    Ok(asked) => picture = Some(asked),
-                    Err(error) => failed = Some(Failure::from(error)),
-                }
+                failed = beside.begin().err();
             }
-            (Phase::Within, Some(picture)) => {
+            Phase::Within => {
                 let within = (nanos - sides[WITHIN].0) as f64 / 1e9;
-                let outcome = picture.outcome();
-                let most = if hanging.is_some() { seconds } else { seconds * LONGER_MAX };
-                if outcome.is_some() || within >= most {
+                let has_ended = beside.has_ended();
+                if within >= most || !matches!(has_ended, Ok(false)) {
                     sides[WITHIN].1 = nanos;
                     subject.begin(Phase::Over);
                 }
-                match outcome {
-                    Some(Ok(done)) => report = Some(done),
-                    Some(Err(error)) => failed = Some(Failure::from(ensile::Error::from(error))),
-                    None => {}
-                }
+                failed = has_ended.err();
             }
             _ => {}
         }
@@ -395,9 +444,7 @@ fn watched(
         };
         Side { part: timeline.part(is_in), commits }
     };
-    let displaced_peak = db.stats().displaced_bytes_peak;
-    let (without, within) = (side(sides[WITHOUT], without), side(sides[WITHIN], within));
-    Ok(Course { without, within, report, displaced_peak })
+    Ok([side(sides[WITHOUT], without), side(sides[WITHIN], within)])
 }
 
 #[cfg(test)]
