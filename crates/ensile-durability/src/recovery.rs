@@ -55,6 +55,8 @@ mod ordered;
 mod plan;
 mod unproven;
 
+pub(crate) mod copied;
+
 pub mod examine;
 
 pub mod archived;

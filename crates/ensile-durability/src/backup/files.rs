@@ -1,12 +1,14 @@
 //! Copies a database without a picture: its files, log included, into an empty folder.
 //!
 //! ```text
-//! Copying: each file, synced --> its folders, the manifest --> Verifying: all of it is read
+//! Copying: each file, synced --> Ending: its logs end --> its folders, the manifest --> Verifying: all of it is read
+//!             ^                      together        |
+//!             +----- a log is whole for less than S -+
 //! ```
-//! The copy has the state that the log shows in it: D is the least mark of the logs as they were copied. Loggers go on
-//! meanwhile, so the end of a log may be torn, as behind a crash.
+//! Loggers go on meanwhile. The copy has the state of S: the largest D that its logs show as they were read first.
 //!
 //! Invariants:
+//! - N20: a log that is whole for less than S is read again from its end on. Then each is cut at S.
 //! - I1: the copy has an identity of its own from the beginning; its files go on naming the database that was copied,
 //!   and the manifest says so.
 //! - The manifest comes behind all that it lists, which is read then as an open would. If that is not whole, the folder
@@ -16,13 +18,16 @@
 //!
 //! Neighbours: [`super::source`] has the files open, [`super::target`] the folder; an examination verifies.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::source::{FilesSource, Purpose};
 use super::target::{TargetFolder, failed};
 use super::{CopyPhase, CopyProgress, CopyReport};
+use crate::recovery::copied::{self, CopiedLogs, LogPlace};
 use crate::recovery::examine::examine_locked;
 use crate::store::MadeFrom;
 use crate::store::manifest::{Making, Manifest};
@@ -35,6 +40,7 @@ const STEP_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 enum FilesStage {
     Copying,
+    Ending,
     Listing,
     Verifying,
     Ended,
@@ -48,10 +54,13 @@ pub(super) struct FilesCopy {
     target: TargetFolder,
     /// The folder's manifest before anything of the copy counts.
     creating: Manifest,
-    at: usize,
+    /// Files of the source that are to be copied, from these offsets to their ends.
+    waiting: VecDeque<(usize, u64)>,
+    /// The copy of the first of them.
     file: Option<Box<dyn DiskFile>>,
-    offset: u64,
     bytes: Vec<u8>,
+    /// S, and the logs that were whole for less at the last look.
+    short: Option<(Epoch, Vec<LogPlace>)>,
     progress: CopyProgress,
     stage: FilesStage,
 }
@@ -90,8 +99,20 @@ impl FilesCopy {
             bytes_written: 0,
         };
         let creating = target.manifest().clone();
+        let waiting = (0..source.files.len()).map(|file| (file, 0)).collect();
         let (bytes, stage) = (vec![0; STEP_BYTES], FilesStage::Copying);
-        Ok(Self { purpose, source, target, creating, at: 0, file: None, offset: 0, bytes, progress, stage })
+        Ok(Self {
+            purpose,
+            source,
+            target,
+            creating,
+            waiting,
+            file: None,
+            bytes,
+            short: None,
+            progress,
+            stage,
+        })
     }
 
     pub(super) fn progress(&self) -> CopyProgress {
@@ -105,6 +126,7 @@ impl FilesCopy {
     ) -> Result<(u64, Option<CopyReport>), DurabilityError> {
         match std::mem::replace(&mut self.stage, FilesStage::Ended) {
             FilesStage::Copying => self.copy().map(|bytes| (bytes, None)),
+            FilesStage::Ending => self.end_logs().map(|()| (0, None)),
             FilesStage::Listing => {
                 self.list()?;
                 let (phase, bytes_total) = (CopyPhase::Verifying, self.progress.bytes_written);
@@ -119,24 +141,66 @@ impl FilesCopy {
 
     /// Copies the next bytes of a file.
     fn copy(&mut self) -> Result<u64, DurabilityError> {
-        let Some((name, from)) = self.source.files.get(self.at) else {
-            self.stage = FilesStage::Listing;
+        let Some((file, offset)) = self.waiting.front_mut() else {
+            self.stage = FilesStage::Ending;
             return Ok(0);
         };
-        let read = from.read_at(&mut self.bytes, self.offset)?;
+        let (name, from) = &self.source.files[*file];
+        let read = from.read_at(&mut self.bytes, *offset)?;
         let (disk, opened) = (self.target.disk(), self.file.take());
-        let to = write(disk, (name, opened), &self.bytes[..read], self.offset);
+        let to = write(disk, (name, opened), &self.bytes[..read], *offset);
         let to = to.map_err(|error| failed(disk, error))?;
         if read == 0 {
-            (self.at, self.offset, self.file) = (self.at + 1, 0, None);
+            self.waiting.pop_front();
         } else {
-            (self.offset, self.file) = (self.offset + read as u64, Some(to));
+            *offset += read as u64;
+            self.file = Some(to);
         }
         self.progress.bytes += read as u64;
         self.progress.bytes_total = self.progress.bytes_total.max(self.progress.bytes);
         self.progress.bytes_written += read as u64;
         self.stage = FilesStage::Copying;
         Ok(read as u64)
+    }
+
+    /// Makes the logs end together (N20), or has what is missing of them copied.
+    fn end_logs(&mut self) -> Result<(), DurabilityError> {
+        let shown = self.short.as_ref().map(|(shown, _)| *shown);
+        let disk = self.target.disk();
+        let looked = copied::look(disk, &self.source.manifest, &self.source.logs(), shown);
+        self.stage = FilesStage::Listing;
+        match looked {
+            Ok(CopiedLogs::Whole { cuts, beyond }) => {
+                let ended = cuts.iter().try_for_each(|(file, end)| cut(disk, &file.to_string(), *end));
+                let removed = || beyond.iter().try_for_each(|file| disk.remove(&file.to_string()));
+                ended.and_then(|()| removed()).map_err(|error| failed(disk, error))
+            }
+            Ok(CopiedLogs::Short { shown, ends }) => {
+                let is_stuck = self.short.as_ref().is_some_and(|(_, before)| *before == ends);
+                if !is_stuck {
+                    self.copy_behind(&ends)?;
+                    (self.short, self.stage) = (Some((shown, ends)), FilesStage::Copying);
+                }
+                Ok(())
+            }
+            // The verification says what is damaged.
+            Err(DurabilityError::Damaged { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What these logs have from here on waits to be copied, in files too that they did not have before.
+    fn copy_behind(&mut self, ends: &[LogPlace]) -> Result<(), DurabilityError> {
+        for (file, end) in ends {
+            let known = self.source.files.len();
+            let last = self.source.logs()[&file.name.logger].last().map_or(file.name, |last| last.name);
+            self.source.go_on(last)?;
+            let is_it = |(name, _): &(String, _)| *name == file.to_string();
+            let at = self.source.files.iter().position(is_it).expect("the copy of an opened file ends");
+            self.waiting.push_back((at, *end));
+            self.waiting.extend((known..self.source.files.len()).map(|file| (file, 0)));
+        }
+        Ok(())
     }
 
     /// Everything is copied: the manifest that lists it.
@@ -199,6 +263,13 @@ impl FilesCopy {
     }
 }
 
+/// Ends the copy of a log file here.
+fn cut(disk: &dyn Disk, name: &str, end: u64) -> Result<(), DiskError> {
+    let file = disk.open(name)?;
+    file.set_len(end)?;
+    file.sync_all()
+}
+
 /// Writes the next bytes of a file that is being copied, and syncs it where there are none.
 fn write(
     disk: &dyn Disk,
@@ -206,7 +277,8 @@ fn write(
     bytes: &[u8],
     offset: u64,
 ) -> Result<Box<dyn DiskFile>, DiskError> {
-    let to = opened.map_or_else(|| disk.create(name), Ok)?;
+    let open = || if offset == 0 { disk.create(name) } else { disk.open(name) };
+    let to = opened.map_or_else(open, Ok)?;
     if bytes.is_empty() {
         to.sync_all()?;
     } else {

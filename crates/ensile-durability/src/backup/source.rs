@@ -7,10 +7,11 @@
 //!
 //! Neighbours: [`super::pages`] and [`super::files`] copy; the store has leases and locks.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ensile_base::Epoch;
-use ensile_disk::{Disk, DiskFile};
+use ensile_disk::{Disk, DiskError, DiskFile};
 
 use crate::DurabilityError;
 use crate::checkpoint::picture::page::PagePlace;
@@ -20,9 +21,13 @@ use crate::recoverable::EntryKind;
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::leases::{Lease, LeasedFile, lease, open_all};
 use crate::store::manifest::Manifest;
+use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::store::open::lock_existing;
 use crate::store::whose::expect_manifest;
 use crate::store::{Hold, Locks, MadeFrom};
+
+/// Times that the files of a log are listed until none is renamed meanwhile.
+const LISTINGS_MAX: u32 = 100;
 
 /// What a copy is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +149,51 @@ pub(super) fn pictures(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<Epoch>), D
 }
 
 impl FilesSource {
+    /// The log files of the open generation that it has opened, by logger, in order.
+    pub(super) fn logs(&self) -> BTreeMap<u32, Vec<SegmentFile>> {
+        let open = self.manifest.generations.last().map_or(0, |generation| generation.number);
+        let mut logs = BTreeMap::<u32, Vec<SegmentFile>>::new();
+        for file in self.files.iter().filter_map(|(name, _)| SegmentFile::at(name)) {
+            if file.name.generation == open {
+                logs.entry(file.name.logger).or_default().push(file);
+            }
+        }
+        logs.values_mut().for_each(|files| files.sort_unstable_by_key(|file| file.name));
+        logs
+    }
+
+    /// Opens the files with which this log has gone on behind `last` since the copy began. In a copy none of them is a
+    /// closed one.
+    pub(super) fn go_on(&mut self, last: SegmentName) -> Result<(), DurabilityError> {
+        let is_later =
+            |file: &SegmentFile| file.name.generation == last.generation && file.name.number > last.number;
+        let listed = |disk: &dyn Disk| -> Result<BTreeSet<SegmentFile>, DiskError> {
+            let names = disk.list(&log_folder(last.logger))?;
+            Ok(names
+                .iter()
+                .filter_map(|name| SegmentFile::parse(last.logger, name))
+                .filter(is_later)
+                .collect())
+        };
+        for _ in 0..LISTINGS_MAX {
+            let files = listed(&*self.disk)?;
+            let open = |file: &SegmentFile| {
+                Ok((SegmentFile::from(file.name).to_string(), self.disk.open_to_read(&file.to_string())?))
+            };
+            match files.iter().map(open).collect::<Result<Vec<_>, DiskError>>() {
+                // A listing beside which a file is renamed may have it under neither name.
+                Ok(_) if listed(&*self.disk)? != files => {}
+                Ok(opened) => {
+                    self.files.extend(opened);
+                    return Ok(());
+                }
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(DurabilityError::InUse { path: self.disk.folder_place(&log_folder(last.logger))? })
+    }
+
     /// No epoch at or above this was shown by now: loggers go on beside a copy, and reserve more (L6).
     pub(super) fn reserved(&self) -> Result<Epoch, DurabilityError> {
         let now = expect_manifest(&*self.disk)?;

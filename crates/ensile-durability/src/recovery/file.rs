@@ -302,6 +302,28 @@ impl FileChain {
     }
 }
 
+/// Where the block ends that has the first mark of `least` or more, in a file whose chain ends at `end`.
+pub(super) fn end_of_mark(
+    disk: &dyn Disk,
+    (file, end): (SegmentFile, u64),
+    least: Epoch,
+) -> Result<Option<u64>, DurabilityError> {
+    let mut scanner = Scanner::new(disk.open_to_read(&file.to_string())?)?;
+    let Ok(Opened { mut header, origin, .. }) = scanner.opening()? else { return Ok(None) };
+    let mut offset = 0;
+    loop {
+        offset += header.block_bytes() as u64;
+        if header.kind != BlockKind::Data && header.mark >= least {
+            return Ok(Some(offset));
+        }
+        if offset >= end {
+            return Ok(None);
+        }
+        let At::Block(next, _) = scanner.header(offset, origin.salt)? else { return Ok(None) };
+        header = next;
+    }
+}
+
 fn is_of(header: &Header, name: SegmentName) -> bool {
     header.generation == name.generation && header.owner == name.logger
 }

@@ -171,7 +171,8 @@ impl Lease {
 }
 
 /// Takes a lease of the database in this folder, which may be open, and opens all files that its manifest lists. It
-/// then reads the manifest again: if that is the same, the files are those that it lists; if not, it begins anew.
+/// then looks for them again: if manifest and names are the same, the files are those that it lists; if not, it begins
+/// anew. A listing beside which a logger renames a file may have it under neither name.
 ///
 /// # Errors
 /// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or the manifest changes at each try:
@@ -200,7 +201,7 @@ pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
         };
         let manifest = expect_manifest(&**disk)?;
         match open_all(&**disk, &manifest) {
-            Ok(files) if expect_manifest(&**disk)? == manifest => {
+            Ok(files) if is_settled(&**disk, &manifest, &files)? => {
                 return Ok(Lease { disk: Arc::clone(disk), manifest, files, _lock: lock });
             }
             Ok(_) => why = DurabilityError::InUse { path: MANIFEST.into() },
@@ -210,6 +211,12 @@ pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
         }
     }
     Err(why)
+}
+
+/// Are the manifest and the names of its files what they were?
+fn is_settled(disk: &dyn Disk, manifest: &Manifest, files: &[LeasedFile]) -> Result<bool, DurabilityError> {
+    let is_same = |names: Vec<String>| names.iter().eq(files.iter().map(|file| &file.name));
+    Ok(expect_manifest(disk)? == *manifest && is_same(names(disk, manifest)?))
 }
 
 /// Opens the files that this manifest lists.

@@ -99,6 +99,12 @@ impl SegmentFile {
 }
 
 impl SegmentFile {
+    /// Reads its name with its folder's, as it is displayed.
+    pub(crate) fn at(path: &str) -> Option<Self> {
+        let (folder, name) = path.split_once('/')?;
+        Self::parse(logger_of(folder)?, name)
+    }
+
     /// What an archive calls it: without the end that a closed file's name says, as a crash may leave either spelling.
     pub(crate) fn archived(self) -> Self {
         Self { to: None, ..self }

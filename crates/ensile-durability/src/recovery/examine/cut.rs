@@ -377,7 +377,7 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
                 "{file} is missing as a whole, and may be on a device that is not mounted; to give up what it held: {GIVE_UP}"
             ));
         }
-        let Some(file) = parsed(file) else {
+        let Some(file) = SegmentFile::at(file) else {
             return Err(format!("no other file says what {file} held"));
         };
         let log = limits.entry((file.name.generation, file.name.logger)).or_default();
@@ -385,11 +385,6 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
         *limit = (*limit).min(*offset);
     }
     Ok(limits)
-}
-
-fn parsed(path: &str) -> Option<SegmentFile> {
-    let (folder, name) = path.split_once('/')?;
-    SegmentFile::parse(logger_of(folder)?, name)
 }
 
 fn files_of<'f>(files: &'f Files, generation: &Generation) -> impl Iterator<Item = &'f SegmentFile> {

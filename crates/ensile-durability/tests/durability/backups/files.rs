@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCHS_RESERVED_MIN;
-use ensile_durability::{CheckpointConfig, CopyOptions, CopyStep, DurabilityError, LogConfig, backup};
+use ensile_base::{Epoch, Tid};
+use ensile_durability::{
+    CheckpointConfig, CopyOptions, CopyReport, CopyStep, DurabilityError, LogConfig, backup,
+};
 use ensile_sim::{SimDisk, Survival};
 
 use super::{at_rest, back_up, examined, manifest, of, restored, run};
@@ -81,6 +84,99 @@ fn commits_and_checkpoints_beside_a_copy_of_files_do_not_hurt_it() {
     };
     assert!(report.epoch >= durable && steps > 10, "{steps}: {report:?}");
     assert_eq!(opened(&disk, "backup").len(), 30);
+}
+
+/// A database that remembers what was committed when.
+struct Remembered {
+    life: Life,
+    worker: Worker,
+    commits: Vec<(u64, Tid, Vec<u8>)>,
+}
+
+impl Remembered {
+    /// With so many logs, whose files have this many bytes, and some rows that are durable.
+    fn open(disk: &SimDisk, loggers: usize, segment_bytes: u64) -> Self {
+        let log = LogConfig { segment_bytes, ..config(loggers) };
+        let life = Life::open_with(&disk.at("data"), log, settings()).expect("opens");
+        let worker = life.rig.worker();
+        let mut database = Self { life, worker, commits: Vec::new() };
+        (0..10).for_each(|key| database.put(key, vec![1; 60_000]));
+        database
+    }
+
+    fn put(&mut self, key: u64, value: Vec<u8>) {
+        let tid = self.life.commit(&mut self.worker, key, Some(&value));
+        self.commits.push((key, tid, value));
+        self.life.rig.settle();
+    }
+
+    /// The copy is what the database was at the end of an epoch at which this one was durable.
+    fn assert_is_a_state(&self, disk: &SimDisk, (report, durable): (&CopyReport, Epoch)) {
+        assert!(report.epoch >= durable, "{report:?} is before {durable}");
+        let found = examined(disk, "backup");
+        assert!(found.is_whole(), "{found:?}");
+        let upto = self.commits.iter().filter(|(_, tid, _)| tid.epoch() <= report.epoch);
+        let state: Changes = upto.map(|(key, tid, value)| (*key, (*tid, Some(value.clone())))).collect();
+        assert_eq!(opened(disk, "backup"), state);
+        restored(disk, "backup", "restored", None).expect("is restored");
+        assert_eq!(opened(disk, "restored"), state);
+    }
+}
+
+/// Steps to the end of a copy of files, with `between` behind each step; what it says, and how many steps it took.
+fn stepped(disk: &SimDisk, mut between: impl FnMut(u64)) -> Result<(CopyReport, u64), DurabilityError> {
+    let mut copy = backup(&of(disk, "data"), &of(disk, "backup"), CopyOptions::default())?;
+    for step in 0.. {
+        if let CopyStep::Ended(report) = copy.step(&Framing, 0)? {
+            return Ok((report, step));
+        }
+        between(step);
+    }
+    unreachable!("it has ended")
+}
+
+#[test]
+fn n20_a_copier_that_is_overtaken_in_a_log_file_reads_its_end_again() {
+    for loggers in [1, 3] {
+        let disk = SimDisk::new();
+        let mut database = Remembered::open(&disk, loggers, 64 << 20);
+        let durable = database.life.rig.log.durable_epoch();
+        // The first step reads 1 MiB of a log file, which ends in zeros; then blocks go over them, and further.
+        let copied = stepped(&disk, |step| {
+            let puts = if step < 4 { 20 } else { 0 };
+            (0..puts).for_each(|key| database.put(key, vec![2 + step as u8; 60_000]));
+        });
+        let (report, _) = copied.expect("is made");
+        database.assert_is_a_state(&disk, (&report, durable));
+    }
+}
+
+#[test]
+fn n20_logs_that_are_copied_one_behind_the_other_end_together() {
+    for segment_bytes in [4096, 64 << 20] {
+        let disk = SimDisk::new();
+        let mut database = Remembered::open(&disk, 3, segment_bytes);
+        let durable = database.life.rig.log.durable_epoch();
+        // The first log is read when none of this is in it, the last one when it is. Small files do not even have it.
+        let copied = stepped(&disk, |step| database.put(step % 30, vec![3; 300]));
+        let (report, steps) = copied.expect("is made");
+        assert!(steps > 6, "{steps}");
+        database.assert_is_a_state(&disk, (&report, durable));
+    }
+}
+
+#[test]
+fn n20_a_log_that_is_damaged_in_the_source_is_not_cut() {
+    let disk = SimDisk::new();
+    let mut database = Remembered::open(&disk, 2, 64 << 20);
+    let data = disk.at("data");
+    let is_first = |name: &String| name.starts_with("log0/log-");
+    let log = data.files().into_iter().find(is_first).expect("a log has a file");
+    data.flip(&log, 16_000, 1);
+    let error = stepped(&disk, |step| database.put(step % 30, vec![3; 300]));
+    let error = error.expect_err("a copy of a damaged log is no backup");
+    assert!(matches!(error, DurabilityError::TargetFailed { .. }), "{error}");
+    assert!(error.to_string().contains(&log), "{error}");
 }
 
 #[test]
