@@ -20,7 +20,9 @@ use crate::recovery::{
 use crate::report;
 use crate::silo::{self, arguments::SiloArguments};
 use crate::silor::{self, arguments::SilorArguments};
-use crate::siren::{self, arguments::SirenArguments, cost::run::CostRunArguments};
+use crate::siren::{
+    self, arguments::SirenArguments, backup_kills::copier::CopierArguments, cost::run::CostRunArguments,
+};
 use crate::snapshots::{self, arguments::SnapshotsArguments};
 use crate::tpcc::{self, arguments::TpccArguments};
 use crate::ycsb::{self, arguments::YcsbArguments};
@@ -59,6 +61,9 @@ pub enum Bench {
     /// The process that `recovery` kills.
     #[command(hide = true)]
     RecoveryVictim(RecoveryVictimArguments),
+    /// The process that `siren backup-kills` kills.
+    #[command(hide = true)]
+    SirenBackupCopier(CopierArguments),
     /// The process that `siren cost` runs under valgrind.
     #[command(hide = true)]
     SirenCostRun(CostRunArguments),
@@ -113,6 +118,7 @@ const SIREN_EXAMPLES: &str = "Examples:
   ensile-bench siren fig9 --slow --sync-ms 1 --checkpoint-updates 2000000 --seconds 120
   ensile-bench siren increments --rounds 3            1 % and 10 % of pages, then 1,000 increments of 1 %
   ensile-bench siren backup --rows 10000000           a backup of 1 GB under load, an increment, a restore
+  ensile-bench siren backup-kills --rows 100000       200 copiers are killed, each target is looked at
   ensile-bench siren cost                             instructions and cache misses, by valgrind
 
 Copies of whole pages, which `siren pages` compares, are in binaries built by
@@ -174,6 +180,10 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::Recovery(arguments) => recovery::run(arguments)?,
         Bench::RecoveryVictim(arguments) => {
             recovery::victim::run(arguments)?;
+            true
+        }
+        Bench::SirenBackupCopier(arguments) => {
+            siren::backup_kills::copier::copy(arguments)?;
             true
         }
         Bench::SirenCostRun(arguments) => {

@@ -12,6 +12,7 @@
 //! hang           -     the longest commit while each write of a picture hangs             `foreground`
 //! increments     §2.1  what a picture costs of which few pages have changed               `increments`
 //! backup         -     YCSB while a backup is made, its increments, and what is restored    `backup`
+//! backup-kills   -     a process that backs up is killed, and what it leaves is looked at     `backup_kills`
 //! pages          §4.1  table 3 and figure 8 with copies of pages beside                   `table3`, `run`
 //! cost           -     what a commit pays while no picture is written                     `cost`
 //! ```
@@ -23,6 +24,7 @@
 mod against_fuzzy;
 pub(crate) mod arguments;
 mod backup;
+pub(crate) mod backup_kills;
 pub(crate) mod cost;
 mod cycling;
 mod device;
@@ -72,6 +74,8 @@ pub(crate) enum Name {
     Increments,
     /// Throughput of YCSB while a full backup is made, against without; an increment of it, and what is restored.
     Backup,
+    /// A process that backs up an open database is killed, again and again: what each has left.
+    BackupKills,
     /// As `table3`, with copies of whole pages beside; for builds with the feature `experiments`.
     Pages,
     /// Instructions, cache misses and memory of commits while no picture is written; needs valgrind.
@@ -100,6 +104,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Hang, run: foreground::hang, seconds: expected::hang },
     Experiment { name: Name::Increments, run: increments::run, seconds: expected::increments },
     Experiment { name: Name::Backup, run: backup::run, seconds: expected::backup },
+    Experiment { name: Name::BackupKills, run: backup_kills::run, seconds: expected::backup_kills },
     Experiment { name: Name::Pages, run: table3::pages, seconds: expected::pages },
     Experiment { name: Name::Cost, run: cost::cost, seconds: expected::cost },
 ];

@@ -224,6 +224,24 @@ fn a_backup_is_made_beside_ycsb_and_what_is_restored_is_the_database() {
 }
 
 #[test]
+fn what_killed_copiers_leave_is_compared_with_the_state_of_its_epoch() {
+    let folder = Folder::new("bench-siren-backup-kills");
+    let small = "--rows 5000 --kills 8 --page-bytes 4096 --out figures";
+    let (output, stdout, stderr) = bench(&folder, &format!("siren backup-kills {small}"));
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.contains("\n  8 kills, and "), "{stdout}");
+    assert!(stdout.contains(" rows compared: each had the state of its epoch\n"), "{stdout}");
+    let text = std::fs::read_to_string(folder.0.join("figures/backup-kills.csv")).expect("written");
+    let kills = text.lines().filter(|line| line.contains(",kills,1,"));
+    let counts = kills.map(|line| line.split(',').rev().nth(3).and_then(|count| count.parse::<f64>().ok()));
+    assert_eq!(counts.map(|count| count.expect("a count")).sum::<f64>(), 8.0, "{text}");
+    for extension in ["json", "svg"] {
+        assert!(folder.0.join(format!("figures/backup-kills.{extension}")).exists(), "{extension}");
+    }
+    assert!(!folder.0.join("ensile-data").exists(), "the databases are gone");
+}
+
+#[test]
 fn checkpoints_by_ranges_are_run_beside_whole_ones() {
     let folder = Folder::new("bench-siren-cycling");
     let small = "--rows 20000 --disk-mb 10 --updates 2000 --rounds 1 --seconds 1 --ranges 4 --out figures";

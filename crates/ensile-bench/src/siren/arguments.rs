@@ -115,6 +115,9 @@ pub struct SirenArguments {
     /// what the copy may read and write (1000000: as fast as it can)
     #[arg(long, default_value_t = 350, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) picture_mb: u64,
+    /// How many copiers are killed in `backup-kills`
+    #[arg(long, default_value_t = 200, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub(crate) kills: usize,
     /// What each write and each sync of a checkpoint's files takes in `hang`, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) hang: f64,

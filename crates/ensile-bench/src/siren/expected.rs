@@ -86,6 +86,13 @@ pub(super) fn backup(arguments: &SirenArguments) -> f64 {
     rounds(arguments, super::backup::ROUNDS) * run
 }
 
+pub(super) fn backup_kills(arguments: &SirenArguments) -> f64 {
+    // A picture, a copy, a look; two pictures are restored, opened and compared. Half as many runs are not killed.
+    let restored = fill(arguments) + 4.0 * bytes(arguments) / PICTURED_PER_S;
+    let run = 2.0 * PICTURE_SECONDS + 2.0 * restored;
+    fill(arguments) + 1.5 * arguments.kills as f64 * run
+}
+
 pub(super) fn hang(arguments: &SirenArguments) -> f64 {
     // What hangs ends once, when the database is closed.
     beside(arguments, arguments.seconds + arguments.hang, super::foreground::HANG_ROUNDS)

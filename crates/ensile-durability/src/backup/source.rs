@@ -20,7 +20,7 @@ use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::leases::{Lease, LeasedFile, lease, open_all};
-use crate::store::manifest::Manifest;
+use crate::store::manifest::{Making, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::store::open::lock_existing;
 use crate::store::whose::expect_manifest;
@@ -127,8 +127,15 @@ fn backup_of(disk: &dyn Disk, manifest: &Manifest) -> Result<Identity, Durabilit
     if let Some(MadeFrom::Backup { of }) = manifest.made_from {
         return Ok(of);
     }
-    let detail = "it is no backup, or was one and has been opened since, so it is a database of its own: `ensile backup` \
-                  makes a backup of it, and a copy of the folder is one behind `ensile adopt`";
+    let detail = match manifest.state {
+        Making::Creating => {
+            "nothing has been backed up into it yet: the first backup has not ended, so run it again"
+        }
+        Making::Created => {
+            "it is no backup, or was one and has been opened since, so it is a database of its own: `ensile backup` \
+             makes a backup of it, and a copy of the folder is one behind `ensile adopt`"
+        }
+    };
     Err(DurabilityError::NotABackup { folder: disk.folder_place("")?, detail: detail.to_owned() })
 }
 

@@ -1,0 +1,385 @@
+//! `siren backup-kills`: a process that backs a database up is killed at a random moment, again and again, while this
+//! one has the database open and writes to it.
+//!
+//! ```text
+//! fill -> a backup and an increment that nobody kills: how long they take
+//! each run: picture -> the copier runs, beside the next picture -> SIGKILL, unless it has ended -> the target is
+//!           verified, each picture that its manifest names is restored, and every row compared
+//!           -> half of the time: a run to its end, and the same look
+//! ```
+//! Behind a run that has ended the target is emptied now and then, so that first backups are killed too.
+//!
+//! Invariants: the target has what it had, or what the run was to make, whole; and the latter only if the copier had
+//! verified it. Of a first backup that was killed the target says that it is none.
+//!
+//! Neighbours: [`copier`] is the process that is killed; [`history`] writes, and knows the rows of each epoch.
+
+pub(crate) mod copier;
+mod history;
+
+use std::path::{Path, PathBuf};
+
+use ensile::checkpoint::CheckpointReport;
+use ensile::folder::{self, BackupFacts};
+use ensile::receipt::Epoch;
+use ensile::{Database, Durability, DurabilityError, Error};
+use ensile_base::random::Random;
+use ensile_base::sync::{AtomicBool, Ordering};
+
+use super::Made;
+use super::arguments::SirenArguments;
+use super::foreground::paced_options;
+use super::run::must_fit;
+use super::strategy::Strategy;
+use crate::failure::{Failure, Result};
+use crate::figure::{Figure, Place, Row};
+use crate::number::grouped;
+use crate::progress::Progress;
+use crate::system::fresh_folder;
+use copier::{Course, Stage};
+use history::History;
+
+/// Folders of the database, the backup, and what is restored.
+const FOLDERS: [&str; 3] = ["siren", "siren-backup", "siren-restored"];
+const STRATEGY: Strategy = Strategy::SemiFuzzy;
+/// Moments of kills reach this much further than the last run that ended took: its end is to be met too.
+const BEHIND_THE_END: f64 = 1.2;
+/// A target keeps one picture, or two.
+const KEEP_MAX: u64 = 2;
+/// Behind each third run that has ended, about, the target is emptied.
+const EMPTIED: u64 = 3;
+/// Behind this many findings the experiment ends.
+const FINDINGS_MAX: usize = 5;
+
+const KILLS: (&str, &str) = ("kills", "1");
+
+/// What a run was to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Full,
+    Increment,
+}
+
+impl Kind {
+    const ALL: [Self; 2] = [Self::Full, Self::Increment];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Increment => "increment",
+        }
+    }
+}
+
+/// What the target had behind a kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    Before,
+    New,
+}
+
+impl Left {
+    const ALL: [(Self, (&'static str, &'static str)); 3] = [
+        (Self::Nothing, ("kills behind which there is no backup", "1")),
+        (Self::Before, ("kills behind which the backup before is there", "1")),
+        (Self::New, ("kills behind which the new backup is there", "1")),
+    ];
+}
+
+/// A copier that was killed.
+#[derive(Clone, Copy, Debug)]
+struct Kill {
+    kind: Kind,
+    stage: Stage,
+    left: Left,
+}
+
+/// What came of all runs.
+#[derive(Debug, Default)]
+struct Killed {
+    kills: Vec<Kill>,
+    /// Runs that had ended before they were to be killed, and that nobody was to kill.
+    ended: u64,
+    to_the_end: u64,
+    /// Pictures that were restored, and rows that were compared.
+    pictures: u64,
+    rows: u64,
+    findings: Vec<String>,
+}
+
+/// The database, and where it is backed up.
+struct Scene<'a> {
+    arguments: &'a SirenArguments,
+    db: &'a Database,
+    history: &'a History,
+    source: &'a Path,
+    target: &'a Path,
+    restored: &'a Path,
+    random: Random,
+    /// The epochs of the target's pictures, the newest first.
+    known: Vec<Epoch>,
+    /// Seconds of the last runs that ended, by kind.
+    seconds: [f64; 2],
+    killed: Killed,
+}
+
+/// Says when it is dropped that the writer is to end, also behind an error.
+struct EndsWriter<'a>(&'a AtomicBool);
+
+impl Drop for EndsWriter<'_> {
+    fn drop(&mut self) {
+        // Relaxed: it ends a loop.
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// All of it.
+pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
+    must_fit(arguments)?;
+    let mut paths = Vec::new();
+    for name in FOLDERS {
+        paths.push(fresh_folder(&arguments.data, name)?);
+    }
+    let options = paced_options(arguments, STRATEGY, arguments.seed);
+    let db = options.open(Database::builder(&paths[0]).durability(Durability::Relaxed))?;
+    let killed = beside_a_writer(arguments, &db, &paths);
+    db.close()?;
+    for path in &paths {
+        removed(path)?;
+    }
+    Ok(made(arguments, &killed?))
+}
+
+fn beside_a_writer(arguments: &SirenArguments, db: &Database, paths: &[PathBuf]) -> Result<Killed> {
+    let history = History::filled(db, arguments.rows)?;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| history.go_on(db, &is_over));
+        let ends_writer = EndsWriter(&is_over);
+        let mut scene = Scene {
+            arguments,
+            db,
+            history: &history,
+            source: &paths[0],
+            target: &paths[1],
+            restored: &paths[2],
+            random: Random::seeded(arguments.seed),
+            known: Vec::new(),
+            seconds: [0.0; 2],
+            killed: Killed::default(),
+        };
+        let outcome = scene.kill_all();
+        drop(ends_writer);
+        // Why the writer ended early matters more than what was missed by that.
+        writer.join().expect("writing does not panic")?;
+        outcome.map(|()| scene.killed)
+    })
+}
+
+impl Scene<'_> {
+    fn kill_all(&mut self) -> Result<()> {
+        let asked = self.arguments.kills;
+        let mut progress = Progress::new(asked);
+        for _ in Kind::ALL {
+            self.run_to_the_end()?;
+        }
+        self.empty_target()?;
+        while self.killed.kills.len() < asked && self.killed.findings.len() < FINDINGS_MAX {
+            let is_killed = self.run_and_kill()?;
+            if is_killed && self.random.below(2) == 0 {
+                self.run_to_the_end()?;
+            }
+            let has_ended = !is_killed || self.killed.kills.last().is_some_and(|kill| kill.left == Left::New);
+            if has_ended && self.random.below(EMPTIED) == 0 {
+                self.empty_target()?;
+            }
+            let Killed { kills, ended, .. } = &self.killed;
+            progress.update(&format!("{} of {asked} kills, {ended} had ended before", kills.len()));
+        }
+        // Whatever the last kill has left, the next one goes on from it.
+        self.run_to_the_end()?;
+        progress.clear();
+        Ok(())
+    }
+
+    fn kind(&self) -> Kind {
+        if self.known.is_empty() { Kind::Full } else { Kind::Increment }
+    }
+
+    /// A run that is killed at a random moment. False if it had ended by then.
+    fn run_and_kill(&mut self) -> Result<bool> {
+        let kind = self.kind();
+        let moment = self.random.unit() * BEHIND_THE_END * self.seconds[kind as usize];
+        let (course, least) = self.run_once(Some(moment))?;
+        let before = std::mem::take(&mut self.known);
+        self.known = self.look()?;
+        let (newest, is_new) = (self.known.first().copied(), self.known.first() != before.first());
+        let left = match newest {
+            None => Left::Nothing,
+            Some(_) if is_new => Left::New,
+            Some(_) => Left::Before,
+        };
+        let said = format!("{} of {least} or later, at {}", kind.name(), course.stage.name());
+        if is_new && newest < Some(least) || !is_new && self.known != before {
+            self.found(format!("{said}: the target has {:?} behind {before:?}", self.known));
+        }
+        if is_new && course.stage < Stage::Naming || !is_new && course.stage == Stage::Ended {
+            self.found(format!("{said}: the target has {:?}, behind {before:?}", self.known));
+        }
+        if course.is_killed {
+            self.killed.kills.push(Kill { kind, stage: course.stage, left });
+        } else {
+            self.killed.ended += 1;
+            self.seconds[kind as usize] = course.seconds;
+        }
+        Ok(course.is_killed)
+    }
+
+    /// A run that nobody kills.
+    fn run_to_the_end(&mut self) -> Result<()> {
+        let kind = self.kind();
+        let (course, least) = self.run_once(None)?;
+        let before = std::mem::take(&mut self.known);
+        self.known = self.look()?;
+        if self.known.first() < Some(&least) {
+            self.found(format!(
+                "a run to the end, of {least} or later: the target has {:?} behind {before:?}",
+                self.known
+            ));
+        }
+        self.seconds[kind as usize] = course.seconds;
+        self.killed.to_the_end += 1;
+        Ok(())
+    }
+
+    /// Runs the copier beside a picture; also the epoch of the newest picture that was there before.
+    fn run_once(&mut self, moment: Option<f64>) -> Result<(Course, Epoch)> {
+        let picture = self.db.checkpoint()?.wait().map_err(Error::from)?;
+        let least = picture_epoch(&picture)?;
+        // The next one is written and installed beside the copy.
+        self.db.checkpoint()?;
+        let keep = 1 + self.random.below(KEEP_MAX);
+        Ok((copier::run(self.source, self.target, keep, moment)?, least))
+    }
+
+    /// Looks at all that the target has; the epochs of its pictures.
+    fn look(&mut self) -> Result<Vec<Epoch>> {
+        let epochs = match folder::verify(self.target) {
+            Ok(found) if !found.is_whole() => {
+                let damage = found.damage.first().map(|damage| format!("{damage:?}"));
+                self.found(format!("the target is damaged: {}", damage.unwrap_or_default()));
+                return Ok(Vec::new());
+            }
+            Ok(found) => match found.backup {
+                Some(BackupFacts::Backup { pictures, .. }) => pictures,
+                _ => Vec::new(),
+            },
+            Err(Error::Durability(DurabilityError::NoDatabase { .. })) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        if epochs.is_empty() {
+            self.look_for_none()?;
+        }
+        for &epoch in &epochs {
+            let restored = folder::restore(self.target, self.restored, Some(epoch))?;
+            let differs_at = self.compared(epoch)?;
+            if restored.epoch != epoch || differs_at.is_some() {
+                let at = restored.epoch;
+                self.found(format!(
+                    "the picture of {epoch} is restored as {at}, and differs at {differs_at:?}"
+                ));
+            }
+            fresh_folder(&self.arguments.data, FOLDERS[2])?;
+        }
+        Ok(epochs)
+    }
+
+    /// Nothing was backed up yet: the target says so.
+    fn look_for_none(&mut self) -> Result<()> {
+        use DurabilityError::{NoDatabase, NotABackup};
+        match folder::restore(self.target, self.restored, None) {
+            Err(Error::Durability(NoDatabase { .. } | NotABackup { .. })) => {}
+            other => self.found(format!("the target has no backup, and a restore of it says {other:?}")),
+        }
+        fresh_folder(&self.arguments.data, FOLDERS[2])?;
+        Ok(())
+    }
+
+    /// The first key of the restored database whose row is not that of the end of this epoch.
+    fn compared(&mut self, epoch: Epoch) -> Result<Option<u64>> {
+        let (options, history) = (paced_options(self.arguments, STRATEGY, self.arguments.seed), self.history);
+        let restored = self.restored;
+        // On a thread of its own: what threads keep of a database ends with it.
+        let compared = std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                let other = options.open_at(restored, Durability::Relaxed)?;
+                let compared = history.differs_at(&other, epoch);
+                other.close()?;
+                compared
+            });
+            looks.join().expect("comparing does not panic")
+        });
+        let (differs_at, rows) = compared?;
+        (self.killed.pictures, self.killed.rows) = (self.killed.pictures + 1, self.killed.rows + rows);
+        Ok(differs_at)
+    }
+
+    fn empty_target(&mut self) -> Result<()> {
+        fresh_folder(&self.arguments.data, FOLDERS[1])?;
+        self.known.clear();
+        Ok(())
+    }
+
+    fn found(&mut self, finding: String) {
+        let number = self.killed.kills.len() + 1;
+        self.killed.findings.push(format!("kill {number}: {finding}"));
+    }
+}
+
+fn picture_epoch(report: &CheckpointReport) -> Result<Epoch> {
+    report.picture_epoch().ok_or_else(|| Failure::Usage("a checkpoint was no picture".to_owned()))
+}
+
+fn removed(path: &Path) -> Result<()> {
+    std::fs::remove_dir_all(path).map_err(Failure::io(format!("removing {}", path.display())))
+}
+
+/// The rows, and what was found.
+fn made(arguments: &SirenArguments, killed: &Killed) -> Made {
+    let Killed { kills, ended, to_the_end, pictures, rows: compared, findings } = killed;
+    let mut rows = Vec::new();
+    for kind in Kind::ALL {
+        let at = |stage: Stage| kills.iter().filter(move |kill| (kill.kind, kill.stage) == (kind, stage));
+        for stage in Stage::KILLED {
+            let place = || Place::Bar(stage.name().to_owned());
+            rows.push(Row::new(kind.name(), place(), KILLS, vec![at(stage).count() as f64]));
+            for (left, metric) in Left::ALL {
+                let count = at(stage).filter(|kill| kill.left == left).count();
+                if count > 0 {
+                    rows.push(Row::new(kind.name(), place(), metric, vec![count as f64]));
+                }
+            }
+        }
+    }
+    let mut said = format!(
+        "  {} kills, and {ended} runs that had ended before; {to_the_end} runs to the end between them; {} pictures were \
+         restored, and {} rows compared: {}\n",
+        kills.len(),
+        grouped(*pictures as f64),
+        grouped(*compared as f64),
+        if findings.is_empty() { "each had the state of its epoch" } else { "NOT AS IT MUST BE" }
+    );
+    for finding in findings {
+        said += &format!("  {finding}\n");
+    }
+    let title = format!(
+        "What a backup was at when it was killed: {} kills, {} rows of {} bytes",
+        kills.len(),
+        grouped(history::rows_of(arguments.rows) as f64),
+        history::VALUE_BYTES
+    );
+    let figure = Figure { name: "backup-kills", title, drawn: KILLS, rows, ..Figure::default() };
+    let is_as_asked = findings.is_empty() && kills.len() == arguments.kills;
+    Made(vec![figure], is_as_asked, said)
+}
