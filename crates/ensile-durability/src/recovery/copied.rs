@@ -1,10 +1,11 @@
 //! Where the logs of a copy end that was made while loggers went on (N20).
 //!
-//! A log file is read from its beginning to its end while blocks are added to it. So its copy has a gap where the reader
-//! was overtaken: zeros, and blocks behind them. And one log is read later than another, so its blocks may show a D that
-//! the marks of the other do not reach. A crash leaves neither, and a verdict calls both damage. So the copy gets the
-//! state of S, the largest D that what was read first shows. Every log had a synced mark of S when S was shown: one that
-//! is whole for less is read again from its end on, once. Then each is cut behind its first mark of S or more.
+//! A log file is read from its beginning to its end while blocks are added to it. So its copy has a gap where the
+//! reader was overtaken: zeros, and blocks behind them. And one log is read later than another, so its blocks may show
+//! a D that the marks of the other do not reach. A crash leaves neither, and a verdict calls both damage. So the copy
+//! gets the state of S, the largest D that what was read first shows. Every log had a synced mark of S when S was
+//! shown: one that is whole for less is read again from its end on, once. Then each is cut behind its first mark of S
+//! or more.
 //!
 //! Invariants:
 //! - L5: what is left is what a crash at S leaves. No block before the cut shows a D above S: a block shows none above
@@ -38,8 +39,8 @@ pub(crate) enum CopiedLogs {
     Whole { cuts: Vec<LogPlace>, beyond: Vec<SegmentFile> },
 }
 
-/// Reads the copied logs of the open generation, whose files are given by logger, in order. `shown`: what the first look
-/// found to be shown; `None` for the first look.
+/// Reads the copied logs of the open generation, whose files are given by logger, in order. `shown`: what the first
+/// look found to be shown; `None` for the first look.
 ///
 /// # Errors
 /// [`DurabilityError::Damaged`] where files do not go together; the disk's.

@@ -157,6 +157,42 @@ fn an_increment_writes_what_has_changed_and_the_target_does_not_grow() {
 }
 
 #[test]
+fn an_increment_leaves_pages_that_the_database_has_only_moved() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, CheckpointConfig { checkpointers: 1, ..pictures() });
+    life.checkpoint().expect("is installed");
+    // Most pages become small, so much of the page file is free, and pages of its last units are moved.
+    (0..KEYS - 16).for_each(|key| put(&life, &mut worker, key, 100));
+    life.checkpoint().expect("is installed");
+    back_up(&disk, "backup", 1).expect("is made");
+    let (mut length, mut moved) = (page_file_bytes(&disk, "data"), 0);
+    for round in 0..12 {
+        put(&life, &mut worker, KEYS - 9, 3900 + round);
+        let picture = life.checkpoint().expect("is installed");
+        let increment = back_up(&disk, "backup", 1).expect("is made");
+        assert_eq!(increment.pages_written, picture.pages_written, "{increment:?} of {picture:?}");
+        assert!(increment.pages_written < increment.pages / 2, "{increment:?}");
+        assert_eq!(loaded(&disk, "backup"), life.store.present());
+        assert_eq!(loaded(&disk, "data"), life.store.present());
+        // The file ends where the last page was that could be moved.
+        let before = std::mem::replace(&mut length, page_file_bytes(&disk, "data"));
+        moved += u64::from(length < before);
+    }
+    assert!(moved > 8, "{moved} pages were moved");
+    assert!(examined(&disk, "data").is_whole() && examined(&disk, "backup").is_whole());
+    // A life of its own goes on from pages that were moved.
+    drop((worker, life));
+    disk.crash(3);
+    let life = Life::open(&disk.at("data"), 1, pictures()).expect("opens");
+    let mut worker = life.rig.worker();
+    put(&life, &mut worker, 5, 100);
+    life.checkpoint().expect("is installed");
+    let increment = back_up(&disk, "backup", 1).expect("is made");
+    assert!(increment.pages_written <= 4, "{increment:?}");
+    assert_eq!(loaded(&disk, "backup"), life.store.present());
+}
+
+#[test]
 fn older_pictures_are_kept_as_asked_and_each_can_be_restored() {
     let disk = SimDisk::new();
     let (life, mut worker) = filled(&disk, pictures());
@@ -228,6 +264,9 @@ fn a_rate_is_kept_and_a_run_that_is_dropped_changes_nothing() {
             // In the midst of it.
             let dropped = backup(&of(&disk, "data"), &of(&disk, "elsewhere"), options).expect("begins");
             drop(dropped);
+            let error = restored(&disk, "elsewhere", "restored", None).expect_err("it is none yet");
+            assert!(matches!(error, DurabilityError::NotABackup { .. }), "{error}");
+            assert!(error.to_string().contains("nothing has been backed up into it yet"), "{error}");
             steps += 1;
         }
     };

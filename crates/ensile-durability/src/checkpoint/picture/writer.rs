@@ -50,8 +50,13 @@ impl BlockWriter {
         payload: &[u8],
     ) -> Result<ExtentPlace, String> {
         let extent = self.held.take(Extent::units_of(payload.len()))?;
-        let file = self.held.file();
         let header = change(self.stamp.header(kind, number, extent));
+        self.write_at(header, extent, payload)
+    }
+
+    /// Writes one block into an extent that was taken.
+    fn write_at(&mut self, header: Header, extent: Extent, payload: &[u8]) -> Result<ExtentPlace, String> {
+        let file = self.held.file();
         let place = encode_block((header, extent), payload, file.listed().salt, &mut self.block);
         file.write(extent, &self.block).map_err(|error| error.to_string())?;
         self.bytes += extent.bytes();
@@ -96,16 +101,17 @@ impl BlockWriter {
         })
     }
 
-    /// Writes a page of the picture before anew, if there is room for it nearer to the file's beginning. A page of
-    /// several blocks stays.
+    /// Writes a page of the picture before anew, if there is room for it nearer to the file's beginning. Its block
+    /// keeps its header but for its place: the page is still that of the checkpoint that wrote what it holds. A page
+    /// of several blocks stays.
     ///
     /// # Errors
     /// As [`BlockWriter::write_page`]; also if the page is damaged.
     pub(crate) fn move_page(&mut self, page: &PagePlace) -> Result<Option<PagePlace>, String> {
         let [old] = &*page.extents else { return Ok(None) };
         let extent = self.held.take(old.extent.units)?;
-        self.held.give_back_last();
         if extent.first > old.extent.first {
+            self.held.give_back_last();
             return Ok(None);
         }
         let file = self.held.file();
@@ -116,13 +122,11 @@ impl BlockWriter {
         let Some((found, payload)) = found.as_ref().and_then(|found| Some((found, found.payload()?))) else {
             return Err(format!("{} is damaged at byte {}", file.listed().name, old.extent.offset()));
         };
-        let (section, entries) = (found.header.section, found.header.entries);
-        assert_eq!((section, entries), (page.bound.section, page.entries), "as its place says");
-        let change = |header| Header { section, entries, ..header };
-        let place = self.write((BlockKind::Page, page.number), change, payload)?;
-        assert_eq!(place.extent, extent, "the same room");
-        let (checkpoint, extents) = (self.stamp.checkpoint, [place].into());
-        Ok(Some(PagePlace { checkpoint, extents, ..page.clone() }))
+        let said = (found.header.section, found.header.entries);
+        assert_eq!(said, (page.bound.section, page.entries), "as its place says");
+        let header = Header { owner: u32::from(extent.folder), first_unit: extent.first, ..found.header };
+        let place = self.write_at(header, extent, payload)?;
+        Ok(Some(PagePlace { extents: [place].into(), ..page.clone() }))
     }
 
     /// Writes a block of what commits have left beside the pages.
