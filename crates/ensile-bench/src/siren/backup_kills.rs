@@ -46,8 +46,8 @@ const STRATEGY: Strategy = Strategy::SemiFuzzy;
 const BEHIND_THE_END: f64 = 1.2;
 /// A target keeps one picture, or two.
 const KEEP_MAX: u64 = 2;
-/// Behind each third run that has ended, about, the target is emptied.
-const EMPTIED: u64 = 3;
+/// Behind each second run that has ended, about, the target is emptied.
+const EMPTIED: u64 = 2;
 /// Behind this many findings the experiment ends.
 const FINDINGS_MAX: usize = 5;
 
