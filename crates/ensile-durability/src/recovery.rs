@@ -53,6 +53,7 @@ mod finish;
 mod merge;
 mod ordered;
 mod plan;
+mod unlisted;
 mod unproven;
 
 pub(crate) mod copied;

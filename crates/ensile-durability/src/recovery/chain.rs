@@ -16,7 +16,7 @@
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
-use super::file::{BlockRun, FileChain, Tail};
+use super::file::{BlockRun, FileChain, FileOpening, Tail};
 use super::listing::missing_file;
 use crate::DurabilityError;
 use crate::block::NotABlock;
@@ -297,7 +297,12 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
 
 /// Does the chain go on from the end of `last` with `file`?
 pub(super) fn is_next(last: &FileChain, file: &FileChain) -> bool {
-    let (Some(before), Some(opening)) = (&last.opening, &file.opening) else { return false };
+    file.opening.as_ref().is_some_and(|opening| is_opened_next(last, opening))
+}
+
+/// Does the chain go on from the end of `last` with a file that this block opens?
+pub(super) fn is_opened_next(last: &FileChain, opening: &FileOpening) -> bool {
+    let Some(before) = &last.opening else { return false };
     opening.sequence == last.next_sequence
         && opening.previous_crc == last.crc
         && opening.origin == before.origin

@@ -4,10 +4,12 @@
 //! - Files of a listed log go one by one, each for good before the next: a crash leaves no gap.
 //! - A crash in between leaves the remainder to the next recovery.
 //! - A1, A3: what is to be archived goes once it is, and its generation leaves the list once the archive says where it
-//!   ended. What cannot be archived stays, and the running database tries again.
+//!   ended. What cannot be archived stays, and the running database tries again. What is damaged stays, and is
+//!   reported.
 //! - L4: a repair's files show which epochs were used. They stay until the manifest says so.
 //!
-//! Neighbours: `finish` calls behind the manifest, and before it where a full disk needs the space.
+//! Neighbours: `finish` calls behind the manifest, and before it where a full disk needs the space; `unlisted` judges
+//! the files that no manifest lists.
 
 use std::collections::BTreeSet;
 
@@ -15,9 +17,9 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
 
 use super::chain::Chain;
-use super::file::FileChain;
 use super::plan::Plan;
 use super::replaying::Recovery;
+use super::unlisted::{UnlistedFile, UnlistedFiles};
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::checkpoint::leftovers;
@@ -32,40 +34,56 @@ impl Recovery {
     /// may need its name. Those in a folder that is not listed stay (I1).
     ///
     /// A checkpoint may have taken them off the list and not have removed them yet: those that the archive lacks and
-    /// cannot take now are added to `waiting`.
-    pub(super) fn remove_unlisted(&self, waiting: &mut Vec<ClosedFile>) -> Result<(), DurabilityError> {
+    /// cannot take now are added to `waiting`; one that is damaged stays, and is reported (A1).
+    pub(super) fn remove_unlisted(&mut self, waiting: &mut Vec<ClosedFile>) -> Result<(), DurabilityError> {
         if !self.judged.unlisted.is_empty() {
             // The manifest that does not list them may be a rename that only the system's cache has.
             self.disk.sync_folder("")?;
         }
+        let manifest = self.keeper.manifest();
         let is_listed = |file: &SegmentFile| {
             let SegmentName { generation, logger, .. } = file.name;
-            let mut listed = self.keeper.manifest().generations.iter();
+            let mut listed = manifest.generations.iter();
             listed.any(|listed| listed.number == generation && logger < listed.logs)
         };
         assert!(!self.judged.unlisted.iter().any(is_listed), "L4: no file of a listed log goes");
-        let folders = &self.keeper.manifest().folders;
-        let is_in_listed = |file: &&SegmentFile| folders.contains_key(&log_folder(file.name.logger));
+        let is_in_listed = |file: &&SegmentFile| manifest.folders.contains_key(&log_folder(file.name.logger));
+        let mut staying = Vec::new();
         for file in self.judged.unlisted.iter().filter(is_in_listed) {
-            match self.unlisted_to_archive(*file)? {
-                Some(closed) if !self.may_go(&closed) => waiting.push(closed),
-                _ => self.disk.remove(&file.to_string())?,
+            match self.unlisted(*file)? {
+                UnlistedFile::Needless => self.disk.remove(&file.to_string())?,
+                UnlistedFile::Whole(closed) => match self.archived(&closed) {
+                    Ok(()) => self.disk.remove(&file.to_string())?,
+                    Err(why @ DurabilityError::Damaged { .. }) => staying.push(why),
+                    // It is tried again.
+                    Err(_) => waiting.push(closed),
+                },
+                UnlistedFile::Stays(why) => staying.push(why),
             }
         }
+        for file in &self.judged.not_removable {
+            if let UnlistedFile::Stays(why) = self.unlisted(*file)? {
+                staying.push(why);
+            }
+        }
+        assert!(self.archive.is_some() || staying.is_empty(), "without an archive nothing waits for it");
+        if let Some(archive) = &self.archive {
+            archive.lacks(&staying);
+        }
+        self.report.not_archived = staying.iter().map(DurabilityError::to_string).collect();
         Ok(())
     }
 
-    /// An unlisted file as one that gets no more blocks, if there is an archive and it holds entries.
-    fn unlisted_to_archive(&self, file: SegmentFile) -> Result<Option<ClosedFile>, DurabilityError> {
+    /// What becomes of an unlisted file.
+    fn unlisted(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
         let mut listed = self.keeper.manifest().generations.iter();
         // No manifest has listed it: what it was made of is listed, and its name may be needed.
         let is_unfinished = file.is_merged && listed.all(|listed| listed.number < file.name.generation);
-        if self.archive.is_none() || is_unfinished {
-            return Ok(None);
-        }
-        let chain = FileChain::read(&*self.disk, file, None)?;
-        let has_entries = chain.opening.is_some() && !chain.runs.is_empty();
-        Ok(has_entries.then_some(ClosedFile { file, largest: chain.largest, bytes: chain.end }))
+        let Some(archive) = self.archive.as_ref().filter(|_| !is_unfinished) else {
+            return Ok(UnlistedFile::Needless);
+        };
+        let files = self.judged.unlisted.iter().chain(&self.judged.not_removable).copied().collect();
+        UnlistedFiles { disk: &*self.disk, archive, files }.judge(file)
     }
 
     /// Has the archive say where each generation ended, before one of them leaves the manifest's list (A3). If it
@@ -84,9 +102,9 @@ impl Recovery {
         }
     }
 
-    /// May a file be removed: is there no archive, or is it in it (A1)?
-    fn may_go(&self, closed: &ClosedFile) -> bool {
-        self.archive.as_ref().is_none_or(|archive| archive.keep(closed).is_ok())
+    /// Archives a file, if there is an archive and it is not in it.
+    fn archived(&self, closed: &ClosedFile) -> Result<(), DurabilityError> {
+        self.archive.as_ref().map_or(Ok(()), |archive| archive.keep(closed).map(drop))
     }
 
     /// Removes what the manifest does not need any more: files behind the ends of the logs that have just been closed,
@@ -107,7 +125,7 @@ impl Recovery {
             let removed = if is_dropped { &chain.links[..] } else { &[] };
             for (link, closed) in removed.iter().zip(chain.closed_files()) {
                 // An empty generation is not in the archive's list.
-                if self.may_go(&closed) {
+                if self.archived(&closed).is_ok() {
                     self.disk.remove(&link.file.to_string())?;
                 } else {
                     kept.push(closed);

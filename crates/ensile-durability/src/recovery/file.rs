@@ -17,12 +17,13 @@
 use std::collections::VecDeque;
 
 use ensile_base::Epoch;
-use ensile_disk::Disk;
+use ensile_disk::{Disk, DiskError};
 
 use crate::DurabilityError;
 use crate::block::origin::{Opened, Origin};
 use crate::block::scan::{At, ChainPlace, Scanner};
 use crate::block::{BlockKind, Header, NotABlock, Salt};
+use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::store::names::{SegmentFile, SegmentName};
 
@@ -77,6 +78,20 @@ pub(super) struct FileOpening {
     pub(super) previous_crc: u32,
     /// The largest epoch of entries in the files before.
     pub(super) before: Epoch,
+}
+
+impl FileOpening {
+    fn of(header: &Header, origin: Origin) -> Self {
+        let Header { sequence, previous_crc, epoch_max: before, .. } = *header;
+        Self { origin, sequence, previous_crc, before }
+    }
+
+    /// Of the file of this name at this path; `None` if there is none, or nothing shows that it is of this log.
+    pub(super) fn read_at(disk: &dyn Disk, path: &str, name: SegmentName) -> Result<Option<Self>, DiskError> {
+        let opened = unless_missing(Scanner::opening_of(disk, path))?.and_then(Result::ok);
+        let opened = opened.filter(|opened| opens(opened, name));
+        Ok(opened.map(|opened| Self::of(&opened.header, opened.origin)))
+    }
 }
 
 /// What a file holds.
@@ -163,8 +178,22 @@ impl FileChain {
         next: Option<SegmentFile>,
         until: u64,
     ) -> Result<Self, DurabilityError> {
-        let path = file.to_string();
-        let mut scanner = Scanner::until(disk.open_to_read(&path)?, until)?;
+        let scanner = Scanner::until(disk.open_to_read(&file.to_string())?, until)?;
+        // What the next file's first block shows: all before it was synced.
+        Self::scanned(scanner, file, |salt| next.map_or(Ok(0), |next| sequence_behind(disk, next, salt)))
+    }
+
+    /// Reads the file that stands at this path, which says that it is `file`.
+    pub(super) fn read_at(disk: &dyn Disk, path: &str, file: SegmentFile) -> Result<Self, DurabilityError> {
+        Self::scanned(Scanner::new(disk.open_to_read(path)?)?, file, |_| Ok(0))
+    }
+
+    /// Blocks of smaller sequences than `proven` says, of a log with this salt, were synced.
+    fn scanned(
+        mut scanner: Scanner,
+        file: SegmentFile,
+        proven: impl FnOnce(Salt) -> Result<u64, DurabilityError>,
+    ) -> Result<Self, DurabilityError> {
         let Opened { header, crc, origin, .. } = match scanner.opening()? {
             Ok(found) if opens(&found, file.name) => found,
             Ok(found) => {
@@ -181,14 +210,8 @@ impl FileChain {
         let salt = origin.salt;
         let mut chain = Self::empty(file, "");
         chain.identity = Some(origin.identity);
-        chain.opening = Some(FileOpening {
-            origin,
-            sequence: header.sequence,
-            previous_crc: header.previous_crc,
-            before: header.epoch_max,
-        });
-        // What the next file's first block shows: all before it was synced.
-        let proven = next.map_or(Ok(0), |next| sequence_behind(disk, next, salt))?;
+        chain.opening = Some(FileOpening::of(&header, origin));
+        let proven = proven(salt)?;
         let mut walk = HeaderWalk {
             chain,
             salt,

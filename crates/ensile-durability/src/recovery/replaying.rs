@@ -41,6 +41,8 @@ pub(super) struct Judged {
     pub(super) open_chains: Vec<Chain>,
     /// Files of no listed generation, removed first.
     pub(super) unlisted: Vec<SegmentFile>,
+    /// Those of them that do not prove to be this database's: they stay (I1).
+    pub(super) not_removable: Vec<SegmentFile>,
     /// Files that a repair gives up: removed once the manifest no longer lists them, or says that they are discarded.
     /// Until then they show which epochs were used (L4).
     pub(super) given_up: Vec<SegmentFile>,

@@ -53,6 +53,9 @@ pub struct RecoveryReport {
     pub ignored_entries: u64,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
+    /// Log files that the database does not need any more, and that stay as the archive lacks them and cannot take
+    /// them: which one is damaged, and what to do.
+    pub not_archived: Vec<String>,
     /// Epochs above D that some logs have a mark of and others not. Entries of them, if a log lost any, are gone; if it
     /// was a crash that took them, none was acknowledged.
     pub unfinished_epochs: Option<(Epoch, Epoch)>,

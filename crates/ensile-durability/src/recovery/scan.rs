@@ -58,7 +58,9 @@ pub struct LogScan {
     hint: Option<Hint>,
     load: Load,
     listed: Files,
+    /// See [`Judged`].
     unlisted: Vec<SegmentFile>,
+    not_removable: Vec<SegmentFile>,
     /// Every listed file and the one behind it in its log.
     files: Vec<(SegmentFile, Option<SegmentFile>)>,
     archive: Option<Archive>,
@@ -90,7 +92,9 @@ impl LogScan {
         locks.extend(claim(&mut keeper, &[logs, checkpoints])?.0);
         locks.extend(claim_archive(&mut keeper, &config)?);
         let inventory = Inventory::take(&*disk, keeper.manifest(), &mut FirstEnds)?;
-        let Inventory { listed, removable: unlisted, load, .. } = inventory.expect(NOTHING_FOUND);
+        let Inventory { listed, unlisted: others, removable: unlisted, load, .. } =
+            inventory.expect(NOTHING_FOUND);
+        let not_removable = others.into_values().flatten().filter(|file| !unlisted.contains(file)).collect();
         let load = load.expect(NOTHING_FOUND);
         let with_next = |files: &Vec<SegmentFile>| {
             let next = files.iter().skip(1).copied().map(Some).chain([None]);
@@ -109,6 +113,7 @@ impl LogScan {
             load,
             listed,
             unlisted,
+            not_removable,
             files,
             archive,
             is_archive_listed,
@@ -137,7 +142,8 @@ impl LogScan {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
-        let Self { disk, config, locks, keeper, hint, load, listed, unlisted, read, .. } = self;
+        let Self { disk, config, locks, keeper, hint, load, listed, unlisted, not_removable, read, .. } =
+            self;
         let (archive, is_archive_listed) = (self.archive, self.is_archive_listed);
         let generations = keeper.manifest().generations.clone();
         let read = read.into_inner();
@@ -145,7 +151,7 @@ impl LogScan {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
         let seen = load.checkpoint().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
-        let judged = Judged { unlisted, seen, ..Judged::default() };
+        let judged = Judged { unlisted, not_removable, seen, ..Judged::default() };
         let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
         (recovery.archive, recovery.is_archive_listed) = (archive, is_archive_listed);
         let mut read = read.into_iter();

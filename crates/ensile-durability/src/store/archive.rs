@@ -79,6 +79,8 @@ pub(crate) struct Archive {
     /// Why the list, and why a file, could not be written, since it last could. Each is whole at every point.
     list_error: Mutex<Option<Arc<str>>>,
     file_error: Mutex<Option<Arc<str>>>,
+    /// The first file that the last open has found damaged, and that is not in the archive; how many more there are.
+    lacking: Mutex<Option<Arc<str>>>,
     pub(crate) files: Counter,
     pub(crate) bytes: Counter,
     pub(crate) failures: Counter,
@@ -103,16 +105,38 @@ impl Archive {
             state: Mutex::default(),
             list_error: Mutex::default(),
             file_error: Mutex::default(),
+            lacking: Mutex::default(),
             files: Counter::default(),
             bytes: Counter::default(),
             failures: Counter::default(),
         }
     }
 
-    /// Why it cannot be written, as far as is known; `None` if nothing has failed since it last succeeded.
+    /// Why it cannot be written, as far as is known, or which damaged file it lacks; `None` if nothing has failed since
+    /// it last succeeded.
     pub(crate) fn last_error(&self) -> Option<Arc<str>> {
         let of_list = self.list_error.lock().clone();
-        of_list.or_else(|| self.file_error.lock().clone())
+        let of_files = of_list.or_else(|| self.file_error.lock().clone());
+        of_files.or_else(|| self.lacking.lock().clone())
+    }
+
+    /// These files are damaged, and it has no copy of them. Another open looks again.
+    pub(crate) fn lacks(&self, files: &[DurabilityError]) {
+        let more = match files.len() {
+            0 | 1 => String::new(),
+            many => format!("; and {} more", many - 1),
+        };
+        *self.lacking.lock() = files.first().map(|first| format!("{first}{more}").into());
+    }
+
+    /// What `ARCHIVE` says of the generation of this number; `None` if it does not list it, or is not begun.
+    ///
+    /// # Errors
+    /// Why it cannot be read, or is not this database's.
+    pub(crate) fn listed(&self, generation: u64) -> Result<Option<Generation>, DurabilityError> {
+        let list = self.read(&mut self.state.lock())?;
+        let generations = list.into_iter().flat_map(|list| list.generations);
+        Ok(generations.into_iter().find(|listed| listed.number == generation))
     }
 
     /// Keeps what came of an attempt for the figures.
@@ -295,7 +319,7 @@ impl Archive {
 }
 
 /// Up to where the blocks of a log's file follow each other, payloads included.
-fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64, DurabilityError> {
+pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64, DurabilityError> {
     let SegmentName { generation, logger, .. } = name.name;
     let mut scanner = Scanner::sequential(file)?;
     let Ok(Opened { header, crc, origin, .. }) = scanner.opening()? else { return Ok(0) };

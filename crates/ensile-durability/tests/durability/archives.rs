@@ -5,3 +5,4 @@ mod lives;
 mod operators;
 pub(crate) mod restoring;
 pub(crate) mod rig;
+mod unlisted;

@@ -54,8 +54,8 @@ pub struct Stats {
     pub log: Option<LogStats>,
     /// Whether the log works; `None` in memory. Without a log, whether pictures still make the database durable.
     pub log_health: Option<Health>,
-    /// Why the archive could not be written, since it last could: the log is kept for it, and grows. `None` without
-    /// one.
+    /// Why the archive could not be written, since it last could: the log is kept for it, and grows. Or which log file
+    /// is damaged, and not in it, and what to do. `None` without one.
     pub archive_error: Option<String>,
     /// What checkpoints have done; `None` in memory.
     pub checkpoints: Option<CheckpointStats>,
@@ -74,7 +74,7 @@ pub struct DatabaseHealth {
     /// Why checkpoints are put off: the next one does not fit on the disk, so the log grows. Free some space.
     pub checkpoint_misfit: Option<String>,
     /// Why the archive cannot be written: closed log files are kept for it, so the log grows. It is tried again every
-    /// second.
+    /// second. Or which log file is damaged, and not in it, and what to do; the next open looks again.
     pub archive_error: Option<String>,
     /// The heartbeat panicked, which is a bug: nothing becomes durable any more. Open the database again, and report
     /// it.

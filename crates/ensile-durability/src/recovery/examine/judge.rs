@@ -94,7 +94,7 @@ impl<'a> Judge<'a> {
             if let Some(chain) = self.found.note(FileChain::read(self.disk, *file, None))? {
                 self.saw_file(&chain);
             }
-            self.add_file(file.to_string(), Role::Discarded("of a generation that left nothing"))?;
+            self.add_file(file.to_string(), Role::Discarded("of a generation that is not needed any more"))?;
         }
         for file in unfinished {
             self.add_file(file.to_string(), Role::Discarded("of a merge that had not ended"))?;

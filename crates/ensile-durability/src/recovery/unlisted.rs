@@ -1,0 +1,225 @@
+//! A log file that no manifest lists, where there is an archive: is it whole, needless, or damaged (A1)?
+//!
+//! A checkpoint or a merge has taken its generation off the list while the archive could not be written, and the
+//! process has ended. Then nothing but the file, its neighbours and `ARCHIVE` says what it held. Its chain of blocks
+//! may end early: with a crash's torn tail, or by damage.
+//!
+//! | found | then |
+//! |---|---|
+//! | `ARCHIVE` does not list its generation | needless: it holds nothing that the archive lacks |
+//! | the opening block of the next file of its log, here or archived, follows by sequence and checksum | whole |
+//! | no next file can be read, and its last mark is at or above the D that `ARCHIVE` notes | whole: what stands behind that mark is void (L1, L4) |
+//! | no next file can be read, and its last mark is at or above the epoch in its name, `-to-<epoch>` | whole: no entry of it has a larger one, and no entry up to the mark stands behind it (L1) |
+//! | its own opening block cannot be read, and a file before it has such a mark | needless: it is behind the end |
+//! | none of that, and its copy in the archive is whole by the same rules | needless |
+//! | none of that | damaged: it stays, and is reported |
+//!
+//! Invariants:
+//! - A1: a file is archived, or goes, only where something else than itself proves that its chain ends where it ended
+//!   when it was written, or that nothing behind that counts.
+//! - What cannot be read in the archive fails no open: the file stays.
+//!
+//! Neighbours: `clearing` asks, and archives; `file` and `chain` read; the archive's list has each D (A3).
+
+use ensile_base::Epoch;
+use ensile_disk::Disk;
+
+use super::chain::{check_origin, is_opened_next};
+use super::file::{FileChain, FileOpening};
+use crate::DurabilityError;
+use crate::error::unless_missing;
+use crate::store::archive::list::in_folder;
+use crate::store::archive::{Archive, whole_to};
+use crate::store::closed_files::ClosedFile;
+use crate::store::manifest::Generation;
+use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder};
+
+/// What a caller of a damaged file does.
+const WHAT_TO_DO: &str = "the archive has no copy of it, and the database does not need it, so it stays until it is whole again, or until \
+     you move it away, and then a restore names the epochs that are missing";
+
+/// What becomes of it.
+#[derive(Debug)]
+pub(super) enum UnlistedFile {
+    /// Nothing that counts is lost with it.
+    Needless,
+    /// It is whole up to its chain's end, which is to be archived.
+    Whole(ClosedFile),
+    /// It stays: why.
+    Stays(DurabilityError),
+}
+
+/// Why nothing can be said.
+enum Unreadable {
+    Here(DurabilityError),
+    InArchive(DurabilityError),
+}
+
+/// Whether the archive lacks it is not known now.
+fn waits(file: SegmentFile, why: &DurabilityError) -> UnlistedFile {
+    UnlistedFile::Stays(DurabilityError::config(format!(
+        "{file} stays, as it is unknown whether it is in the archive ({why}): open again once the archive can be read"
+    )))
+}
+
+/// The files that no manifest lists, beside an archive.
+pub(super) struct UnlistedFiles<'r> {
+    pub(super) disk: &'r dyn Disk,
+    pub(super) archive: &'r Archive,
+    /// All of them, those too that may not be removed.
+    pub(super) files: Vec<SegmentFile>,
+}
+
+impl UnlistedFiles<'_> {
+    /// Judges one of them.
+    ///
+    /// # Errors
+    /// The disk's, of the database's own folders.
+    pub(super) fn judge(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
+        assert!(self.files.contains(&file), "its neighbours are among them");
+        let generation = match self.archive.listed(file.name.generation) {
+            Ok(Some(generation)) if file.name.logger < generation.logs => generation,
+            Ok(_) => return Ok(UnlistedFile::Needless),
+            Err(why) => return Ok(waits(file, &why)),
+        };
+        match self.look(&generation, file) {
+            Ok(found) => Ok(found),
+            Err(Unreadable::Here(error)) => Err(error),
+            Err(Unreadable::InArchive(why)) => Ok(waits(file, &why)),
+        }
+    }
+
+    fn look(&self, generation: &Generation, file: SegmentFile) -> Result<UnlistedFile, Unreadable> {
+        let read = FileChain::read(self.disk, file, None);
+        let read = read.and_then(|chain| check_origin(generation, &chain).map(|()| chain));
+        assert_eq!(file.name.generation, generation.number, "A3: each generation has its own D");
+        let (offset, why) = match read {
+            Ok(chain) => match self.doubt(generation, &chain, file.to)? {
+                None if chain.opening.is_some() => {
+                    return Ok(UnlistedFile::Whole(ClosedFile {
+                        file,
+                        largest: chain.largest,
+                        bytes: chain.end,
+                    }));
+                }
+                None => return Ok(UnlistedFile::Needless),
+                Some(doubt) => (chain.end, format!("{}; {doubt}", chain.detail)),
+            },
+            Err(DurabilityError::Damaged { offset, detail, .. }) => (offset, detail),
+            Err(why @ (DurabilityError::Unknown { .. } | DurabilityError::NotOurs { .. })) => {
+                return Ok(UnlistedFile::Stays(why));
+            }
+            Err(error) => return Err(Unreadable::Here(error)),
+        };
+        if self.has_whole_copy(generation, file)? {
+            return Ok(UnlistedFile::Needless);
+        }
+        let detail = format!("{why}; {WHAT_TO_DO}");
+        Ok(UnlistedFile::Stays(DurabilityError::damaged(&file.to_string(), offset, detail)))
+    }
+
+    /// Why something that counts may have stood behind the end of this chain; `None` if nothing has. `to`: the largest
+    /// epoch of its entries, by the name that the file got when it was closed.
+    fn doubt(
+        &self,
+        generation: &Generation,
+        chain: &FileChain,
+        to: Option<Epoch>,
+    ) -> Result<Option<String>, Unreadable> {
+        let SegmentName { number, .. } = chain.file.name;
+        assert!(chain.opening.is_some() || chain.end == 0, "without its first block a file has no chain");
+        let Some(durable) = generation.durable else {
+            // It has left the manifest's list, so it had ended.
+            return Ok(Some(format!("ARCHIVE does not say where generation {} ended", generation.number)));
+        };
+        if chain.opening.is_none() {
+            let is_behind = self.ends_before(generation, chain.file.name, durable)?;
+            return Ok((!is_behind).then(|| "a file of its log was there, with its first block".to_owned()));
+        }
+        let next = SegmentName { number: number + 1, ..chain.file.name };
+        if let Some(opening) = self.opening(next)? {
+            let is_next = is_opened_next(chain, &opening);
+            return Ok((!is_next).then(|| format!("{next} shows that it had more")));
+        }
+        let is_short = chain.mark < durable && to.is_none_or(|to| chain.mark < to);
+        Ok(is_short.then(|| {
+            let number = generation.number;
+            format!(
+                "generation {number} ended at epoch {durable}, and this log is whole up to epoch {} only",
+                chain.mark
+            )
+        }))
+    }
+
+    /// The opening block of the file of this name, here or in the archive, if one can be read.
+    fn opening(&self, name: SegmentName) -> Result<Option<FileOpening>, Unreadable> {
+        assert!(name.number > 0, "it comes behind another one");
+        for file in self.files.iter().filter(|file| file.name == name) {
+            let opening = FileOpening::read_at(self.disk, &file.to_string(), name);
+            if let Some(opening) = opening.map_err(|error| Unreadable::Here(error.into()))? {
+                return Ok(Some(opening));
+            }
+        }
+        let copy = in_folder(ARCHIVE_FOLDER, &name.to_string());
+        FileOpening::read_at(self.disk, &copy, name).map_err(|error| Unreadable::InArchive(error.into()))
+    }
+
+    /// Does all that counts of its log stand in files before this one, here or in the archive?
+    fn ends_before(
+        &self,
+        generation: &Generation,
+        name: SegmentName,
+        durable: Epoch,
+    ) -> Result<bool, Unreadable> {
+        assert!(durable.next() >= generation.first, "L4: a generation ends behind its beginning");
+        let is_before = |other: &SegmentName| {
+            (other.generation, other.logger) == (name.generation, name.logger) && other.number < name.number
+        };
+        let reaches = |chain: Result<FileChain, DurabilityError>| match chain {
+            Ok(chain) => Ok(check_origin(generation, &chain).is_ok() && chain.mark >= durable),
+            // One that is gone is archived.
+            Err(DurabilityError::Disk(error)) if !error.is_not_found() => Err(DurabilityError::Disk(error)),
+            Err(_) => Ok(false),
+        };
+        for file in self.files.iter().filter(|file| is_before(&file.name)) {
+            if reaches(FileChain::read(self.disk, *file, None)).map_err(Unreadable::Here)? {
+                return Ok(true);
+            }
+        }
+        let folder = in_folder(ARCHIVE_FOLDER, &log_folder(name.logger));
+        let listed = unless_missing(self.disk.list(&folder));
+        let listed = listed.map_err(|error| Unreadable::InArchive(error.into()))?.unwrap_or_default();
+        let copies = listed.iter().filter_map(|copy| SegmentFile::parse(name.logger, copy));
+        for copy in copies.filter(|copy| is_before(&copy.name)) {
+            let chain = FileChain::read_at(self.disk, &in_folder(ARCHIVE_FOLDER, &copy.to_string()), copy);
+            if reaches(chain).map_err(Unreadable::InArchive)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Is there a copy in the archive that is whole by the same rules, to its last byte?
+    fn has_whole_copy(&self, generation: &Generation, file: SegmentFile) -> Result<bool, Unreadable> {
+        let copy = file.archived();
+        assert_eq!(copy.name, file.name, "it has its number in the archive too");
+        let path = in_folder(ARCHIVE_FOLDER, &copy.to_string());
+        let in_archive = |error: ensile_disk::DiskError| Unreadable::InArchive(error.into());
+        let Some(opened) = unless_missing(self.disk.open_to_read(&path)).map_err(in_archive)? else {
+            return Ok(false);
+        };
+        let length = opened.len().map_err(in_archive)?;
+        let chain = match FileChain::read_at(self.disk, &path, copy) {
+            Ok(chain) => chain,
+            Err(DurabilityError::Disk(error)) => {
+                return Err(Unreadable::InArchive(DurabilityError::Disk(error)));
+            }
+            Err(_) => return Ok(false),
+        };
+        let is_opened = chain.opening.is_some() && check_origin(generation, &chain).is_ok();
+        if !is_opened || chain.end < length || self.doubt(generation, &chain, file.to)?.is_some() {
+            return Ok(false);
+        }
+        Ok(whole_to(opened, copy).map_err(Unreadable::InArchive)? == length)
+    }
+}
