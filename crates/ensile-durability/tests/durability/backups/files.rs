@@ -172,7 +172,7 @@ fn n20_a_log_that_is_damaged_in_the_source_is_not_cut() {
     let data = disk.at("data");
     let is_first = |name: &String| name.starts_with("log0/log-");
     let log = data.files().into_iter().find(is_first).expect("a log has a file");
-    // In the header of a block in its midst: a payload is checked by whoever replays it.
+    // In the header of a block in its midst: a payload is checked where it is replayed.
     let (bytes, magic) = (data.bytes(&log), b"EnsB");
     let mut headers = bytes.windows(magic.len()).enumerate().filter(|(_, at)| at == magic);
     let (header, _) = headers.nth(4).expect("a log has blocks");
