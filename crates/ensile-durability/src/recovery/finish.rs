@@ -31,6 +31,8 @@ use crate::checkpoint::start::CheckpointStart;
 use crate::log::LogStart;
 use crate::log::segments::Segments;
 use crate::recoverable::NOT_TAKEN;
+use crate::store::archive::Archive;
+use crate::store::archive::seal::ArchiveSeal;
 use crate::store::closed_files::ClosedFile;
 use crate::store::handle::StoreStart;
 use crate::store::hint::HintWriter;
@@ -94,9 +96,10 @@ struct NextLife {
 }
 
 impl NextLife {
-    /// The manifest that lists its generation.
-    fn manifest(&self, before: &Manifest, logs: usize) -> Manifest {
+    /// The manifest that lists its generation, and remembers this of the archive (A2).
+    fn manifest(&self, before: &Manifest, logs: usize, archived: Option<ArchiveSeal>) -> Manifest {
         let manifest = self.plan.manifest(before, self.salt, self.entries, logs as u32);
+        let manifest = Manifest { archived: archived.or(before.archived), ..manifest };
         assert!(
             manifest.generations.last().is_some_and(|next| next.durable.is_none()),
             "the next one is open"
@@ -271,7 +274,8 @@ impl Recovery {
     /// Puts the manifest that lists the next generation in its place.
     fn replace_manifest(&mut self, next: &NextLife) -> EndingOutcome {
         assert_eq!(next.segments.len(), self.config.loggers, "L3: the files come before the manifest");
-        let manifest = next.manifest(self.keeper.manifest(), self.config.loggers);
+        let archived = self.archive.as_ref().and_then(Archive::seal);
+        let manifest = next.manifest(self.keeper.manifest(), self.config.loggers, archived);
         match self.keeper.replace(manifest) {
             Ok(()) => EndingOutcome::Done,
             Err(NotReplaced::OldStands(error)) => EndingOutcome::Failed(error.into()),

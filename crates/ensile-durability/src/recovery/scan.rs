@@ -103,7 +103,7 @@ impl LogScan {
         let files: Vec<_> = listed.values().flat_map(with_next).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let taken = AtomicUsize::new(0);
-        let archive = keeper.manifest().has_archive().then(|| Archive::of(&disk, keeper.manifest().identity));
+        let archive = keeper.manifest().has_archive().then(|| Archive::of(&disk, keeper.manifest()));
         Ok(Self {
             disk,
             config,

@@ -25,7 +25,7 @@ use ensile_disk::{Disk, FolderId};
 use super::locks::Hold;
 use super::manifest::{Manifest, ManifestKeeper};
 use super::mark::Mark;
-use super::names::{ARCHIVE_FOLDER, MAIN};
+use super::names::MAIN;
 use super::open::lock_main;
 use super::watched::Watched;
 use super::whose;
@@ -53,7 +53,7 @@ pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     let mut locks = lock_main(&**disk, Hold::Exclusive)?;
     let mut before = whose::expect_manifest(&**disk)?;
     // It is the original's, and goes on with that.
-    before.folders.remove(ARCHIVE_FOLDER);
+    before.end_archive();
     // Before the locks too, which make files where folders cannot be locked; behind them no other process changes what
     // is seen.
     let found = folders_of(&**disk, &before)?;

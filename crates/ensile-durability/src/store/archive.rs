@@ -12,12 +12,16 @@
 //!   folders above it. The copy is read once more before it gets its name: what is damaged is not archived.
 //! - A3: no file is copied before `ARCHIVE` lists its generation; no generation that holds an entry leaves the manifest
 //!   before `ARCHIVE` says where it ended.
+//! - A2: `ARCHIVE` says all that the manifest remembers of it, or it was put back to an older state: then nothing is
+//!   archived, and no file goes.
 //! - I1: the folder has this database's mark. The manifest lists it from the open on that has begun it.
 //! - What fails here stops nothing else: files stay where they are, and it is tried again.
 //!
-//! Neighbours: recovery and the removal of covered files ask; `list` has the text; a restore reads it.
+//! Neighbours: recovery and the removal of covered files ask; `list` has the text, `seal` what a manifest remembers of
+//! it; a restore reads it.
 
 pub(crate) mod list;
+pub(crate) mod seal;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,6 +39,7 @@ use crate::counter::Counter;
 use crate::error::unless_missing;
 use crate::identity::Identity;
 use list::{ArchiveList, in_folder};
+use seal::ArchiveSeal;
 
 /// Read and written at once while copying.
 const COPY_BYTES: usize = 1 << 20;
@@ -74,6 +79,8 @@ impl From<&str> for Archiving {
 pub(crate) struct Archive {
     disk: Arc<dyn Disk>,
     database: Identity,
+    /// What the manifest that the open has read remembers of it.
+    remembered: Option<ArchiveSeal>,
     /// Held while the archive's files are written.
     state: Mutex<ArchiveState>,
     /// Why the list, and why a file, could not be written, since it last could. Each is whole at every point.
@@ -98,10 +105,11 @@ struct ArchiveState {
 
 impl Archive {
     /// Of a database whose manifest lists the folder, or is about to.
-    pub(crate) fn of(disk: &Arc<dyn Disk>, database: Identity) -> Self {
+    pub(crate) fn of(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
         Self {
             disk: Arc::clone(disk),
-            database,
+            database: manifest.identity,
+            remembered: manifest.archived,
             state: Mutex::default(),
             list_error: Mutex::default(),
             file_error: Mutex::default(),
@@ -182,6 +190,11 @@ impl Archive {
         self.outcome(&self.list_error, noted)
     }
 
+    /// What the next manifest is to remember of it: it is durable by now. `None` if nothing is known of it.
+    pub(crate) fn seal(&self) -> Option<ArchiveSeal> {
+        self.state.lock().list.as_ref().map(ArchiveList::seal)
+    }
+
     fn note_generations(
         &self,
         state: &mut ArchiveState,
@@ -215,15 +228,18 @@ impl Archive {
             Some(list) if list.database != self.database => {
                 return Err(DurabilityError::not_ours(&name, list.database, self.database));
             }
-            Some(_) => {
+            Some(list) => {
+                let known = self.remembered.map_or(Ok(()), |remembered| list.check(remembered));
+                known.map_err(|why| DurabilityError::damaged(&name, 0, why))?;
                 // A sync of its name may be what failed.
                 self.disk.sync_folder(ARCHIVE_FOLDER)?;
             }
-            None if self.has_files()? => {
+            None if self.remembered.is_some() || self.has_files()? => {
                 return Err(DurabilityError::damaged(
                     &name,
                     0,
-                    "it is missing, and there are files that it listed",
+                    "it is missing, and it was there: nothing is archived, and no log file is removed, until it is back, \
+                     or the archive is ended and another one begun",
                 ));
             }
             None => {}

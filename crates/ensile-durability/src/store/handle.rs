@@ -216,14 +216,20 @@ impl OpenStore {
         self.archive.as_ref()
     }
 
-    /// Has the archive, if there is one, say what the manifest says of its generations (A3).
+    /// Has the archive, if there is one, say what the manifest says of its generations (A3). The next manifest
+    /// remembers that it does (A2).
     ///
     /// # Errors
     /// Why not.
     pub(crate) fn note_in_archive(&self) -> Result<(), DurabilityError> {
         let Some(archive) = &self.archive else { return Ok(()) };
         let manifest = self.manifest.lock().manifest().clone();
-        archive.note(&manifest)
+        archive.note(&manifest)?;
+        // Before the manifest's lock: a file may be on its way into the archive.
+        if let Some(seal) = archive.seal() {
+            self.manifest.lock().remember(seal);
+        }
+        Ok(())
     }
 
     /// The files of closed generations.

@@ -25,6 +25,7 @@
 //!   more once it is closed.
 //! - K1, K5, N12: no generation before the checkpoint's own, of ranges the oldest of these, is listed, and a closed
 //!   one's D is not below the least that the checkpoint allows.
+//! - A2: with an archive it remembers what that said of generations that had ended.
 //! - N16: of a backup it may name older pictures too, in the page file of the newest.
 //! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
 //!   which recovery hands to the log. What `read` would refuse is not written.
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, FolderId, Operation};
 
+use super::archive::seal::ArchiveSeal;
 use super::installed::{InstalledCheckpoint, PictureCheckpoint, WrittenEpochs};
 use super::made_from::MadeFrom;
 use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW};
@@ -136,6 +138,8 @@ pub(crate) struct Manifest {
     pub(crate) made_from: Option<MadeFrom>,
     /// The main folder (`.`) and those of logs and checkpointers, by name.
     pub(crate) folders: BTreeMap<String, FolderId>,
+    /// A2: its archive says no less than this.
+    pub(crate) archived: Option<ArchiveSeal>,
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
     /// Older pictures of a backup, the newest first, in the page file of the one that is installed.
     pub(crate) kept: Vec<PictureCheckpoint>,
@@ -195,6 +199,7 @@ impl Manifest {
             reserved: Epoch::FIRST,
             made_from: None,
             folders: [(MAIN.to_owned(), main)].into(),
+            archived: None,
             checkpoint: None,
             kept: Vec::new(),
             generations: Vec::new(),
@@ -241,6 +246,12 @@ impl Manifest {
     /// Are closed log files archived?
     pub(crate) fn has_archive(&self) -> bool {
         self.folders.contains_key(ARCHIVE_FOLDER)
+    }
+
+    /// It has no archive any more.
+    pub(crate) fn end_archive(&mut self) {
+        self.folders.remove(ARCHIVE_FOLDER);
+        self.archived = None;
     }
 
     /// Does it list the generation of this number?
@@ -319,6 +330,7 @@ impl Manifest {
             && checkpoint
             && self.has_kept_whole()
             && self.folders.contains_key(MAIN)
+            && (self.has_archive() || self.archived.is_none())
     }
 
     /// Only a backup keeps older pictures. Each is whole, older than the one before it, and in its page file.
@@ -400,6 +412,17 @@ impl ManifestKeeper {
         Ok(())
     }
 
+    /// The next manifest remembers this of the archive, which is durable (A2).
+    pub(crate) fn remember(&mut self, archived: ArchiveSeal) {
+        assert!(self.manifest.has_archive(), "A2: of the archive that it lists");
+        self.manifest.archived = Some(archived);
+    }
+
+    /// It has no archive any more, as the next manifest says.
+    pub(crate) fn end_archive(&mut self) {
+        self.manifest.end_archive();
+    }
+
     /// Installs a checkpoint of the open generation; those before it leave the list.
     pub(crate) fn install(&mut self, checkpoint: InstalledCheckpoint) -> Result<(), NotReplaced> {
         let mut next = self.manifest.clone();
@@ -414,8 +437,8 @@ impl fmt::Display for Manifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
         let mut body = format!("{TITLE}{}\n", self.format());
-        let Self { identity, parent, state, reserved, made_from, folders, checkpoint, kept, generations } =
-            self;
+        let Self { identity, parent, state, reserved, made_from, folders, archived, .. } = self;
+        let Self { checkpoint, kept, generations, .. } = self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {
             Making::Creating => "creating",
@@ -428,6 +451,9 @@ impl fmt::Display for Manifest {
         }
         for (name, number) in folders {
             writeln!(body, "folder {name} {}", shown_folder_id(number))?;
+        }
+        if let Some(archived) = archived {
+            writeln!(body, "{archived}")?;
         }
         if let Some(checkpoint) = checkpoint {
             writeln!(body, "{checkpoint}")?;
@@ -456,6 +482,9 @@ fn parse_lines(text: &str) -> Option<Manifest> {
         if manifest.folders.insert(name, number).is_some() {
             return None;
         }
+    }
+    if let Some(line) = lines.next_if(|line| ArchiveSeal::is_line(line)) {
+        manifest.archived = Some(ArchiveSeal::parse(line)?);
     }
     while let Some(line) = lines.next_if(|line| InstalledCheckpoint::is_line(line)) {
         let more = std::iter::from_fn(|| lines.next_if(|line| InstalledCheckpoint::is_more(line)));

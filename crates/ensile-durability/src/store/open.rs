@@ -14,7 +14,7 @@ use ensile_disk::{Disk, DiskError};
 
 use super::locks::{Hold, Locks};
 use super::manifest::{Making, Manifest, ManifestKeeper};
-use super::names::{ARCHIVE_FOLDER, LOCK, MAIN, MANIFEST};
+use super::names::{LOCK, MAIN, MANIFEST};
 use super::watched::Watched;
 use super::whose;
 use crate::DurabilityError;
@@ -69,7 +69,7 @@ impl Store {
         };
         check_opening(&*disk, &manifest, opening)?;
         if gives_up_archive {
-            manifest.folders.remove(ARCHIVE_FOLDER);
+            manifest.end_archive();
         }
         let missing = lock_listed(&*disk, &manifest, &mut locks, &mut Err)?;
         let mut keeper = ManifestKeeper::of(&disk, manifest);
@@ -165,7 +165,7 @@ pub(crate) fn lock_existing(
     }
     if let Ok(Some(mut manifest)) = manifest {
         // Nobody but an open removes what is to be archived.
-        manifest.folders.remove(ARCHIVE_FOLDER);
+        manifest.end_archive();
         lock_listed(disk, &manifest, &mut locks, note)?;
     }
     Ok(locks)

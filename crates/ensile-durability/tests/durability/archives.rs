@@ -3,6 +3,7 @@
 mod crashes;
 mod lives;
 mod operators;
+mod put_back;
 pub(crate) mod restoring;
 pub(crate) mod rig;
 mod unlisted;

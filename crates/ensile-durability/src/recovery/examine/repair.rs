@@ -25,7 +25,7 @@ use crate::log::LogConfig;
 use crate::store::claim::{Wanted, claim};
 use crate::store::folders::is_folder;
 use crate::store::manifest::ManifestKeeper;
-use crate::store::names::{ARCHIVE_FOLDER, MANIFEST, SegmentFile, log_folder, logger_of};
+use crate::store::names::{MANIFEST, SegmentFile, log_folder, logger_of};
 use crate::store::open::{lock_existing, watched};
 use crate::store::whose::expect_manifest;
 use crate::store::{Hold, Locks};
@@ -169,7 +169,7 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
     let mut keeper = ManifestKeeper::of(disk, expect_manifest(&**disk)?);
     // It keeps what this cut gives up, so it must not go on from there.
-    keeper.folders_mut().remove(ARCHIVE_FOLDER);
+    keeper.end_archive();
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     let RepairPlan { loss, judged, last: (number, logs) } = plan;
     let cut = &judged.generations.last().expect("a generation is cut").generation;

@@ -10,6 +10,7 @@ use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::range::RangeStart;
 use crate::recoverable::EntryKind;
+use crate::store::archive::seal::ArchiveSeal;
 use crate::store::installed::{
     CyclingCheckpoint, FuzzyCheckpoint, InstalledRange, ListedPageFile, PartFiles, PictureCheckpoint,
     RangesCut,
@@ -153,6 +154,37 @@ fn the_documented_text_is_the_one_that_is_written() {
     assert_eq!(other(3), Some(&*InstalledCheckpoint::Cycling(ranges()).to_string()));
     let lines = [backups::backup_of(), backups::restored()].map(|from| from.to_string());
     assert_eq!(other(4), Some(&*lines.join("\n")));
+    assert_eq!(other(5), Some(&*archived().to_string()));
+}
+
+fn archived() -> ArchiveSeal {
+    ArchiveSeal { ended: 2, crc: 0x5e6f_7a8b }
+}
+
+#[test]
+fn a2_what_is_remembered_of_an_archive_is_read_and_goes_with_it() {
+    let mut with = Manifest { archived: Some(archived()), ..manifest() };
+    assert!(Manifest::parse(&with.to_string()).is_err(), "there is no archive");
+    let archive = FolderId { inode: 131_090, born_nanos: None };
+    with.folders.insert("archive".to_owned(), archive);
+    let text = with.to_string();
+    assert!(text.starts_with("ensile manifest 4\n"), "{text}");
+    assert_eq!(Manifest::parse(&text), Ok(with.clone()));
+    // One that was written before anything was remembered, and one that remembers twice.
+    let line = format!("{}\n", archived());
+    let without = Manifest { archived: None, ..with.clone() };
+    assert_eq!(Manifest::parse(&with_checksum(&text.replace(&line, ""))), Ok(without.clone()));
+    assert!(Manifest::parse(&with_checksum(&text.replace(&line, &line.repeat(2)))).is_err());
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    keeper.replace(without_checkpoint(without.generations.clone())).expect("writes");
+    keeper.folders_mut().insert("archive".to_owned(), archive);
+    keeper.remember(archived());
+    keeper.install(checkpoint(7, 3, 62, 64)).expect("writes");
+    let read = Manifest::read(&*disk).expect("reads").expect("it is there");
+    assert_eq!(read.archived, Some(archived()), "with the next reason to replace it");
+    keeper.end_archive();
+    assert!(!keeper.manifest().has_archive() && keeper.manifest().archived.is_none());
 }
 
 /// Two ranges: the second one's last turn came before the first one's.
