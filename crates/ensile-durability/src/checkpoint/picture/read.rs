@@ -6,14 +6,13 @@
 //! - An installed picture was synced before it was installed: whatever is wrong with it is damage.
 //! - What is read takes no more memory than the file that it stands in has bytes.
 //!
-//! Neighbours: recovery loads with this, a part of the directory at a time; [`super::place`] says what headers say,
-//! [`super::reached`] what was read.
+//! Neighbours: recovery loads with this, a part of the directory at a time; [`blocks`] hands a page's blocks over, to a
+//! load and to a copy; [`super::place`] says what headers say, [`super::reached`] what was read.
 
-mod copied;
+mod blocks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ensile_base::checksum::crc32c;
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
@@ -291,30 +290,17 @@ impl PictureReader {
         PageBuffers { block, whole }: &'r mut PageBuffers,
     ) -> Result<Option<ReadEntries<'r>>, DurabilityError> {
         let Some(first) = page.extents.first() else { return Ok(None) };
-        let (mut previous_crc, mut payload_bytes, mut epoch) = (0, 0, Epoch::ZERO);
+        let (is_long, mut payload_bytes, mut epoch) = (page.extents.len() > 1, 0, Epoch::ZERO);
         whole.clear();
-        for (index, place) in page.extents.iter().enumerate() {
-            let (kind, entries) = match index {
-                0 => (BlockKind::Page, page.entries),
-                _ => (BlockKind::Continuation, index as u32),
-            };
-            let header = self.block(place, (kind, page.number, page.checkpoint), block)?;
-            let found = (header.section, header.entries, header.previous_crc);
-            if found != (page.bound.section, entries, previous_crc) || index > 0 && header.epoch_max != epoch
-            {
-                return Err(self.damaged(place, "the block is not the one of its page that stands here"));
+        self.blocks_of(page, block, &mut |header, payload| {
+            (payload_bytes, epoch) = (payload.len(), header.epoch_max);
+            if is_long {
+                whole.extend_from_slice(payload);
             }
-            (previous_crc, epoch) = (place.header_crc, header.epoch_max);
-            payload_bytes = header.payload_bytes as usize;
-            if page.extents.len() > 1 {
-                whole.extend_from_slice(payload_of(&header, block));
-            }
-        }
-        let one = &block[HEADER_BYTES..HEADER_BYTES + payload_bytes];
-        let payload = if page.extents.len() > 1 { &whole[..] } else { one };
-        if crc32c(payload) != page.payload_crc {
-            return Err(self.damaged(first, "the page does not have its checksum"));
-        }
+            Ok(())
+        })?;
+        // The only block of a short one still stands where it was read.
+        let payload = if is_long { &whole[..] } else { &block[HEADER_BYTES..HEADER_BYTES + payload_bytes] };
         let range = PageRange { section: page.bound.section, from: &page.bound.first_key, to };
         Ok(Some(self.entries_of((first, page.entries, page.bytes()), Some(range), payload, epoch)))
     }

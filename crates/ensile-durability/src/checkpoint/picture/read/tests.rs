@@ -14,6 +14,7 @@ use crate::block::origin::Origin;
 use crate::identity::Identity;
 use crate::store::installed::ListedPageFile;
 use ensile_base::Tid;
+use ensile_base::checksum::crc32c;
 use ensile_sim::SimDisk;
 
 const OWN: PictureStamp = PictureStamp { checkpoint: 9, generation: 3, epoch: Epoch::new(20) };

@@ -1,5 +1,5 @@
-//! Reading a picture for a copy: its directory, and its blocks as they stand, with every check that a load makes of a
-//! block.
+//! Reading the blocks of a picture as they stand, each with every check: a load and a copy read by the same. And its
+//! directory, for a copy.
 //!
 //! Invariant: N16: a block that has been written over since its picture was dropped is seen, by the header checksum in
 //! its place.
@@ -36,7 +36,7 @@ impl PictureReader {
         self.files.first().map(|file| file.entries)
     }
 
-    /// Hands over the blocks of a page, in order.
+    /// Hands over the blocks of a page, in order. The last one is in `block` once this returns.
     ///
     /// # Errors
     /// As [`PictureReader::open`], or what `take` says.
