@@ -23,6 +23,7 @@ mod check;
 mod files;
 mod pages;
 mod source;
+mod tally;
 mod target;
 
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use crate::{DurabilityError, Recoverable};
 use files::FilesCopy;
 use pages::PagesCopy;
 use source::{Found, Purpose};
+use tally::CopyTally;
 
 /// How a backup or a restore is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,8 @@ impl Default for CopyOptions {
     }
 }
 
+/// Why an ended run does nothing.
+const HAS_ENDED: &str = "the copy has ended: begin another one";
 /// Most pictures of a backup.
 const KEEP_MAX: usize = 1 << 10;
 
@@ -159,6 +163,15 @@ enum Copying {
     Files(Box<FilesCopy>),
 }
 
+impl Copying {
+    fn tally(&self) -> &CopyTally {
+        match self {
+            Self::Pages(copy) => copy.tally(),
+            Self::Files(copy) => copy.tally(),
+        }
+    }
+}
+
 /// A backup or a restore under way. It is stepped until it has ended. One that is dropped before leaves its target as
 /// it was.
 #[derive(Debug)]
@@ -245,8 +258,8 @@ impl CopyRun {
         Ok(Self { copying, pace: WritePace::new(options.bytes_per_second) })
     }
 
-    /// Copies or reads a page or so, unless the rate is used up at this time. Entries that will count are shown to
-    /// `verifier` as a recovery would show them.
+    /// Copies or reads a page, a file or a piece of one, unless the rate is used up at this time. Entries that will
+    /// count are shown to `verifier` as a recovery would show them.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset for the source, [`DurabilityError::TargetFailed`] for the
@@ -256,20 +269,18 @@ impl CopyRun {
         if !wait.is_zero() {
             return Ok(CopyStep::Paced(wait));
         }
-        let (bytes, report) = match &mut self.copying {
+        let before = self.copying.tally().spent();
+        let report = match &mut self.copying {
             Copying::Pages(copy) => copy.step(verifier)?,
             Copying::Files(copy) => copy.step(verifier)?,
         };
-        self.pace.spend(bytes);
+        self.pace.spend(self.copying.tally().spent() - before);
         Ok(report.map_or(CopyStep::Worked, CopyStep::Ended))
     }
 
     /// How far it is.
     #[must_use]
     pub fn progress(&self) -> CopyProgress {
-        match &self.copying {
-            Copying::Pages(copy) => copy.progress(),
-            Copying::Files(copy) => copy.progress(),
-        }
+        self.copying.tally().progress()
     }
 }

@@ -1,7 +1,7 @@
 //! Copies a database without a picture: its files, log included, into an empty folder.
 //!
 //! ```text
-//! Copying: each file, synced --> Ending: its logs end --> its folders, the manifest --> Verifying: all of it is read
+//! Copying: each file, synced --> Ending: its logs end --> its folders --> Verifying: all of it is read --> the manifest
 //!             ^                      together        |
 //!             +----- a log is whole for less than S -+
 //! ```
@@ -11,12 +11,12 @@
 //! - N20: a log that is whole for less than S is read again from its end on. Then each is cut at S.
 //! - I1: the copy has an identity of its own from the beginning; its files go on naming the database that was copied,
 //!   and the manifest says so.
-//! - The manifest comes behind all that it lists, which is read then as an open would. If that is not whole, the folder
-//!   is what it was before: a database that is being made. A run that is killed between the two leaves a backup that
-//!   nobody has read yet.
+//! - N12: the manifest comes last, behind a look at all that it lists, as an open would read it. So a run that is
+//!   killed or cancelled leaves a folder in which nothing counts.
 //! - L6: what was reserved beside the copy is reserved in it, as its log may show that.
 //!
-//! Neighbours: [`super::source`] has the files open, [`super::target`] the folder; an examination verifies.
+//! Neighbours: [`super::source`] has the files open, [`super::target`] the folder; an examination verifies, by the
+//! manifest that the folder is to have.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,13 +25,14 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::source::{FilesSource, Purpose};
+use super::tally::CopyTally;
 use super::target::{TargetFolder, failed};
-use super::{CopyPhase, CopyProgress, CopyReport};
+use super::{CopyPhase, CopyReport, HAS_ENDED};
 use crate::recovery::copied::{self, CopiedLogs, LogPlace};
-use crate::recovery::examine::examine_locked;
+use crate::recovery::examine::{Examination, Judge};
 use crate::store::MadeFrom;
 use crate::store::manifest::{Making, Manifest};
-use crate::store::names::{FOLDER, HINT, MAIN, MANIFEST, checkpointer_of, logger_of};
+use crate::store::names::{FOLDER, HINT, MAIN, MANIFEST, SegmentFile, checkpointer_of, logger_of};
 use crate::{DurabilityError, Recoverable};
 
 /// Bytes that are copied in one step.
@@ -42,7 +43,8 @@ enum FilesStage {
     Copying,
     Ending,
     Listing,
-    Verifying,
+    /// By the manifest that the folder is to have.
+    Verifying(Box<(Judge, Manifest)>),
     Ended,
 }
 
@@ -52,8 +54,6 @@ pub(super) struct FilesCopy {
     purpose: Purpose,
     source: FilesSource,
     target: TargetFolder,
-    /// The folder's manifest before anything of the copy counts.
-    creating: Manifest,
     /// Files of the source that are to be copied, from these offsets to their ends.
     waiting: VecDeque<(usize, u64)>,
     /// The copy of the first of them.
@@ -61,7 +61,7 @@ pub(super) struct FilesCopy {
     bytes: Vec<u8>,
     /// S, and the logs that were whole for less at the last look.
     short: Option<(Epoch, Vec<LogPlace>)>,
-    progress: CopyProgress,
+    tally: CopyTally,
     stage: FilesStage,
 }
 
@@ -90,60 +90,47 @@ impl FilesCopy {
         for (_, file) in &source.files {
             bytes_total += file.len()?;
         }
-        let progress = CopyProgress {
-            phase: CopyPhase::Copying,
-            bytes: 0,
-            bytes_total,
-            pages: 0,
-            pages_total: 0,
-            bytes_written: 0,
-        };
-        let creating = target.manifest().clone();
+        let mut tally = CopyTally::new();
+        tally.begin(CopyPhase::Copying, bytes_total, 0);
         let waiting = (0..source.files.len()).map(|file| (file, 0)).collect();
         let (bytes, stage) = (vec![0; STEP_BYTES], FilesStage::Copying);
-        Ok(Self {
-            purpose,
-            source,
-            target,
-            creating,
-            waiting,
-            file: None,
-            bytes,
-            short: None,
-            progress,
-            stage,
-        })
+        Ok(Self { purpose, source, target, waiting, file: None, bytes, short: None, tally, stage })
     }
 
-    pub(super) fn progress(&self) -> CopyProgress {
-        self.progress
+    pub(super) fn tally(&self) -> &CopyTally {
+        &self.tally
     }
 
     /// As a copy of pages steps.
-    pub(super) fn step(
-        &mut self,
-        verifier: &dyn Recoverable,
-    ) -> Result<(u64, Option<CopyReport>), DurabilityError> {
+    pub(super) fn step(&mut self, verifier: &dyn Recoverable) -> Result<Option<CopyReport>, DurabilityError> {
         match std::mem::replace(&mut self.stage, FilesStage::Ended) {
-            FilesStage::Copying => self.copy().map(|bytes| (bytes, None)),
-            FilesStage::Ending => self.end_logs().map(|()| (0, None)),
+            FilesStage::Copying => self.copy()?,
+            FilesStage::Ending => self.end_logs()?,
             FilesStage::Listing => {
-                self.list()?;
-                let (phase, bytes_total) = (CopyPhase::Verifying, self.progress.bytes_written);
-                self.progress = CopyProgress { phase, bytes: 0, bytes_total, ..self.progress };
-                self.stage = FilesStage::Verifying;
-                Ok((0, None))
+                let next = self.list()?;
+                self.tally.begin(CopyPhase::Verifying, self.bytes_to_verify()?, 0);
+                let judge = Judge::of_next(&self.target.store.disk, &next);
+                self.stage = FilesStage::Verifying(Box::new((judge, next)));
             }
-            FilesStage::Verifying => self.verify(verifier).map(|report| (self.progress.bytes, Some(report))),
-            FilesStage::Ended => Err(DurabilityError::config("the copy has ended: begin another one")),
+            FilesStage::Verifying(mut verifying) => {
+                let read = verifying.0.step(verifier).map_err(|error| failed(self.target.disk(), error))?;
+                let Some(read) = read else {
+                    let (judge, next) = *verifying;
+                    return self.install(judge.found(), next).map(Some);
+                };
+                self.tally.verified(read, 0);
+                self.stage = FilesStage::Verifying(verifying);
+            }
+            FilesStage::Ended => return Err(DurabilityError::config(HAS_ENDED)),
         }
+        Ok(None)
     }
 
     /// Copies the next bytes of a file.
-    fn copy(&mut self) -> Result<u64, DurabilityError> {
+    fn copy(&mut self) -> Result<(), DurabilityError> {
         let Some((file, offset)) = self.waiting.front_mut() else {
             self.stage = FilesStage::Ending;
-            return Ok(0);
+            return Ok(());
         };
         let (name, from) = &self.source.files[*file];
         let read = from.read_at(&mut self.bytes, *offset)?;
@@ -156,11 +143,10 @@ impl FilesCopy {
             *offset += read as u64;
             self.file = Some(to);
         }
-        self.progress.bytes += read as u64;
-        self.progress.bytes_total = self.progress.bytes_total.max(self.progress.bytes);
-        self.progress.bytes_written += read as u64;
+        self.tally.copied(read as u64, 0);
+        self.tally.wrote(read as u64);
         self.stage = FilesStage::Copying;
-        Ok(read as u64)
+        Ok(())
     }
 
     /// Makes the logs end together (N20), or has what is missing of them copied.
@@ -203,59 +189,64 @@ impl FilesCopy {
         Ok(())
     }
 
-    /// Everything is copied: the manifest that lists it.
-    fn list(&mut self) -> Result<(), DurabilityError> {
+    /// Everything is copied: the manifest that is to list it.
+    fn list(&mut self) -> Result<Manifest, DurabilityError> {
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
             self.target.disk().sync_folder(folder).map_err(|error| failed(self.target.disk(), error))?;
         }
         let reserved = self.source.reserved()?;
         let (of, own) = (&self.source.manifest, self.target.manifest());
-        let next = Manifest {
+        Ok(Manifest {
             identity: own.identity,
             parent: Some(of.identity),
             reserved,
             folders: own.folders.clone(),
             made_from: Some(MadeFrom::Backup { of: of.identity }),
             ..of.clone()
-        };
-        self.target.replace(next)
+        })
     }
 
-    /// Reads all of the copy as an open would. If something is damaged, the folder is what it was.
-    fn verify(&mut self, verifier: &dyn Recoverable) -> Result<CopyReport, DurabilityError> {
-        let found = examine_locked(&self.target.store.disk, verifier);
-        let (found, epoch) = match found {
-            Ok((found, _)) if found.is_whole() => {
-                let epoch = found.durable_epoch.unwrap_or_default();
-                (found, epoch)
+    /// Of a log first the headers are read, which show where it ends, and then its entries.
+    fn bytes_to_verify(&self) -> Result<u64, DurabilityError> {
+        let mut bytes = 0;
+        for (name, _) in &self.source.files {
+            let length = self.target.disk().open_to_read(name).and_then(|file| file.len());
+            match length {
+                Ok(length) if SegmentFile::at(name).is_some() => bytes += 2 * length,
+                Ok(length) => bytes += length,
+                // The logs end before it.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(failed(self.target.disk(), error)),
             }
-            other => {
-                let damage = other.map(|(found, _)| found.damage.into_iter().next());
-                self.target.replace(self.creating.clone())?;
-                let detail = match damage? {
-                    Some(damage) => {
-                        format!("{} is damaged at byte {}: {}", damage.file, damage.offset, damage.detail)
-                    }
-                    None => "what was copied cannot be read".to_owned(),
-                };
-                return Err(failed(self.target.disk(), detail));
-            }
-        };
-        if let Purpose::Restore { .. } = self.purpose {
-            let made_from = Some(MadeFrom::Restored { epoch });
-            self.target.replace(Manifest { made_from, ..self.target.manifest().clone() })?;
         }
-        self.progress =
-            CopyProgress { phase: CopyPhase::Ended, bytes: self.progress.bytes_total, ..self.progress };
+        Ok(bytes)
+    }
+
+    /// All of the copy was read as an open would read it. If it is whole it counts from here on.
+    fn install(&mut self, found: &Examination, next: Manifest) -> Result<CopyReport, DurabilityError> {
+        if !found.is_whole() {
+            let detail = found.damage.first().map_or("what was copied cannot be read".to_owned(), |damage| {
+                format!("{} is damaged at byte {}: {}", damage.file, damage.offset, damage.detail)
+            });
+            return Err(failed(self.target.disk(), detail));
+        }
+        let epoch = found.durable_epoch.unwrap_or_default();
+        let made_from = match self.purpose {
+            Purpose::Backup => next.made_from,
+            Purpose::Restore { .. } => Some(MadeFrom::Restored { epoch }),
+        };
+        self.target.replace(Manifest { made_from, ..next })?;
+        self.tally.end();
+        let bytes = self.tally.progress().bytes_written;
         Ok(CopyReport {
             database: self.target.manifest().identity.to_string(),
             parent: self.source.manifest.identity.to_string(),
             epoch,
-            entries: found.checkpoint.map_or(0, |checkpoint| checkpoint.entries),
+            entries: found.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.entries),
             pages: 0,
             pages_written: 0,
-            bytes: self.progress.bytes_written,
-            bytes_written: self.progress.bytes_written,
+            bytes,
+            bytes_written: bytes,
             log_entries: 0,
             overruns: 0,
             kept: Vec::new(),

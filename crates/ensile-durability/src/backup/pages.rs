@@ -21,8 +21,9 @@ use ensile_disk::Disk;
 
 use super::check::PictureCheck;
 use super::source::{Found, PictureSource, Purpose, look};
+use super::tally::CopyTally;
 use super::target::{PageName, Target, TargetPicture, failed};
-use super::{CopyPhase, CopyProgress, CopyReport};
+use super::{CopyPhase, CopyReport, HAS_ENDED};
 use crate::block::Header;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::checkpoint::picture::blocks::encode_block;
@@ -96,7 +97,7 @@ pub(super) struct PagesCopy {
     next: usize,
     /// Where each page is in the target, by part of the source's directory.
     places: Vec<Vec<Option<PagePlace>>>,
-    progress: CopyProgress,
+    tally: CopyTally,
     pages_written: u64,
     overruns: u64,
     /// Where the source was not what it should be when it was last looked at anew.
@@ -114,14 +115,6 @@ impl PagesCopy {
         let logs = usize::from(archive.is_some());
         let target = Target::open(target, whose, (source.picture.generation, source.entries), logs)?;
         let held = HeldExtents::of(&target.file);
-        let progress = CopyProgress {
-            phase: CopyPhase::Copying,
-            bytes: 0,
-            bytes_total: 0,
-            pages: 0,
-            pages_total: 0,
-            bytes_written: 0,
-        };
         let mut copy = Self {
             purpose,
             keep,
@@ -133,7 +126,7 @@ impl PagesCopy {
             order: Vec::new(),
             next: 0,
             places: Vec::new(),
-            progress,
+            tally: CopyTally::new(),
             pages_written: 0,
             overruns: 0,
             faulty: None,
@@ -162,64 +155,51 @@ impl PagesCopy {
         self.order.sort_by_key(|(part, page)| parts[*part][*page].extents.first().map(|place| place.extent));
         self.next = 0;
         let bytes_total = parts.iter().flatten().map(PagePlace::bytes).sum();
-        let (bytes, pages, pages_total) = (0, 0, self.order.len() as u64);
-        self.progress = CopyProgress { bytes, bytes_total, pages, pages_total, ..self.progress };
+        self.tally.begin(CopyPhase::Copying, bytes_total, self.order.len() as u64);
         self.stage = PagesStage::Copying;
         Ok(())
     }
 
-    pub(super) fn progress(&self) -> CopyProgress {
-        self.progress
+    pub(super) fn tally(&self) -> &CopyTally {
+        &self.tally
     }
 
-    /// Does a part of the work: bytes that were read and written, and the report once it counts.
-    pub(super) fn step(
-        &mut self,
-        verifier: &dyn Recoverable,
-    ) -> Result<(u64, Option<CopyReport>), DurabilityError> {
+    /// Does a part of the work; the report once it counts.
+    pub(super) fn step(&mut self, verifier: &dyn Recoverable) -> Result<Option<CopyReport>, DurabilityError> {
         match std::mem::replace(&mut self.stage, PagesStage::Ended) {
-            PagesStage::Copying => self.copy_pages().map(|bytes| (bytes, None)),
+            PagesStage::Copying => self.copy_pages()?,
             PagesStage::Closing => {
-                let before = self.progress.bytes_written;
                 if let Some(closed) = self.close()? {
                     let check = PictureCheck::begin(self.target.folder.disk(), &closed.picture);
                     let check = check.map_err(|error| failed(self.target.folder.disk(), error))?;
-                    let (bytes_total, pages_total) = (closed.picture.bytes, closed.picture.pages);
-                    let phase = CopyPhase::Verifying;
-                    self.progress =
-                        CopyProgress { phase, bytes: 0, bytes_total, pages: 0, pages_total, ..self.progress };
+                    self.tally.begin(CopyPhase::Verifying, closed.picture.bytes, closed.picture.pages);
                     self.stage = PagesStage::Verifying(Box::new((check, closed)));
                 }
-                Ok((self.progress.bytes_written - before, None))
             }
             PagesStage::Verifying(mut verifying) => {
-                let before = self.progress.bytes;
                 let (check, _) = &mut *verifying;
                 let more = check.step(verifier);
                 let more = more.map_err(|error| failed(self.target.folder.disk(), error))?;
-                (self.progress.bytes, self.progress.pages) = (check.bytes, check.pages);
+                let so_far = self.tally.progress();
+                self.tally.verified(check.bytes - so_far.bytes, check.pages - so_far.pages);
                 self.stage = match more {
                     true => PagesStage::Verifying(verifying),
                     false => PagesStage::Installing(Box::new(verifying.1)),
                 };
-                Ok((self.progress.bytes - before, None))
             }
-            PagesStage::Installing(closed) => {
-                let before = self.progress.bytes_written;
-                let report = self.install(*closed, verifier)?;
-                Ok((self.progress.bytes_written - before, Some(report)))
-            }
-            PagesStage::Ended => Err(DurabilityError::config("the copy has ended: begin another one")),
+            PagesStage::Installing(closed) => return self.install(*closed, verifier).map(Some),
+            PagesStage::Ended => return Err(DurabilityError::config(HAS_ENDED)),
         }
+        Ok(None)
     }
 
     /// Copies the next page that the target lacks.
-    fn copy_pages(&mut self) -> Result<u64, DurabilityError> {
-        let before = self.progress.bytes_written;
+    fn copy_pages(&mut self) -> Result<(), DurabilityError> {
+        let before = self.pages_written;
         for _ in 0..LEFT_PAGES {
             let Some(&(part, at)) = self.order.get(self.next) else {
                 self.stage = PagesStage::Closing;
-                return Ok(self.progress.bytes_written - before);
+                return Ok(());
             };
             let page = &self.source.parts[part][at];
             let name = (page.number, page.checkpoint);
@@ -228,27 +208,23 @@ impl PagesCopy {
                 Some(there) => there.clone(),
                 None => match copy_page(&self.source, page, (&self.target, &mut self.copier)) {
                     Ok(copied) => {
-                        self.progress.bytes_written += copied.bytes();
+                        self.tally.wrote(copied.bytes());
                         self.pages_written += 1;
                         self.copied.insert(name, copied.clone());
                         copied
                     }
-                    Err(error) => {
-                        self.look_again(error)?;
-                        return Ok(self.progress.bytes_written - before);
-                    }
+                    Err(error) => return self.look_again(error),
                 },
             };
-            self.progress.bytes += page.bytes();
-            self.progress.pages += 1;
+            self.tally.copied(page.bytes(), 1);
             self.next += 1;
             self.places[part][at] = Some(place);
-            if self.progress.bytes_written > before {
+            if self.pages_written > before {
                 break;
             }
         }
         self.stage = PagesStage::Copying;
-        Ok(self.progress.bytes_written - before)
+        Ok(())
     }
 
     /// A block of the source is not what its place says. If another picture is installed there by now, the lease was
@@ -299,7 +275,7 @@ impl PagesCopy {
         let target_failed = |error: String| failed(self.target.folder.disk(), error);
         let root = writer.write_directory(&mut directory, removes.clone()).map_err(target_failed)?;
         writer.sync().map_err(target_failed)?;
-        self.progress.bytes_written += writer.bytes();
+        self.tally.wrote(writer.bytes());
         let places = directory.parts.iter().map(|part| part.place.as_ref().expect("it was written"));
         let places: Vec<_> = places.collect();
         let bytes: u64 = places.iter().map(|place| place.bytes + place.place.extent.bytes()).sum();
@@ -347,7 +323,7 @@ impl PagesCopy {
                 let (next, taken) = archive.beside(disk, (next, picture.epoch), verifier)?;
                 let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
                 (epoch, log_entries) = (archive.to(), entries);
-                self.progress.bytes_written += bytes;
+                self.tally.wrote(bytes);
                 Manifest { made_from: Some(MadeFrom::Restored { epoch }), ..next }
             }
             None => next,
@@ -356,7 +332,7 @@ impl PagesCopy {
         std::mem::replace(&mut self.copier.held, HeldExtents::of(&self.target.file)).keep();
         held.into_iter().for_each(HeldExtents::keep);
         self.free_unreached(reached, &kept);
-        self.progress.phase = CopyPhase::Ended;
+        self.tally.end();
         Ok(CopyReport {
             database: self.target.folder.manifest().identity.to_string(),
             parent: database.to_string(),
@@ -365,7 +341,7 @@ impl PagesCopy {
             pages: picture.pages,
             pages_written: self.pages_written,
             bytes: picture.bytes,
-            bytes_written: self.progress.bytes_written,
+            bytes_written: self.tally.progress().bytes_written,
             log_entries,
             overruns: self.overruns,
             kept: epochs,

@@ -41,7 +41,7 @@ use crate::store::names::LOCK;
 use crate::store::open::lock_existing;
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use cut::NoRepair;
-use judge::Judge;
+pub(crate) use judge::Judge;
 
 /// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go
 /// to `target` as in a recovery, whether or not something else is damaged.
@@ -108,8 +108,8 @@ pub fn visit_log(
     let mut damage = Vec::new();
     let mut note = |why| Damage::of(why).map(|found| damage.push(found));
     let _locks = lock_existing(&**disk, Hold::Exclusive, &mut note)?;
-    let mut judge = Judge::new(disk, target);
-    judge.look()?;
+    let mut judge = Judge::new(disk);
+    judge.look(target)?;
     judge.found.damage.extend(damage);
     if judge.found.is_whole() {
         judge.open_chains.iter().try_for_each(|chain| unproven::rewrite(&**disk, chain, AtOnce::File))?;
@@ -120,12 +120,12 @@ pub fn visit_log(
 
 /// The same as [`examine`], for a caller that holds the lock; without a remedy. And the largest epoch that anything
 /// shows.
-pub(crate) fn examine_locked(
+fn examine_locked(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
 ) -> Result<(Examination, Epoch), DurabilityError> {
-    let mut judge = Judge::new(disk, target);
-    judge.look()?;
+    let mut judge = Judge::new(disk);
+    judge.look(target)?;
     Ok((judge.found, judge.seen))
 }
 

@@ -52,7 +52,7 @@ impl Findings for FirstEnds {
 }
 
 /// What is there, by names.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Inventory {
     /// Files of listed logs.
     pub(super) listed: Files,

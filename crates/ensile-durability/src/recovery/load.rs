@@ -17,6 +17,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
 use super::walked::WalkedFiles;
+use crate::checkpoint::files::read::PartReader;
 use crate::checkpoint::picture::loaded::LoadedPicture;
 use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
 use crate::recoverable::{NOT_TAKEN, Refused};
@@ -148,11 +149,29 @@ impl Load {
         disk: &dyn Disk,
         target: &dyn Recoverable,
     ) -> Result<(), DurabilityError> {
+        let is_whole = self.load_more(item, (disk, &mut None), u64::MAX, target)?;
+        assert!(is_whole, "no file has more bytes");
+        Ok(())
+    }
+
+    /// Loads a file of the checkpoint on from where `part` is, and about this many bytes of it; another item as a
+    /// whole. True if that ends the item.
+    pub(super) fn load_more(
+        &self,
+        item: usize,
+        (disk, part): (&dyn Disk, &mut Option<PartReader>),
+        bytes: u64,
+        target: &dyn Recoverable,
+    ) -> Result<bool, DurabilityError> {
         let of = self.checkpoint.as_ref().expect("its items are listed");
         match &self.source {
             LoadSource::Nothing => unreachable!("there is no item"),
             LoadSource::Files(files) => {
-                let end = self.load_part(disk, (files, item), target)?;
+                let mut reader = part.take().map_or_else(|| files.reader(disk, item), Ok)?;
+                let Some(end) = self.load_rows((files, item), &mut reader, bytes, target)? else {
+                    *part = Some(reader);
+                    return Ok(false);
+                };
                 self.loaded.lock().ends[item] = end;
             }
             LoadSource::Picture(reader) => self.load_item(reader, item, target)?,
@@ -163,7 +182,7 @@ impl Load {
             self.check_whole(of, &loaded)?;
         }
         loaded.items += 1;
-        Ok(())
+        Ok(true)
     }
 
     /// All is loaded: compares it with what the manifest says.
@@ -219,15 +238,15 @@ impl Load {
         Ok(())
     }
 
-    /// Loads one file; the header checksum of its end block.
-    fn load_part(
+    /// Loads about this many bytes of a file. The header checksum of its end block if it ends there.
+    fn load_rows(
         &self,
-        disk: &dyn Disk,
         (files, item): (&WalkedFiles, usize),
+        reader: &mut PartReader,
+        bytes: u64,
         target: &dyn Recoverable,
-    ) -> Result<u32, DurabilityError> {
-        let mut reader = files.reader(disk, item)?;
-        let name = files.name(item);
+    ) -> Result<Option<u32>, DurabilityError> {
+        let (name, mut done) = (files.name(item), 0);
         while let Some(rows) = reader.next_rows()? {
             if rows.kind != target.entries() {
                 return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
@@ -242,13 +261,17 @@ impl Load {
             let mut loaded = self.loaded.lock();
             loaded.bytes += rows.bytes;
             loaded.entries += u64::from(rows.count);
+            done += rows.bytes;
+            if done >= bytes {
+                return Ok(None);
+            }
         }
         // What is not of blocks is the end block.
         let (totals, end) = reader.end().expect("behind its last block a file has ended");
         assert!(totals.blocks > 0 || totals.entries == 0, "entries stand in blocks");
         let mut loaded = self.loaded.lock();
         loaded.bytes += reader.end_bytes();
-        Ok(end)
+        Ok(Some(end))
     }
 }
 

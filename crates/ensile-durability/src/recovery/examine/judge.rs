@@ -1,7 +1,19 @@
-//! Reads a folder from the manifest to the last block, and notes findings instead of ending at the first.
+//! Reads a folder from the manifest to the last block, a file or a piece of one at a step, and notes findings instead
+//! of ending at the first.
 //!
-//! Neighbours: [`super::examine`] asks; `recovery::judgement` judges, as for an open.
+//! ```text
+//! Folder -> Load, Load, .. -> Loaded -> Kept, .. -> Generation, .. -> End      what an older picture has, is one step
+//! Generation -> LogFile, .. -> Log, .. (each log) -> Verdict -> Piece, .. -> Counted -> Check, .. -> GenerationEnd
+//! ```
+//!
+//! Invariant: findings come in the order in which an open would come upon them.
+//!
+//! Neighbours: [`super::examine`] asks; `recovery::judgement` judges, as for an open; [`generation`] has the second
+//! line.
 
+mod generation;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -9,34 +21,69 @@ use ensile_disk::{Disk, DiskError};
 
 use super::super::chain::Chain;
 use super::super::file::FileChain;
-use super::super::judgement::{self, Findings, Inventory};
-use super::super::listing::Files;
+use super::super::judgement::{self, Findings as _, Inventory};
 use super::super::load::Load;
 use super::super::reading::ReadBuffers;
-use super::super::replay::{self, Bounds, LogPiece};
-use super::super::report::RecoveryReport;
-use super::facts::{
-    BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, PictureFacts, RangeFacts,
-    Role,
-};
-use super::{Elsewhere, Nowhere};
+use super::super::replay::LogPiece;
+use super::Elsewhere;
+use super::facts::{BackupFacts, CheckpointFacts, Examination, FileFacts, PictureFacts, RangeFacts, Role};
+use crate::checkpoint::files::read::PartReader;
 use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::store::hint::Hint;
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
-use crate::store::manifest::{Generation, Manifest};
+use crate::store::manifest::Manifest;
 use crate::store::names::{
     ARCHIVE_FOLDER, FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PageFileName, PartName, RESERVE,
-    SegmentFile, SegmentName, checkpointer_of, log_folder, logger_of,
+    SegmentFile, checkpointer_of, log_folder, logger_of,
 };
 use crate::store::whose::expect_manifest;
 use crate::{DurabilityError, Recoverable};
+use generation::UnderWay;
+
+/// Bytes of a checkpoint's file that one step reads, about.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// What a step does.
+#[derive(Debug)]
+enum Work {
+    /// What the folder has by names, and by its manifest.
+    Folder,
+    /// An item of the checkpoint: a piece of a file.
+    Load(usize),
+    Loaded,
+    /// An older picture of a backup.
+    Kept(usize),
+    /// The generation at this place of the manifest's list.
+    Generation(usize),
+    /// A file of one of its logs, and the one behind it.
+    LogFile(SegmentFile, Option<SegmentFile>),
+    /// One of its logs, which has this many files.
+    Log(usize),
+    Verdict,
+    /// A piece of this log that counts. No smaller epoch comes any more behind it.
+    Piece(usize, LogPiece, Option<Epoch>),
+    Counted,
+    /// A piece once more, with nothing left out.
+    Check(LogPiece),
+    GenerationEnd,
+    /// What no generation has.
+    End,
+}
 
 /// An examination under way.
-pub(super) struct Judge<'a> {
-    disk: &'a dyn Disk,
-    target: &'a dyn Recoverable,
+#[derive(Debug)]
+pub(crate) struct Judge {
+    disk: Arc<dyn Disk>,
+    /// Given, or read in the first step.
+    manifest: Option<Manifest>,
+    work: VecDeque<Work>,
     covered: Epoch,
     hint: Option<Hint>,
+    inventory: Inventory,
+    /// The file of the checkpoint that is read.
+    part: Option<PartReader>,
+    under_way: Option<UnderWay>,
+    buffers: ReadBuffers,
     pub(super) found: Examination,
     /// What counts of each log of each generation, in the order in which it stands there.
     pub(super) logs: Vec<Vec<LogPiece>>,
@@ -48,19 +95,83 @@ pub(super) struct Judge<'a> {
     shown: Epoch,
 }
 
-impl<'a> Judge<'a> {
-    pub(super) fn new(disk: &'a Arc<dyn Disk>, target: &'a dyn Recoverable) -> Self {
+impl Judge {
+    /// Of a folder with the manifest that it has.
+    pub(super) fn new(disk: &Arc<dyn Disk>) -> Self {
+        Self::with(disk, None)
+    }
+
+    /// Of a folder as it would be with this manifest.
+    pub(crate) fn of_next(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
+        Self::with(disk, Some(manifest.clone()))
+    }
+
+    fn with(disk: &Arc<dyn Disk>, manifest: Option<Manifest>) -> Self {
         Self {
-            disk: &**disk,
-            target,
+            disk: Arc::clone(disk),
+            manifest,
+            work: VecDeque::from([Work::Folder]),
             covered: Epoch::ZERO,
             hint: None,
+            inventory: Inventory::default(),
+            part: None,
+            under_way: None,
+            buffers: ReadBuffers::default(),
             found: Examination::default(),
             logs: Vec::new(),
             open_chains: Vec::new(),
             seen: Epoch::ZERO,
             shown: Epoch::ZERO,
         }
+    }
+
+    /// What was found so far.
+    pub(crate) fn found(&self) -> &Examination {
+        &self.found
+    }
+
+    /// All of it.
+    pub(super) fn look(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+        while self.step(target)?.is_some() {}
+        Ok(())
+    }
+
+    /// Reads the next file, or a piece of it: how many bytes it has read. `None` once there is nothing left.
+    ///
+    /// # Errors
+    /// As for [`super::examine`].
+    pub(crate) fn step(&mut self, target: &dyn Recoverable) -> Result<Option<u64>, DurabilityError> {
+        let Some(work) = self.work.pop_front() else { return Ok(None) };
+        let mut read = 0;
+        match work {
+            Work::Folder => self.folder()?,
+            Work::Load(item) => read = self.load(item, target)?,
+            Work::Loaded => {
+                if let (Some(facts), Some(load)) = (&mut self.found.checkpoint, &self.inventory.load) {
+                    facts.picture = load.picture().map(PictureFacts::of);
+                }
+            }
+            Work::Kept(at) => read = self.kept(at, target)?,
+            Work::Generation(at) => self.generation(at),
+            Work::LogFile(file, next) => read = self.log_file(file, next)?,
+            Work::Log(files) => self.log(files)?,
+            Work::Verdict => self.verdict()?,
+            Work::Piece(log, piece, passed) => read = self.piece((log, &piece, passed), target)?,
+            Work::Counted => self.counted(),
+            Work::Check(piece) => read = self.check_again(&piece)?,
+            Work::GenerationEnd => self.generation_end(),
+            Work::End => self.end(target)?,
+        }
+        Ok(Some(read))
+    }
+
+    /// These come before all else that is left to do.
+    fn first(&mut self, work: Vec<Work>) {
+        work.into_iter().rev().for_each(|work| self.work.push_front(work));
+    }
+
+    fn manifest(&self) -> &Manifest {
+        self.manifest.as_ref().expect("it was given, or read in the first step")
     }
 
     /// An epoch was used.
@@ -74,24 +185,38 @@ impl<'a> Judge<'a> {
         self.saw(file.tail.epochs.map_or(Epoch::ZERO, |(_, high)| high));
     }
 
-    pub(super) fn look(&mut self) -> Result<(), DurabilityError> {
+    fn folder(&mut self) -> Result<(), DurabilityError> {
+        let disk = Arc::clone(&self.disk);
+        assert!(self.found.files.is_empty(), "it is the first step");
         self.list_root()?;
-        let Some(manifest) = self.found.note(expect_manifest(self.disk))? else { return Ok(()) };
-        self.found.backup = BackupFacts::of(&manifest);
-        self.hint = judgement::hint(self.disk, &manifest, &mut self.found)?;
-        let Some(inventory) = Inventory::take(self.disk, &manifest, &mut self.found)? else {
-            return Ok(());
+        let manifest = match self.manifest.take() {
+            Some(given) => given,
+            None => match self.found.note(expect_manifest(&*disk))? {
+                Some(read) => read,
+                None => return Ok(()),
+            },
         };
-        let Inventory { mut listed, unlisted, unfinished, load, .. } = inventory;
-        let Manifest { checkpoint, generations, .. } = &manifest;
+        self.found.backup = BackupFacts::of(&manifest);
+        self.hint = judgement::hint(&*disk, &manifest, &mut self.found)?;
+        let Some(inventory) = Inventory::take(&*disk, &manifest, &mut self.found)? else { return Ok(()) };
         self.saw(self.hint.as_ref().map_or(Epoch::ZERO, |hint| hint.durable));
-        self.load(&manifest, load)?;
-        for generation in generations {
-            self.saw(generation.first.previous().max(generation.durable.unwrap_or_default()));
-            self.generation(generation, checkpoint.as_ref(), &mut listed)?;
-        }
+        self.checkpoint(&manifest)?;
+        let items = inventory.load.as_ref().map_or(0..0, Load::items);
+        self.work.extend(items.map(Work::Load));
+        self.work.push_back(Work::Loaded);
+        self.work.extend((0..manifest.kept.len()).map(Work::Kept));
+        self.work.extend((0..manifest.generations.len()).map(Work::Generation));
+        self.work.push_back(Work::End);
+        (self.manifest, self.inventory) = (Some(manifest), inventory);
+        Ok(())
+    }
+
+    /// All that counts was read.
+    fn end(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+        let Inventory { unlisted, unfinished, .. } = std::mem::take(&mut self.inventory);
         for file in unlisted.values().flatten() {
-            if let Some(chain) = self.found.note(FileChain::read(self.disk, *file, None))? {
+            let read = FileChain::read(&*self.disk, *file, None);
+            if let Some(chain) = self.found.note(read)? {
                 self.saw_file(&chain);
             }
             self.add_file(file.to_string(), Role::Discarded("of a generation that is not needed any more"))?;
@@ -100,12 +225,14 @@ impl<'a> Judge<'a> {
             self.add_file(file.to_string(), Role::Discarded("of a merge that had not ended"))?;
         }
         self.list_foreign()?;
-        judgement::reserved(&manifest, self.hint.as_ref(), self.shown, &mut self.found)?;
+        let manifest = self.manifest.as_ref().expect("it was read");
+        judgement::reserved(manifest, self.hint.as_ref(), self.shown, &mut self.found)?;
         if self.found.is_whole() {
             // As a recovery says it once nothing is left (L8).
-            self.target.passed(Epoch::MAX);
-            assert_eq!(self.found.generations.len(), generations.len(), "each generation is judged");
-            let durable = self.found.generations.last().and_then(|last| last.durable);
+            target.passed(Epoch::MAX);
+            let generations = &self.found.generations;
+            assert_eq!(generations.len(), manifest.generations.len(), "each generation is judged");
+            let durable = generations.last().and_then(|last| last.durable);
             self.found.durable_epoch = durable;
             self.found.backup.iter_mut().for_each(|facts| facts.is_whole_up_to(durable));
         }
@@ -166,17 +293,17 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Loads the checkpoint, all files of it, whichever are damaged.
-    fn load(&mut self, manifest: &Manifest, load: Option<Load>) -> Result<(), DurabilityError> {
+    /// What there is of checkpoints, by names.
+    fn checkpoint(&mut self, manifest: &Manifest) -> Result<(), DurabilityError> {
         let installed = manifest.checkpoint.as_ref();
         let number = installed.map_or(0, InstalledCheckpoint::number);
-        for part in leftovers::list::<PartName>(self.disk, manifest)? {
+        for part in leftovers::list::<PartName>(&*self.disk, manifest)? {
             let is_installed = part.is_installed(manifest);
             let other = Role::Discarded("of a checkpoint that is not installed");
             let own = Role::Checkpoint { number: part.checkpoint };
             self.add_file(part.to_string(), if is_installed { own } else { other })?;
         }
-        for file in leftovers::list::<PageFileName>(self.disk, manifest)? {
+        for file in leftovers::list::<PageFileName>(&*self.disk, manifest)? {
             let is_installed = file.is_installed(manifest);
             let other = Role::Discarded("of a picture that is not installed");
             self.add_file(file.to_string(), if is_installed { Role::Checkpoint { number } } else { other })?;
@@ -197,19 +324,25 @@ impl<'a> Judge<'a> {
             ranges: installed.walked().into_iter().filter_map(RangeFacts::of).collect(),
             picture: None,
         });
-        if let Some(load) = load {
-            for item in load.items() {
-                self.found.note(load.load(item, self.disk, self.target))?;
-            }
-            if let Some(facts) = &mut self.found.checkpoint {
-                facts.picture = load.picture().map(PictureFacts::of);
-            }
+        Ok(())
+    }
+
+    /// Loads a piece of the checkpoint, whichever of its files are damaged.
+    fn load(&mut self, item: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
+        let load = self.inventory.load.as_ref().expect("it has items");
+        assert!(load.items().contains(&item) && load.unloaded() > 0, "N10: an item that is not loaded");
+        let before = load.done().0;
+        let more = load.load_more(item, (&*self.disk, &mut self.part), STEP_BYTES, target);
+        let read = load.done().0 - before;
+        if self.found.note(more)? == Some(false) {
+            self.work.push_front(Work::Load(item));
         }
-        manifest.kept.iter().try_for_each(|picture| self.kept(picture))
+        Ok(read)
     }
 
     /// Reads an older picture of a backup, as a restore of it would. What damages the newest one too is noted once.
-    fn kept(&mut self, picture: &PictureCheckpoint) -> Result<(), DurabilityError> {
+    fn kept(&mut self, at: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
+        let picture: PictureCheckpoint = self.manifest().kept[at].clone();
         let older = |error| match error {
             DurabilityError::Damaged { file, offset, detail } => {
                 let detail = format!(
@@ -230,166 +363,12 @@ impl<'a> Judge<'a> {
             Err(error) if is_known(&self.found, &error) => Ok(()),
             outcome => self.found.note(outcome.map_err(older)).map(drop),
         };
-        let load = match Load::new(self.disk, Some(InstalledCheckpoint::Picture(picture.clone()))) {
+        let disk = &*self.disk;
+        let load = match Load::new(disk, Some(InstalledCheckpoint::Picture(picture.clone()))) {
             Ok(load) => load,
-            Err(error) => return note(Err(error)),
+            Err(error) => return note(Err(error)).map(|()| 0),
         };
-        load.items().try_for_each(|item| note(load.load(item, self.disk, &Elsewhere(self.target))))
-    }
-
-    fn generation(
-        &mut self,
-        generation: &Generation,
-        installed: Option<&InstalledCheckpoint>,
-        files: &mut Files,
-    ) -> Result<(), DurabilityError> {
-        let mut chains = Vec::new();
-        for logger in 0..generation.logs {
-            if let Some(files) = files.remove(&(generation.number, logger)) {
-                chains.extend(self.chain(&files, generation)?);
-            }
-        }
-        assert!(chains.len() <= generation.logs as usize, "a log has one chain");
-        let mut facts = GenerationFacts {
-            number: generation.number,
-            first: generation.first,
-            logs: generation.logs,
-            is_closed: generation.durable.is_some(),
-            durable: None,
-            entries: 0,
-            ignored_entries: 0,
-            covered_entries: 0,
-        };
-        let Self { hint, found, .. } = self;
-        if chains.len() == generation.logs as usize
-            && let Some(verdict) =
-                judgement::generation(generation, &chains, hint.as_ref(), installed, found)?
-        {
-            facts.durable = Some(verdict.durable);
-            found.torn_tails.extend(verdict.torn);
-            found.unfinished_epochs = verdict.unfinished;
-        }
-        let durable = facts.durable.unwrap_or(Epoch::MAX);
-        let bounds = Bounds { first: generation.first, covered: self.covered, durable };
-        self.payloads(&chains, bounds, &mut facts)?;
-        self.found.generations.push(facts);
-        if generation.durable.is_none() {
-            self.open_chains = chains;
-        }
-        Ok(())
-    }
-
-    /// Puts a log together from its files.
-    fn chain(
-        &mut self,
-        files: &[SegmentFile],
-        generation: &Generation,
-    ) -> Result<Option<Chain>, DurabilityError> {
-        let mut read = Vec::new();
-        for (index, file) in files.iter().enumerate() {
-            let next = files.get(index + 1).copied();
-            let Some(chain) = self.found.note(FileChain::read(self.disk, *file, next))? else { continue };
-            self.add_log_file(&chain)?;
-            self.saw_file(&chain);
-            if chain.opening.is_none() {
-                // What it holds shows which epochs were used, whatever became of its first block.
-                let mut behind = chain.clone();
-                if self.found.note(behind.look_with(self.disk, generation.salt))?.is_some() {
-                    self.saw_file(&behind);
-                }
-            }
-            read.push(chain);
-        }
-        if read.len() < files.len() {
-            // One contradicts itself or cannot be read, which is noted: what stands behind it cannot be judged.
-            return Ok(None);
-        }
-        let chain = judgement::log(self.disk, generation, read, self.covered, &mut self.found)?;
-        self.saw(chain.as_ref().map_or(Epoch::ZERO, |chain| chain.seen.max(chain.published)));
-        self.shown = self.shown.max(chain.as_ref().map_or(Epoch::ZERO, |chain| chain.seen));
-        for file in chain.iter().flat_map(|chain| &chain.discarded) {
-            let name = file.to_string();
-            let facts = self.found.files.iter_mut().filter(|facts| facts.name == name);
-            facts.for_each(|facts| facts.role = Role::Discarded("the checkpoint covers it"));
-        }
-        Ok(chain)
-    }
-
-    fn add_log_file(&mut self, chain: &FileChain) -> Result<(), DurabilityError> {
-        let SegmentName { generation, logger, .. } = chain.file.name;
-        let name = chain.file.to_string();
-        let length = self.disk.open_to_read(&name).and_then(|file| file.len());
-        let Some(bytes) = self.length(length)? else { return Ok(()) };
-        assert!(chain.end <= bytes, "the whole part of {name} is in it");
-        self.found.files.push(FileFacts {
-            name,
-            role: Role::Log { generation, logger },
-            bytes,
-            whole_bytes: Some(chain.end),
-            entries: chain.runs.iter().map(|run| run.entries).sum(),
-            epochs: chain.epochs(),
-        });
-        Ok(())
-    }
-
-    /// Hands over the entries of a generation's logs that count, the oldest first, and checks those that do not.
-    fn payloads(
-        &mut self,
-        chains: &[Chain],
-        bounds: Bounds,
-        facts: &mut GenerationFacts,
-    ) -> Result<(), DurabilityError> {
-        let mut buffers = ReadBuffers::default();
-        // Of each log what does not count, and its pieces.
-        let mut skipped = vec![RecoveryReport::default(); chains.len()];
-        let logs = chains.iter().zip(&mut skipped).map(|(chain, report)| replay::cut(chain, bounds, report));
-        let logs: Vec<_> = logs.collect();
-        let mut in_turn = Vec::new();
-        for (log, pieces) in logs.iter().enumerate() {
-            in_turn.extend(pieces.iter().map(|piece| (log, piece)));
-        }
-        in_turn.sort_by_key(|(_, piece)| (piece.oldest, piece.newest));
-        for (at, (log, piece)) in in_turn.iter().enumerate() {
-            let replayed = replay::replay(self.disk, piece, &mut buffers, self.target);
-            if let Some(counts) = self.found.note(replayed)? {
-                facts.entries += counts.entries;
-                skipped[*log].ignored_entries += counts.ignored;
-                skipped[*log].covered_entries += counts.covered;
-            }
-            // Each piece is read once, whatever came of it. So no entry below the next one's oldest comes any more
-            // (L8).
-            if let Some((_, next)) = in_turn.get(at + 1) {
-                assert!(next.oldest >= piece.oldest, "L8: the oldest come first");
-                self.target.passed(next.oldest);
-            }
-        }
-        self.logs.extend(logs);
-        for (chain, report) in chains.iter().zip(&skipped) {
-            facts.ignored_entries += report.ignored_entries;
-            facts.covered_entries += report.covered_entries;
-            if report.ignored_entries + report.covered_entries > 0 {
-                self.check_everything(chain, bounds.first, &mut buffers)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks a log once more with nothing left out; what was found before is not reported twice.
-    fn check_everything(
-        &mut self,
-        chain: &Chain,
-        first: Epoch,
-        buffers: &mut ReadBuffers,
-    ) -> Result<(), DurabilityError> {
-        let everything = Bounds { first, covered: Epoch::ZERO, durable: Epoch::MAX };
-        for piece in replay::cut(chain, everything, &mut RecoveryReport::default()) {
-            match replay::replay(self.disk, &piece, buffers, &Nowhere(piece.kind)).map_err(Damage::of) {
-                Ok(_) => {}
-                Err(Ok(found)) if self.found.damage.contains(&found) => {}
-                Err(Ok(found)) => self.found.unneeded.push(found),
-                Err(Err(error)) => self.found.found(error)?,
-            }
-        }
-        Ok(())
+        load.items().try_for_each(|item| note(load.load(item, disk, &Elsewhere(target))))?;
+        Ok(load.done().0)
     }
 }

@@ -7,7 +7,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCHS_RESERVED_MIN;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyReport, CopyStep, DurabilityError, LogConfig, backup,
+    CheckpointConfig, CopyOptions, CopyPhase, CopyReport, CopyStep, DurabilityError, LogConfig, backup,
 };
 use ensile_sim::{SimDisk, Survival};
 
@@ -211,6 +211,82 @@ fn a_crash_at_any_call_of_a_copy_of_files_leaves_nothing_or_all_of_it() {
         }
     }
     assert!(whole > 0 && none > 0, "{whole} whole, {none} not");
+}
+
+/// A database whose only checkpoint file is large, with a log behind it.
+fn large(disk: &SimDisk) -> (Life, Worker) {
+    let settings = CheckpointConfig { checkpointers: 1, files: 1, ..settings() };
+    let (life, mut worker) = filled(disk, settings, false);
+    (0..60).for_each(|key| _ = life.commit(&mut worker, key, Some(&[4; 60_000])));
+    life.rig.settle();
+    life.checkpoint().expect("is installed");
+    (0..9).for_each(|key| _ = life.commit(&mut worker, key, Some(&[5; 9_000])));
+    life.rig.settle();
+    (life, worker)
+}
+
+#[test]
+fn n12_a_copy_of_files_is_verified_in_steps_and_dropped_at_each_of_them() {
+    let disk = SimDisk::new();
+    let (life, _worker) = large(&disk);
+    let (mut steps, mut largest) = (0, 0);
+    let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
+    let bytes = loop {
+        let before = copy.progress();
+        if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
+            let (read, all) = (before.bytes, before.bytes_total);
+            assert!(read <= all && read > all * 9 / 10, "{read} of {all}");
+            break report.bytes;
+        }
+        let now = copy.progress();
+        if before.phase == CopyPhase::Verifying {
+            assert!(
+                now.bytes >= before.bytes && now.bytes_total == before.bytes_total,
+                "{before:?}, {now:?}"
+            );
+            largest = largest.max(now.bytes - before.bytes);
+            steps += 1;
+        }
+        // Nothing counts before the last step.
+        assert!(manifest(&disk, "backup").contains("state creating"), "{now:?}");
+    };
+    assert!(steps > 12 && largest < bytes / 3, "{steps} steps, the largest of {largest} of {bytes} bytes");
+    assert_eq!(opened(&disk, "backup"), life.store.present());
+    for at in 0..steps {
+        let copy = disk.fork();
+        let begun = backup(&of(&copy, "data"), &of(&copy, "cancelled"), CopyOptions::default());
+        let mut begun = begun.expect("begins");
+        while begun.progress().phase != CopyPhase::Verifying {
+            assert_eq!(begun.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
+        }
+        (0..at).for_each(|_| assert_eq!(begun.step(&Framing, 0).expect("goes on"), CopyStep::Worked));
+        drop(begun);
+        assert!(manifest(&copy, "cancelled").contains("state creating"), "at {at}");
+        if at == steps / 2 {
+            back_up(&copy, "cancelled", 1).expect("begins anew");
+            assert_eq!(opened(&copy, "cancelled"), life.store.present());
+        }
+    }
+}
+
+#[test]
+fn a_copy_of_files_keeps_its_rate_as_it_copies_and_as_it_verifies() {
+    let disk = SimDisk::new();
+    let (_life, _worker) = large(&disk);
+    let options = CopyOptions { bytes_per_second: Some(1_000_000), keep: 1 };
+    let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
+    let (clock, mut verified) = (Clock::manual(), 0);
+    let report = loop {
+        match copy.step(&Framing, clock.nanos()).expect("goes on") {
+            CopyStep::Worked => verified = copy.progress().bytes,
+            CopyStep::Paced(wait) => clock.advance(wait),
+            CopyStep::Ended(report) => break report,
+        }
+    };
+    let seconds = (report.bytes_written + verified) as f64 / 1_000_000.0;
+    let taken = Duration::from_nanos(clock.nanos()).as_secs_f64();
+    assert!((seconds * 0.9..seconds * 1.1).contains(&taken), "{taken} s of {seconds} s");
+    assert!(verified > report.bytes_written * 9 / 10, "{verified} of {report:?}");
 }
 
 #[test]
