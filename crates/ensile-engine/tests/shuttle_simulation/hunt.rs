@@ -7,6 +7,7 @@
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
+use ensile_engine::checkpoint::Strategy;
 use ensile_sim::{environment, schedules};
 
 use crate::life;
@@ -61,6 +62,7 @@ const PLANS: &[(&str, Draw)] = &[
     ("pictures", pictures),
     ("short-pictures", short_pictures),
     ("no-log", no_log),
+    ("cycling", cycling),
 ];
 
 /// Workers that put and read, few keys.
@@ -371,7 +373,9 @@ fn short_walks(random: &mut Random) -> Plan {
 fn pictures(random: &mut Random) -> Plan {
     let pictures = Some(Pictures::drawn(random));
     let displaced_bytes_max = displaced_bytes_max(random);
-    Plan { pictures, displaced_bytes_max, beat_micros_max: 3_000, beat_rest_max: 30, ..checkpoints(random) }
+    let strategies = vec![Strategy::Pictures];
+    let (beat_micros_max, beat_rest_max) = (3_000, 30);
+    Plan { pictures, strategies, displaced_bytes_max, beat_micros_max, beat_rest_max, ..checkpoints(random) }
 }
 
 /// Pictures of pages of a row or two, beside rows that are deleted, put again and outgrown, and tables that are opened
@@ -394,12 +398,25 @@ fn short_pictures(random: &mut Random) -> Plan {
 fn no_log(random: &mut Random) -> Plan {
     Plan {
         without_log_every: random.between(1, 2) as usize,
-        changes_strategy: false,
+        strategies: vec![Strategy::Pictures],
         strict_percent: 60,
         operations: [4, 3, 1, 0, 4, 1, 0, 0],
         late_tables: 0,
         ..short_pictures(random)
     }
+}
+
+/// Checkpoints that go round by ranges of a row or two, beside rows that are deleted, put again and outgrown, and
+/// tables that are opened meanwhile; lives of other strategies between them. Epochs end often, and turns fail.
+fn cycling(random: &mut Random) -> Plan {
+    Plan {
+        keys: random.between(3, 6),
+        operations: [1, 4, 1, 0, 4, 0, 0, 0],
+        fillers: [GROWING, &[0]][random.below(2) as usize],
+        fills_checkpoint_device: random.percent(30),
+        ..checkpoints(random)
+    }
+    .going_round(random)
 }
 
 /// Runs a plan for as long as asked for, and panics with what the first run reports that fails.

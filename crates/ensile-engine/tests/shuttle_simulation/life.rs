@@ -21,8 +21,8 @@ use ensile_sim::history::{History, Operation, Outcome, Predicate, Recorder, Valu
 use shuttle::thread;
 
 use crate::client::Client;
-use crate::pictures;
 use crate::plan::{Pictures, Plan};
+use crate::{pictures, recovered, seen};
 
 /// Far more steps than any run takes that goes well.
 pub(crate) const STEPS_MAX: usize = 3_000_000;
@@ -34,9 +34,10 @@ const CHECKPOINT_DEVICE: &str = "checkpoint0";
 /// Groups of rows, for the index.
 pub(crate) const GROUPS: u64 = 3;
 
-/// Checkpoints installed, and lives begun with one, over all runs of this process: without pictures, and with them.
-pub(crate) static INSTALLED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-pub(crate) static LOADED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// Of a hundred steps of one whose checkpoints go round: a demand takes all ranges.
+const DEMANDS_BESIDE_TURNS_PERCENT: u64 = 1;
+/// Of a hundred turns that are installed, how many are looked at as a power cut leaves them.
+const TURNS_LOOKED_AT_PERCENT: u64 = 25;
 
 /// A row: its value, and bytes that make rows outgrow each other.
 pub(crate) type Row = Vec<u8>;
@@ -61,6 +62,7 @@ pub(crate) fn whole(row: &[u8]) -> Value {
 /// One open database and what its threads share. What is not the engine's own is std's: it is no step of the program.
 pub(crate) struct Life {
     pub(crate) plan: Plan,
+    strategy: Strategy,
     pub(crate) db: Database,
     pub(crate) rows: Table<Vec<u8>, Row>,
     pub(crate) by_group: Option<Index<u64, Vec<u8>, Row>>,
@@ -77,12 +79,21 @@ pub(crate) struct Life {
 
 impl Life {
     /// The database's life of this number.
-    fn open(plan: &Plan, number: usize, disk: &SimDisk, instants: &Arc<AtomicU64>) -> Result<Self> {
+    pub(crate) fn open(
+        plan: &Plan,
+        number: usize,
+        disk: &SimDisk,
+        instants: &Arc<AtomicU64>,
+    ) -> Result<Self> {
         let clock = Clock::manual();
         let mut tuning =
             Tuning { snapshot_interval: Duration::from_micros(plan.snapshot_micros), ..Tuning::default() };
-        let is_fuzzy = plan.pictures.is_none() || plan.changes_strategy && !number.is_multiple_of(2);
-        let strategy = if is_fuzzy { Strategy::Fuzzy } else { Strategy::Pictures };
+        let strategy = plan.strategy_of(number);
+        let schedule = match strategy {
+            // Turn follows turn.
+            Strategy::Cycling => Schedule::on_demand().log_bytes(0),
+            _ => Schedule::on_demand(),
+        };
         let builder = if plan.loggers == 0 {
             Database::builder_in_memory()
         } else {
@@ -91,6 +102,7 @@ impl Life {
                 checkpointers: Some(plan.checkpointers.max(1)),
                 checkpoint_files: 2,
                 checkpoint_strategy: Some(strategy),
+                checkpoint_ranges: plan.ranges,
                 checkpoint_page_bytes: plan.page_bytes,
                 recovery_threads: 1,
                 semi_fuzzy: plan.pictures == Some(Pictures::SemiFuzzy),
@@ -100,7 +112,7 @@ impl Life {
                 ..tuning
             };
             let builder = Database::builder("unused").disk(Arc::new(disk.mounted()));
-            let builder = builder.checkpoints(Schedule::on_demand());
+            let builder = builder.checkpoints(schedule);
             if plan.is_without_log(number) { builder.without_log() } else { builder }
         };
         let db = builder
@@ -121,6 +133,7 @@ impl Life {
         let (plan, instants) = (plan.clone(), instants.clone());
         Ok(Self {
             plan,
+            strategy,
             db,
             rows,
             by_group,
@@ -172,9 +185,11 @@ impl Life {
         self.db.boundary_step();
     }
 
-    /// A step of a checkpointer. Of each picture that is installed it keeps what a power cut leaves then.
+    /// A step of a checkpointer. Of each picture that is installed, and some turns, it keeps what a power cut leaves
+    /// then.
     fn checkpoint(&self, checkpointer: usize, random: &mut Random) {
-        if random.percent(DEMANDS_PERCENT) {
+        let is_cycling = self.strategy == Strategy::Cycling;
+        if random.percent(if is_cycling { DEMANDS_BESIDE_TURNS_PERCENT } else { DEMANDS_PERCENT }) {
             // Whatever comes of it: who asked does not wait.
             drop(self.db.checkpoint());
         }
@@ -185,7 +200,9 @@ impl Life {
             return;
         }
         let Some(report) = self.db.stats().checkpoints.and_then(|stats| stats.last) else { return };
-        if self.newest_installed.fetch_max(report.number, Ordering::SeqCst) < report.number {
+        if self.newest_installed.fetch_max(report.number, Ordering::SeqCst) < report.number
+            && (!is_cycling || random.percent(TURNS_LOOKED_AT_PERCENT))
+        {
             let disk = self.disk.fork();
             disk.crash(random.next_u64());
             self.crashed_behind.lock().expect("no panic").push((report.number, disk));
@@ -237,7 +254,7 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
     for checkpointer in 0..life.plan.checkpointers {
         start(
             |life, checkpointer, random| {
-                rest(random, 20);
+                rest(random, if life.strategy == Strategy::Cycling { 4 } else { 20 });
                 life.checkpoint(checkpointer, random);
             },
             checkpointer,
@@ -249,7 +266,7 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
     if life.plan.loggers > 0 && random.percent(life.plan.crash_percent) {
         let (disk, life, mut random) = (disk.clone(), life.clone(), Random::seeded(random.next_u64()));
         threads.push(thread::spawn(move || {
-            for _ in 0..random.below(600) {
+            for _ in 0..random.below(life.plan.crash_rest_max) {
                 if life.is_over() {
                     break;
                 }
@@ -272,11 +289,7 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
     life.is_over.store(true, Ordering::SeqCst);
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     if life.plan.checkpointers > 0 {
-        let stats = life.db.stats().checkpoints;
-        let kind = usize::from(life.plan.pictures.is_some());
-        INSTALLED[kind].fetch_add(stats.map_or(0, |stats| stats.installed), Ordering::SeqCst);
-        let loaded = life.db.recovery_report().is_some_and(|report| report.checkpoint.is_some());
-        LOADED[kind].fetch_add(u64::from(loaded), Ordering::SeqCst);
+        seen::count(life.strategy, &life.db);
     }
     recorders
 }
@@ -329,11 +342,13 @@ fn durable_of(disk: &SimDisk, begun: &RecoveryReport) -> Epoch {
     if let Some(line) = manifest.lines().find(|line| line.starts_with(&of_it)) {
         return epoch_in(line, " durable ");
     }
-    let installed =
-        |kind: &str| manifest.lines().find(|line| line.starts_with(kind) && line.contains(&of_it));
-    installed("checkpoint ")
-        .map(|line| epoch_in(line, " high "))
-        .or_else(|| installed("picture ").map(|line| epoch_in(line, " epoch ")))
+    let installed = |kind: &str, name| {
+        let lines = manifest.lines().filter(|line| line.starts_with(kind) && line.contains(&of_it));
+        lines.map(|line| epoch_in(line, name)).max()
+    };
+    installed("checkpoint ", " high ")
+        .or_else(|| installed("range ", " high "))
+        .or_else(|| installed("picture ", " epoch "))
         .unwrap_or(begun.durable_epoch)
 }
 
@@ -357,6 +372,9 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
         let crashed_behind = std::mem::take(&mut *life.crashed_behind.lock().expect("no panic"));
         for (installed, disk) in crashed_behind {
             pictures::check(&disk, &plan, installed, &history);
+            if plan.has_turns() {
+                recovered::check(&disk, &plan, number + 1, &history);
+            }
         }
         newest_installed = newest_installed.max(life.newest_installed.load(Ordering::SeqCst));
         if plan.loggers > 0 && random.percent(60) {
@@ -367,6 +385,9 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
         drop(Arc::into_inner(life).expect("its threads have ended"));
         if plan.pictures.is_some() {
             pictures::check(&disk, &plan, newest_installed, &history);
+        }
+        if plan.has_turns() {
+            recovered::check(&disk.fork(), &plan, number + 1, &history);
         }
     }
     if let Some(begun) = &begun {

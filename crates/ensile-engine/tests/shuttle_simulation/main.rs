@@ -11,10 +11,11 @@ mod hunt;
 mod life;
 mod pictures;
 mod plan;
+mod recovered;
+mod seen;
 
-use std::sync::atomic::Ordering::SeqCst;
-
-use ensile_sim::{environment, schedules};
+use ensile_engine::checkpoint::Strategy;
+use ensile_sim::schedules;
 
 use plan::Plan;
 
@@ -31,26 +32,24 @@ fn lives_that_end_in_crashes_are_one_serializable_history() {
 #[test]
 fn lives_with_checkpoints_are_one_serializable_history() {
     schedules::check(300, life::STEPS_MAX, || life::run(Plan::with_checkpoints));
-    assert_seen(0, 100);
+    seen::assert(Strategy::Fuzzy, 100);
 }
 
 #[test]
 fn lives_with_pictures_are_one_serializable_history() {
     schedules::check(300, life::STEPS_MAX, || life::run(Plan::with_pictures));
     // Some give way to commits, and their walks and ends have more steps.
-    assert_seen(1, 60);
+    seen::assert(Strategy::Pictures, 60);
 }
 
 #[test]
 fn lives_without_a_log_are_one_serializable_history_up_to_their_pictures() {
     schedules::check(300, life::STEPS_MAX, || life::run(Plan::without_log));
-    assert_seen(1, 20);
+    seen::assert(Strategy::Pictures, 20);
 }
 
-/// More than this number of checkpoints of this kind were installed, and loaded.
-fn assert_seen(kind: usize, least: u64) {
-    let (installed, loaded) = (life::INSTALLED[kind].load(SeqCst), life::LOADED[kind].load(SeqCst));
-    println!("{installed} checkpoints installed, {loaded} lives began with one");
-    // One schedule that is run again need not have any.
-    assert!(environment::count("ENSILE_SCHEDULES", 300) < 300 || installed.min(loaded) > least);
+#[test]
+fn lives_with_checkpoints_that_go_round_by_ranges_are_one_serializable_history() {
+    schedules::check(100, life::STEPS_MAX, || life::run(Plan::with_ranges));
+    seen::assert_turns(100, 50);
 }

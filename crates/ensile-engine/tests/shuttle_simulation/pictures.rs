@@ -67,10 +67,13 @@ struct Picture {
 pub(crate) fn installed(disk: &SimDisk) -> u64 {
     let manifest = manifest(disk);
     let number = |line: &str| {
-        let words = line.strip_prefix("picture ").or_else(|| line.strip_prefix("checkpoint "))?;
-        words.split(' ').next()?.parse().ok()
+        // A range's line has the key first at which it begins.
+        let of_range =
+            || line.starts_with("range ").then(|| line.split_once(" checkpoint ").map(|(_, words)| words));
+        let words = line.strip_prefix("picture ").or_else(|| line.strip_prefix("checkpoint "));
+        words.or_else(|| of_range()?)?.split(' ').next()?.parse().ok()
     };
-    manifest.lines().find_map(number).unwrap_or(0)
+    manifest.lines().filter_map(number).max().unwrap_or(0)
 }
 
 /// Checks what is installed. A crash leaves the checkpoint that was installed last, or a newer one.
@@ -157,7 +160,7 @@ impl std::fmt::Display for Picture {
 /// The newest change of each key at the end of an epoch that is durable: its TID, and the value or `None` for a delete.
 /// What crashes before have taken back is lost in the history. Of the last life everything up to a durable epoch
 /// counts, also if nobody was told that it committed.
-fn versions_at(history: &History, epoch: Epoch) -> BTreeMap<Key, (Tid, Option<Value>)> {
+pub(crate) fn versions_at(history: &History, epoch: Epoch) -> BTreeMap<Key, (Tid, Option<Value>)> {
     let mut newest: BTreeMap<Key, (Tid, Option<Value>)> = BTreeMap::new();
     for (at, header) in history.headers().iter().enumerate() {
         let counts = matches!(header.outcome, Outcome::Committed | Outcome::Unknown);

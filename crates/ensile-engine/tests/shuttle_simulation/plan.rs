@@ -3,6 +3,7 @@
 //! Neighbours: `life` runs it; `hunt` has plans that bring one kind of fault out.
 
 use ensile_base::random::Random;
+use ensile_engine::checkpoint::Strategy;
 
 /// Kinds of operations, by their place in [`Plan::operations`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +91,8 @@ pub(crate) struct Plan {
     pub(crate) garbage_bytes_max: u64,
     /// Of a hundred lives, how many end while their threads run.
     pub(crate) crash_percent: u64,
+    /// The longest time until then, in steps of the thread that ends them.
+    pub(crate) crash_rest_max: u64,
     /// The longest time between beats, in microseconds of the simulated clock.
     pub(crate) beat_micros_max: u64,
     pub(crate) snapshot_micros: u64,
@@ -105,10 +108,12 @@ pub(crate) struct Plan {
     pub(crate) layered: bool,
     /// Threads that step checkpoints; none: no checkpoints.
     pub(crate) checkpointers: usize,
-    /// Whether the checkpoints are pictures, and of which kind.
+    /// The strategies of the lives' checkpoints, in turn.
+    pub(crate) strategies: Vec<Strategy>,
+    /// Where commits leave what they displace, if there are pictures.
     pub(crate) pictures: Option<Pictures>,
-    /// Whether every second life's checkpoints are fuzzy all the same.
-    pub(crate) changes_strategy: bool,
+    /// Ranges of a cycling checkpoint.
+    pub(crate) ranges: usize,
     /// About how many bytes of rows a page of a picture has.
     pub(crate) page_bytes: usize,
     /// Bytes of displaced versions for which a picture gives way.
@@ -147,6 +152,7 @@ impl Plan {
             indexed,
             garbage_bytes_max: if random.percent(30) { 64 } else { 1 << 20 },
             crash_percent: 0,
+            crash_rest_max: 600,
             beat_micros_max: [300, 3_000, 60_000][random.below(3) as usize],
             snapshot_micros: [500, 10_000][random.below(2) as usize],
             snapshot_reads_max: 3,
@@ -155,8 +161,9 @@ impl Plan {
             undisturbed: false,
             layered: random.percent(20),
             checkpointers: 0,
+            strategies: vec![Strategy::Fuzzy],
             pictures: None,
-            changes_strategy: false,
+            ranges: 1,
             page_bytes: 4 << 10,
             displaced_bytes_max: u64::MAX,
             late_tables: 0,
@@ -189,7 +196,11 @@ impl Plan {
     pub(crate) fn with_pictures(random: &mut Random) -> Self {
         Self {
             pictures: Some(Pictures::drawn(random)),
-            changes_strategy: random.percent(20),
+            strategies: if random.percent(20) {
+                vec![Strategy::Pictures, Strategy::Fuzzy]
+            } else {
+                vec![Strategy::Pictures]
+            },
             displaced_bytes_max: displaced_bytes_max(random),
             ..Self::with_checkpoints(random)
         }
@@ -198,7 +209,47 @@ impl Plan {
     /// The same in lives without a log, all of them or every second one.
     pub(crate) fn without_log(random: &mut Random) -> Self {
         let without_log_every = random.between(1, 2) as usize;
-        Self { without_log_every, changes_strategy: false, ..Self::with_pictures(random) }
+        Self { without_log_every, strategies: vec![Strategy::Pictures], ..Self::with_pictures(random) }
+    }
+
+    /// As on disk, with checkpoints that go round by ranges, and lives of the other strategies among them.
+    pub(crate) fn with_ranges(random: &mut Random) -> Self {
+        let checkpoints = Self::with_checkpoints(random);
+        Self { keys: random.between(2, 8), ..checkpoints }.going_round(random)
+    }
+
+    /// The same with cycling checkpoints, in all lives but a few.
+    pub(crate) fn going_round(self, random: &mut Random) -> Self {
+        let lives = random.between(3, 5) as usize;
+        let strategy = |random: &mut Random| match random.below(10) {
+            0..7 => Strategy::Cycling,
+            7 => Strategy::Fuzzy,
+            _ => Strategy::Pictures,
+        };
+        Self {
+            strategies: (0..lives).map(|_| strategy(random)).collect(),
+            pictures: Some(Pictures::drawn(random)),
+            ranges: random.between(2, 4) as usize,
+            late_tables: random.below(3),
+            page_bytes: 64,
+            lives,
+            // Long lives with short epochs, as a turn waits for two of them.
+            transactions: random.between(6, 16),
+            crash_rest_max: 2_000,
+            beat_micros_max: 60_000,
+            beat_rest_max: 10,
+            ..self
+        }
+    }
+
+    /// The strategy of the checkpoints of the life of this number.
+    pub(crate) fn strategy_of(&self, number: usize) -> Strategy {
+        self.strategies[number % self.strategies.len()]
+    }
+
+    /// Whether some life's checkpoints go round by ranges.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.strategies.contains(&Strategy::Cycling)
     }
 
     /// How many logs the life of this number has.

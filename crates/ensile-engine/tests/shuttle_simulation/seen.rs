@@ -1,0 +1,56 @@
+//! What the runs of this process have met: a plan that never meets what it is for proves nothing.
+//!
+//! Neighbours: `life` and `recovered` count; the tests of `main` ask.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use ensile_engine::Database;
+use ensile_engine::checkpoint::Strategy;
+use ensile_sim::environment;
+
+/// Checkpoints installed, and lives begun with one, by the strategy of the life.
+static INSTALLED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static LOADED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+/// Lives whose newest checkpoint was a turn of one range of several.
+static TURNS: AtomicU64 = AtomicU64::new(0);
+/// Opens of what was left in the middle of a round: the ranges' last turns are of different epochs.
+static ROUNDS: AtomicU64 = AtomicU64::new(0);
+
+/// Counts a life that ends.
+pub(crate) fn count(strategy: Strategy, db: &Database) {
+    let stats = db.stats().checkpoints;
+    INSTALLED[strategy as usize].fetch_add(stats.as_ref().map_or(0, |stats| stats.installed), SeqCst);
+    let loaded = db.recovery_report().is_some_and(|report| report.checkpoint.is_some());
+    LOADED[strategy as usize].fetch_add(u64::from(loaded), SeqCst);
+    let turn = stats.and_then(|stats| stats.last?.turn);
+    TURNS.fetch_add(u64::from(turn.is_some_and(|turn| turn.taken < turn.ranges)), SeqCst);
+}
+
+/// Counts an open of what this manifest names.
+pub(crate) fn count_opened(manifest: &str) {
+    let low =
+        |line: &str| line.split_once(" low ").map(|(_, rest)| rest.split(' ').next().map(str::to_owned));
+    let lows: BTreeSet<_> = manifest.lines().filter(|line| line.starts_with("range ")).map(low).collect();
+    ROUNDS.fetch_add(u64::from(lows.len() > 1), SeqCst);
+}
+
+/// One schedule that is run again need not have met anything.
+fn is_asked_for_few(usual: u64) -> bool {
+    environment::count("ENSILE_SCHEDULES", usual) < usual
+}
+
+/// More than this number of checkpoints of lives of this strategy were installed, and loaded.
+pub(crate) fn assert(strategy: Strategy, least: u64) {
+    let (installed, loaded) =
+        (INSTALLED[strategy as usize].load(SeqCst), LOADED[strategy as usize].load(SeqCst));
+    println!("{strategy:?}: {installed} checkpoints installed, {loaded} lives began with one");
+    assert!(is_asked_for_few(300) || installed.min(loaded) > least);
+}
+
+/// More lives than this have ended behind a turn of one range, and more opens met the middle of a round.
+pub(crate) fn assert_turns(usual: u64, least: u64) {
+    let (turns, rounds) = (TURNS.load(SeqCst), ROUNDS.load(SeqCst));
+    println!("{turns} lives ended behind a turn of one range, {rounds} opens were in the middle of a round");
+    assert!(is_asked_for_few(usual) || turns.min(rounds) > least);
+}
