@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{DurabilityError, LogConfig, RecoveryReport, recover};
+use ensile_durability::{DurabilityError, LogConfig, RecoveryReport, Strategy, recover};
 use ensile_sim::{SimDisk, Survival};
 
-use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, pictures, present, settings};
+use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, cycling, pictures, present, settings};
 use crate::rig::{Worker, config};
 
 /// What is kept of the space that is set aside behind the last block of a log file.
@@ -90,8 +90,12 @@ impl Making {
     fn live(&mut self, loggers: usize, is_closed: bool) {
         self.hinted = Epoch::ZERO;
         let log = self.log_config(loggers);
-        let is_picture = self.random.percent(40);
-        let settings = if is_picture { pictures() } else { settings() };
+        let settings = match self.random.below(100) {
+            0..40 => pictures(),
+            40..65 => cycling(),
+            _ => settings(),
+        };
+        let strategy = settings.strategy;
         let life = Life::open_with(&self.disk, log, settings).expect("the folder is whole");
         let mut workers: Vec<Worker> = (0..loggers).map(|_| life.rig.worker()).collect();
         let bytes = [60, 400, 1500][self.random.below(3) as usize];
@@ -99,13 +103,24 @@ impl Making {
         let checkpoint_at = self.random.percent(50).then(|| self.random.below(rounds));
         for round in 0..rounds {
             self.round(&life, &mut workers, bytes);
-            // Of pictures one in some rounds behind that too: an increment.
+            // In some rounds behind that too: of pictures an increment, of cycling ones turns of a range.
             let is_due = checkpoint_at.is_some_and(|first| round == first || round > first && round % 3 == 0);
-            if is_due && (is_picture || checkpoint_at == Some(round)) {
+            if is_due && (strategy == Strategy::Pictures || checkpoint_at == Some(round)) {
                 life.checkpoint().expect("nothing is in its way");
+            } else if is_due && strategy == Strategy::Cycling {
+                life.turn();
             }
             if self.random.percent(30) {
                 self.earlier.push(self.disk.fork());
+            }
+        }
+        if strategy == Strategy::Cycling && checkpoint_at.is_some() {
+            // It ends in the midst of a turn.
+            for _ in 0..self.random.below(12) {
+                (0..2).for_each(|checkpointer| {
+                    life.step(checkpointer);
+                });
+                life.rig.settle();
             }
         }
         if is_closed {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ensile_base::checksum::crc32c;
 use ensile_disk::Disk;
 use ensile_durability::examine::{Role, examine};
-use ensile_durability::{CheckpointConfig, CheckpointReport, DurabilityError, adopt};
+use ensile_durability::{CheckpointConfig, CheckpointReport, CheckpointStep, DurabilityError, Health, adopt};
 use ensile_sim::SimDisk;
 
 use super::store::{KEYS, Life, Store, cycling, pictures, settings};
@@ -331,6 +331,58 @@ fn a_close_in_the_middle_of_a_turn_leaves_nothing_that_the_next_open_keeps() {
         assert!(open(&disk).found == present, "after {steps} steps");
         assert_eq!(parts(&disk).len(), 4 * 4, "after {steps} steps");
     }
+}
+
+#[test]
+fn a_failed_sync_of_a_log_in_the_midst_of_a_turn_ends_writing_and_nothing_is_lost() {
+    let mut midst = 0;
+    for (steps, is_killed) in (0..40).flat_map(|steps| [(steps, false), (steps, true)]) {
+        let disk = SimDisk::new();
+        let life = open(&disk);
+        let mut worker = life.rig.worker();
+        fill(&life, &mut worker, 1);
+        life.checkpoint().expect("is installed");
+        fill(&life, &mut worker, 2);
+        life.turn();
+        life.commit(&mut worker, 3, None);
+        life.rig.settle();
+        for step in 0..steps {
+            life.step(step % 2);
+            life.rig.settle();
+        }
+        midst += u64::from(life.checkpoints.stats().running.is_some());
+        let (present, manifest) = (life.store.present(), disk.bytes(MANIFEST));
+        let (taken_last, ..) = taken(&life.checkpoints.stats().last.expect("installed"));
+        life.commit(&mut worker, 5, Some(b"unknown"));
+        let unknown = life.store.present();
+        disk.fail_sync(1);
+        life.rig.settle();
+        assert!(matches!(life.rig.log.health(), Health::Poisoned(_)), "after {steps} steps");
+        // The disk works again. Nothing is written any more, by the log or by turns; what the last turn covered goes.
+        let mut behind = Vec::new();
+        for _ in 0..20 {
+            life.rig.settle();
+            behind.extend([life.step(0), life.step(1)]);
+        }
+        let last = behind.iter().rposition(|step| *step != CheckpointStep::Stopped);
+        assert!(last.is_none_or(|at| at < 2), "after {steps} steps: {behind:?}");
+        assert!(disk.bytes(MANIFEST) == manifest, "no turn is installed beside a log that has stopped");
+        assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));
+        let error = life.checkpoints.demand().outcome().expect("an answer").expect_err("it has stopped");
+        let said = error.to_string();
+        assert!(said.contains("/log-1-") && said.contains("open the database again"), "{said}");
+        drop((worker, life));
+        if is_killed {
+            disk.kill()
+        } else {
+            disk.crash(steps as u64)
+        };
+        let life = open(&disk);
+        assert!(life.found == present || life.found == unknown, "after {steps} steps");
+        fill(&life, &mut life.rig.worker(), 4);
+        assert_eq!(taken(&life.turn()), ((taken_last + 1) % 4, 1, 4), "the round goes on where it was");
+    }
+    assert!(midst > 40, "{midst} in the midst of a turn");
 }
 
 #[test]

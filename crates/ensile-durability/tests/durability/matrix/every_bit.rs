@@ -65,20 +65,27 @@ fn laid_out(folder: &Folder) -> (Vec<(usize, String, Vec<u8>)>, usize) {
     (files, whole)
 }
 
-fn folders() -> [(&'static str, Folder); 3] {
+fn folders() -> [(&'static str, Folder); 4] {
     let folder = |closed| Folder::build(7, 2_400, closed);
     let pictures = Folder::with_pictures(7, 2_400, false);
-    [("left open", folder(false)), ("closed cleanly", folder(true)), ("pictures, left open", pictures)]
+    let ranges = Folder::with_ranges(7, 2_400, false);
+    [
+        ("left open", folder(false)),
+        ("closed cleanly", folder(true)),
+        ("pictures, left open", pictures),
+        ("ranges, in the midst of a turn", ranges),
+    ]
 }
 
 /// Logs of one file each, where nothing but its own bytes tells a file from a stranger's.
-fn small_folders() -> [(&'static str, Folder); 3] {
+fn small_folders() -> [(&'static str, Folder); 4] {
     let folder = |closed| Folder::build(7, 40, closed);
     let pictures = Folder::with_pictures(7, 40, false);
     [
         ("small, left open", folder(false)),
         ("small, closed cleanly", folder(true)),
         ("small pictures, left open", pictures),
+        ("small ranges, in the midst of a turn", Folder::with_ranges(7, 40, false)),
     ]
 }
 

@@ -8,7 +8,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointConfig, DurabilityError, RecoveryReport, Strategy, recover};
 use ensile_sim::{SimDisk, Survival};
 
-use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, pictures, present, settings};
+use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, cycling, pictures, present, settings};
 use crate::rig::{Worker, config};
 
 /// What is kept of the space that is set aside behind the last block.
@@ -31,7 +31,7 @@ pub(crate) struct Folder {
     ignored: u64,
     /// The longest value.
     pub(crate) bytes: u64,
-    has_pictures: bool,
+    settings: CheckpointConfig,
 }
 
 /// What recovery made of it.
@@ -85,6 +85,21 @@ fn open_with(disk: &SimDisk, loggers: usize, settings: CheckpointConfig) -> Life
     Life::open(disk, loggers, settings).expect("the folder is whole")
 }
 
+/// Walks most of the next turn: its files are there, and no manifest names them.
+fn begin_turn(life: &Life) {
+    let is_walked = || life.checkpoints.stats().running.is_some_and(|running| running.bytes > 0);
+    for _ in 0..100 {
+        if is_walked() {
+            return;
+        }
+        (0..2).for_each(|checkpointer| {
+            life.step(checkpointer);
+        });
+        life.rig.settle();
+    }
+    panic!("no turn begins: {:?}", life.checkpoints.stats());
+}
+
 /// What a life leaves of epochs above `durable` is void.
 pub(super) fn void_above(history: &mut History, durable: Epoch) {
     history.retain(|(tid, ..)| tid.epoch() <= durable);
@@ -98,13 +113,17 @@ impl Folder {
 
     /// The same with a picture that was written in several increments.
     pub(crate) fn with_pictures(seed: u64, bytes: u64, closed: bool) -> Self {
-        Self { has_pictures: true, ..Self::build_with(seed, bytes, closed, &pictures()) }
+        Self::build_with(seed, bytes, closed, &pictures())
+    }
+
+    /// The same with ranges of several lives, in the midst of a turn.
+    pub(crate) fn with_ranges(seed: u64, bytes: u64, closed: bool) -> Self {
+        Self::build_with(seed, bytes, closed, &cycling())
     }
 
     /// Another one of the same kind, whose last life was not closed.
     pub(crate) fn another(&self, seed: u64) -> Self {
-        let settings = if self.has_pictures { pictures() } else { settings() };
-        Self::build_with(seed, self.bytes, false, &settings)
+        Self::build_with(seed, self.bytes, false, &self.settings)
     }
 
     fn build_with(seed: u64, bytes: u64, closed: bool, settings: &CheckpointConfig) -> Self {
@@ -123,6 +142,10 @@ impl Folder {
                     writing.rounds(&mut random, 2);
                 }
                 life.checkpoint().expect("nothing is in its way");
+                if settings.strategy == Strategy::Cycling {
+                    writing.rounds(&mut random, 4);
+                    assert_eq!(life.turn().turn.map(|turn| (turn.taken, turn.ranges)), Some((1, 4)));
+                }
                 writing.rounds(&mut random, 20);
             }
             earlier.push(disk.fork());
@@ -137,6 +160,10 @@ impl Folder {
         let workers = (0..3).map(|_| life.rig.worker()).collect();
         let mut writing = Writing { life: &life, workers, history: &mut history, bytes };
         writing.rounds(&mut random, 20);
+        if settings.strategy == Strategy::Cycling {
+            life.turn();
+            begin_turn(&life);
+        }
         earlier.push(disk.fork());
         writing.rounds(&mut random, 19);
         let mut witnessed = life.rig.log.durable_epoch();
@@ -152,7 +179,7 @@ impl Folder {
             life.rig.advance();
             life.rig.log.logger_step(0);
         }
-        Self::of(disk, earlier, history, witnessed, bytes)
+        Self { settings: settings.clone(), ..Self::of(disk, earlier, history, witnessed, bytes) }
     }
 
     /// The folder of a life that has just stopped.
@@ -165,8 +192,8 @@ impl Folder {
     ) -> Self {
         disk.crash_with(Survival::Everything, 0);
         trim(&disk);
-        let (durable, ignored, has_pictures) = (Epoch::ZERO, 0, false);
-        let mut folder = Self { disk, earlier, history, durable, witnessed, ignored, bytes, has_pictures };
+        let (durable, ignored, settings) = (Epoch::ZERO, 0, settings());
+        let mut folder = Self { disk, earlier, history, durable, witnessed, ignored, bytes, settings };
         // Of a close the last epochs hold no entry, and need not come back.
         let (report, ..) = folder.recover(&folder.disk).expect("the folder is whole");
         folder.durable = report.durable_epoch;
