@@ -2,7 +2,9 @@
 //!
 //! The file may be the installed picture's own: what that does not reach is left there until it is written over. In
 //! such a file only roots of a later life say something, as attempts that failed leave roots too. A root that shows
-//! more than the D that a recovery has decided for its generation is discarded with it (L4).
+//! more than the D that a recovery has decided for its generation is discarded with it (L4). So is every root of a life
+//! that a listed one has followed: a manifest of that later life names the last picture that was installed before it.
+//! The line of the earlier life itself may be gone, as generations are merged.
 //!
 //! Neighbours: a repair asks before it gives anything up.
 
@@ -25,6 +27,8 @@ pub(crate) fn later_than(
     (known, durable): (u64, Epoch),
 ) -> Result<Option<PageFileName>, DurabilityError> {
     let mut latest = None;
+    let newest = manifest.generations.last().map_or(0, |newest| newest.number);
+    let is_over = |header: &Header| header.generation < newest;
     let is_discarded = |header: &Header| {
         let mut listed = manifest.generations.iter();
         let own = listed.find(|listed| listed.number == header.generation);
@@ -41,7 +45,12 @@ pub(crate) fn later_than(
             let At::Block(header, _) = found else { continue };
             let is_root = header.kind == BlockKind::Root && header.generation >= generation_min;
             let epoch = header.epoch_max;
-            if is_root && header.checkpoint > known && epoch > durable && !is_discarded(&header) {
+            if is_root
+                && header.checkpoint > known
+                && epoch > durable
+                && !is_over(&header)
+                && !is_discarded(&header)
+            {
                 latest = latest.max(Some((epoch, file)));
             }
         }

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use ensile_base::Epoch;
+use ensile_base::random::Random;
 use ensile_disk::Disk;
 use ensile_durability::{CopyOptions, CopyReport, DurabilityError, backup, restore_to_epoch};
 use ensile_sim::SimDisk;
 
-use super::{at_rest, examined, manifest, of, run};
+use super::{at_rest, examined, loaded, manifest, of, run};
 use crate::archives::restoring::{History, lives_with};
-use crate::archives::rig::{PLACE, disk_with_archive};
-use crate::checkpoints::store::{Life, pictures};
+use crate::archives::rig::{PLACE, close, disk_with_archive, let_archive, open};
+use crate::checkpoints::pictures::{checkpoint, commit};
+use crate::checkpoints::store::{Changes, KEYS, Life, pictures};
 
 const BACKUP: &str = "/backup";
 
@@ -111,6 +113,82 @@ fn power_fails_at_every_call_of_a_restore_to_an_epoch() {
         }
     }
     assert!(whole > 0 && none > 20, "{whole} whole, {none} not");
+}
+
+/// A backup of a picture that has rows beside its pages, and an archive of what was committed behind it.
+fn with_rows_beside_pages() -> (SimDisk, Epoch, Changes) {
+    let (disk, mut random, mut history) = (disk_with_archive(), Random::seeded(5), Vec::new());
+    let life = open(&disk, 1, pictures()).expect("opens");
+    let mut worker = life.rig.worker();
+    for key in 0..KEYS {
+        life.commit(&mut worker, key, Some(&[1; 900]));
+    }
+    life.rig.settle();
+    life.checkpoint().expect("is installed");
+    for key in (0..KEYS).step_by(3) {
+        life.commit(&mut worker, key, Some(&[2; 200]));
+    }
+    life.rig.settle();
+    let report = checkpoint(&life, &mut worker, &mut random, &mut history, &disk).expect("is installed");
+    assert!(report.displaced > 3 && report.pages_kept > 0, "{report:?}");
+    let source: Arc<dyn Disk> = Arc::new(disk.mounted());
+    let copied = run(backup(&source, &of(&disk, BACKUP), CopyOptions::default()).expect("begins"));
+    assert_eq!(Some(copied.expect("is made").epoch), report.picture_epoch());
+    for _ in 0..60 {
+        commit(&life, &mut worker, &mut random, &mut history);
+        life.rig.settle();
+    }
+    let present = life.store.present();
+    drop(worker);
+    let_archive(&life);
+    let durable = close(&life);
+    (disk, durable, present)
+}
+
+/// N10, N12: rows that stood beside pages in the backup, and what the archive has put behind them, are in the first
+/// picture of the restored database, or that has not begun to count.
+#[test]
+fn power_fails_at_every_call_of_the_first_picture_behind_a_restore_to_an_epoch() {
+    let (disk, to, present) = with_rows_beside_pages();
+    let report = restored(&disk, to).expect("can be had");
+    assert!(report.log_entries > 10, "{report:?}");
+    let (mut kept, mut written, mut calls) = (0, 0, 0);
+    for call in 1.. {
+        let machine = at_rest(&disk);
+        let folder = machine.at("/restored");
+        let life = Life::open(&folder, 1, pictures()).expect("opens");
+        assert!(life.found == present, "call {call}: what was restored");
+        let mut worker = life.rig.worker();
+        life.commit(&mut worker, 1, None);
+        life.commit(&mut worker, 50, Some(b"of the new database"));
+        life.rig.settle();
+        let expected = life.store.present();
+        machine.cut_power_at(machine.calls().all + call);
+        let handle = life.checkpoints.demand();
+        for _ in 0..200 {
+            if machine.is_without_power() || handle.outcome().is_some() {
+                break;
+            }
+            (0..2).for_each(|checkpointer| {
+                life.step(checkpointer);
+            });
+            life.rig.settle();
+        }
+        let was_cut = machine.is_without_power();
+        drop((worker, handle, life));
+        machine.heal();
+        machine.crash(call);
+        let life = Life::open(&folder, 1, pictures()).unwrap_or_else(|error| panic!("call {call}: {error}"));
+        assert!(life.found == expected, "call {call}: behind the crash");
+        let report = life.checkpoint().expect("is installed");
+        assert!(loaded(&machine, "/restored") == expected, "call {call}: by the picture alone");
+        (kept, written, calls) = (kept + report.pages_kept, written + report.pages_written, call);
+        drop(life);
+        if !was_cut {
+            break;
+        }
+    }
+    assert!(calls > 30 && kept > 0 && written > calls, "{calls} calls, {kept} pages kept, {written} written");
 }
 
 #[test]
