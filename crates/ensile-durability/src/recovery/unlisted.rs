@@ -27,6 +27,7 @@ use ensile_disk::Disk;
 use super::chain::{check_origin, is_opened_next};
 use super::file::{FileChain, FileOpening};
 use crate::DurabilityError;
+use crate::block::NotABlock;
 use crate::error::unless_missing;
 use crate::store::archive::list::in_folder;
 use crate::store::archive::{Archive, whole_to};
@@ -95,14 +96,16 @@ impl UnlistedFiles<'_> {
         assert_eq!(file.name.generation, generation.number, "A3: each generation has its own D");
         let (offset, why) = match read {
             Ok(chain) => match self.doubt(generation, &chain, file.to)? {
-                None if chain.opening.is_some() => {
-                    return Ok(UnlistedFile::Whole(ClosedFile {
-                        file,
-                        largest: chain.largest,
-                        bytes: chain.end,
-                    }));
+                None if chain.opening.is_none() => return Ok(UnlistedFile::Needless),
+                None => {
+                    // Payloads too: while it waits for an archive that is full, others wait behind it.
+                    let whole = self.whole_to(file)?;
+                    if whole >= chain.end {
+                        let (largest, bytes) = (chain.largest, chain.end);
+                        return Ok(UnlistedFile::Whole(ClosedFile { file, largest, bytes }));
+                    }
+                    (whole, NotABlock::BadPayload.detail().to_owned())
                 }
-                None => return Ok(UnlistedFile::Needless),
                 Some(doubt) => (chain.end, format!("{}; {doubt}", chain.detail)),
             },
             Err(DurabilityError::Damaged { offset, detail, .. }) => (offset, detail),
@@ -116,6 +119,11 @@ impl UnlistedFiles<'_> {
         }
         let detail = format!("{why}; {WHAT_TO_DO}");
         Ok(UnlistedFile::Stays(DurabilityError::damaged(&file.to_string(), offset, detail)))
+    }
+
+    fn whole_to(&self, file: SegmentFile) -> Result<u64, Unreadable> {
+        let opened = self.disk.open_to_read(&file.to_string()).map_err(DurabilityError::from);
+        opened.and_then(|opened| whole_to(opened, file)).map_err(Unreadable::Here)
     }
 
     /// Why something that counts may have stood behind the end of this chain; `None` if nothing has. `to`: the largest

@@ -199,6 +199,29 @@ fn a1_a_damaged_file_holds_up_no_other() {
 }
 
 #[test]
+fn a1_a_damaged_payload_holds_up_no_other_file_that_waits_for_space() {
+    let unlisted = unlisted(1, false);
+    let disk = unlisted.disk.fork();
+    // In a payload that later blocks show to be synced: headers alone look whole.
+    let row = disk.bytes(&unlisted.files[1]).windows(40).position(|bytes| bytes == [7; 40]).expect("a row");
+    disk.flip(&unlisted.files[1], row as u64, 4);
+    disk.set_device(PLACE, Some(disk.at(PLACE).used_bytes() + 600));
+    let life = open(&disk, 1, settings()).expect("opens");
+    let [reported] = &life.rig.report.not_archived[..] else { panic!("{:?}", life.rig.report.not_archived) };
+    assert!(
+        reported.contains(&unlisted.files[1]) && reported.contains("the block's checksum is wrong"),
+        "{reported}"
+    );
+    assert!(of_first(&disk).len() > 1, "others wait");
+    disk.set_device(PLACE, None);
+    life.rig.clock.advance(std::time::Duration::from_secs(2));
+    assert!(write(&life, &mut life.rig.worker(), 40..52));
+    let_archive(&life);
+    assert_eq!(life.rig.log.stats().unarchived_files, 0);
+    assert!(life.rig.log.archive_error().is_some_and(|error| error.contains(&unlisted.files[1])));
+}
+
+#[test]
 fn a1_a_damaged_file_goes_once_its_copy_proves_to_be_whole() {
     let unlisted = unlisted(1, false);
     let archived = unlisted.disk.fork();
@@ -216,8 +239,11 @@ fn a1_a_damaged_file_goes_once_its_copy_proves_to_be_whole() {
             disk.flip(file, 300, 4);
             let life = open(&disk, 1, settings()).expect("opens");
             let stays = disk.files().contains(file);
-            assert_eq!((stays, life.rig.log.archive_error().is_some()), (cut > 0, cut > 0), "{file}, {cut}");
-            if cut == 0 {
+            // A close writes its last mark twice, so without it the last file has all that counts.
+            let is_short = cut > 0 && Some(file) != unlisted.files.last();
+            let said = life.rig.log.archive_error().is_some();
+            assert_eq!((stays, said), (is_short, is_short), "{file}, {cut}");
+            if !is_short {
                 unlisted.assert_archived(&disk, file);
             }
         }
