@@ -23,6 +23,7 @@ use crate::silor::{self, arguments::SilorArguments};
 use crate::siren::{
     self, arguments::SirenArguments, backup_kills::copier::CopierArguments, cost::run::CostRunArguments,
 };
+use crate::slach::{self, arguments::SlachArguments, cost::run::SlachRunArguments};
 use crate::snapshots::{self, arguments::SnapshotsArguments};
 use crate::tpcc::{self, arguments::TpccArguments};
 use crate::ycsb::{self, arguments::YcsbArguments};
@@ -54,6 +55,9 @@ pub enum Bench {
     /// The experiments of SIREN's paper: what consistent checkpoints cost; CSV, JSON and SVG files.
     #[command(after_help = SIREN_EXAMPLES)]
     Siren(SirenArguments),
+    /// The experiments of SLACH's paper: what it costs to log an object's operations; CSV, JSON and SVG files.
+    #[command(after_help = SLACH_EXAMPLES)]
+    Slach(SlachArguments),
     /// How fast a killed database is back: checkpoint and log apart, beside the device's own rate; CSV, JSON and SVG
     /// files.
     #[command(after_help = RECOVERY_EXAMPLES)]
@@ -67,6 +71,9 @@ pub enum Bench {
     /// The process that `siren cost` runs under valgrind.
     #[command(hide = true)]
     SirenCostRun(CostRunArguments),
+    /// The process that `slach cost` runs, alone or under valgrind.
+    #[command(hide = true)]
+    SlachCostRun(SlachRunArguments),
     /// The process that `tpcc --crash-after` kills.
     #[command(hide = true)]
     TpccVictim(VictimArguments),
@@ -124,6 +131,10 @@ const SIREN_EXAMPLES: &str = "Examples:
 Copies of whole pages, which `siren pages` compares, are in binaries built by
   cargo build --release -p ensile-bench --features experiments";
 
+const SLACH_EXAMPLES: &str = "Examples:
+  ensile-bench slach cost                             instructions, by valgrind, and nanoseconds
+  ensile-bench slach cost --objects 1000000 --rounds 5 --out docs/results/slach";
+
 const RECOVERY_EXAMPLES: &str = "Examples:
   ensile-bench recovery                               every scene, into ./recovery-results
   ensile-bench recovery log --records 10000000 --writes 20000000
@@ -177,6 +188,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::Silo(arguments) => silo::run(arguments)?,
         Bench::Silor(arguments) => silor::run(arguments)?,
         Bench::Siren(arguments) => siren::run(arguments)?,
+        Bench::Slach(arguments) => slach::run(arguments)?,
         Bench::Recovery(arguments) => recovery::run(arguments)?,
         Bench::RecoveryVictim(arguments) => {
             recovery::victim::run(arguments)?;
@@ -188,6 +200,10 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         }
         Bench::SirenCostRun(arguments) => {
             siren::cost::one_run(arguments)?;
+            true
+        }
+        Bench::SlachCostRun(arguments) => {
+            slach::cost::run::one_run(arguments)?;
             true
         }
         Bench::TpccVictim(arguments) => {

@@ -14,6 +14,9 @@ pub enum Failure {
     /// The database refused or failed.
     #[error("the database reported: {0}")]
     Database(#[from] ensile::Error),
+    /// Persistent objects refused or failed.
+    #[error("the objects reported: {0}")]
+    Objects(#[from] ensile_objects::ObjectsError),
     /// A file, a pipe or a child process failed.
     #[error("{what}: {source}")]
     Io {

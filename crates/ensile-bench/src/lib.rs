@@ -8,6 +8,7 @@
 //!         -> silo        the experiments of Silo's paper -> figure; shared_writes
 //!         -> silor       the experiments of SiloR's paper: driver -> timeline -> figure
 //!         -> siren       the experiments of SIREN's paper: slow_disk, formulas -> figure
+//!         -> slach       what logging an object's operations costs -> cachegrind, figure
 //!         -> recovery    how fast a killed database is back
 //!         -> snapshots, open_transaction       what versions and idle transactions cost
 //!         -> limits      memory held back, versions kept, turns, contention, threads that end
@@ -18,10 +19,11 @@
 //! are medians over rounds. See `driver` for how a window is timed and what counts in it.
 //!
 //! Neighbours: the `ensile-bench` binary hands the command line to [`run`]; the database is used through the crate
-//! `ensile` only, as an application would. `siren` puts a disk of its own below it.
+//! `ensile` only, as an application would. `siren` puts a disk of its own below it. `slach` uses `ensile-objects`.
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod cachegrind;
 mod command;
 mod crash;
 mod driver;
@@ -39,6 +41,7 @@ mod shared_writes;
 mod silo;
 mod silor;
 mod siren;
+mod slach;
 mod snapshots;
 mod system;
 mod tally;
@@ -59,6 +62,8 @@ pub use silo::arguments::SiloArguments;
 pub use silor::arguments::SilorArguments;
 pub use siren::arguments::SirenArguments;
 pub use siren::cost::run::CostRunArguments;
+pub use slach::arguments::SlachArguments;
+pub use slach::cost::run::SlachRunArguments;
 pub use snapshots::arguments::SnapshotsArguments;
 pub use tpcc::arguments::{BusinessArguments, Mix, TpccArguments};
 pub use ycsb::arguments::YcsbArguments;

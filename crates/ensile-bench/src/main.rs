@@ -59,6 +59,7 @@ mod tests {
             "silo",
             "silor",
             "siren",
+            "slach",
             "recovery",
         ] {
             assert!(help.contains(name), "{name} in {help}");

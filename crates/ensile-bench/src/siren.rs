@@ -41,6 +41,7 @@ mod updates;
 
 use clap::ValueEnum;
 
+use crate::cachegrind;
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure};
 use crate::machine::{self, Machine};
@@ -116,7 +117,7 @@ impl Experiment {
             Name::Pages if !cfg!(feature = "experiments") => {
                 Some("pages: copies of pages are in builds with `--features experiments`")
             }
-            Name::Cost if !cost::has_valgrind() => {
+            Name::Cost if !cachegrind::is_there() => {
                 Some("cost: it counts by valgrind, which is not to be found")
             }
             _ => None,

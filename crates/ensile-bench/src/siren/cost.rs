@@ -11,17 +11,17 @@
 //! before the first        a log, opened for pictures, none begun
 //! behind one              a log, and a full picture has ended: each key's first change marks its page
 //! ```
-//! Neighbours: [`run`] is the process; [`crate::ycsb`] and [`crate::tpcc`] are what it does.
+//! Neighbours: [`run`] is the process, [`cachegrind`] runs it; [`crate::ycsb`] and [`crate::tpcc`] are what it does.
 
 pub(crate) mod run;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use clap::ValueEnum as _;
 
 use super::Made;
 use super::arguments::SirenArguments;
+use crate::cachegrind::{self, Counted, LAST_LEVEL};
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
 use crate::number::grouped;
@@ -38,8 +38,6 @@ const HOUSE_RECORDS: u64 = 20_000;
 const FEWER: u64 = 20;
 /// Of a transaction of YCSB 80/20 so much is a write.
 const WRITES: f64 = 0.2;
-/// The last level that is simulated: one for all machines, of lines of 64 bytes.
-const LAST_LEVEL: &str = "--LL=16777216,16,64";
 /// What is asked for: percent of instructions with pictures, misses for a write, bytes of a row.
 const INSTRUCTIONS_MAX: f64 = 2.0;
 const MISSES_MAX: f64 = 0.1;
@@ -95,14 +93,6 @@ fn first_changes(records: u64, transactions: u64) -> f64 {
     (written(2.0 * writes) - written(writes)) / writes
 }
 
-/// What cachegrind has counted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Counted {
-    instructions: f64,
-    /// Of the last level, instructions and data.
-    misses: f64,
-}
-
 /// All scenes.
 pub(super) fn cost(arguments: &SirenArguments) -> Result<Made> {
     let folder = fresh_folder(&arguments.data, FOLDER)?;
@@ -151,7 +141,7 @@ fn a_transaction(
         let count = grouped(transactions as f64);
         progress.say(&format!("{}: {}, {count} transactions", scene.name, setup.name()));
         let words = run::words(scene.load, setup, (scene.records, transactions), arguments);
-        *run = under_cachegrind(&words, folder)?;
+        *run = cachegrind::count(&words, folder)?;
     }
     let per = |of: fn(&Counted) -> f64| (of(&runs[1]) - of(&runs[0])) / scene.transactions as f64;
     Ok(Counted { instructions: per(|counted| counted.instructions), misses: per(|counted| counted.misses) })
@@ -207,73 +197,14 @@ fn resident(arguments: &SirenArguments, progress: &mut Progress) -> Result<Vec<f
     let measure = |setup: &CostSetup| {
         progress.say(&format!("resident memory: {}", setup.name()));
         let words = run::words(CostLoad::Ycsb, *setup, (arguments.rows, 1), arguments);
-        let mut child = this_program()?;
-        let output = child.args(words).output().map_err(Failure::io("starting this program again"))?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let bytes = said.trim().parse::<u64>().ok().filter(|_| output.status.success());
-        let bytes = bytes.ok_or_else(|| failed(&String::from_utf8_lossy(&output.stderr)))?;
-        Ok(bytes as f64 / arguments.rows as f64)
+        Ok(cachegrind::said_alone(&words)? / arguments.rows as f64)
     };
     CostSetup::value_variants().iter().map(measure).collect()
 }
 
-/// Runs this program with these words under cachegrind, and reads what that has counted.
-fn under_cachegrind(words: &[String], folder: &Path) -> Result<Counted> {
-    let file = folder.join("cachegrind.out");
-    let program = this_program()?;
-    let mut valgrind = Command::new(VALGRIND);
-    valgrind
-        .args(["--tool=cachegrind", "--cache-sim=yes", LAST_LEVEL])
-        .arg(format!("--cachegrind-out-file={}", file.display()))
-        .arg(program.get_program())
-        .args(words);
-    let output = valgrind.output().map_err(Failure::io("starting valgrind"))?;
-    if !output.status.success() {
-        return Err(failed(&String::from_utf8_lossy(&output.stderr)));
-    }
-    let text = std::fs::read_to_string(&file).map_err(Failure::io(format!("reading {}", file.display())))?;
-    counted(&text).ok_or_else(|| failed("cachegrind's file has no summary"))
-}
-
-/// The sums of a file of cachegrind's: a line names the events, another has their sums.
-fn counted(text: &str) -> Option<Counted> {
-    let line = |begin: &str| text.lines().find_map(|line| line.strip_prefix(begin));
-    let (names, sums) = (line("events:")?.split_whitespace(), line("summary:")?.split_whitespace());
-    let sums: Vec<(&str, f64)> =
-        names.zip(sums).map(|(name, sum)| Some((name, sum.parse().ok()?))).collect::<Option<_>>()?;
-    let of = |name: &str| sums.iter().find(|sum| sum.0 == name).map(|sum| sum.1);
-    Some(Counted { instructions: of("Ir")?, misses: of("ILmr")? + of("DLmr")? + of("DLmw")? })
-}
-
-const VALGRIND: &str = "valgrind";
-
-/// Whether there is one.
-pub(super) fn has_valgrind() -> bool {
-    let mut version = Command::new(VALGRIND);
-    let version = version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    version.is_ok_and(|status| status.success())
-}
-
-fn this_program() -> Result<Command> {
-    std::env::current_exe().map(Command::new).map_err(Failure::io("looking for this program"))
-}
-
-fn failed(why: &str) -> Failure {
-    Failure::io("counting what transactions cost")(std::io::Error::other(why.trim().to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Counted, More, counted, first_changes};
-
-    #[test]
-    fn sums_are_read_by_the_names_of_events() {
-        let text = "desc: LL cache: 16777216 B\ncmd: x\nevents: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw\nfl=a\n1 2 3\n\
-                    summary: 1000 9 4 300 20 5 100 6 2\n";
-        assert_eq!(counted(text), Some(Counted { instructions: 1_000.0, misses: 11.0 }));
-        assert_eq!(counted("events: Ir\nsummary: 7\n"), None, "no caches were simulated");
-        assert_eq!(counted("events: Ir ILmr DLmr DLmw\nsummary: 7 x 1 1\n"), None);
-    }
+    use super::{Counted, More, first_changes};
 
     #[test]
     fn pictures_are_compared_with_fuzzy_checkpoints_and_what_is_in_memory() {

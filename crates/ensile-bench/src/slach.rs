@@ -1,0 +1,54 @@
+//! `ensile-bench slach`: the experiments of SLACH's evaluation, each by its name, as far as they are built.
+//!
+//! ```text
+//! cost    §6.5  what a logged operation costs beside an unlogged one; replay       `cost`
+//! ```
+//! Exit code 1 says that something is not as it was asked for.
+//!
+//! Neighbours: [`crate::figure`] writes what was measured.
+
+pub(crate) mod arguments;
+pub(crate) mod cost;
+
+use clap::ValueEnum;
+
+use crate::cachegrind;
+use crate::failure::{Failure, Result};
+use crate::figure;
+use crate::machine::{self, Machine};
+use crate::slach::arguments::SlachArguments;
+use crate::system::MadeFolders;
+
+/// What can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// Instructions and nanoseconds of updates, logged and not, of reads, whole values and replay; needs valgrind.
+    Cost,
+}
+
+/// Runs what was asked for, prints it and writes its files. False if something was not as it was asked for.
+pub(crate) fn run(arguments: &SlachArguments) -> Result<bool> {
+    let command = machine::command();
+    figure::prepare(&arguments.out)?;
+    let _made = MadeFolders::new([&arguments.data]);
+    // Before anything runs: the load is to be the others'.
+    let machine = Machine::look();
+    let (figure, is_as_asked, said) = match arguments.figure {
+        Name::Cost if !cachegrind::is_there() => {
+            let lacking = "cost: it counts by valgrind, which is not to be found";
+            return Err(Failure::Usage(lacking.to_owned()));
+        }
+        Name::Cost => cost::cost(arguments)?,
+    };
+    if arguments.json {
+        print!("{}", figure.json(&machine, &command));
+        eprint!("{said}");
+    } else {
+        print!("{}{said}", figure.table());
+    }
+    figure.write(&arguments.out, &machine, &command)?;
+    if !arguments.json {
+        println!("  in {}", arguments.out.join(format!("{}.{{csv,json,svg}}", figure.name)).display());
+    }
+    Ok(is_as_asked)
+}

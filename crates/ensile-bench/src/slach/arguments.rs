@@ -1,0 +1,38 @@
+//! The options of `ensile-bench slach`.
+//!
+//! Neighbours: parsed by [`crate::command`]; [`super`] runs by them.
+
+use std::path::PathBuf;
+
+use clap::{Args, builder::RangedU64ValueParser, value_parser};
+
+use super::Name;
+
+/// `ensile-bench slach`.
+#[derive(Clone, Debug, Args)]
+pub struct SlachArguments {
+    /// Which experiment
+    #[arg(value_enum, default_value_t = Name::Cost)]
+    pub(crate) figure: Name,
+    /// Folder for the figures
+    #[arg(long, default_value = "slach-results")]
+    pub(crate) out: PathBuf,
+    /// Print JSON documents instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Folder for the objects; removed when they are measured
+    #[arg(long, default_value = "ensile-data")]
+    pub(crate) data: PathBuf,
+    /// Objects, of 40 bytes each; of 100 where operations are replayed
+    #[arg(long, default_value_t = 20_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
+    pub(crate) objects: u64,
+    /// Calls that are timed; a tenth of them is counted under valgrind
+    #[arg(long, default_value_t = 500_000, value_parser = value_parser!(u64).range(100..=1 << 32))]
+    pub(crate) calls: u64,
+    /// Times that each is timed, in turns
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
+    pub(crate) rounds: usize,
+    /// Seed of which objects are called
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
