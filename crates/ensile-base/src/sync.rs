@@ -127,8 +127,9 @@ fn fence_for_other_machines() {
     }
 }
 
-/// `fence(SeqCst)` between an exchange and what follows it: all that this thread stored up to its last successful
-/// compare-exchange comes before all that it loads from here on. Stores since that exchange are not covered.
+/// `fence(SeqCst)` between an exchange and what follows it: all that this thread stored up to its last swap, or its
+/// last successful compare-exchange, comes before all that it loads from here on. Stores since that exchange are not
+/// covered.
 ///
 /// ```
 /// use ensile_base::sync::{AtomicU64, Ordering, fence_after_exchange};

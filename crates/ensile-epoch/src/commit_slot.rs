@@ -9,7 +9,7 @@
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence_after_exchange};
 
 use crate::registry::Registry;
 
@@ -41,6 +41,16 @@ impl CommitSlot {
         // Release, then the commit's fence(SeqCst) after its locks: the Dekker partner is the fence between the
         // epoch load and the scan in `Epochs::try_advance` and in the loggers' durable mark (C1, L1).
         self.words.bound.store(epoch.number(), Ordering::Release);
+    }
+
+    /// As [`bind`](Self::bind), and a `fence(SeqCst)` behind it: the binding comes before all that the owner loads from
+    /// here on.
+    #[inline]
+    pub fn bind_and_fence(&self, epoch: Epoch) {
+        // Release, as in `bind`. An exchange, so that on x86-64 it is the fence as well; elsewhere one follows.
+        // Partners: the fences in `Epochs::try_advance` and in the loggers' durable mark (C1, L1).
+        self.words.bound.swap(epoch.number(), Ordering::Release);
+        fence_after_exchange();
     }
 
     /// Ends the binding. A thread that reads `idle` sees everything the commit wrote, its log entry included (E1).

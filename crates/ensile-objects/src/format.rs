@@ -58,6 +58,35 @@ impl BodyForm {
     }
 }
 
+/// Appends the body of an entry of the log, whose key and bytes are appended by these. Neither changes what was there.
+///
+/// # Errors
+/// How long the key is, if that is above `KEY_BYTES_MAX`; `bytes` is not called then.
+#[inline]
+pub(crate) fn encode_body(
+    out: &mut Vec<u8>,
+    (form, version): (BodyForm, u16),
+    key: impl FnOnce(&mut Vec<u8>),
+    bytes: impl FnOnce(&mut Vec<u8>),
+) -> Result<(), usize> {
+    debug_assert_eq!(form.place_bytes(), 0, "pieces stand in checkpoints only");
+    let begin = out.len();
+    let key_begin = begin + HEAD_BYTES;
+    out.extend_from_slice(&[0; HEAD_BYTES]);
+    key(out);
+    let key_bytes = out.len().checked_sub(key_begin).expect("a key's encoder only appends");
+    if key_bytes > KEY_BYTES_MAX {
+        return Err(key_bytes);
+    }
+    bytes(out);
+    assert!(out.len() >= key_begin + key_bytes, "an encoder only appends");
+    let [key_low, key_high] = (key_bytes as u16).to_le_bytes();
+    let [version_low, version_high] = version.to_le_bytes();
+    let head = [form.number(), key_low, key_high, version_low, version_high];
+    out[begin..key_begin].copy_from_slice(&head);
+    Ok(())
+}
+
 /// The body of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectBody<'b> {

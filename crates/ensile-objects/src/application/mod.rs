@@ -27,7 +27,7 @@ use ensile_base::sync::Mutex;
 use ensile_durability::{CheckpointHandle, DurabilityError, RecoveryReport};
 
 use crate::error::{ObjectsError, ObjectsResult as Result};
-use crate::format::{BodyForm, ObjectBody};
+use crate::format::{BodyForm, encode_body};
 use crate::pieces::Assembly;
 use crate::receipt::ObjectReceipt;
 use crate::replay::{LANES, WaitingOperations};
@@ -225,14 +225,15 @@ impl ApplicationLog {
             return Err(DurabilityError::TooLarge { bytes, limit: TRANSACTION_BYTES_MAX }.into());
         }
         let mut worker = self.runtime.worker();
-        worker.bytes.extend_from_slice(&operation.to_le_bytes());
-        for parameter in parameters {
-            worker.bytes.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
-            worker.bytes.extend_from_slice(parameter);
-        }
-        let key = object.to_le_bytes();
-        ObjectBody { form: BodyForm::Call, version: 0, key: &key, bytes: &worker.bytes }
-            .encode(&mut worker.body);
+        let append_key = |out: &mut Vec<u8>| out.extend_from_slice(&object.to_le_bytes());
+        let encoded = encode_body(&mut worker.body, (BodyForm::Call, 0), append_key, |out| {
+            out.extend_from_slice(&operation.to_le_bytes());
+            for parameter in parameters {
+                out.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
+                out.extend_from_slice(parameter);
+            }
+        });
+        assert_eq!(encoded, Ok(()), "a number is no long key");
         loop {
             let slot = self.runtime.lock(self.slots.of(object), worker)?;
             match self.runtime.log(slot, |last| last)? {

@@ -55,20 +55,20 @@ pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Res
     examine(disk, &again)?;
     let mut check = FolderCheck { examination, objects: 0, poisoned: Vec::new(), difference: None };
     for shard in 0..SHARDS {
-        for (_, cell) in first.shards.from(shard, 0, usize::MAX) {
-            let state = cell.state.lock();
+        for (_, cell) in first.shards.from(shard, 0, u32::MAX) {
+            let state = cell.lock();
+            let Some(key) = &state.key else { continue };
             if state.is_poisoned {
-                check.poisoned.push(format!("{:?}", cell.key));
+                check.poisoned.push(format!("{key:?}"));
                 continue;
             }
             check.objects += u64::from(state.object.is_some());
-            let other = again.shards.find(&cell.key).ok();
-            let other = other.as_ref().map(|cell| cell.state.lock());
+            let other = again.shards.find(key, again.shards.hash(key)).ok().map(|cell| cell.lock());
             let other = other.as_ref().and_then(|state| state.object.as_ref());
             if let Some(difference) = difference_of(state.object.as_ref(), other)
                 && check.difference.is_none()
             {
-                check.difference = Some((format!("{:?}", cell.key), difference));
+                check.difference = Some((format!("{key:?}"), difference));
             }
         }
     }

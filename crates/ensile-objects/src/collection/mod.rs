@@ -1,18 +1,17 @@
 //! A collection of objects: keys, each with an object that keeps the TID of its last operation itself.
 //!
 //! ```text
-//! update   encode | find the cell, lock it, log, apply, unlock | receipt          beside it: a walk, cell by cell
+//! update   encode | find the cell, log space, lock it, log, apply, unlock | receipt          beside it: a walk, cell by cell
 //! open     load objects -> operations wait for their epochs -> applied in the order of TIDs -> served
 //! ```
 //! Invariants:
 //! - O1, O3, E1: as `crate::runtime` logs.
 //! - O2: the cell is in its shard before the operation is logged.
-//! - O6: while an operation runs its object counts as poisoned; so it stays if the operation does not come back.
+//! - O6: the object of an operation that does not come back is poisoned before its lock is free.
 //! - R1: what a read shows rests on the epoch of the object's last operation.
 //!
 //! Neighbours: applications call; `persistent` has their codecs, `shards` the objects, `recover` and `walk` what
-//! recovery and checkpoints ask, `checked` the debug
-//! mode, `check` the same for a folder.
+//! recovery and checkpoints ask, `checked` the debug mode, `check` the same for a folder.
 
 pub(crate) mod check;
 mod checked;
@@ -21,7 +20,6 @@ mod recover;
 mod shards;
 mod walk;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -30,7 +28,7 @@ use ensile_base::sync::{AtomicU64, Mutex, Ordering};
 use ensile_durability::{CheckpointHandle, RecoveryReport};
 
 use crate::error::{ObjectsError, ObjectsResult as Result};
-use crate::format::{BodyForm, ObjectBody};
+use crate::format::{BodyForm, encode_body};
 use crate::pieces::Assembly;
 use crate::receipt::ObjectReceipt;
 use crate::replay::WaitingOperations;
@@ -38,12 +36,12 @@ use crate::runtime::{LockedObject, LogAttempt, LogWorker, ObjectsSettings, Objec
 use checked::Checked;
 use persistent::{ObjectKey, Persistent};
 use recover::LoggedChange;
-use shards::{CellState, KeyHasher, Shards};
+use shards::{CellState, KeyHash, KeyHasher, ObjectCell, Shards};
 
 /// The objects, and what recovery and checkpoints keep beside them.
 pub(crate) struct ObjectsState<K, T: Persistent> {
     shards: Shards<K, T>,
-    waiting: WaitingOperations<(K, LoggedChange<T>)>,
+    waiting: WaitingOperations<(KeyHash, K, LoggedChange<T>)>,
     pieces: Assembly,
     /// Why the walk under way cannot become a checkpoint.
     refusal: Mutex<Option<String>>,
@@ -147,6 +145,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     ///
     /// # Panics
     /// As the operation does. It was logged then, and its object is poisoned: see [`ObjectsError::Poisoned`].
+    #[inline]
     pub fn update(&self, key: K, operation: &T::Operation) -> Result<T::Output> {
         let (output, receipt) = self.submit(key, operation)?;
         self.runtime.wait_if_strict(receipt.epoch())?;
@@ -161,6 +160,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     ///
     /// # Panics
     /// As for [`Objects::update`].
+    #[inline]
     pub fn submit(&self, key: K, operation: &T::Operation) -> Result<(T::Output, ObjectReceipt<'_>)> {
         let worker = self.operation(&key, operation)?;
         let done = self.change(&key, worker, Poison::Refuses, |state| self.apply(&key, state, operation))?;
@@ -183,11 +183,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         check: impl Fn(Option<&T>) -> Result<(), E>,
     ) -> Result<Result<(T::Output, ObjectReceipt<'_>), E>> {
         let mut worker = self.operation(&key, operation)?;
+        let hash = self.state.shards.hash(&key);
+        let mut guess = self.state.shards.guess(hash);
         loop {
-            let cell = self.state.shards.find_or_make(&key);
             // Without log space: `check` is user code (O3).
-            let state = cell.state.lock();
-            if state.is_removed {
+            let state = self.cell(&key, hash, guess.take()).lock();
+            if !state.is_of(&key) {
                 continue;
             }
             if state.is_poisoned {
@@ -213,7 +214,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     pub fn put(&self, key: K, object: T) -> Result<ObjectReceipt<'_>> {
         let worker = self.entry(&key, BodyForm::Value, T::VERSION, |bytes| object.encode(bytes))?;
         let mut object = Some(object);
-        let become_it = |state: &mut CellState<T>| state.become_known(object.take(), &self.state.poisoned);
+        let become_it = |state: &mut CellState<K, T>| state.become_known(object.take(), &self.state.poisoned);
         Ok(self.change(&key, worker, Poison::Ends, become_it)?.1)
     }
 
@@ -223,7 +224,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// As for [`Objects::submit`].
     pub fn remove(&self, key: K) -> Result<ObjectReceipt<'_>> {
         let worker = self.entry(&key, BodyForm::Removal, 0, |_| {})?;
-        let remove = |state: &mut CellState<T>| state.become_known(None, &self.state.poisoned);
+        let remove = |state: &mut CellState<K, T>| state.become_known(None, &self.state.poisoned);
         Ok(self.change(&key, worker, Poison::Ends, remove)?.1)
     }
 
@@ -232,6 +233,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     ///
     /// # Errors
     /// [`ObjectsError::Poisoned`]; and, strict, those of [`ObjectReceipt::durable`].
+    #[inline]
     pub fn read<R>(&self, key: &K, look: impl FnOnce(Option<&T>) -> R) -> Result<R> {
         let (seen, receipt) = self.look(key, look)?;
         self.runtime.wait_if_strict(receipt.epoch())?;
@@ -242,16 +244,19 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     ///
     /// # Errors
     /// [`ObjectsError::Poisoned`].
+    #[inline]
     pub fn look<R>(&self, key: &K, look: impl FnOnce(Option<&T>) -> R) -> Result<(R, ObjectReceipt<'_>)> {
         self.runtime.check_process()?;
         let receipt = |epoch: Epoch| ObjectReceipt::new(&self.runtime, epoch);
+        let hash = self.state.shards.hash(key);
+        let mut guess = self.state.shards.guess(hash);
         loop {
-            let cell = match self.state.shards.find(key) {
+            let cell = match guess.take().map_or_else(|| self.state.shards.find(key, hash), Ok) {
                 Ok(cell) => cell,
                 Err(epoch) => return Ok((look(None), receipt(epoch))),
             };
-            let state = cell.state.lock();
-            if state.is_removed {
+            let state = cell.lock();
+            if !state.is_of(key) {
                 continue;
             }
             if state.is_poisoned {
@@ -269,10 +274,10 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     pub fn for_each(&self, mut show: impl FnMut(&K, &T)) -> Result<()> {
         self.runtime.check_process()?;
         for shard in 0..shards::SHARDS {
-            for (_, cell) in self.state.shards.from(shard, 0, usize::MAX) {
-                let state = cell.state.lock();
-                match &state.object {
-                    Some(object) if !state.is_poisoned => show(&cell.key, object),
+            for (_, cell) in self.state.shards.from(shard, 0, u32::MAX) {
+                let state = cell.lock();
+                match (&state.key, &state.object) {
+                    (Some(key), Some(object)) if !state.is_poisoned => show(key, object),
                     _ => {}
                 }
             }
@@ -324,52 +329,52 @@ fn poisoned<K: ObjectKey>(key: &K) -> ObjectsError {
 }
 
 /// What came of a change and when it is durable; or the worker, to try it again.
-type ChangeAttempt<'o, O> = Result<(O, ObjectReceipt<'o>), LogWorker>;
+type ChangeAttempt<'o, O> = Result<(O, ObjectReceipt<'o>), Box<LogWorker>>;
 
 // How a change is made.
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// A worker with the entry of an operation.
-    fn operation(&self, key: &K, operation: &T::Operation) -> Result<LogWorker> {
+    #[inline]
+    fn operation(&self, key: &K, operation: &T::Operation) -> Result<Box<LogWorker>> {
         self.entry(key, BodyForm::Operation, T::OPERATION_VERSION, |bytes| {
             T::encode_operation(operation, bytes);
         })
     }
 
     /// A worker with an entry.
+    #[inline]
     fn entry(
         &self,
         key: &K,
         form: BodyForm,
         version: u16,
         encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<LogWorker> {
+    ) -> Result<Box<LogWorker>> {
         self.runtime.check_process()?;
         let mut worker = self.runtime.worker();
-        key.encode(&mut worker.key);
-        if worker.key.len() > KEY_BYTES_MAX {
-            let bytes = worker.key.len();
+        let encoded = encode_body(&mut worker.body, (form, version), |out| key.encode(out), encode);
+        if let Err(bytes) = encoded {
             self.runtime.give_back(worker);
             return Err(ObjectsError::KeyTooLong { bytes, limit: KEY_BYTES_MAX });
         }
-        encode(&mut worker.bytes);
-        let body = ObjectBody { form, version, key: &worker.key, bytes: &worker.bytes };
-        body.encode(&mut worker.body);
-        debug_assert_eq!(worker.body.len(), body.len());
         Ok(worker)
     }
 
     /// Logs the worker's entry under the lock of its object, and does this to it.
+    #[inline]
     fn change<O>(
         &self,
         key: &K,
-        mut worker: LogWorker,
+        mut worker: Box<LogWorker>,
         poison: Poison,
-        mut change: impl FnMut(&mut CellState<T>) -> O,
+        mut change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(O, ObjectReceipt<'_>)> {
+        let hash = self.state.shards.hash(key);
+        let mut guess = self.state.shards.guess(hash);
         loop {
-            let cell = self.state.shards.find_or_make(key);
-            let locked = self.runtime.lock(&cell.state, worker)?;
-            if locked.state.is_removed {
+            let cell = self.cell(key, hash, guess.take());
+            let locked = self.runtime.lock(cell, worker)?;
+            if !locked.state.is_of(key) {
                 worker = self.runtime.unlock(locked);
                 continue;
             }
@@ -385,10 +390,22 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         }
     }
 
+    /// The cell that was guessed, which may be another key's by now; or the key's own, which is made if there is none.
+    #[inline]
+    fn cell<'s>(
+        &'s self,
+        key: &K,
+        hash: KeyHash,
+        guess: Option<&'s ObjectCell<K, T>>,
+    ) -> &'s ObjectCell<K, T> {
+        guess.unwrap_or_else(|| self.state.shards.find_or_make(key, hash))
+    }
+
+    #[inline]
     fn log_and<O>(
         &self,
-        locked: LockedObject<'_, CellState<T>>,
-        change: impl FnOnce(&mut CellState<T>) -> O,
+        locked: LockedObject<'_, CellState<K, T>>,
+        change: impl FnOnce(&mut CellState<K, T>) -> O,
     ) -> Result<ChangeAttempt<'_, O>> {
         Ok(match self.runtime.log(locked, |state| &mut state.tid)? {
             LogAttempt::Logged(mut state, tid) => {
@@ -400,22 +417,59 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     }
 
     /// Applies an operation that was logged. If it panics, its object stays poisoned (O6).
-    fn apply(&self, key: &K, state: &mut CellState<T>, operation: &T::Operation) -> Result<T::Output> {
-        let copy = self.is_checked.then(|| Checked::before(state.object.as_ref(), operation));
-        match catch_unwind(AssertUnwindSafe(|| T::apply(&mut state.object, operation))) {
-            Ok(output) => match copy.and_then(|copy| copy.difference(state.object.as_ref())) {
-                None => Ok(output),
-                Some(difference) => {
-                    let object = format!("{key:?}").into();
-                    Err(ObjectsError::NotDeterministic { object, difference })
-                }
-            },
-            Err(panic) => {
-                state.is_poisoned = true;
-                // Relaxed: a figure for people.
-                self.state.poisoned.fetch_add(1, Ordering::Relaxed);
-                resume_unwind(panic)
+    #[inline]
+    fn apply(&self, key: &K, state: &mut CellState<K, T>, operation: &T::Operation) -> Result<T::Output> {
+        if self.is_checked {
+            return self.apply_checked(key, state, operation);
+        }
+        Ok(Applying::begin(state, &self.state.poisoned).apply(operation))
+    }
+
+    #[cold]
+    fn apply_checked(
+        &self,
+        key: &K,
+        state: &mut CellState<K, T>,
+        operation: &T::Operation,
+    ) -> Result<T::Output> {
+        let copy = Checked::before(state.object.as_ref(), operation);
+        let output = Applying::begin(state, &self.state.poisoned).apply(operation);
+        match copy.difference(state.object.as_ref()) {
+            None => Ok(output),
+            Some(difference) => {
+                let object = format!("{key:?}").into();
+                Err(ObjectsError::NotDeterministic { object, difference })
             }
         }
+    }
+}
+
+/// An operation is being applied. If it panics, its object is poisoned (O6).
+struct Applying<'s, K, T: Persistent> {
+    state: &'s mut CellState<K, T>,
+    poisoned: &'s AtomicU64,
+}
+
+impl<'s, K, T: Persistent> Applying<'s, K, T> {
+    #[inline]
+    fn begin(state: &'s mut CellState<K, T>, poisoned: &'s AtomicU64) -> Self {
+        Self { state, poisoned }
+    }
+
+    #[inline]
+    fn apply(self, operation: &T::Operation) -> T::Output {
+        let output = T::apply(&mut self.state.object, operation);
+        // It came back.
+        std::mem::forget(self);
+        output
+    }
+}
+
+impl<K, T: Persistent> Drop for Applying<'_, K, T> {
+    #[cold]
+    fn drop(&mut self) {
+        self.state.is_poisoned = true;
+        // Relaxed: a figure for people.
+        self.poisoned.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -16,7 +16,7 @@ use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused}
 
 use super::ObjectsState;
 use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
-use super::shards::CellState;
+use super::shards::{CellState, KeyHash, ObjectCell};
 use crate::format::{BodyForm, ObjectBody};
 use crate::runtime::ObjectState;
 
@@ -35,7 +35,8 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         for (at, entry) in entries.iter().enumerate() {
             let (key, change) = logged::<K, T>(entry.body).map_err(|why| refused(at, &why))?;
-            self.waiting.keep(self.shards.hash(&key), entry.tid, (key, change));
+            let hash = self.shards.hash(&key);
+            self.waiting.keep(hash.lane(), entry.tid, (hash, key, change));
         }
         Ok(())
     }
@@ -48,10 +49,9 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
     }
 
     fn passed(&self, epoch: Epoch) {
-        self.waiting.apply_below(epoch, |tid, (key, change)| {
-            let cell = self.shards.find_or_make(&key);
+        self.waiting.apply_below(epoch, |tid, (hash, key, change)| {
+            let mut state = self.recovered(&key, hash).lock();
             // O4: what the loaded state includes is passed over.
-            let mut state = cell.state.lock();
             if tid > state.tid {
                 state.tid = tid;
                 apply_again(&mut state, change, &self.poisoned);
@@ -72,6 +72,12 @@ impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
 }
 
 impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
+    /// The cell of this key. None goes while a recovery lasts, so what is guessed is compared here, and stays.
+    fn recovered(&self, key: &K, hash: KeyHash) -> &ObjectCell<K, T> {
+        let guess = self.shards.guess(hash).filter(|cell| cell.lock().is_of(key));
+        guess.unwrap_or_else(|| self.shards.find_or_make(key, hash))
+    }
+
     fn load_one(&self, entry: &Entry<'_>) -> CodecResult<()> {
         let body = ObjectBody::decode(entry.body)?;
         let object = match body.form {
@@ -83,8 +89,8 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
             }
             _ => return Err("an entry of the log stands in a checkpoint".into()),
         };
-        let cell = self.shards.find_or_make(&K::decode(body.key)?);
-        let mut state = cell.state.lock();
+        let key = K::decode(body.key)?;
+        let mut state = self.recovered(&key, self.shards.hash(&key)).lock();
         if state.tid != Tid::ZERO {
             return Err("an object stands in the checkpoint twice".into());
         }
@@ -121,7 +127,7 @@ fn logged<K: ObjectKey, T: Persistent>(body: &[u8]) -> CodecResult<(K, LoggedCha
 }
 
 /// Applies what was logged, as it was applied at first.
-fn apply_again<T: Persistent>(state: &mut CellState<T>, change: LoggedChange<T>, poisoned: &AtomicU64) {
+fn apply_again<K, T: Persistent>(state: &mut CellState<K, T>, change: LoggedChange<T>, poisoned: &AtomicU64) {
     match change {
         LoggedChange::Operation(operation) if !state.is_poisoned => {
             let apply = AssertUnwindSafe(|| T::apply(&mut state.object, &operation));
@@ -138,7 +144,7 @@ fn apply_again<T: Persistent>(state: &mut CellState<T>, change: LoggedChange<T>,
     }
 }
 
-impl<T> CellState<T> {
+impl<K, T> CellState<K, T> {
     /// The object is this from now on, whatever it was (O6).
     pub(super) fn become_known(&mut self, object: Option<T>, poisoned: &AtomicU64) {
         self.object = object;

@@ -1,19 +1,38 @@
 //! Where objects are: cells, each with its own lock, in shards by the hash of their keys.
 //!
-//! Invariants:
-//! - O2: a cell is in its shard before the first operation of its object is logged, and stays there as long as a walk
-//!   may need it. A removed cell says so, and is not used.
-//! - A cell's lock may be held when a shard's is taken, never the other way round.
+//! ```text
+//! usual        hash | slot -> number -> cell, without a lock | lock the cell, compare its key
+//! else         that key has another cell, or none: searched, and made, under the shard's lock
+//! ```
+//! A cell is found without a lock, so it may have another key by then: the thread that has locked it compares. Cells
+//! stay where they are as long as the collection; that of a removed object is used again, for any key.
 //!
-//! Neighbours: `super` changes objects, `walk` looks at all cells, `recover` fills them.
+//! Invariants:
+//! - O2: a cell is in its shard, with its key, before the first operation of its object is logged, and stays there as
+//!   long as a walk may need it. A cell that went has no key.
+//! - A cell's lock may be held when a shard's is taken. The other way round it is done for free cells only: a thread
+//!   that holds the lock of one waits for nothing.
+//!
+//! Lines of memory that threads share: a shard's tables, read by all and written where a key comes or goes; its lock,
+//! taken then only; the cell, written by each call of its object. Cells stand side by side, so two objects may share a
+//! line.
+//!
+//! Neighbours: `super` changes objects, `walk` looks at all cells, `recover` fills them; `table` and `arena` are the
+//! parts.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, DefaultHasher, Hasher};
-use std::sync::Arc;
+mod arena;
+mod table;
 
+use std::hash::BuildHasher;
+
+use crossbeam_utils::CachePadded;
 use ensile_base::random::Random;
-use ensile_base::sync::Mutex;
+use ensile_base::sync::{Mutex, MutexGuard};
 use ensile_base::{Epoch, Tid};
+use rapidhash::quality::SeedableState;
+
+use arena::CellArena;
+use table::NumberTable;
 
 /// How many shards: more than threads that meet.
 pub(super) const SHARDS: usize = if cfg!(shuttle) { 2 } else { 256 };
@@ -21,130 +40,187 @@ const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= 1 << 16, "a walk's p
 
 /// What is known of one key.
 #[derive(Debug)]
-pub(super) struct CellState<T> {
+pub(super) struct CellState<K, T> {
+    /// `None`: the cell is in no shard's table. A thread that found it looks its own key up again.
+    pub(super) key: Option<K>,
     /// Of the last operation; zero before the first.
     pub(super) tid: Tid,
     /// `None`: there is no such object.
     pub(super) object: Option<T>,
     /// An operation panicked, so `object` may be anything.
     pub(super) is_poisoned: bool,
-    /// The cell is not in its shard any more: look the key up again.
-    pub(super) is_removed: bool,
 }
 
 /// A place for one object.
-#[derive(Debug)]
-pub(super) struct ObjectCell<K, T> {
-    pub(super) key: K,
-    pub(super) state: Mutex<CellState<T>>,
+pub(super) type ObjectCell<K, T> = Mutex<CellState<K, T>>;
+
+fn free_cell<K, T>() -> ObjectCell<K, T> {
+    Mutex::new(CellState { key: None, tid: Tid::ZERO, object: None, is_poisoned: false })
 }
 
-impl<K, T> ObjectCell<K, T> {
-    fn new(key: K) -> Self {
-        let state = CellState { tid: Tid::ZERO, object: None, is_poisoned: false, is_removed: false };
-        Self { key, state: Mutex::new(state) }
+impl<K: Eq, T> CellState<K, T> {
+    /// Whether it is this key's (O2).
+    #[inline]
+    pub(super) fn is_of(&self, key: &K) -> bool {
+        self.key.as_ref() == Some(key)
     }
 }
 
-/// Cells with numbers that stay, so that a walk can go on where it stopped.
-struct Shard<K, T> {
-    numbers: HashMap<K, u32, KeyHasher>,
-    cells: Vec<Option<Arc<ObjectCell<K, T>>>>,
+/// What of a shard is changed under its lock.
+struct ShardState<K> {
+    /// By the number of their cells.
+    keys: Vec<Option<K>>,
     free: Vec<u32>,
     /// The largest epoch of an operation whose cell went: what an absence without a cell rests on (R1).
     gone: Epoch,
 }
 
-/// Hashes keys. The seed is drawn, so that nobody can choose keys that meet; a simulation has none, so that it can be
-/// repeated.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct KeyHasher(u64);
-
-impl KeyHasher {
-    pub(super) fn new(is_simulated: bool) -> Self {
-        Self(if is_simulated { 0 } else { Random::unpredictable().next_u64() })
+impl<K> ShardState<K> {
+    fn count(&self) -> usize {
+        self.keys.len() - self.free.len()
     }
 }
 
-impl BuildHasher for KeyHasher {
-    type Hasher = DefaultHasher;
+/// Cells with numbers that stay, so that a walk can go on where it stopped.
+struct Shard<K, T> {
+    numbers: NumberTable,
+    cells: CellArena<ObjectCell<K, T>>,
+    state: CachePadded<Mutex<ShardState<K>>>,
+}
 
-    fn build_hasher(&self) -> DefaultHasher {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u64(self.0);
-        hasher
+/// Hashes keys. The seed is drawn, so that nobody can choose keys that meet; a simulation has none, so that it can be
+/// repeated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeyHasher(SeedableState<'static>);
+
+impl KeyHasher {
+    pub(super) fn new(is_simulated: bool) -> Self {
+        Self(if is_simulated {
+            SeedableState::fixed()
+        } else {
+            SeedableState::new(Random::unpredictable().next_u64())
+        })
+    }
+}
+
+/// A key's hash: its shard and its tag there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeyHash(u64);
+
+impl KeyHash {
+    fn shard(self) -> usize {
+        (self.0 >> 40) as usize % SHARDS
+    }
+
+    fn tag(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The lane of its operations that wait (O4).
+    pub(super) fn lane(self) -> u64 {
+        self.0 >> 32
     }
 }
 
 /// All cells of a collection.
 pub(super) struct Shards<K, T> {
     hasher: KeyHasher,
-    shards: Box<[Mutex<Shard<K, T>>]>,
+    shards: Box<[Shard<K, T>]>,
 }
 
 impl<K: crate::ObjectKey, T> Shards<K, T> {
     pub(super) fn new(hasher: KeyHasher) -> Self {
         let shard = || Shard {
-            numbers: HashMap::with_hasher(hasher),
-            cells: Vec::new(),
-            free: Vec::new(),
-            gone: Epoch::ZERO,
+            numbers: NumberTable::new(),
+            cells: CellArena::new(),
+            state: CachePadded::new(Mutex::new(ShardState {
+                keys: Vec::new(),
+                free: Vec::new(),
+                gone: Epoch::ZERO,
+            })),
         };
-        Self { hasher, shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect() }
+        Self { hasher, shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 
-    pub(super) fn hash(&self, key: &K) -> u64 {
-        self.hasher.hash_one(key)
+    #[inline]
+    pub(super) fn hash(&self, key: &K) -> KeyHash {
+        KeyHash(self.hasher.0.hash_one(key))
     }
 
-    fn shard(&self, key: &K) -> &Mutex<Shard<K, T>> {
-        // The upper half: a hash map uses the lower bits.
-        &self.shards[(self.hash(key) >> 40) as usize % SHARDS]
+    /// A cell that may be this key's, without a lock. The caller locks and compares; [`find`](Self::find) and
+    /// [`find_or_make`](Self::find_or_make) know.
+    #[inline]
+    pub(super) fn guess(&self, hash: KeyHash) -> Option<&ObjectCell<K, T>> {
+        let shard = &self.shards[hash.shard()];
+        shard.cells.get(shard.numbers.find(hash.tag(), |_| true)?)
     }
 
     /// The cell of this key; or, if there is none, the epoch that must be durable for that to stay so (R1).
-    pub(super) fn find(&self, key: &K) -> Result<Arc<ObjectCell<K, T>>, Epoch> {
-        let shard = self.shard(key).lock();
-        let cell = shard.numbers.get(key).and_then(|number| shard.cells[*number as usize].clone());
-        cell.ok_or(shard.gone)
+    pub(super) fn find(&self, key: &K, hash: KeyHash) -> Result<&ObjectCell<K, T>, Epoch> {
+        let shard = &self.shards[hash.shard()];
+        let state = shard.state.lock();
+        shard.cell_of(&state, key, hash).ok_or(state.gone)
     }
 
     /// The cell of this key, which is made if there is none.
-    pub(super) fn find_or_make(&self, key: &K) -> Arc<ObjectCell<K, T>> {
-        let mut shard = self.shard(key).lock();
-        let shard = &mut *shard;
-        if let Some(cell) = shard.numbers.get(key).and_then(|number| shard.cells[*number as usize].as_ref()) {
-            return Arc::clone(cell);
+    pub(super) fn find_or_make(&self, key: &K, hash: KeyHash) -> &ObjectCell<K, T> {
+        let shard = &self.shards[hash.shard()];
+        let mut state = shard.state.lock();
+        if let Some(cell) = shard.cell_of(&state, key, hash) {
+            return cell;
         }
-        let cell = Arc::new(ObjectCell::new(key.clone()));
-        let number = shard.free.pop().unwrap_or_else(|| {
-            shard.cells.push(None);
-            u32::try_from(shard.cells.len() - 1).expect("a shard has fewer objects than memory has bytes")
+        let numbers = state.count();
+        let number = state.free.pop().unwrap_or_else(|| {
+            state.keys.push(None);
+            u32::try_from(state.keys.len() - 1).expect("a shard has fewer objects than memory has bytes")
         });
-        let before = shard.cells[number as usize].replace(Arc::clone(&cell));
-        assert!(before.is_none(), "a free number has no cell");
-        shard.numbers.insert(key.clone(), number);
+        let cell = shard.cells.make(number, free_cell);
+        // Of a free cell: a thread that holds this lock found the cell for a key before, and waits for nothing.
+        let before = cell.lock().key.replace(key.clone());
+        assert!(before.is_none() && state.keys[number as usize].is_none(), "a free number has no key");
+        state.keys[number as usize] = Some(key.clone());
+        shard.numbers.insert(hash.tag(), number, numbers);
         cell
     }
 
-    /// Takes a cell, whose last operation has this epoch, out of its shard. The caller holds its lock, and marks it.
-    pub(super) fn remove(&self, key: &K, epoch: Epoch) {
-        let mut shard = self.shard(key).lock();
-        shard.gone = shard.gone.max(epoch);
-        let number = shard.numbers.remove(key).expect("a cell that is not marked is in its shard");
-        shard.cells[number as usize] = None;
-        shard.free.push(number);
+    /// Takes a cell, of this shard and number, out of it. The caller holds its lock.
+    pub(super) fn remove(&self, (shard, number): (usize, u32), cell: &mut MutexGuard<'_, CellState<K, T>>) {
+        let epoch = cell.tid.epoch();
+        assert!(cell.object.is_none() && !cell.is_poisoned, "what goes is known not to be there");
+        let key = cell.key.take().expect("a cell that is taken out is in its shard");
+        cell.tid = Tid::ZERO;
+        let tag = self.hash(&key).tag();
+        let shard = &self.shards[shard];
+        let mut state = shard.state.lock();
+        state.gone = state.gone.max(epoch);
+        shard.numbers.remove(tag, number);
+        state.keys[number as usize] = None;
+        state.free.push(number);
     }
 
-    /// Up to `count` cells of a shard from this number on, each with its own.
-    pub(super) fn from(&self, shard: usize, number: u32, count: usize) -> Vec<(u32, Arc<ObjectCell<K, T>>)> {
-        let shard = self.shards[shard].lock();
-        let rest = (number..).zip(shard.cells.iter().skip(number as usize));
-        rest.filter_map(|(number, cell)| Some((number, Arc::clone(cell.as_ref()?)))).take(count).collect()
+    /// Up to `count` cells of a shard from this number on, each with its own. Some of them may be in no table.
+    pub(super) fn from(
+        &self,
+        shard: usize,
+        number: u32,
+        count: u32,
+    ) -> impl Iterator<Item = (u32, &ObjectCell<K, T>)> {
+        let shard = &self.shards[shard];
+        // Fewer than `u32::MAX`: they were numbered.
+        let end = (shard.state.lock().keys.len() as u32).min(number.saturating_add(count));
+        (number..end).filter_map(|number| Some((number, shard.cells.get(number)?)))
     }
 
-    /// How many cells there are.
+    /// How many cells there are that have a key.
     pub(super) fn count(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().numbers.len() as u64).sum()
+        self.shards.iter().map(|shard| shard.state.lock().count() as u64).sum()
+    }
+}
+
+impl<K: Eq, T> Shard<K, T> {
+    /// The cell of this key, by the shard's state, whose lock is held.
+    fn cell_of(&self, state: &ShardState<K>, key: &K, hash: KeyHash) -> Option<&ObjectCell<K, T>> {
+        let is_its = |number: u32| state.keys[number as usize].as_ref() == Some(key);
+        self.cells.get(self.numbers.find(hash.tag(), is_its)?)
     }
 }

@@ -19,13 +19,14 @@ use super::shards::{ObjectCell, SHARDS};
 use crate::pieces::WalkPlace;
 
 /// Cells that are looked at between two looks into a shard.
-const TOGETHER: usize = if cfg!(shuttle) { 2 } else { 256 };
+const TOGETHER: u32 = if cfg!(shuttle) { 2 } else { 256 };
 
 /// What a walk writes of a cell.
 enum WalkedObject {
     Nothing,
+    /// Its key's bytes are in their buffer.
     Absent(Tid),
-    /// Its bytes are in the buffer.
+    /// Both are in their buffers.
     Whole(Tid),
 }
 
@@ -49,17 +50,11 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
             if shard >= end {
                 return false;
             }
-            let cells = self.shards.from(shard, number, TOGETHER);
-            let Some((last, _)) = cells.last() else {
-                place.set_next((shard as u64 + 1) << 32);
-                continue;
-            };
-            let behind = place.next() + u64::from(last - number) + 1;
-            for (number, cell) in &cells {
-                key.clear();
-                cell.key.encode(&mut key);
-                let here = (shard as u64) << 32 | u64::from(*number);
-                match self.look(cell, low, &mut object) {
+            let mut behind = None;
+            for (number, cell) in self.shards.from(shard, number, TOGETHER) {
+                let here = (shard as u64) << 32 | u64::from(number);
+                behind = Some(here + 1);
+                match self.look(cell, (shard, number), low, &mut key, &mut object) {
                     Err(why) => {
                         *self.refusal.lock() = Some(why);
                         return false;
@@ -79,7 +74,7 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
                     }
                 }
             }
-            place.set_next(behind);
+            place.set_next(behind.unwrap_or((shard as u64 + 1) << 32));
         }
     }
 
@@ -89,33 +84,40 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
 }
 
 impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
-    /// Looks at a cell under its lock, and puts its object's bytes into the buffer.
-    fn look(&self, cell: &ObjectCell<K, T>, low: Epoch, bytes: &mut Vec<u8>) -> Result<WalkedObject, String> {
+    /// Looks at a cell under its lock, and puts its key's and its object's bytes into the buffers.
+    fn look(
+        &self,
+        cell: &ObjectCell<K, T>,
+        place: (usize, u32),
+        low: Epoch,
+        key_bytes: &mut Vec<u8>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<WalkedObject, String> {
         // An operation that is logged and not applied yet holds this lock.
-        let mut state = cell.state.lock();
-        if state.is_removed {
-            return Ok(WalkedObject::Nothing);
-        }
+        let mut state = cell.lock();
+        let Some(key) = &state.key else { return Ok(WalkedObject::Nothing) };
         if state.is_poisoned {
             let why = "is poisoned, as an operation on it panicked: put a whole value or remove it";
-            return Err(format!("object {:?} {why}", cell.key));
+            return Err(format!("object {key:?} {why}"));
         }
-        let Some(object) = &state.object else {
-            if state.tid.epoch() >= low {
-                return Ok(WalkedObject::Absent(state.tid));
-            }
-            self.shards.remove(&cell.key, state.tid.epoch());
-            state.is_removed = true;
+        if state.object.is_none() && state.tid.epoch() < low {
+            self.shards.remove(place, &mut state);
             return Ok(WalkedObject::Nothing);
-        };
-        assert!(state.tid > Tid::ZERO, "an object is made by an operation");
+        }
+        key_bytes.clear();
         bytes.clear();
-        let encode = AssertUnwindSafe(|| object.encode(bytes));
-        catch_unwind(encode)
-            .map_err(|_| format!("object {:?} could not be encoded: it panicked", cell.key))?;
+        let encode = AssertUnwindSafe(|| {
+            key.encode(key_bytes);
+            state.object.iter().for_each(|object| object.encode(bytes));
+        });
+        catch_unwind(encode).map_err(|_| format!("object {key:?} could not be encoded: it panicked"))?;
+        if state.object.is_none() {
+            return Ok(WalkedObject::Absent(state.tid));
+        }
+        assert!(state.tid > Tid::ZERO, "an object is made by an operation");
         if bytes.len() > OBJECT_BYTES_MAX {
             let why = format!("takes {} bytes, above the limit of {OBJECT_BYTES_MAX}", bytes.len());
-            return Err(format!("object {:?} {why}", cell.key));
+            return Err(format!("object {key:?} {why}"));
         }
         Ok(WalkedObject::Whole(state.tid))
     }

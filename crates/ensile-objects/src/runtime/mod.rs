@@ -1,13 +1,14 @@
 //! What both forms stand on: an open folder with its epochs, log and checkpoints, and how an entry gets into the log.
 //!
 //! ```text
-//! encode | reserve | lock the object | bind  fence  E  TID  append  release  unbind | apply, unlock      => a receipt
+//! encode | reserve | lock the object | bind, fence  E  TID  append  release  unbind | apply, unlock      => a receipt
 //!         log space                    from here to there nothing waits, fails or runs user code (E1)
 //! ```
 //! Invariants:
 //! - O1: the TID is chosen under the lock of its object (or of its slot), above the last one there, in the epoch that
 //!   the worker reads once it is bound.
-//! - O3: no thread waits for an object's lock, or runs user code, while it holds a log buffer.
+//! - O3: no thread waits for an object's lock, or runs user code, while it holds a log buffer; but two keys may be
+//!   compared there.
 //! - E1: between bind and unbind nothing waits, fails or runs user code.
 //!
 //! Neighbours: `open` makes it, `threads` drives it, `close` ends it; `collection` and `application` log through it.
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, fence, yield_now};
+use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, yield_now};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
@@ -72,7 +73,7 @@ pub(crate) struct Runtime {
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) clock: Clock,
     process: Process,
-    workers: LogWorkers,
+    workers: StdArc<LogWorkers>,
     is_strict: bool,
     epoch_interval: Duration,
     closed: AtomicBool,
@@ -94,13 +95,13 @@ pub(crate) enum LogAttempt<'l, L> {
     /// It is logged, with this TID; the lock is held.
     Logged(MutexGuard<'l, L>, Tid),
     /// The epoch is full, and may be closed by now: lock the object again.
-    Again(LogWorker),
+    Again(Box<LogWorker>),
 }
 
 /// An object's lock, held, and log space for one entry of it.
 pub(crate) struct LockedObject<'l, L> {
     pub(crate) state: MutexGuard<'l, L>,
-    worker: LogWorker,
+    worker: Box<LogWorker>,
 }
 
 impl<L> LockedObject<'_, L> {
@@ -117,14 +118,16 @@ impl Runtime {
         if self.process.is_this() { Ok(()) } else { Err(DurabilityError::Forked) }
     }
 
-    /// A worker, with buffers to encode into.
-    pub(crate) fn worker(&self) -> LogWorker {
-        self.workers.take().unwrap_or_else(|| LogWorker::new(&self.epochs, &self.log))
+    /// A worker, with a buffer to encode into.
+    #[inline]
+    pub(crate) fn worker(&self) -> Box<LogWorker> {
+        self.workers.take().unwrap_or_else(|| LogWorker::new(&self.workers, &self.epochs, &self.log))
     }
 
     /// Gives a worker back.
-    pub(crate) fn give_back(&self, worker: LogWorker) {
-        self.workers.keep(worker);
+    #[inline]
+    pub(crate) fn give_back(&self, worker: Box<LogWorker>) {
+        LogWorkers::keep(worker);
     }
 
     /// Takes the lock with log space for the worker's entry. Where the lock is not free, the space is given back while
@@ -132,15 +135,25 @@ impl Runtime {
     ///
     /// # Errors
     /// The log's, which takes no entry: then the lock is not held.
+    #[inline]
     pub(crate) fn lock<'l, L>(
         &self,
         lock: &'l Mutex<L>,
-        mut worker: LogWorker,
+        mut worker: Box<LogWorker>,
     ) -> Result<LockedObject<'l, L>, DurabilityError> {
         worker.reserve()?;
         if let Some(state) = lock.try_lock_unless_panicked() {
             return Ok(LockedObject { state, worker });
         }
+        self.lock_slowly(lock, worker)
+    }
+
+    #[cold]
+    fn lock_slowly<'l, L>(
+        &self,
+        lock: &'l Mutex<L>,
+        mut worker: Box<LogWorker>,
+    ) -> Result<LockedObject<'l, L>, DurabilityError> {
         worker.release();
         self.with_space(lock.lock(), worker)
     }
@@ -149,17 +162,19 @@ impl Runtime {
     ///
     /// # Errors
     /// As for [`Runtime::lock`].
+    #[inline]
     pub(crate) fn with_space<'l, L>(
         &self,
         state: MutexGuard<'l, L>,
-        mut worker: LogWorker,
+        mut worker: Box<LogWorker>,
     ) -> Result<LockedObject<'l, L>, DurabilityError> {
         worker.reserve()?;
         Ok(LockedObject { state, worker })
     }
 
     /// Gives lock and space back, and the worker.
-    pub(crate) fn unlock<L>(&self, mut locked: LockedObject<'_, L>) -> LogWorker {
+    #[inline]
+    pub(crate) fn unlock<L>(&self, mut locked: LockedObject<'_, L>) -> Box<LogWorker> {
         locked.release();
         drop(locked.state);
         locked.worker
@@ -170,6 +185,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`DurabilityError::Stopped`] where the objects are being closed.
+    #[inline]
     pub(crate) fn log<'l, L>(
         &self,
         mut locked: LockedObject<'l, L>,
@@ -192,11 +208,11 @@ impl Runtime {
         }
     }
 
+    #[inline]
     fn append(&self, worker: &mut LogWorker, last: Tid) -> Appended {
-        worker.commit.bind(self.epochs.now());
-        // SeqCst: the bind comes before the look at E, or the scan that moves E sees it; partners: the fences in
+        // The bind comes before the look at E, or the scan that moves E sees it; partners: the fences in
         // `Epochs::try_advance` and in the loggers' claim (L1). A close is seen, or waits for this binding.
-        fence(Ordering::SeqCst);
+        worker.commit.bind_and_fence(self.epochs.now());
         // Relaxed: the fence orders it; partner: the fence in `wait_for_entries`.
         if self.closed.load(Ordering::Relaxed) {
             worker.commit.unbind();
@@ -225,6 +241,7 @@ impl Runtime {
     }
 
     /// Waits until `epoch` is durable, if results are strict.
+    #[inline]
     pub(crate) fn wait_if_strict(&self, epoch: Epoch) -> Result<()> {
         if self.is_strict { self.wait_durable(epoch) } else { Ok(()) }
     }

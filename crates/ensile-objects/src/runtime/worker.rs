@@ -1,93 +1,135 @@
-//! Workers: a binding, a way into the log, and buffers to encode into. A thread takes one for each entry.
+//! Workers: a binding, a way into the log, and a buffer to encode into.
 //!
-//! Neighbours: `super` takes and keeps them.
+//! A thread that logs again and again finds its worker where it left it, in its own memory, without a shared line. When
+//! the thread ends, or logs into another folder, the worker goes back to its folder, where the next thread takes it.
+//!
+//! Invariant: I4: in a forked child no worker ends or goes back: the lists that it stands in may be locked for ever.
+//!
+//! Neighbours: `super` takes one for each entry, and keeps it behind that.
 
+use std::cell::Cell;
 use std::sync::Arc as StdArc;
 
-use crossbeam_utils::CachePadded;
 use ensile_base::Tid;
 use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::sync::{Mutex, thread_local};
+use ensile_disk::Process;
 use ensile_durability::{Appender, DurabilityError, Log};
 use ensile_epoch::{CommitHandle, Epochs};
-
-/// Shelves of workers. Threads that share one take turns for some nanoseconds.
-const SHELVES: usize = if cfg!(shuttle) { 1 } else { 16 };
 
 /// What one entry is logged with.
 pub(crate) struct LogWorker {
     pub(super) commit: CommitHandle,
     appender: Appender,
-    /// User code encodes into these, outside of the log's memory.
-    pub(crate) key: Vec<u8>,
-    pub(crate) bytes: Vec<u8>,
-    /// The entry's body.
+    /// The entry's body: user code encodes into it, outside of the log's memory.
     pub(crate) body: Vec<u8>,
+    home: StdArc<LogWorkers>,
 }
 
 impl LogWorker {
-    pub(super) fn new(epochs: &Epochs, log: &StdArc<Log>) -> Self {
+    #[cold]
+    pub(super) fn new(home: &StdArc<LogWorkers>, epochs: &Epochs, log: &StdArc<Log>) -> Box<Self> {
         let commit = epochs.register_worker();
         let appender = log.attach(commit.slot().clone());
-        Self { commit, appender, key: Vec::new(), bytes: Vec::new(), body: Vec::new() }
+        Box::new(Self { commit, appender, body: Vec::new(), home: StdArc::clone(home) })
     }
 
     /// Takes log space for the body.
+    #[inline]
     pub(super) fn reserve(&mut self) -> Result<(), DurabilityError> {
         self.appender.reserve(self.body.len())
     }
 
     /// Appends the body, for which there is space.
+    #[inline]
     pub(super) fn append(&mut self, tid: Tid) {
         let body = &self.body;
         self.appender.append(tid, |out| out.extend_from_slice(body));
     }
 
     /// Gives the log buffer back, with what was appended.
+    #[inline]
     pub(super) fn release(&mut self) {
         self.appender.release();
     }
 
-    /// Empties the buffers; those that a huge entry made long are given back.
-    fn clear(&mut self) {
-        for buffer in [&mut self.key, &mut self.bytes, &mut self.body] {
-            buffer.clear();
-            buffer.shrink_to(KEEP_BYTES_MAX);
+    /// Goes back to its folder.
+    #[cold]
+    fn go_home(self: Box<Self>) {
+        if !self.home.process.is_this() {
+            return std::mem::forget(self);
         }
+        let home = StdArc::clone(&self.home);
+        let mut idle = home.idle.lock();
+        let surplus = match &mut *idle {
+            Some(idle) => {
+                idle.push(*self);
+                None
+            }
+            None => Some(self),
+        };
+        // Outside the lock: it ends here, as the folder is closed.
+        drop(idle);
+        drop(surplus);
     }
 }
 
-/// Workers that no thread has.
+/// A folder's workers that no thread has.
 pub(super) struct LogWorkers {
-    shelves: Box<[CachePadded<Mutex<Vec<LogWorker>>>]>,
+    process: Process,
+    /// `None` once the folder is closed.
+    idle: Mutex<Option<Vec<LogWorker>>>,
+}
+
+/// The worker that a thread used last.
+struct LastWorker(Cell<Option<Box<LogWorker>>>);
+
+impl Drop for LastWorker {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(LogWorker::go_home);
+    }
+}
+
+thread_local! {
+    static LAST: LastWorker = const { LastWorker(Cell::new(None)) };
 }
 
 impl LogWorkers {
-    pub(super) fn new() -> Self {
-        Self { shelves: (0..SHELVES).map(|_| CachePadded::default()).collect() }
+    pub(super) fn new(process: Process) -> StdArc<Self> {
+        StdArc::new(Self { process, idle: Mutex::new(Some(Vec::new())) })
     }
 
-    /// One of this thread's shelf, if there is one.
-    pub(super) fn take(&self) -> Option<LogWorker> {
-        self.shelves[shelf()].lock().pop()
+    /// This thread's, or one that no thread has, if there is one.
+    #[inline]
+    pub(super) fn take(self: &StdArc<Self>) -> Option<Box<LogWorker>> {
+        match LAST.try_with(|last| last.0.take()) {
+            Ok(Some(worker)) if StdArc::ptr_eq(&worker.home, self) => Some(worker),
+            other => self.take_idle(other.ok().flatten()),
+        }
     }
 
-    /// Keeps one on this thread's shelf.
-    pub(super) fn keep(&self, mut worker: LogWorker) {
-        worker.clear();
-        self.shelves[shelf()].lock().push(worker);
+    #[cold]
+    fn take_idle(&self, foreign: Option<Box<LogWorker>>) -> Option<Box<LogWorker>> {
+        foreign.into_iter().for_each(LogWorker::go_home);
+        self.idle.lock().as_mut().and_then(Vec::pop).map(Box::new)
     }
 
-    /// Ends all of them.
+    /// Keeps a worker for this thread's next entry. What a huge entry made long is given back.
+    #[inline]
+    pub(super) fn keep(mut worker: Box<LogWorker>) {
+        worker.body.clear();
+        worker.body.shrink_to(KEEP_BYTES_MAX);
+        let mut worker = Some(worker);
+        let displaced = LAST.try_with(|last| last.0.replace(worker.take())).ok().flatten();
+        if displaced.is_some() || worker.is_some() {
+            // An operation that logged elsewhere left one; or the thread is being torn down.
+            displaced.into_iter().chain(worker).for_each(LogWorker::go_home);
+        }
+    }
+
+    /// Ends those that no thread has. Each other ends with its thread, or when that logs into another folder.
     pub(super) fn end(&self) {
-        self.shelves.iter().for_each(|shelf| shelf.lock().clear());
+        let idle = self.idle.lock().take();
+        drop(idle);
     }
-}
-
-/// This thread's shelf, by where the thread has its own memory.
-fn shelf() -> usize {
-    thread_local! {
-        static HERE: u8 = const { 0 };
-    }
-    HERE.with(|here| std::ptr::from_ref(here).addr() >> 12) % SHELVES
 }

@@ -1,0 +1,87 @@
+//! Places that stay where they are, by number: made a segment at a time, and reached without a lock.
+//!
+//! ```text
+//! segments   8 8 8 8 | 16 16 16 16 | 32 32 32 32 | ..           a fifth of the places is unused at most, once there are some
+//! ```
+//! Invariant: a segment is made once, whole, and stays. So who holds the arena may hold a place.
+//!
+//! Neighbours: `super` numbers cells, and uses those of removed objects again.
+
+use ensile_base::sync::OnceLock;
+
+/// Segments of one length.
+const ALIKE_BITS: u32 = 2;
+/// Places of the first, as a power of two.
+const FIRST_BITS: u32 = if cfg!(shuttle) { 0 } else { 3 };
+/// The largest number of a place has so many bits.
+const NUMBER_BITS: u32 = 30;
+const SEGMENTS: usize = ((NUMBER_BITS - FIRST_BITS - ALIKE_BITS) << ALIKE_BITS) as usize;
+
+/// Places by number.
+#[derive(Debug)]
+pub(super) struct CellArena<P> {
+    segments: Box<[OnceLock<Box<[P]>>]>,
+}
+
+/// The segment of a place, its place in it, and how long it is.
+#[inline]
+fn place_of(number: u32) -> (usize, usize, usize) {
+    // As if segments of all smaller lengths stood before the first: then a number's leading bits say which it is.
+    let number = u64::from(number) + (1 << (FIRST_BITS + ALIKE_BITS));
+    let bits = number.ilog2() - ALIKE_BITS;
+    let segment =
+        (((bits - FIRST_BITS) as usize) << ALIKE_BITS) + (number >> bits) as usize - (1 << ALIKE_BITS);
+    (segment, (number & ((1 << bits) - 1)) as usize, 1 << bits)
+}
+
+impl<P> CellArena<P> {
+    pub(super) fn new() -> Self {
+        Self { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// The place of this number, if its segment is made.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> Option<&P> {
+        let (segment, at, _) = place_of(number);
+        self.segments.get(segment)?.get()?.get(at)
+    }
+
+    /// The place of this number, whose segment is made if it is not.
+    ///
+    /// # Panics
+    /// If there cannot be so many.
+    pub(super) fn make(&self, number: u32, empty: impl Fn() -> P) -> &P {
+        let (segment, at, length) = place_of(number);
+        assert!(segment < SEGMENTS, "a shard has fewer objects than memory has bytes");
+        &self.segments[segment].get_or_init(|| (0..length).map(|_| empty()).collect())[at]
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::{CellArena, SEGMENTS, place_of};
+
+    #[test]
+    fn segments_follow_each_other_and_each_number_has_a_place_of_its_own() {
+        let mut due = (0, 0);
+        for number in 0..100_000 {
+            let (segment, at, length) = place_of(number);
+            assert_eq!((segment, at), due);
+            due = if at + 1 == length { (segment + 1, 0) } else { (segment, at + 1) };
+        }
+        assert_eq!([0, 31, 32, 96].map(|number| place_of(number).2), [8, 8, 16, 32]);
+        assert!(place_of((1 << 30) - 33).0 < SEGMENTS && place_of(1 << 30).0 >= SEGMENTS);
+    }
+
+    #[test]
+    fn a_place_stays_where_it_is() {
+        let arena = CellArena::new();
+        assert!(arena.get(0).is_none());
+        let first: *const u32 = arena.make(0, || 7);
+        assert!(arena.get(7).is_some() && arena.get(8).is_none(), "a segment is made whole");
+        for number in 0..10_000 {
+            arena.make(number, || 0);
+        }
+        assert_eq!((first, arena.get(0)), (std::ptr::from_ref(arena.make(0, || 0)), Some(&7)));
+    }
+}

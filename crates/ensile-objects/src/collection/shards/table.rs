@@ -1,0 +1,143 @@
+//! Which cell may have a key: numbers of cells by parts of hashes, read without a lock.
+//!
+//! ```text
+//! slot   tag 32, of the key's hash | the cell's number and 1, 32           zero: free
+//! ```
+//! Slots are searched from the tag's place on, up to a free one. A table that is filled is replaced by one twice as
+//! large. Those before it stay, as readers may be in them: together they take less than the newest.
+//!
+//! Invariants:
+//! - Changes are made under the lock of the shard. There a search finds every number.
+//! - O2: without that lock a search may find the number of a cell that has another key by now, or none although there
+//!   is one. So what it finds is compared under the cell's lock, and what it does not find is searched under the
+//!   shard's.
+//!
+//! Neighbours: `super` has the shard's lock, and the cells.
+
+use ensile_base::sync::{AtomicU32, AtomicU64, OnceLock, Ordering};
+
+/// Slots of the first table.
+const FIRST_SLOTS: usize = if cfg!(shuttle) { 2 } else { 8 };
+/// Tables, each twice as large as the one before. The last has room for every number.
+const TABLES: usize = 32;
+const _: () =
+    assert!((FIRST_SLOTS as u64) << (TABLES - 1) > u32::MAX as u64, "there is a slot for every number");
+
+const FREE: u64 = 0;
+
+/// Numbers by tags.
+#[derive(Debug)]
+pub(super) struct NumberTable {
+    /// The newest is that of `newest`.
+    tables: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    newest: AtomicU32,
+}
+
+fn slot_of(tag: u32, number: u32) -> u64 {
+    u64::from(tag) << 32 | (u64::from(number) + 1)
+}
+
+fn tag_of(slot: u64) -> u32 {
+    (slot >> 32) as u32
+}
+
+impl NumberTable {
+    pub(super) fn new() -> Self {
+        Self { tables: (0..TABLES).map(|_| OnceLock::new()).collect(), newest: AtomicU32::new(0) }
+    }
+
+    #[inline]
+    fn slots(&self) -> &[AtomicU64] {
+        // Acquire: the table was made before it became the newest; partner: the Release in `grow`.
+        let newest = self.newest.load(Ordering::Acquire) as usize;
+        self.tables[newest].get().map_or(&[], |slots| slots)
+    }
+
+    /// A number of this tag that `is_wanted`. See O2 above for what it may miss.
+    #[inline]
+    pub(super) fn find(&self, tag: u32, mut is_wanted: impl FnMut(u32) -> bool) -> Option<u32> {
+        let slots = self.slots();
+        let mask = slots.len().wrapping_sub(1);
+        let mut at = tag as usize & mask;
+        // Bounded: while slots move, a reader need not meet a free one.
+        for _ in 0..slots.len() {
+            // Acquire: the cell was made before its number stood here; partner: the Release in `put`.
+            let slot = slots[at].load(Ordering::Acquire);
+            if slot == FREE {
+                return None;
+            }
+            let number = (slot as u32).wrapping_sub(1);
+            if tag_of(slot) == tag && is_wanted(number) {
+                return Some(number);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
+    /// Adds a number, where `numbers` are there. Under the shard's lock.
+    pub(super) fn insert(&self, tag: u32, number: u32, numbers: usize) {
+        // At most five eighths full: searches are short.
+        if (numbers + 1) * 8 > self.slots().len() * 5 {
+            self.grow();
+        }
+        put(self.slots(), slot_of(tag, number));
+    }
+
+    /// Takes a number out. Under the shard's lock.
+    pub(super) fn remove(&self, tag: u32, number: u32) {
+        let (slots, slot) = (self.slots(), slot_of(tag, number));
+        let mask = slots.len().wrapping_sub(1);
+        // Relaxed, here and below: the shard's lock orders changes; a reader believes nothing that it finds.
+        let read = |at: usize| slots[at].load(Ordering::Relaxed);
+        let mut hole = tag as usize & mask;
+        while read(hole) != slot {
+            assert_ne!(read(hole), FREE, "a number that is taken out is there");
+            hole = (hole + 1) & mask;
+        }
+        // Those behind it move up, as far as no search for them begins behind the hole.
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let next = read(at);
+            if next == FREE {
+                break;
+            }
+            let begin = tag_of(next) as usize & mask;
+            if (at.wrapping_sub(begin) & mask) >= (at.wrapping_sub(hole) & mask) {
+                // Release: a reader that finds the number here finds its cell; partner: the Acquire in `find`.
+                slots[hole].store(next, Ordering::Release);
+                hole = at;
+            }
+        }
+        slots[hole].store(FREE, Ordering::Relaxed);
+    }
+
+    fn grow(&self) {
+        let before = self.slots();
+        let size = if before.is_empty() { FIRST_SLOTS } else { before.len() * 2 };
+        let slots: Box<[AtomicU64]> = (0..size).map(|_| AtomicU64::new(FREE)).collect();
+        // Relaxed: the shard's lock orders changes.
+        let full = before.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|slot| *slot != FREE);
+        full.for_each(|slot| put(&slots, slot));
+        let next = size.trailing_zeros() - FIRST_SLOTS.trailing_zeros();
+        assert!(self.tables[next as usize].set(slots).is_ok(), "a table is made once");
+        // Release: partner is the Acquire in `slots`.
+        self.newest.store(next, Ordering::Release);
+    }
+}
+
+/// Puts a slot into the first free one from its place on.
+fn put(slots: &[AtomicU64], slot: u64) {
+    let mask = slots.len() - 1;
+    let mut at = tag_of(slot) as usize & mask;
+    // Relaxed: the shard's lock orders changes.
+    while slots[at].load(Ordering::Relaxed) != FREE {
+        at = (at + 1) & mask;
+    }
+    // Release: a reader that finds the number finds its cell; partner: the Acquire in `find`.
+    slots[at].store(slot, Ordering::Release);
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
