@@ -1,14 +1,16 @@
 //! The scenes of the conditions of `docs/protocols/objects.md`, each of which a planted bug plays.
 
+use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::thread;
 
-use ensile_objects::ObjectsError;
+use ensile_base::clock::Clock;
+use ensile_objects::{CodecResult, ObjectKey, Objects, ObjectsError};
 use ensile_sim::SimDisk;
 
-use crate::rig::Life;
-use crate::tally::{Change, PANICS, in_operations};
+use crate::rig::{Life, builder};
+use crate::tally::{Change, PANICS, Tally, in_operations};
 
 fn sum(life: &Life, key: u64) -> Option<u64> {
     life.objects.read(&key, |tally| tally.map(|tally| tally.sum)).expect("is not poisoned")
@@ -86,6 +88,48 @@ fn o2_what_is_remembered_of_a_removed_object_goes_with_a_later_checkpoint() {
     life.settle();
     let life = power_cut(&disk, life);
     assert_eq!((sum(&life, 1), sum(&life, 2)), (Some(5), None));
+}
+
+/// A key whose hash says nothing: all of them are found where the first one is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Alike(u64);
+
+impl Hash for Alike {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl ObjectKey for Alike {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+
+    fn decode(bytes: &[u8]) -> CodecResult<Self> {
+        u64::decode(bytes).map(Self)
+    }
+}
+
+#[test]
+fn o2_a_cell_that_is_another_keys_is_not_used() {
+    let disk = SimDisk::new();
+    let open = || builder(&disk, 1).manual_clock(Clock::manual()).open::<Alike, Tally>().expect("opens");
+    let sum = |objects: &Objects<Alike, Tally>, key| {
+        objects.read(&Alike(key), |tally| tally.map(|tally| tally.sum)).expect("is not poisoned")
+    };
+    let objects = open();
+    for key in 1..50 {
+        objects.submit(Alike(key), &Change::Add(key)).expect("logs");
+    }
+    objects.remove(Alike(20)).expect("logs");
+    for key in 1..50 {
+        assert_eq!(sum(&objects, key), (key != 20).then_some(key));
+        let allowed = objects.update_if(Alike(key), &Change::Add(1), |tally| tally.map(drop).ok_or(()));
+        assert_eq!(allowed.expect("logs").is_ok(), key != 20);
+    }
+    objects.close().expect("all is durable");
+    let objects = open();
+    for key in 1..50 {
+        assert_eq!(sum(&objects, key), (key != 20).then_some(2 * key + 1));
+    }
 }
 
 #[test]
