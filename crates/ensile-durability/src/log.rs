@@ -88,7 +88,7 @@ pub struct Log {
     loggers: Box<[Logger]>,
     marks: MarkTable,
     waiters: Waiters,
-    counters: LogCounters,
+    pub(crate) counters: LogCounters,
     /// Most bytes of the buffers of one logger's workers.
     buffer_bytes_max: usize,
     full_wait_nanos: u64,

@@ -38,7 +38,9 @@ pub enum ObjectDurability {
 pub struct CheckpointPolicy {
     /// Bytes of log since the last one began.
     pub log_bytes: Option<u64>,
-    /// The same with a number of bytes that follows the load (SLACH §4).
+    /// Entries since the last one began, or since the open: logged operations, whole values and removals.
+    pub log_records: Option<u64>,
+    /// As by bytes, with a number of bytes that follows the load (SLACH §4).
     pub adaptive: Option<AdaptiveThreshold>,
     /// Time since the last one ended, put off while the log hardly grows.
     pub interval: Option<Duration>,
@@ -49,9 +51,9 @@ pub struct CheckpointPolicy {
 impl Default for CheckpointPolicy {
     /// After ten seconds, if the log has grown, or 4 GiB of log.
     fn default() -> Self {
-        let CheckpointConfig { log_bytes, adaptive, interval, recovery_time, .. } =
+        let CheckpointConfig { log_bytes, log_records, adaptive, interval, recovery_time, .. } =
             CheckpointConfig::default();
-        Self { log_bytes, adaptive, interval, recovery_time }
+        Self { log_bytes, log_records, adaptive, interval, recovery_time }
     }
 }
 
@@ -59,12 +61,12 @@ impl CheckpointPolicy {
     /// Checkpoints only when they are asked for.
     #[must_use]
     pub fn on_demand() -> Self {
-        Self { log_bytes: None, adaptive: None, interval: None, recovery_time: None }
+        Self { log_bytes: None, log_records: None, adaptive: None, interval: None, recovery_time: None }
     }
 
     fn apply(&self, config: &mut CheckpointConfig) {
-        let Self { log_bytes, adaptive, interval, recovery_time } = *self;
-        (config.log_bytes, config.adaptive) = (log_bytes, adaptive);
+        let Self { log_bytes, log_records, adaptive, interval, recovery_time } = *self;
+        (config.log_bytes, config.log_records, config.adaptive) = (log_bytes, log_records, adaptive);
         (config.interval, config.recovery_time) = (interval, recovery_time);
     }
 }

@@ -64,7 +64,10 @@ pub struct CheckpointConfig {
     /// Begin a checkpoint once this many bytes of log were written since the last one began, or, without a log,
     /// changed; `None`: not by bytes. A cycling checkpoint of n ranges begins a turn after an n-th of it.
     pub log_bytes: Option<u64>,
-    /// The same with a number of bytes that follows the load (SLACH §4); `None`: not so.
+    /// Begin a checkpoint once this many entries were written since the last one began, or since the open; `None`: not
+    /// by entries. A cycling checkpoint of n ranges begins a turn after an n-th of it. Without a log there are none.
+    pub log_records: Option<u64>,
+    /// As by bytes, with a number of bytes that follows the load (SLACH §4); `None`: not so.
     pub adaptive: Option<AdaptiveThreshold>,
     /// When recovery would take longer than this, by `load_rate` and `replay_rate`; `None`: not so.
     pub recovery_time: Option<Duration>,
@@ -89,6 +92,7 @@ impl Default for CheckpointConfig {
             files: 1,
             interval: Some(Duration::from_secs(10)),
             log_bytes: Some(4 << 30),
+            log_records: None,
             adaptive: None,
             recovery_time: None,
             load_rate: 200 << 20,
@@ -142,8 +146,8 @@ impl CheckpointConfig {
     /// What asks for a checkpoint by these settings. Without a log no recovery replays anything, so its time asks for
     /// none.
     pub(super) fn policy(&self, is_without_log: bool) -> Box<dyn Policy> {
-        let Self { interval, log_bytes, adaptive, recovery_time, .. } = *self;
+        let Self { interval, log_bytes, log_records, adaptive, recovery_time, .. } = *self;
         let recovery_time = recovery_time.filter(|_| !is_without_log);
-        Box::new(Trigger { interval, log_bytes, adaptive, recovery_time, is_without_log })
+        Box::new(Trigger { interval, log_bytes, log_records, adaptive, recovery_time, is_without_log })
     }
 }

@@ -88,6 +88,8 @@ struct Attempt {
     began_nanos: u64,
     /// Bytes of log when the walk was opened, of a picture when its freeze was announced.
     log_bytes: u64,
+    /// Entries then.
+    log_records: u64,
     room: Arc<Room>,
     /// How often the log had found the disk full when the reserve was given up for this attempt.
     gave_up_at: Option<u64>,
@@ -171,6 +173,8 @@ pub(super) struct Life {
     /// Bytes of log when the installed checkpoint's e_l was read, and what was there before this database was opened.
     log_bytes_base: u64,
     log_bytes_before: u64,
+    /// Entries then.
+    log_records_base: u64,
     /// What was there before that a range of a life before still needs; and of this life's.
     replayed_bytes: u64,
     turn_bytes: TurnBytes,
@@ -215,6 +219,7 @@ impl Life {
             reserve_not_before: now_nanos + RESERVE_PAUSE_NANOS,
             log_bytes_base: 0,
             log_bytes_before: replayed_bytes,
+            log_records_base: 0,
             replayed_bytes,
             turn_bytes: TurnBytes::default(),
             last: None,
@@ -292,6 +297,7 @@ impl Life {
         let turns = taken.turns();
         let since_base = seen.log_bytes - self.log_bytes_base;
         let log_bytes = since_base.saturating_mul(u64::from(turns)).saturating_add(self.log_bytes_before);
+        let log_records = (seen.log_records - self.log_records_base).saturating_mul(u64::from(turns));
         let situation = Situation {
             is_demanded: self.demand.is_some(),
             is_awaited: seen.is_awaited,
@@ -300,6 +306,7 @@ impl Life {
             since_end: Duration::from_nanos(seen.now_nanos.saturating_sub(self.ended_nanos)),
             turns,
             log_bytes,
+            log_records,
             replayed_bytes: self.replayed_bytes(seen.log_bytes),
             load: self.load.load(),
             checkpoint_bytes: installed_bytes,
@@ -347,7 +354,8 @@ impl Life {
             NextOpening::Epoch(epoch) => return self.wait_for_epoch(seen, epoch),
             NextOpening::Pages => (Duty::Publish, Action::Publish),
             NextOpening::Freeze => {
-                self.attempt_mut().log_bytes = seen.log_bytes;
+                let attempt = self.attempt_mut();
+                (attempt.log_bytes, attempt.log_records) = (seen.log_bytes, seen.log_records);
                 (Duty::Announce, Action::Announce)
             }
             NextOpening::Parts => (Duty::Cut, Action::Cut(self.under_way().taken.clone())),
@@ -442,6 +450,7 @@ impl Life {
             reason: self.due,
             began_nanos: seen.now_nanos,
             log_bytes: seen.log_bytes,
+            log_records: seen.log_records,
             room: Arc::new(room),
             gave_up_at: None,
             parts: Vec::new(),
@@ -644,6 +653,7 @@ impl Life {
                     let (number, high) = (installed.number(), installed.durable_min());
                     assert_eq!((attempt.last_number(), attempt.demanded()), (number, high));
                     let (log_bytes, reason) = (attempt.log_bytes, attempt.reason);
+                    let log_records = attempt.log_records;
                     let written = || attempt.written.iter().flatten();
                     let displaced = written().map(|part| part.displaced).sum();
                     let closed = attempt.closed.as_ref();
@@ -669,6 +679,7 @@ impl Life {
                         elapsed: Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos)),
                     });
                     (self.log_bytes_base, self.log_bytes_before) = (log_bytes, 0);
+                    self.log_records_base = log_records;
                     self.turn_bytes.installed(numbers, log_bytes, &installed);
                 }
                 // The manifest names it, also where a close came between.

@@ -328,6 +328,7 @@ impl Checkpoints {
             epoch: self.epochs.now(),
             health: self.log.health(),
             log_bytes: self.log.bytes_written(),
+            log_records: self.log.counters.entries.read(),
             is_awaited: self.log.awaits_picture(),
             has_reserve: self.store.reserve().is_kept(),
             has_marks,

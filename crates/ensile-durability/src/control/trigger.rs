@@ -32,7 +32,9 @@ pub(crate) struct Trigger {
     pub(crate) interval: Option<Duration>,
     /// Log written since the last one began.
     pub(crate) log_bytes: Option<u64>,
-    /// The same, by the load.
+    /// Entries written since the last one began, or the open.
+    pub(crate) log_records: Option<u64>,
+    /// The same as by bytes, by the load.
     pub(crate) adaptive: Option<AdaptiveThreshold>,
     /// What recovery may take.
     pub(crate) recovery_time: Option<Duration>,
@@ -58,6 +60,8 @@ pub(crate) struct Situation {
     /// Bytes of log since the last one began; without a log, bytes that have changed. Of turns what a round of them
     /// would come to: so what is written in a second is that of whole checkpoints.
     pub(crate) log_bytes: u64,
+    /// Entries that were written since the last one began, or the open; of turns as `log_bytes` counts.
+    pub(crate) log_records: u64,
     /// Bytes of log that recovery would replay now.
     pub(crate) replayed_bytes: u64,
     /// How busy the database is: 1 is its capacity. 0 where nobody asks.
@@ -79,6 +83,8 @@ pub enum CheckpointReason {
     Interval,
     /// The log is as long as it may be.
     LogBytes,
+    /// The log has as many entries as it may have.
+    LogRecords,
     /// The log is as long as it may be at this load (SLACH §4).
     Adaptive,
     /// Recovery would take as long as it may.
@@ -106,6 +112,9 @@ impl Policy for Trigger {
         }
         if self.log_bytes.is_some_and(|most| now.log_bytes >= most) {
             return Some(CheckpointReason::LogBytes);
+        }
+        if self.log_records.is_some_and(|most| now.log_records >= most) {
+            return Some(CheckpointReason::LogRecords);
         }
         if self.adaptive.is_some_and(|adaptive| now.log_bytes >= adaptive.threshold(now.load)) {
             return Some(CheckpointReason::Adaptive);

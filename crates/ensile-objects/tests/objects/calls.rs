@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ensile_objects::{
-    CheckpointPolicy, CodecResult, ObjectDurability, Objects, ObjectsBuilder, ObjectsError, Persistent,
+    CheckpointPolicy, CheckpointReason, CodecResult, ObjectDurability, Objects, ObjectsBuilder, ObjectsError,
+    Persistent,
 };
 use ensile_sim::SimDisk;
 
@@ -137,6 +138,29 @@ fn checkpoints_begin_by_the_policy_that_is_registered_and_free_the_log() {
     };
     let policy = CheckpointPolicy { adaptive: Some(adaptive), ..CheckpointPolicy::on_demand() };
     assert!(life.objects.register_policy(&policy).is_err());
+}
+
+#[test]
+fn so_many_logged_operations_ask_for_a_checkpoint() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    let policy = CheckpointPolicy { log_records: Some(100), ..CheckpointPolicy::on_demand() };
+    life.objects.register_policy(&policy).expect("works");
+    let after = |operations: u64| {
+        for key in 0..operations {
+            life.objects.submit(key, &Change::Add(1)).expect("logs");
+        }
+        for _ in 0..20 {
+            life.settle();
+            life.step_checkpointers();
+        }
+        life.objects.stats().checkpoints
+    };
+    assert_eq!(after(99).installed, 0);
+    let checkpoints = after(1);
+    let reason = checkpoints.last.map(|last| last.reason);
+    assert_eq!((checkpoints.installed, reason), (1, Some(CheckpointReason::LogRecords)));
+    assert_eq!(after(99).installed, 1, "they are counted from the last one on");
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(in crate::checkpoint) struct Circumstances {
     pub(in crate::checkpoint) health: Health,
     /// Bytes of log that were written since the open; without a log, bytes that commits have changed.
     pub(in crate::checkpoint) log_bytes: u64,
+    /// Entries that were written since the open.
+    pub(in crate::checkpoint) log_records: u64,
     /// Without a log: a result waits for a picture.
     pub(in crate::checkpoint) is_awaited: bool,
     /// The space that is kept for a full disk is there.

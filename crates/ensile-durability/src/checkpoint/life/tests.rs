@@ -56,6 +56,7 @@ pub(super) fn seen(epoch: u64) -> Circumstances {
         epoch: Epoch::new(epoch),
         health: Health::Running,
         log_bytes: 0,
+        log_records: 0,
         has_reserve: true,
         has_marks: false,
         full_tries: 0,

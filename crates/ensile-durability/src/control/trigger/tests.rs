@@ -19,6 +19,7 @@ fn situation(since_end: u64, log_bytes: u64, checkpoint_bytes: u64) -> Situation
         since_end: seconds(since_end),
         turns: 1,
         log_bytes,
+        log_records: 0,
         replayed_bytes: log_bytes,
         load: 0.0,
         checkpoint_bytes,
@@ -66,6 +67,14 @@ fn so_many_bytes_of_log_do_not_wait_for_the_interval() {
     let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(64 * MB), ..Trigger::default() };
     assert_eq!(trigger.decide(&situation(1, 64 * MB, 10_000 * MB)), Some(CheckpointReason::LogBytes));
     assert_eq!(trigger.decide(&situation(1, 64 * MB - 1, 0)), None);
+}
+
+#[test]
+fn so_many_entries_do_not_wait_for_their_bytes() {
+    let trigger = Trigger { log_bytes: Some(64 * MB), log_records: Some(1_000), ..Trigger::default() };
+    let after = |log_records| Situation { log_records, ..situation(1, MB, 0) };
+    assert_eq!(trigger.decide(&after(999)), None);
+    assert_eq!(trigger.decide(&after(1_000)), Some(CheckpointReason::LogRecords));
 }
 
 #[test]
