@@ -21,14 +21,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::source::{FilesSource, Purpose};
 use super::tally::CopyTally;
 use super::target::{TargetFolder, failed};
 use super::{CopyPhase, CopyReport, HAS_ENDED};
-use crate::recovery::copied::{self, CopiedLogs, LogPlace};
+use crate::recovery::copied::{self, CopiedLogs, LogPlace, ShortLogs};
 use crate::recovery::examine::{Examination, Judge};
 use crate::store::MadeFrom;
 use crate::store::manifest::{Making, Manifest};
@@ -59,8 +58,8 @@ pub(super) struct FilesCopy {
     /// The copy of the first of them.
     file: Option<Box<dyn DiskFile>>,
     bytes: Vec<u8>,
-    /// S, and the logs that were whole for less at the last look.
-    short: Option<(Epoch, Vec<LogPlace>)>,
+    /// S, and where logs ended at the last look that were whole for less.
+    short: Option<ShortLogs>,
     tally: CopyTally,
     stage: FilesStage,
 }
@@ -151,9 +150,9 @@ impl FilesCopy {
 
     /// Makes the logs end together (N20), or has what is missing of them copied.
     fn end_logs(&mut self) -> Result<(), DurabilityError> {
-        let shown = self.short.as_ref().map(|(shown, _)| *shown);
         let disk = self.target.disk();
-        let looked = copied::look(disk, &self.source.manifest, &self.source.logs(), shown);
+        let (manifest, logs) = (&self.source.manifest, self.source.logs());
+        let looked = copied::look(disk, (manifest, self.source.hinted), &logs, self.short.as_ref());
         self.stage = FilesStage::Listing;
         match looked {
             Ok(CopiedLogs::Whole { cuts, beyond }) => {
@@ -161,11 +160,11 @@ impl FilesCopy {
                 let removed = || beyond.iter().try_for_each(|file| disk.remove(&file.to_string()));
                 ended.and_then(|()| removed()).map_err(|error| failed(disk, error))
             }
-            Ok(CopiedLogs::Short { shown, ends }) => {
-                let is_stuck = self.short.as_ref().is_some_and(|(_, before)| *before == ends);
+            Ok(CopiedLogs::Short(short)) => {
+                let is_stuck = self.short.as_ref().is_some_and(|before| before.ends == short.ends);
                 if !is_stuck {
-                    self.copy_behind(&ends)?;
-                    (self.short, self.stage) = (Some((shown, ends)), FilesStage::Copying);
+                    self.copy_behind(&short.ends)?;
+                    (self.short, self.stage) = (Some(short), FilesStage::Copying);
                 }
                 Ok(())
             }
@@ -175,15 +174,22 @@ impl FilesCopy {
         }
     }
 
-    /// What these logs have from here on waits to be copied, in files too that they did not have before.
+    /// What these logs have from here on waits to be copied, in files too that they did not have before. Files behind
+    /// are opened anew: one that was being prepared has become a log's, or another one has its name.
     fn copy_behind(&mut self, ends: &[LogPlace]) -> Result<(), DurabilityError> {
+        assert!(self.waiting.is_empty(), "an index of a file stays what it is while it waits");
+        for (file, _) in ends {
+            let disk = self.target.disk();
+            for later in self.source.drop_behind(file.name) {
+                disk.remove(&later).map_err(|error| failed(disk, error))?;
+            }
+        }
         for (file, end) in ends {
-            let known = self.source.files.len();
-            let last = self.source.logs()[&file.name.logger].last().map_or(file.name, |last| last.name);
-            self.source.go_on(last)?;
             let is_it = |(name, _): &(String, _)| *name == file.to_string();
             let at = self.source.files.iter().position(is_it).expect("the copy of an opened file ends");
             self.waiting.push_back((at, *end));
+            let known = self.source.files.len();
+            self.source.go_on(file.name)?;
             self.waiting.extend((known..self.source.files.len()).map(|file| (file, 0)));
         }
         Ok(())
@@ -231,6 +237,16 @@ impl FilesCopy {
             return Err(failed(self.target.disk(), detail));
         }
         let epoch = found.durable_epoch.unwrap_or_default();
+        // What shows it may be the source's hint, which a copy does not have.
+        if let Some(ShortLogs { shown, ends }) = self.short.as_ref().filter(|short| epoch < short.shown) {
+            let ends = ends.iter().map(|(file, end)| format!("{file} at byte {end}")).collect::<Vec<_>>();
+            let detail = format!(
+                "epoch {shown} was durable, but the log is whole up to epoch {epoch} only: it ends in {}; see what \
+                 `ensile verify` says of the database",
+                ends.join(", in ")
+            );
+            return Err(failed(self.target.disk(), detail));
+        }
         let made_from = match self.purpose {
             Purpose::Backup => next.made_from,
             Purpose::Restore { .. } => Some(MadeFrom::Restored { epoch }),

@@ -18,6 +18,7 @@ use crate::checkpoint::picture::page::PagePlace;
 use crate::checkpoint::picture::read::PictureReader;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
+use crate::store::hint::Hint;
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::leases::{Lease, LeasedFile, lease, open_all};
 use crate::store::manifest::{Making, Manifest};
@@ -77,6 +78,8 @@ pub(super) struct FilesSource {
     pub(super) manifest: Manifest,
     /// By name.
     pub(super) files: Vec<(String, Box<dyn DiskFile>)>,
+    /// The D that its hint showed before a file was read.
+    pub(super) hinted: Epoch,
     _locks: Option<Locks>,
     _lease: Option<Lease>,
 }
@@ -169,6 +172,20 @@ impl FilesSource {
         logs
     }
 
+    /// Drops the files of this log that come behind `last`; their names.
+    pub(super) fn drop_behind(&mut self, last: SegmentName) -> Vec<String> {
+        let is_behind = |name: &str| {
+            let later = SegmentFile::at(name).map(|file| file.name);
+            later.is_some_and(|name| {
+                (name.generation, name.logger) == (last.generation, last.logger) && name.number > last.number
+            })
+        };
+        let (behind, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.files).into_iter().partition(|(name, _)| is_behind(name));
+        self.files = kept;
+        behind.into_iter().map(|(name, _)| name).collect()
+    }
+
     /// Opens the files with which this log has gone on behind `last` since the copy began. In a copy none of them is a
     /// closed one.
     pub(super) fn go_on(&mut self, last: SegmentName) -> Result<(), DurabilityError> {
@@ -242,10 +259,15 @@ fn files_of(
         None => open_all(&**disk, &manifest)?,
     };
     let files = files.into_iter().map(LeasedFile::into_parts).collect();
+    let open = manifest.generations.last();
+    let hint = Hint::read(&**disk)?.filter(|hint| hint.database == manifest.identity);
+    let hint = hint.filter(|hint| open.is_some_and(|generation| hint.is_of(generation)));
+    let hinted = hint.map_or(Epoch::ZERO, |hint| hint.durable);
     Ok(Found::Files(Box::new(FilesSource {
         disk: Arc::clone(disk),
         manifest,
         files,
+        hinted,
         _locks: locks,
         _lease: lease,
     })))

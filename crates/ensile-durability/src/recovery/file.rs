@@ -325,25 +325,39 @@ impl FileChain {
     }
 }
 
+/// What a search for a mark finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MarkSearch {
+    /// No such mark.
+    None,
+    /// Before one, a block whose payload is not what its header promises.
+    WrongPayload(u64),
+    /// The mark's block ends here.
+    EndsAt(u64),
+}
+
 /// Where the block ends that has the first mark of `least` or more, in a file whose chain ends at `end`.
 pub(super) fn end_of_mark(
     disk: &dyn Disk,
     (file, end): (SegmentFile, u64),
     least: Epoch,
-) -> Result<Option<u64>, DurabilityError> {
+) -> Result<MarkSearch, DurabilityError> {
     let mut scanner = Scanner::new(disk.open_to_read(&file.to_string())?)?;
-    let Ok(Opened { mut header, origin, .. }) = scanner.opening()? else { return Ok(None) };
+    let Ok(Opened { mut header, origin, .. }) = scanner.opening()? else { return Ok(MarkSearch::None) };
     let mut offset = 0;
     loop {
-        offset += header.block_bytes() as u64;
+        let next = offset + header.block_bytes() as u64;
+        if header.kind == BlockKind::Data && scanner.payload(offset, &header)?.is_none() {
+            return Ok(MarkSearch::WrongPayload(offset));
+        }
         if header.kind != BlockKind::Data && header.mark >= least {
-            return Ok(Some(offset));
+            return Ok(MarkSearch::EndsAt(next));
         }
-        if offset >= end {
-            return Ok(None);
+        if next >= end {
+            return Ok(MarkSearch::None);
         }
-        let At::Block(next, _) = scanner.header(offset, origin.salt)? else { return Ok(None) };
-        header = next;
+        let At::Block(found, _) = scanner.header(next, origin.salt)? else { return Ok(MarkSearch::None) };
+        (header, offset) = (found, next);
     }
 }
 
