@@ -4,13 +4,15 @@
 //! (`ENSILE_WRITE_FIXTURE=crates/ensile/tests/fixtures/0.1 cargo test -p ensile --test compatibility` writes such a
 //! folder; a kept one is never written again). It has two generations, two logs each in several files, a checkpoint
 //! between them, deletes, a secondary index and a row larger than a log buffer. `fixtures/before-0.1` is the same by
-//! the last version before the first release, whose formats are refused by name.
+//! the last version before the first release, whose formats are refused by name. `fixtures/cycling` is the same with
+//! checkpoints that go round by ranges (manifest 4), closed in the middle of a round; `ENSILE_WRITE_FIXTURE_OF=Cycling`
+//! chooses that.
 //!
 //! Neighbours: `docs/formats`, whose examples are tied to the code byte by byte.
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +22,7 @@ use ensile::checkpoint::{Schedule, Strategy};
 use ensile::prelude::*;
 use ensile::{Builder, Tuning, folder};
 
-const KEPT: [&str; 1] = ["0.1"];
+const KEPT: [&str; 2] = ["0.1", "cycling"];
 const REFUSED: [&str; 1] = ["before-0.1"];
 const ALL: [Strategy; 3] = [Strategy::Fuzzy, Strategy::Cycling, Strategy::Pictures];
 const LARGE_BYTES: usize = 600 << 10;
@@ -73,11 +75,19 @@ fn written(path: &Path, checkpoint_strategy: Strategy) -> Result<Content> {
         names.remove(&61);
         db.close()?;
     }
-    let db = builder(path).open()?;
+    let is_cycling = checkpoint_strategy == Strategy::Cycling;
+    let second =
+        Tuning { checkpoint_strategy: is_cycling.then_some(checkpoint_strategy), ..Tuning::default() };
+    let schedule = if is_cycling { Schedule::on_demand().log_bytes(1) } else { Schedule::on_demand() };
+    let db = tuned(path, second).checkpoints(schedule).open()?;
     let (table, bytes) = (people(&db)?, db.table::<u64, Vec<u8>>("large")?);
     db.run(|tx| tx.put(&bytes, &1, &large))?;
     db.run(|tx| tx.put(&table, &10, &"deleted and put again".to_owned()))?;
     names.insert(10, "deleted and put again".to_owned());
+    // A range's turn or a few: the others were written in the life before.
+    while is_cycling && db.stats().checkpoints.is_none_or(|stats| stats.installed == 0) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     db.close()?;
     Ok(Content { people: names, large: BTreeMap::from([(1, large)]) })
 }
@@ -189,9 +199,31 @@ fn a_folder_of_this_version_opens() -> Result<()> {
     Ok(())
 }
 
-/// Keeps a folder with fuzzy checkpoints, if that is asked for.
+/// The folder of a cycling checkpoint is kept as it is in the middle of a round: ranges that begin at keys, turns of
+/// two lives.
+#[test]
+fn the_kept_folder_of_a_cycling_checkpoint_is_in_the_middle_of_a_round() {
+    let fresh = Folder::new();
+    let copied = fresh.path().join("cycling");
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cycling"), &copied);
+    let manifest = fs::read_to_string(copied.join("MANIFEST")).expect("read");
+    assert!(manifest.starts_with("ensile manifest 4\n") && manifest.contains("\nranges "), "{manifest}");
+    let generations: BTreeSet<&str> = manifest
+        .lines()
+        .filter_map(|line| line.strip_prefix("range ")?.split_once(" generation ")?.1.split(' ').next())
+        .collect();
+    assert_eq!(generations.len(), 2, "{manifest}");
+    let found = folder::verify(&copied).expect("it can be read");
+    let checkpoint = found.checkpoint.expect("a checkpoint");
+    assert!(checkpoint.ranges.len() > 4, "{:?}", checkpoint.ranges);
+    let lows: BTreeSet<_> = checkpoint.ranges.iter().map(|range| range.low).collect();
+    assert!(lows.len() > 1, "{lows:?}");
+}
+
+/// Keeps a folder with checkpoints of the kind that is asked for, or fuzzy ones.
 fn keep(data: &Path, strategy: Strategy) {
-    if strategy == Strategy::Fuzzy
+    let wanted = std::env::var("ENSILE_WRITE_FIXTURE_OF").unwrap_or_else(|_| "Fuzzy".to_owned());
+    if format!("{strategy:?}") == wanted
         && let Some(keep) = std::env::var_os("ENSILE_WRITE_FIXTURE").map(PathBuf::from)
     {
         assert!(!keep.exists(), "a kept folder is never written again: {}", keep.display());
