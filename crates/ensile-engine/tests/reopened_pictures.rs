@@ -51,11 +51,14 @@ impl Plan {
 
     fn drawn(random: &mut Random) -> Self {
         let loggers = random.below(3) as usize;
-        let is_fuzzy = loggers > 0 && random.percent(20);
+        let strategy = match loggers {
+            1.. if random.percent(20) => [Strategy::Fuzzy, Strategy::Cycling][random.below(2) as usize],
+            _ => Strategy::Pictures,
+        };
         Self {
             loggers,
             checkpointers: if random.percent(70) { 2 } else { random.between(1, 3) as usize },
-            strategy: if is_fuzzy { Strategy::Fuzzy } else { Strategy::Pictures },
+            strategy,
             semi_fuzzy: random.percent(60),
             page_bytes: if random.percent(80) { 4 << 10 } else { 16 << 10 },
         }
@@ -79,15 +82,18 @@ impl Life {
         let clock = Clock::manual();
         let builder = Database::builder("unused").disk(Arc::new(disk.mounted()));
         let builder = if plan.loggers == 0 { builder.without_log() } else { builder };
+        let is_cycling = plan.strategy == Strategy::Cycling;
         let builder = builder
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
-            .checkpoints(Schedule::on_demand())
+            // Turn follows turn where checkpoints go round by ranges.
+            .checkpoints(if is_cycling { Schedule::on_demand().log_bytes(0) } else { Schedule::on_demand() })
             .tuning(Tuning {
                 loggers: (plan.loggers > 0).then_some(plan.loggers),
                 log_file_bytes: 16 << 10,
                 checkpointers: Some(plan.checkpointers),
                 checkpoint_strategy: Some(plan.strategy),
+                checkpoint_ranges: 4,
                 checkpoint_page_bytes: plan.page_bytes,
                 semi_fuzzy: plan.semi_fuzzy,
                 recovery_threads: 1,
@@ -375,6 +381,55 @@ fn another_size_of_pages_cuts_marked_runs_anew_and_keeps_the_others() {
         life.end(&disk);
     }
     reopen(&disk, &Plan::usual(), &mut history);
+}
+
+/// A life whose checkpoints go round by ranges begins over a picture. It is stopped behind any number of steps: before
+/// its first turn, which takes all ranges, is installed, and in the middle of a round. What its log and its turns have
+/// is in the next picture, and what they have deleted is not.
+#[test]
+fn a_round_that_is_stopped_over_a_picture_hands_everything_on_to_the_next_picture() {
+    let (mut over_a_picture, mut midst) = (0, 0);
+    let steps = (0..40).step_by(4).chain((40..240).step_by(10));
+    for (steps, is_busy) in steps.flat_map(|steps| [(steps, false), (steps, true)]) {
+        let plan = Plan::usual();
+        let (disk, mut history, pages) = with_picture(&plan);
+        let mut life = reopen(&disk, &Plan { strategy: Strategy::Cycling, ..plan.clone() }, &mut history);
+        life.put_all(&mut history, 1000..1020, &[2; 100]);
+        life.delete_all(&mut history, 2000..2010);
+        life.settle();
+        for step in 0..steps {
+            let _step = life.db.checkpoint_step(step % 2);
+            if is_busy && step % 3 == 0 {
+                let first = 100 * (step as u64 % 40);
+                life.put_all(&mut history, first..first + 5, &[4; 120]);
+                life.delete_all(&mut history, first + 5..first + 8);
+            }
+            life.settle();
+        }
+        let stats = life.db.stats().checkpoints.expect("it has checkpoints");
+        let is_midst =
+            stats.last.as_ref().and_then(|last| last.turn).is_some_and(|turn| turn.taken < turn.ranges);
+        midst += u64::from(is_midst && stats.running.is_some());
+        over_a_picture += u64::from(stats.installed == 0 && stats.running.is_some());
+        life.end(&disk);
+        let mut life = reopen(&disk, &plan, &mut history);
+        life.put_all(&mut history, [3000], &[5; 100]);
+        life.delete_all(&mut history, [2500]);
+        let report = life.checkpoint(|_| {});
+        let is_increment = report.pages_kept > pages / 2;
+        assert_eq!(is_increment, stats.installed == 0, "behind {steps} steps, {stats:?}: {report:?}");
+        life.end(&disk);
+        // And back: the turns begin over that picture.
+        let mut life = reopen(&disk, &Plan { strategy: Strategy::Cycling, ..plan.clone() }, &mut history);
+        life.delete_all(&mut history, 3000..3004);
+        assert!(life.checkpoint(|_| {}).turn.is_some_and(|turn| turn.taken == turn.ranges));
+        life.end(&disk);
+        reopen(&disk, &plan, &mut history);
+    }
+    assert!(
+        over_a_picture > 3 && midst > 3,
+        "{over_a_picture} over a picture, {midst} in the midst of a round"
+    );
 }
 
 /// Anything in any order: what is found at an open is the state at the end of D.
