@@ -21,6 +21,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::source::{FilesSource, Purpose};
@@ -190,6 +191,13 @@ impl FilesCopy {
             self.waiting.push_back((at, *end));
             let known = self.source.files.len();
             self.source.go_on(file.name)?;
+            if self.source.lacks_next(file.name) {
+                let detail = format!(
+                    "log files behind {file} were removed while they were copied: a database keeps them for a reader \
+                     for {LEASE_SECONDS_MAX} s beyond their time; copy faster"
+                );
+                return Err(failed(self.target.disk(), detail));
+            }
             self.waiting.extend((known..self.source.files.len()).map(|file| (file, 0)));
         }
         Ok(())

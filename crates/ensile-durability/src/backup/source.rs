@@ -186,6 +186,13 @@ impl FilesSource {
         behind.into_iter().map(|(name, _)| name).collect()
     }
 
+    /// Has this log files behind `last`, and not the one that follows it?
+    pub(super) fn lacks_next(&self, last: SegmentName) -> bool {
+        let logs = self.logs();
+        let mut later = logs[&last.logger].iter().filter(|file| file.name.number > last.number);
+        later.next().is_some_and(|next| next.name.number != last.number + 1)
+    }
+
     /// Opens the files with which this log has gone on behind `last` since the copy began. In a copy none of them is a
     /// closed one.
     pub(super) fn go_on(&mut self, last: SegmentName) -> Result<(), DurabilityError> {

@@ -164,18 +164,9 @@ fn power_fails_at_every_call_of_the_first_picture_behind_a_restore_to_an_epoch()
         life.rig.settle();
         let expected = life.store.present();
         machine.cut_power_at(machine.calls().all + call);
-        let handle = life.checkpoints.demand();
-        for _ in 0..200 {
-            if machine.is_without_power() || handle.outcome().is_some() {
-                break;
-            }
-            (0..2).for_each(|checkpointer| {
-                life.step(checkpointer);
-            });
-            life.rig.settle();
-        }
+        let _ = life.checkpoint_until(|| machine.is_without_power());
         let was_cut = machine.is_without_power();
-        drop((worker, handle, life));
+        drop((worker, life));
         machine.heal();
         machine.crash(call);
         let life = Life::open(&folder, 1, pictures()).unwrap_or_else(|error| panic!("call {call}: {error}"));

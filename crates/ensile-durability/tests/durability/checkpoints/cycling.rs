@@ -26,16 +26,22 @@ fn fill(life: &Life, worker: &mut Worker, round: u8) {
     life.rig.settle();
 }
 
-/// A disk with a checkpoint of four ranges, of which one has had a turn more, and what is present.
-fn disk_with_ranges() -> (SimDisk, super::store::Changes) {
-    let disk = SimDisk::new();
-    let life = open(&disk);
+/// A database with a checkpoint of four ranges, of which one has had a turn more.
+fn life_with_ranges(disk: &SimDisk) -> (Life, Worker) {
+    let life = open(disk);
     let mut worker = life.rig.worker();
     fill(&life, &mut worker, 1);
     life.checkpoint().expect("is installed");
     fill(&life, &mut worker, 2);
     let report = life.turn();
     assert_eq!(taken(&report), (0, 1, 4));
+    (life, worker)
+}
+
+/// A disk with such a database, which has ended since, and what is present.
+fn disk_with_ranges() -> (SimDisk, super::store::Changes) {
+    let disk = SimDisk::new();
+    let (life, mut worker) = life_with_ranges(&disk);
     fill(&life, &mut worker, 3);
     let present = life.store.present();
     drop((worker, life));
@@ -338,12 +344,7 @@ fn a_failed_sync_of_a_log_in_the_midst_of_a_turn_ends_writing_and_nothing_is_los
     let mut midst = 0;
     for (steps, is_killed) in (0..40).flat_map(|steps| [(steps, false), (steps, true)]) {
         let disk = SimDisk::new();
-        let life = open(&disk);
-        let mut worker = life.rig.worker();
-        fill(&life, &mut worker, 1);
-        life.checkpoint().expect("is installed");
-        fill(&life, &mut worker, 2);
-        life.turn();
+        let (life, mut worker) = life_with_ranges(&disk);
         life.commit(&mut worker, 3, None);
         life.rig.settle();
         for step in 0..steps {

@@ -57,18 +57,9 @@ fn ended_in_a_picture(call: u64, history: &mut History) -> (SimDisk, bool) {
     change(&life, history, 0..6, Some(&[2; 100]));
     change(&life, history, 6..8, None);
     disk.cut_power_at(disk.calls().all + call);
-    let handle = life.checkpoints.demand();
-    for _ in 0..200 {
-        if disk.is_without_power() || handle.outcome().is_some() {
-            break;
-        }
-        (0..2).for_each(|checkpointer| {
-            life.step(checkpointer);
-        });
-        life.rig.settle();
-    }
+    let _ = life.checkpoint_until(|| disk.is_without_power());
     let was_cut = disk.is_without_power();
-    drop((handle, life));
+    drop(life);
     disk.heal();
     disk.crash_with(Survival::Everything, 0);
     (disk, was_cut)

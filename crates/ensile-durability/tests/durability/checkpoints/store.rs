@@ -343,10 +343,21 @@ impl Life {
 
     /// Steps epochs, loggers and checkpointers until a checkpoint that is asked for now has an outcome.
     pub(crate) fn checkpoint(&self) -> Result<ensile_durability::CheckpointReport, DurabilityError> {
+        self.checkpoint_until(|| false).expect("nothing else ends it")
+    }
+
+    /// The same, or until `is_over`; `None` then.
+    pub(crate) fn checkpoint_until(
+        &self,
+        is_over: impl Fn() -> bool,
+    ) -> Option<Result<ensile_durability::CheckpointReport, DurabilityError>> {
         let handle = self.checkpoints.demand();
         for _ in 0..10_000 {
             if let Some(outcome) = handle.outcome() {
-                return outcome;
+                return Some(outcome);
+            }
+            if is_over() {
+                return None;
             }
             for checkpointer in 0..self.checkpoints.checkpointers() {
                 self.step(checkpointer);
