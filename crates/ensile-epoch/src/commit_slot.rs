@@ -47,9 +47,10 @@ impl CommitSlot {
     /// here on.
     #[inline]
     pub fn bind_and_fence(&self, epoch: Epoch) {
-        // Release, as in `bind`. An exchange, so that on x86-64 it is the fence as well; elsewhere one follows.
-        // Partners: the fences in `Epochs::try_advance` and in the loggers' durable mark (C1, L1).
-        self.words.bound.swap(epoch.number(), Ordering::Release);
+        // Release, as in `bind`; Acquire, so that no compiler makes a store of an exchange whose result nobody wants.
+        // On x86-64 an exchange is the fence as well; elsewhere one follows. Partners: the fences in
+        // `Epochs::try_advance` and in the loggers' durable mark (C1, L1).
+        self.words.bound.swap(epoch.number(), Ordering::AcqRel);
         fence_after_exchange();
     }
 

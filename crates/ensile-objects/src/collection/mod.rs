@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::limits::KEY_BYTES_MAX;
-use ensile_base::sync::{AtomicU64, Mutex, Ordering};
+use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_durability::{CheckpointHandle, RecoveryReport};
 
 use crate::error::{ObjectsError, ObjectsResult as Result};
@@ -187,7 +187,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         let mut guess = self.state.shards.guess(hash);
         loop {
             // Without log space: `check` is user code (O3).
-            let state = self.cell(&key, hash, guess.take()).lock();
+            let guessed = guess.take().and_then(|cell| locked_guess(cell, &key));
+            let state = guessed.unwrap_or_else(|| self.state.shards.find_or_make(&key, hash).lock());
             if !state.is_of(&key) {
                 continue;
             }
@@ -251,11 +252,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         let hash = self.state.shards.hash(key);
         let mut guess = self.state.shards.guess(hash);
         loop {
-            let cell = match guess.take().map_or_else(|| self.state.shards.find(key, hash), Ok) {
-                Ok(cell) => cell,
-                Err(epoch) => return Ok((look(None), receipt(epoch))),
+            let state = match guess.take().and_then(|cell| locked_guess(cell, key)) {
+                Some(state) => state,
+                None => match self.state.shards.find(key, hash) {
+                    Ok(cell) => cell.lock(),
+                    Err(epoch) => return Ok((look(None), receipt(epoch))),
+                },
             };
-            let state = cell.lock();
             if !state.is_of(key) {
                 continue;
             }
@@ -324,6 +327,16 @@ enum Poison {
     Ends,
 }
 
+/// A cell that was guessed, locked, if it is this key's. A guess is never waited for: it may be another object's, which
+/// the caller itself holds, or which waits for one that the caller holds.
+#[inline]
+fn locked_guess<'c, K: ObjectKey, T>(
+    cell: &'c ObjectCell<K, T>,
+    key: &K,
+) -> Option<MutexGuard<'c, CellState<K, T>>> {
+    cell.try_lock_unless_panicked().filter(|state| state.is_of(key))
+}
+
 fn poisoned<K: ObjectKey>(key: &K) -> ObjectsError {
     ObjectsError::Poisoned { object: format!("{key:?}").into() }
 }
@@ -372,8 +385,19 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         let hash = self.state.shards.hash(key);
         let mut guess = self.state.shards.guess(hash);
         loop {
-            let cell = self.cell(key, hash, guess.take());
-            let locked = self.runtime.lock(cell, worker)?;
+            let cell = guess.take().unwrap_or_else(|| self.state.shards.find_or_make(key, hash));
+            let locked = match self.runtime.try_lock(cell, worker)? {
+                Ok(locked) => locked,
+                Err(back) => {
+                    // It may have been a guess. This one is the key's own, unless it is taken out meanwhile.
+                    let state = self.state.shards.find_or_make(key, hash).lock();
+                    if !state.is_of(key) {
+                        worker = back;
+                        continue;
+                    }
+                    self.runtime.with_space(state, back)?
+                }
+            };
             if !locked.state.is_of(key) {
                 worker = self.runtime.unlock(locked);
                 continue;
@@ -388,17 +412,6 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 Err(again) => worker = again,
             }
         }
-    }
-
-    /// The cell that was guessed, which may be another key's by now; or the key's own, which is made if there is none.
-    #[inline]
-    fn cell<'s>(
-        &'s self,
-        key: &K,
-        hash: KeyHash,
-        guess: Option<&'s ObjectCell<K, T>>,
-    ) -> &'s ObjectCell<K, T> {
-        guess.unwrap_or_else(|| self.state.shards.find_or_make(key, hash))
     }
 
     #[inline]

@@ -4,14 +4,15 @@
 //! usual        hash | slot -> number -> cell, without a lock | lock the cell, compare its key
 //! else         that key has another cell, or none: searched, and made, under the shard's lock
 //! ```
-//! A cell is found without a lock, so it may have another key by then: the thread that has locked it compares. Cells
+//! A cell is found without a lock, so it may have another key by then: the thread that has locked it compares, and none
+//! waits for the lock of a cell that is only guessed. Cells
 //! stay where they are as long as the collection; that of a removed object is used again, for any key.
 //!
 //! Invariants:
 //! - O2: a cell is in its shard, with its key, before the first operation of its object is logged, and stays there as
 //!   long as a walk may need it. A cell that went has no key.
 //! - A cell's lock may be held when a shard's is taken. The other way round it is done for free cells only: a thread
-//!   that holds the lock of one waits for nothing.
+//!   that holds the lock of one compares, and lets go of it without waiting.
 //!
 //! Lines of memory that threads share: a shard's tables, read by all and written where a key comes or goes; its lock,
 //! taken then only; the cell, written by each call of its object. Cells stand side by side, so two objects may share a
@@ -88,7 +89,7 @@ struct Shard<K, T> {
     state: CachePadded<Mutex<ShardState<K>>>,
 }
 
-/// Hashes keys. The seed is drawn, so that nobody can choose keys that meet; a simulation has none, so that it can be
+/// Hashes keys. The seed is drawn, so that keys that meet are hard to choose; a simulation has none, so that it can be
 /// repeated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyHasher(SeedableState<'static>);
@@ -169,16 +170,18 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         if let Some(cell) = shard.cell_of(&state, key, hash) {
             return cell;
         }
+        // Copied first: a copy that panics leaves everything as it was.
+        let (in_cell, in_shard) = (key.clone(), key.clone());
         let numbers = state.count();
         let number = state.free.pop().unwrap_or_else(|| {
             state.keys.push(None);
             u32::try_from(state.keys.len() - 1).expect("a shard has fewer objects than memory has bytes")
         });
         let cell = shard.cells.make(number, free_cell);
-        // Of a free cell: a thread that holds this lock found the cell for a key before, and waits for nothing.
-        let before = cell.lock().key.replace(key.clone());
+        // Of a free cell: a thread that holds this lock found the cell for a key before, and lets go of it.
+        let before = cell.lock().key.replace(in_cell);
         assert!(before.is_none() && state.keys[number as usize].is_none(), "a free number has no key");
-        state.keys[number as usize] = Some(key.clone());
+        state.keys[number as usize] = Some(in_shard);
         shard.numbers.insert(hash.tag(), number, numbers);
         cell
     }
@@ -187,9 +190,9 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
     pub(super) fn remove(&self, (shard, number): (usize, u32), cell: &mut MutexGuard<'_, CellState<K, T>>) {
         let epoch = cell.tid.epoch();
         assert!(cell.object.is_none() && !cell.is_poisoned, "what goes is known not to be there");
-        let key = cell.key.take().expect("a cell that is taken out is in its shard");
-        cell.tid = Tid::ZERO;
-        let tag = self.hash(&key).tag();
+        // Hashed first: a hash that panics leaves everything as it was.
+        let tag = self.hash(cell.key.as_ref().expect("a cell that is taken out is in its shard")).tag();
+        (cell.key, cell.tid) = (None, Tid::ZERO);
         let shard = &self.shards[shard];
         let mut state = shard.state.lock();
         state.gone = state.gone.max(epoch);

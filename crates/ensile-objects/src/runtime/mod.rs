@@ -139,23 +139,30 @@ impl Runtime {
     pub(crate) fn lock<'l, L>(
         &self,
         lock: &'l Mutex<L>,
-        mut worker: Box<LogWorker>,
+        worker: Box<LogWorker>,
     ) -> Result<LockedObject<'l, L>, DurabilityError> {
-        worker.reserve()?;
-        if let Some(state) = lock.try_lock_unless_panicked() {
-            return Ok(LockedObject { state, worker });
+        match self.try_lock(lock, worker)? {
+            Ok(locked) => Ok(locked),
+            Err(worker) => self.with_space(lock.lock(), worker),
         }
-        self.lock_slowly(lock, worker)
     }
 
-    #[cold]
-    fn lock_slowly<'l, L>(
+    /// The same, without waiting: the worker, without log space, where the lock is not free.
+    ///
+    /// # Errors
+    /// As for [`Runtime::lock`].
+    #[inline]
+    pub(crate) fn try_lock<'l, L>(
         &self,
         lock: &'l Mutex<L>,
         mut worker: Box<LogWorker>,
-    ) -> Result<LockedObject<'l, L>, DurabilityError> {
+    ) -> Result<Result<LockedObject<'l, L>, Box<LogWorker>>, DurabilityError> {
+        worker.reserve()?;
+        if let Some(state) = lock.try_lock_unless_panicked() {
+            return Ok(Ok(LockedObject { state, worker }));
+        }
         worker.release();
-        self.with_space(lock.lock(), worker)
+        Ok(Err(worker))
     }
 
     /// Adds log space for the worker's entry to a lock that is held.

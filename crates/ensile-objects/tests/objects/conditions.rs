@@ -133,6 +133,36 @@ fn o2_a_cell_that_is_another_keys_is_not_used() {
 }
 
 #[test]
+fn an_object_is_reached_under_the_lock_of_another_whose_hash_is_the_same() {
+    let disk = SimDisk::new();
+    let objects = builder(&disk, 1).manual_clock(Clock::manual()).open::<Alike, Tally>().expect("opens");
+    for key in 1..4 {
+        objects.submit(Alike(key), &Change::Add(key)).expect("logs");
+    }
+    let sum =
+        |key| objects.look(&Alike(key), |tally| tally.map(|tally| tally.sum)).expect("is not poisoned").0;
+    // Whichever cell is found first for all of them: one of these holds it.
+    for held in 1..4 {
+        let look = |_: Option<&Tally>| {
+            let others = (1..5).filter(|other| *other != held);
+            others.map(|other| (other, sum(other))).collect::<Vec<_>>()
+        };
+        let (seen, _) = objects.look(&Alike(held), look).expect("is not poisoned");
+        let expected: Vec<_> = (1..5)
+            .filter(|other| *other != held)
+            .map(|other| (other, (other < 4).then_some(other)))
+            .collect();
+        assert_eq!(seen, expected);
+    }
+    let changed = objects.update_if(Alike(1), &Change::Add(1), |_| {
+        objects.submit(Alike(2), &Change::Add(1)).map(drop).map_err(|error| error.to_string())
+    });
+    changed.expect("logs").expect("the other one was changed");
+    // Twice what it was, and one more.
+    assert_eq!((sum(1), sum(2)), (Some(3), Some(5)));
+}
+
+#[test]
 fn o3_a_thread_that_waits_for_an_object_keeps_no_operation_from_becoming_durable() {
     let disk = SimDisk::new();
     let life = Life::open(&disk);
