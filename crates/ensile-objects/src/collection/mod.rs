@@ -386,16 +386,15 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         let mut guess = self.state.shards.guess(hash);
         loop {
             let cell = guess.take().unwrap_or_else(|| self.state.shards.find_or_make(key, hash));
-            let locked = match self.runtime.try_lock(cell, worker)? {
-                Ok(locked) => locked,
-                Err(back) => {
+            let locked = match self.runtime.try_lock(cell, &mut worker)? {
+                Some(state) => LockedObject { state, worker },
+                None => {
                     // It may have been a guess. This one is the key's own, unless it is taken out meanwhile.
                     let state = self.state.shards.find_or_make(key, hash).lock();
                     if !state.is_of(key) {
-                        worker = back;
                         continue;
                     }
-                    self.runtime.with_space(state, back)?
+                    self.runtime.with_space(state, worker)?
                 }
             };
             if !locked.state.is_of(key) {

@@ -101,7 +101,7 @@ pub(crate) enum LogAttempt<'l, L> {
 /// An object's lock, held, and log space for one entry of it.
 pub(crate) struct LockedObject<'l, L> {
     pub(crate) state: MutexGuard<'l, L>,
-    worker: Box<LogWorker>,
+    pub(crate) worker: Box<LogWorker>,
 }
 
 impl<L> LockedObject<'_, L> {
@@ -139,15 +139,15 @@ impl Runtime {
     pub(crate) fn lock<'l, L>(
         &self,
         lock: &'l Mutex<L>,
-        worker: Box<LogWorker>,
+        mut worker: Box<LogWorker>,
     ) -> Result<LockedObject<'l, L>, DurabilityError> {
-        match self.try_lock(lock, worker)? {
-            Ok(locked) => Ok(locked),
-            Err(worker) => self.with_space(lock.lock(), worker),
+        match self.try_lock(lock, &mut worker)? {
+            Some(state) => Ok(LockedObject { state, worker }),
+            None => self.with_space(lock.lock(), worker),
         }
     }
 
-    /// The same, without waiting: the worker, without log space, where the lock is not free.
+    /// The lock, and log space for the worker's entry; `None`, and no space, where the lock is not free.
     ///
     /// # Errors
     /// As for [`Runtime::lock`].
@@ -155,14 +155,14 @@ impl Runtime {
     pub(crate) fn try_lock<'l, L>(
         &self,
         lock: &'l Mutex<L>,
-        mut worker: Box<LogWorker>,
-    ) -> Result<Result<LockedObject<'l, L>, Box<LogWorker>>, DurabilityError> {
+        worker: &mut LogWorker,
+    ) -> Result<Option<MutexGuard<'l, L>>, DurabilityError> {
         worker.reserve()?;
-        if let Some(state) = lock.try_lock_unless_panicked() {
-            return Ok(Ok(LockedObject { state, worker }));
+        let state = lock.try_lock_unless_panicked();
+        if state.is_none() {
+            worker.release();
         }
-        worker.release();
-        Ok(Err(worker))
+        Ok(state)
     }
 
     /// Adds log space for the worker's entry to a lock that is held.
