@@ -417,6 +417,7 @@ fn role(role: &Role) -> String {
     match role {
         Role::Manifest => "says which of the others count".to_owned(),
         Role::Hint => "a witness of the durable epoch".to_owned(),
+        Role::Rates => "what recoveries have cost".to_owned(),
         Role::Reserve => "space for the moment when the disk is full".to_owned(),
         Role::Lock => "the lock's file".to_owned(),
         Role::Folder => "says whose the folder is".to_owned(),

@@ -1,4 +1,4 @@
-//! Decisions as functions of numbers: when a checkpoint begins, and how fast it may write.
+//! Decisions as functions of numbers: when a checkpoint begins, how fast it may write, and what a recovery would take.
 //!
 //! Nothing here reads a clock, a disk or a lock, so each decision is tested by a table of numbers.
 //!
@@ -7,4 +7,5 @@
 pub(crate) mod adaptive;
 pub(crate) mod load;
 pub(crate) mod pace;
+pub(crate) mod recovery_time;
 pub(crate) mod trigger;

@@ -51,8 +51,9 @@ mod recovery;
 
 mod backup;
 
-pub use control::adaptive::AdaptiveThreshold;
-pub use control::trigger::CheckpointReason;
+pub use control::adaptive::{AdaptiveThreshold, LogCount};
+pub use control::recovery_time::{RecoveryForecast, RecoveryRates};
+pub use control::trigger::{CheckpointReason, CheckpointVerdict};
 
 pub use backup::{
     CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopyStep, backup, restore, restore_to_epoch,
@@ -70,7 +71,7 @@ pub use recoverable::{Entry, EntryKind, LoadedPages, Recoverable, Refused};
 pub use recovery::archived;
 pub use recovery::examine;
 pub use recovery::{
-    Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport, TornTail,
-    recover,
+    Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport,
+    RecoveryWatch, TornTail, recover,
 };
 pub use store::{Adopted, Archiving, Lease, LeasedFile, Locks, OpenStore, Opening, StoreStart, adopt, lease};

@@ -30,6 +30,8 @@
 mod progress;
 mod report;
 
+mod measured;
+
 mod chain;
 mod file;
 mod listing;
@@ -67,6 +69,7 @@ use std::sync::Arc;
 use ensile_disk::Disk;
 
 pub use finish::{Finished, ReadOnly, Recovered};
+pub use measured::RecoveryWatch;
 pub use progress::{Phase, PhaseReport, Progress};
 pub use replaying::Recovery;
 pub use report::{RecoveryReport, TornTail};

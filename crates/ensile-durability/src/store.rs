@@ -24,6 +24,7 @@ pub(crate) mod mark;
 
 pub(crate) mod folders;
 pub(crate) mod hint;
+pub(crate) mod rates;
 pub(crate) mod reserve;
 pub(crate) mod reserved_epochs;
 pub(crate) mod whose;

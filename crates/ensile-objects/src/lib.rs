@@ -22,6 +22,7 @@
 mod error;
 mod format;
 
+mod applied;
 mod pieces;
 mod replay;
 
@@ -40,7 +41,8 @@ pub use collection::check::{Examination, FolderCheck};
 pub use collection::persistent::{CodecResult, ObjectKey, Persistent};
 pub use ensile_durability::{
     AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointReport, CheckpointStats,
-    DurabilityError, LogStats, RecoveryReport,
+    CheckpointVerdict, DurabilityError, LogCount, LogStats, Phase, PhaseReport, RecoveryForecast,
+    RecoveryRates, RecoveryReport,
 };
 pub use error::{ObjectsError, ObjectsResult};
 pub use receipt::{DurableObjects, ObjectReceipt};

@@ -28,11 +28,15 @@ pub enum ObjectDurability {
 /// When checkpoints begin (SLACH §4): what is `None` asks for none. It may be changed while the objects are open.
 ///
 /// ```
+/// use std::time::Duration;
 /// use ensile_objects::{AdaptiveThreshold, CheckpointPolicy};
-/// // Between 64 MiB of log while little is written and 1 GiB while much is; 100 MB/s is all that the service can do.
-/// let adaptive = AdaptiveThreshold { lower: 64 << 20, upper: 1 << 30, ..AdaptiveThreshold::of_capacity(100_000_000) };
-/// let policy = CheckpointPolicy { adaptive: Some(adaptive), ..CheckpointPolicy::on_demand() };
-/// # let _ = policy;
+/// // After 1 million operations while there is little to do, after 8 million while there is much; 56,000 requests a
+/// // second are all that the service can do.
+/// let adaptive = AdaptiveThreshold::of_ups(56_000);
+/// let by_load = CheckpointPolicy { adaptive: Some(adaptive), ..CheckpointPolicy::on_demand() };
+/// // No recovery takes more than five seconds.
+/// let by_target = CheckpointPolicy { recovery_time: Some(Duration::from_secs(5)), ..CheckpointPolicy::on_demand() };
+/// # let _ = (by_load, by_target);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointPolicy {
@@ -40,11 +44,20 @@ pub struct CheckpointPolicy {
     pub log_bytes: Option<u64>,
     /// Entries since the last one began, or since the open: logged operations, whole values and removals.
     pub log_records: Option<u64>,
-    /// As by bytes, with a number of bytes that follows the load (SLACH §4).
+    /// As by entries or by bytes, with a number that follows the load (SLACH §4). [`AdaptiveThreshold::of_ups`] and
+    /// [`of_his`](AdaptiveThreshold::of_his) are the paper's.
     pub adaptive: Option<AdaptiveThreshold>,
     /// Time since the last one ended, put off while the log hardly grows.
     pub interval: Option<Duration>,
-    /// When a recovery would take longer than this, at 200 MiB a second.
+    /// In time for no recovery to take longer than this, as far as that is known: at what recoveries of this folder
+    /// have cost, for what there is to load and to replay, with what operations take that are made now, and with what
+    /// will be logged until the checkpoint is installed. [`CheckpointStats::recovery`](crate::CheckpointStats) shows
+    /// the prediction and its rates; until a recovery was measured, costs are assumed.
+    ///
+    /// [`register_policy`](Objects::register_policy) refuses a target that is below what loading alone takes, with the
+    /// figure. An open is never refused for it, and nothing stops when the objects outgrow it:
+    /// [`CheckpointStats::unreachable`](crate::CheckpointStats) says so, and the log is kept as short as an eighth of
+    /// the target allows.
     pub recovery_time: Option<Duration>,
 }
 
@@ -184,7 +197,8 @@ impl ApplicationLog {
     /// Checkpoints begin by this policy from now on (SLACH §3.2's `register_policy`).
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) for settings that cannot work.
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) for settings that cannot work, such as a recovery
+    /// time below what loading alone takes.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
         register(self.runtime(), policy)
     }
@@ -194,7 +208,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// Checkpoints begin by this policy from now on.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) for settings that cannot work.
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) for settings that cannot work, such as a recovery
+    /// time below what loading alone takes.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
         register(self.runtime(), policy)
     }

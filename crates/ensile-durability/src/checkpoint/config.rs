@@ -67,14 +67,12 @@ pub struct CheckpointConfig {
     /// Begin a checkpoint once this many entries were written since the last one began, or since the open; `None`: not
     /// by entries. A cycling checkpoint of n ranges begins a turn after an n-th of it. Without a log there are none.
     pub log_records: Option<u64>,
-    /// As by bytes, with a number of bytes that follows the load (SLACH §4); `None`: not so.
+    /// As by bytes or by entries, with a number that follows the load (SLACH §4); `None`: not so.
     pub adaptive: Option<AdaptiveThreshold>,
-    /// When recovery would take longer than this, by `load_rate` and `replay_rate`; `None`: not so.
+    /// Begin a checkpoint in time for no recovery to take longer than this, as far as that is known; `None`: not so.
     pub recovery_time: Option<Duration>,
-    /// Bytes a second that recovery loads of a checkpoint.
-    pub load_rate: u64,
-    /// Bytes a second that recovery replays of a log.
-    pub replay_rate: u64,
+    /// How many threads the next recovery will have: the prediction counts with them. 0: as many as the last one.
+    pub recovery_threads: usize,
     /// Most bytes a second that all checkpointers write together, not 0; `None`: as fast as they can.
     pub bandwidth: Option<u64>,
     /// Bytes after which each checkpointer syncs what it wrote.
@@ -95,8 +93,7 @@ impl Default for CheckpointConfig {
             log_records: None,
             adaptive: None,
             recovery_time: None,
-            load_rate: 200 << 20,
-            replay_rate: 200 << 20,
+            recovery_threads: 0,
             bandwidth: None,
             sync_bytes: 32 << 20,
         }

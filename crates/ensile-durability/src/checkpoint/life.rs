@@ -50,9 +50,10 @@ use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
 use super::walk::Slice;
 use crate::block::Salt;
-use crate::control::adaptive::AdaptiveThreshold;
-use crate::control::load::LoadAverage;
-use crate::control::trigger::{CheckpointReason, Policy, Situation};
+use crate::control::adaptive::{AdaptiveThreshold, LogCount};
+use crate::control::load::{LoadAverage, LoadCounts};
+use crate::control::recovery_time::{LogWork, RecoveryForecast, RecoveryOutlook};
+use crate::control::trigger::{CheckpointReason, CheckpointVerdict, Policy, Situation};
 use crate::identity::Identity;
 use crate::range::RangeStart;
 use crate::store::installed::InstalledCheckpoint;
@@ -85,11 +86,11 @@ struct Attempt {
     salt: Salt,
     ticket: Arc<Ticket>,
     reason: CheckpointReason,
+    /// What a recovery would have taken when it was decided.
+    recovery: RecoveryForecast,
     began_nanos: u64,
-    /// Bytes of log when the walk was opened, of a picture when its freeze was announced.
-    log_bytes: u64,
-    /// Entries then.
-    log_records: u64,
+    /// What was logged when the walk was opened, of a picture when its freeze was announced.
+    logged: LogWork,
     room: Arc<Room>,
     /// How often the log had found the disk full when the reserve was given up for this attempt.
     gave_up_at: Option<u64>,
@@ -122,6 +123,8 @@ pub(super) struct Rules {
     pub(super) policy: Box<dyn Policy>,
     /// By what the load is estimated, if the policy asks for it.
     pub(super) adaptive: Option<AdaptiveThreshold>,
+    /// What a recovery may take, if that is said.
+    pub(super) recovery_time: Option<Duration>,
 }
 
 /// What stays as it is while the database is open.
@@ -130,8 +133,8 @@ pub(super) struct Terms {
     pub(super) strategy: Strategy,
     /// How many ranges a cycling checkpoint is to have.
     pub(super) ranges: u32,
-    pub(super) load_rate: u64,
-    pub(super) replay_rate: u64,
+    /// Most bytes a second that checkpoints write.
+    pub(super) bandwidth: Option<u64>,
     pub(super) checkpointers: usize,
     /// Files of each checkpointer.
     pub(super) files: u32,
@@ -150,6 +153,10 @@ pub(super) struct Life {
     terms: Terms,
     rules: Rules,
     load: LoadAverage,
+    outlook: RecoveryOutlook,
+    /// What was decided last, and what a recovery would have taken then.
+    verdict: CheckpointVerdict,
+    recovery: RecoveryForecast,
     /// Why an attempt is about to begin.
     due: CheckpointReason,
     stage: Stage,
@@ -188,13 +195,13 @@ pub(super) struct Life {
 
 impl Life {
     /// The life of a database that was opened at `now_nanos` and replayed `replayed_bytes` of log. No checkpoint has
-    /// the number `number`, or one above it.
+    /// the number `number`, or one above it. `outlook` predicts recoveries.
     pub(super) fn new(
         (terms, rules): (Terms, Rules),
         installed: Option<InstalledCheckpoint>,
         number: u64,
-        now_nanos: u64,
-        replayed_bytes: u64,
+        (now_nanos, replayed_bytes): (u64, u64),
+        outlook: RecoveryOutlook,
     ) -> Self {
         assert!(installed.as_ref().is_none_or(|installed| installed.number() < number), "numbers come once");
         assert!(terms.checkpointers > 0 && terms.files > 0);
@@ -203,7 +210,10 @@ impl Life {
         Self {
             terms,
             rules,
-            load: LoadAverage::new(now_nanos, 0),
+            load: LoadAverage::new(now_nanos, LoadCounts::default()),
+            outlook,
+            verdict: CheckpointVerdict::default(),
+            recovery: RecoveryForecast::default(),
             due: CheckpointReason::Demand,
             stage: Stage::Idle,
             attempt: None,
@@ -247,14 +257,41 @@ impl Life {
     /// From now on checkpoints begin by these. The load is estimated anew.
     pub(super) fn set_rules(&mut self, rules: Rules, seen: &Circumstances) {
         self.rules = rules;
-        self.load = LoadAverage::new(seen.now_nanos, seen.log_bytes);
+        self.load = LoadAverage::new(seen.now_nanos, seen.load_counts());
+    }
+
+    /// Whether a checkpoint can keep this target for the recovery time.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`]: loading alone takes as long.
+    pub(super) fn check_target(&self, target: Option<Duration>) -> Result<(), DurabilityError> {
+        let refusal = self.forecast(self.outlook.seen().bytes, target).refusal();
+        refusal.map_or(Ok(()), |why| Err(DurabilityError::config(why)))
+    }
+
+    /// What applying all that was logged took, as it was seen last.
+    pub(super) fn applied_nanos(&self) -> u64 {
+        self.outlook.seen().applied_nanos
+    }
+
+    /// What a recovery would take with so much log written since the open.
+    fn forecast(&self, log_bytes: u64, target: Option<Duration>) -> RecoveryForecast {
+        let installed = self.installed.as_ref().map_or((0, 0), |of| (of.bytes(), of.entries()));
+        let replayed = self.replayed_bytes(log_bytes);
+        // What the first one writes is not known: no more than what was logged.
+        let written =
+            if installed.0 > 0 { self.next_taken().bytes(self.installed.as_ref()) } else { replayed };
+        let last = self.last.as_ref().map(|last| (last.elapsed, last.bytes_written));
+        let expected = RecoveryOutlook::expected(written, last, self.terms.bandwidth);
+        self.outlook.forecast(installed, replayed, expected, target)
     }
 
     /// What this checkpointer, which is at no part, does next.
     pub(super) fn decide(&mut self, checkpointer: usize, seen: &Circumstances) -> Action {
         if let Some(adaptive) = &self.rules.adaptive {
-            self.load.observe(seen.now_nanos, seen.log_bytes, adaptive);
+            self.load.observe(seen.now_nanos, seen.load_counts(), adaptive);
         }
+        self.outlook.observe(seen.now_nanos, seen.log_work());
         match &seen.health {
             Health::Poisoned(why) => return Action::Stop(self.end(why, DurabilityError::Stopped)),
             Health::Closed => return Action::Stop(self.end(CLOSED, DurabilityError::Stopped)),
@@ -307,13 +344,13 @@ impl Life {
             turns,
             log_bytes,
             log_records,
-            replayed_bytes: self.replayed_bytes(seen.log_bytes),
             load: self.load.load(),
             checkpoint_bytes: installed_bytes,
-            load_rate: self.terms.load_rate,
-            replay_rate: self.terms.replay_rate,
+            recovery: self.forecast(seen.log_bytes, self.rules.recovery_time),
         };
-        let Some(reason) = self.rules.policy.decide(&situation) else { return Action::Rest };
+        self.verdict = self.rules.policy.verdict(&situation);
+        self.recovery = situation.recovery;
+        let CheckpointVerdict::Begins(reason) = self.verdict else { return Action::Rest };
         self.due = reason;
         self.enter(Stage::Busy(Duty::LookForRoom));
         // Rows may have gone since the last one was installed, so now and then it is tried: an attempt gives up in
@@ -354,8 +391,7 @@ impl Life {
             NextOpening::Epoch(epoch) => return self.wait_for_epoch(seen, epoch),
             NextOpening::Pages => (Duty::Publish, Action::Publish),
             NextOpening::Freeze => {
-                let attempt = self.attempt_mut();
-                (attempt.log_bytes, attempt.log_records) = (seen.log_bytes, seen.log_records);
+                self.attempt_mut().logged = seen.log_work();
                 (Duty::Announce, Action::Announce)
             }
             NextOpening::Parts => (Duty::Cut, Action::Cut(self.under_way().taken.clone())),
@@ -448,9 +484,9 @@ impl Life {
             salt,
             ticket: self.demand.take().unwrap_or_default(),
             reason: self.due,
+            recovery: self.recovery,
             began_nanos: seen.now_nanos,
-            log_bytes: seen.log_bytes,
-            log_records: seen.log_records,
+            logged: seen.log_work(),
             room: Arc::new(room),
             gave_up_at: None,
             parts: Vec::new(),
@@ -652,8 +688,7 @@ impl Life {
                     let attempt = self.under_way();
                     let (number, high) = (installed.number(), installed.durable_min());
                     assert_eq!((attempt.last_number(), attempt.demanded()), (number, high));
-                    let (log_bytes, reason) = (attempt.log_bytes, attempt.reason);
-                    let log_records = attempt.log_records;
+                    let (logged, reason, recovery) = (attempt.logged, attempt.reason, attempt.recovery);
                     let written = || attempt.written.iter().flatten();
                     let displaced = written().map(|part| part.displaced).sum();
                     let closed = attempt.closed.as_ref();
@@ -676,11 +711,13 @@ impl Life {
                         pages_kept: closed.map_or(0, |closed| closed.pages - pages_written),
                         bytes_written,
                         turn,
+                        recovery,
                         elapsed: Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos)),
                     });
-                    (self.log_bytes_base, self.log_bytes_before) = (log_bytes, 0);
-                    self.log_records_base = log_records;
-                    self.turn_bytes.installed(numbers, log_bytes, &installed);
+                    (self.log_bytes_base, self.log_bytes_before) = (logged.bytes, 0);
+                    self.log_records_base = logged.entries;
+                    self.outlook.installed(logged);
+                    self.turn_bytes.installed(numbers, logged.bytes, &installed);
                 }
                 // The manifest names it, also where a close came between.
                 self.installed = Some(installed);
@@ -796,13 +833,25 @@ impl Life {
 
     /// What is counted elsewhere, and what stands here.
     pub(super) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
+        let adaptive = self.rules.adaptive;
+        let threshold = |of: LogCount| {
+            let terms = adaptive.filter(|terms| terms.counts == of)?;
+            Some(terms.threshold(self.load.load()))
+        };
+        let target = self.rules.recovery_time;
+        let recovery = (self.terms.loggers > 0).then(|| self.forecast(self.outlook.seen().bytes, target));
         CheckpointStats {
             last_error: self.last_error().map(str::to_owned),
             misfit: self.misfit().map(str::to_owned),
             last: self.last.clone(),
             running: self.attempt.as_ref().map(|attempt| attempt.ticket.progress()),
-            load: self.rules.adaptive.map(|_| self.load.load()),
-            log_bytes_threshold: self.rules.adaptive.map(|adaptive| adaptive.threshold(self.load.load())),
+            load: adaptive.map(|_| self.load.load()),
+            capacity: adaptive.map(|terms| self.load.capacity(&terms) as u64),
+            log_bytes_threshold: threshold(LogCount::Bytes),
+            log_records_threshold: threshold(LogCount::Records),
+            verdict: self.verdict,
+            unreachable: recovery.and_then(|recovery| recovery.refusal()),
+            recovery,
             ..counted
         }
     }

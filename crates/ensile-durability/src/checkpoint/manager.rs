@@ -33,6 +33,7 @@ use super::ticket::CheckpointHandle;
 use super::walk::Walk;
 use crate::DurabilityError;
 use crate::control::pace::WritePace;
+use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
 use crate::identity::Identity;
 use crate::log::Log;
 use crate::number;
@@ -42,6 +43,7 @@ use crate::store::claim::{Wanted, claim};
 use crate::store::handle::OpenStore;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::names::{MANIFEST, PageFileName, PartName, checkpoint_folder};
+use crate::store::rates;
 use crate::wake_up::WakeUp;
 
 /// Why an attempt is given up when a step panics.
@@ -136,17 +138,14 @@ impl Checkpoints {
         let number = free_number(installed.as_ref(), &there)?;
         let origin = PagesOrigin { identity: database, entries, generation };
         let next_page = installed.as_ref().map_or(0, InstalledCheckpoint::next_page);
+        let measured = start.measured;
         let base = start.reopen(store, database, &config)?;
         let pictures = PictureKeeper::new(origin, config.checkpointers, (&page_files, next_page), base)?;
         let goes_on = pictures.wanted() == WantedPages::Changed;
         let terms = terms_of(&config, log, (database, generation), goes_on);
-        let life = Life::new(
-            (terms, rules_of(&config, is_without_log)),
-            installed,
-            number,
-            store.clock().nanos(),
-            store.replayed_bytes(),
-        );
+        let opened = (store.clock().nanos(), store.replayed_bytes());
+        let outlook = outlook_of(&**store.disk(), database, &config, measured, opened);
+        let life = Life::new((terms, rules_of(&config, is_without_log)), installed, number, opened, outlook);
         Ok(StdArc::new(Self {
             log: StdArc::clone(log),
             store: StdArc::clone(store),
@@ -209,7 +208,7 @@ impl Checkpoints {
     /// goes on.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] for settings that cannot work.
+    /// [`DurabilityError::Config`] for settings that cannot work, such as a recovery time below what loading takes.
     pub fn reschedule(&self, config: &CheckpointConfig) -> Result<(), DurabilityError> {
         config.check()?;
         if self.store.is_forked() {
@@ -218,10 +217,20 @@ impl Checkpoints {
         {
             let mut life = self.life.lock();
             let seen = self.see(&life);
+            if self.log.has_loggers() {
+                life.check_target(config.recovery_time)?;
+            }
             life.set_rules(rules_of(config, !self.log.has_loggers()), &seen);
         }
         self.wake_all();
         Ok(())
+    }
+
+    /// The application has served this many requests since it said so last, and lost this many for want of capacity.
+    /// That is the load from now on, and where it is asked for it shows the capacity (SLACH §4, §6.1).
+    pub fn report_requests(&self, served: u64, lost: u64) {
+        self.counters.served.add(served);
+        self.counters.lost.add(lost);
     }
 
     fn wake_all(&self) {
@@ -299,7 +308,8 @@ impl Checkpoints {
             let (action, seen) = {
                 // What is seen is of the stage that decides over it.
                 let mut life = self.life.lock();
-                let seen = Circumstances { log_bytes: self.log_bytes(walk), ..self.see(&life) };
+                let (log_bytes, applied_nanos) = (self.log_bytes(walk), walk.applied_nanos());
+                let seen = Circumstances { log_bytes, applied_nanos, ..self.see(&life) };
                 (life.decide(checkpointer, &seen), seen)
             };
             self.carry_out(checkpointer, action, &seen, &mut part, walk)
@@ -329,6 +339,9 @@ impl Checkpoints {
             health: self.log.health(),
             log_bytes: self.log.bytes_written(),
             log_records: self.log.counters.entries.read(),
+            applied_nanos: life.applied_nanos(),
+            served: self.counters.served.read(),
+            lost: self.counters.lost.read(),
             is_awaited: self.log.awaits_picture(),
             has_reserve: self.store.reserve().is_kept(),
             has_marks,
@@ -382,8 +395,7 @@ fn terms_of(
     Terms {
         strategy: config.strategy,
         ranges: config.ranges as u32,
-        load_rate: config.load_rate,
-        replay_rate: config.replay_rate,
+        bandwidth: config.bandwidth,
         checkpointers: config.checkpointers,
         files: config.files as u32,
         loggers: log.loggers() as u64,
@@ -395,7 +407,22 @@ fn terms_of(
 
 /// When checkpoints begin, by these settings.
 fn rules_of(config: &CheckpointConfig, is_without_log: bool) -> Rules {
-    Rules { policy: config.policy(is_without_log), adaptive: config.adaptive }
+    let recovery_time = config.recovery_time.filter(|_| !is_without_log);
+    Rules { policy: config.policy(is_without_log), adaptive: config.adaptive, recovery_time }
+}
+
+/// What predicts recoveries: costs that this folder's recoveries have had, the last one among them.
+fn outlook_of(
+    disk: &dyn Disk,
+    database: Identity,
+    config: &CheckpointConfig,
+    measured: MeasuredRecovery,
+    (now_nanos, replayed_bytes): (u64, u64),
+) -> RecoveryOutlook {
+    let costs = rates::learn(disk, database, &measured);
+    let threads = if config.recovery_threads > 0 { config.recovery_threads as u64 } else { measured.threads };
+    let before = LogWork { bytes: replayed_bytes, ..measured.replayed };
+    RecoveryOutlook::new(costs, threads, before, now_nanos)
 }
 
 /// The state as one of which pictures can be taken.

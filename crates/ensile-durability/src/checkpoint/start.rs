@@ -1,4 +1,4 @@
-//! Checkpoints begin with what a recovery hands over: the picture that it has loaded, if it was one.
+//! Checkpoints begin with what a recovery hands over: the picture that it has loaded, if it was one, and what it took.
 //!
 //! Neighbours: made from a finished recovery; `manager` goes on from it.
 
@@ -6,6 +6,7 @@ use super::config::{CheckpointConfig, Strategy};
 use super::picture::base::ReopenedPicture;
 use super::picture::loaded::LoadedPicture;
 use crate::DurabilityError;
+use crate::control::recovery_time::MeasuredRecovery;
 use crate::identity::Identity;
 use crate::store::handle::OpenStore;
 use crate::store::leases;
@@ -14,6 +15,8 @@ use crate::store::leases;
 #[derive(Debug, Default)]
 pub struct CheckpointStart {
     pub(crate) picture: Option<LoadedPicture>,
+    /// What the recovery took, if the caller has measured it.
+    pub(crate) measured: MeasuredRecovery,
 }
 
 impl CheckpointStart {

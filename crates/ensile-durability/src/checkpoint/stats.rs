@@ -3,6 +3,8 @@
 //! Neighbours: raised by `manager`, read by the engine's statistics.
 
 use super::ticket::{CheckpointProgress, CheckpointReport};
+use crate::control::recovery_time::RecoveryForecast;
+use crate::control::trigger::CheckpointVerdict;
 use crate::counter::Counter;
 
 /// What checkpoints have come to since the database was opened.
@@ -37,8 +39,19 @@ pub struct CheckpointStats {
     pub running: Option<CheckpointProgress>,
     /// How busy the database is, where the next checkpoint depends on it: 1 is its capacity (SLACH §4).
     pub load: Option<f64>,
-    /// Bytes of log at which the next one begins at this load.
+    /// What a second is all that can be done, where the load is a share of it: as it was set, or as it was probed.
+    pub capacity: Option<u64>,
+    /// Bytes of log at which the next one begins at this load, where bytes are counted.
     pub log_bytes_threshold: Option<u64>,
+    /// Entries of the log at which the next one begins at this load, where entries are counted.
+    pub log_records_threshold: Option<u64>,
+    /// Whether one was to begin when that was looked at last, and why, or why not.
+    pub verdict: CheckpointVerdict,
+    /// What the next open would take if the process ended now, at which rates, and what it may take. `None` without a
+    /// log.
+    pub recovery: Option<RecoveryForecast>,
+    /// Why no checkpoint keeps the recovery time that was set, with the figure: loading alone takes longer.
+    pub unreachable: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +63,9 @@ pub(crate) struct CheckpointCounters {
     pub(crate) syncs: Counter,
     pub(crate) files_removed: Counter,
     pub(crate) removals_failed: Counter,
+    /// Requests that the application reports.
+    pub(crate) served: Counter,
+    pub(crate) lost: Counter,
 }
 
 impl CheckpointCounters {

@@ -10,6 +10,7 @@ use ensile_base::sync::{Condvar, Mutex};
 use ensile_disk::Process;
 
 use crate::DurabilityError;
+use crate::control::recovery_time::RecoveryForecast;
 use crate::control::trigger::CheckpointReason;
 use crate::counter::Counter;
 
@@ -42,6 +43,8 @@ pub struct CheckpointReport {
     pub pages_kept: u64,
     /// Of a checkpoint that goes round by ranges: which of them it took. `None` of one that is whole.
     pub turn: Option<CheckpointTurn>,
+    /// What a recovery would have taken when it was decided that it begins, and what it may take.
+    pub recovery: RecoveryForecast,
     /// From its beginning until it was installed.
     pub elapsed: Duration,
 }

@@ -56,6 +56,12 @@ pub trait Walk: Sync {
         0
     }
 
+    /// About how many nanoseconds applying all that was logged since the open has taken, in a state that measures that:
+    /// the prediction of the recovery time rests on it. It only grows.
+    fn applied_nanos(&self) -> u64 {
+        0
+    }
+
     /// The same state as one of which pictures can be taken, if they can.
     fn pages(&self) -> Option<&dyn Pages> {
         None

@@ -11,10 +11,21 @@
 
 use std::time::Duration;
 
+/// What of the log an [`AdaptiveThreshold`] counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LogCount {
+    /// Its bytes; without a log, bytes that commits have changed.
+    Bytes,
+    /// Its entries, as the paper has it: logged operations, whole values and removals; of a database its transactions.
+    Records,
+}
+
 /// The log's length at which a checkpoint begins, between two bounds, by the load (SLACH §4).
 ///
-/// The load is the rate of log bytes, as a share of [`AdaptiveThreshold::capacity`]. The defaults are those of the
-/// paper's table 3 for its first service, with bytes in place of records.
+/// The load is a rate, as a share of [`AdaptiveThreshold::capacity`]: of the requests that the application reports, or,
+/// while it reports none, of what is logged. The defaults are those of the paper's table 3 for its first service;
+/// [`AdaptiveThreshold::of_capacity`] has bytes in place of records.
 ///
 /// ```
 /// use ensile_durability::AdaptiveThreshold;
@@ -26,11 +37,17 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveThreshold {
-    /// Bytes of log a second at which the database has all that it can do. Not 0.
+    /// What `lower` and `upper` are of.
+    pub counts: LogCount,
+    /// How many a second are all that can be done: requests where the application reports them, or else what
+    /// [`AdaptiveThreshold::counts`] says. Not 0.
     pub capacity: u64,
-    /// LB, in bytes: the threshold while the load is low.
+    /// Whether the capacity follows what the application reports of lost requests: it is the rate at which 5 % of them
+    /// are lost (§6.1). `capacity` is taken until then. Off by default.
+    pub is_probed: bool,
+    /// LB: the threshold while the load is low.
     pub lower: u64,
-    /// UB, in bytes: the threshold while the load is high. Not below `lower`.
+    /// UB: the threshold while the load is high. Not below `lower`.
     pub upper: u64,
     /// LW, in percent of the capacity: up to this a load is low. 20 by default.
     pub low_watermark: u8,
@@ -49,7 +66,9 @@ impl AdaptiveThreshold {
     #[must_use]
     pub const fn of_capacity(capacity: u64) -> Self {
         Self {
+            counts: LogCount::Bytes,
             capacity,
+            is_probed: false,
             lower: 512 << 20,
             upper: 4 << 30,
             low_watermark: 20,
@@ -60,7 +79,22 @@ impl AdaptiveThreshold {
         }
     }
 
-    /// The threshold in bytes at this load: 1 is the capacity.
+    /// Table 3's for UPS, a service of this many requests a second: between 1 and 8 million records.
+    #[must_use]
+    pub const fn of_ups(capacity: u64) -> Self {
+        let (lower, upper) = (1_000_000, 8_000_000);
+        Self { counts: LogCount::Records, lower, upper, ..Self::of_capacity(capacity) }
+    }
+
+    /// Table 3's for HIS, a service with daily bursts of up to this many requests a second: between 0.3 and 1.8 million
+    /// records, and near the lower bound for longer.
+    #[must_use]
+    pub const fn of_his(capacity: u64) -> Self {
+        let (lower, upper) = (300_000, 1_800_000);
+        Self { lower, upper, low_watermark: 35, scaling: 6, ..Self::of_ups(capacity) }
+    }
+
+    /// The threshold at this load: 1 is the capacity.
     #[must_use]
     pub fn threshold(&self, load: f64) -> u64 {
         debug_assert!(self.problem().is_none() && load >= 0.0, "{self:?}: {load}");
@@ -72,7 +106,7 @@ impl AdaptiveThreshold {
     /// Why it cannot work.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         if self.capacity == 0 {
-            return Some("its capacity is 0: say how many bytes of log a second the database can write");
+            return Some("its capacity is 0: say how much a second is all that can be done");
         }
         if self.lower > self.upper {
             return Some("its lower bound is above its upper one");

@@ -9,7 +9,8 @@
 
 use std::time::Duration;
 
-use super::adaptive::AdaptiveThreshold;
+use super::adaptive::{AdaptiveThreshold, LogCount};
+use super::recovery_time::RecoveryForecast;
 
 /// The log has hardly grown while it is smaller than this part of the installed checkpoint: writing all again would
 /// cost more than replaying so little.
@@ -34,7 +35,7 @@ pub(crate) struct Trigger {
     pub(crate) log_bytes: Option<u64>,
     /// Entries written since the last one began, or the open.
     pub(crate) log_records: Option<u64>,
-    /// The same as by bytes, by the load.
+    /// As by bytes or by entries, with a number that follows the load.
     pub(crate) adaptive: Option<AdaptiveThreshold>,
     /// What recovery may take.
     pub(crate) recovery_time: Option<Duration>,
@@ -62,15 +63,12 @@ pub(crate) struct Situation {
     pub(crate) log_bytes: u64,
     /// Entries that were written since the last one began, or the open; of turns as `log_bytes` counts.
     pub(crate) log_records: u64,
-    /// Bytes of log that recovery would replay now.
-    pub(crate) replayed_bytes: u64,
     /// How busy the database is: 1 is its capacity. 0 where nobody asks.
     pub(crate) load: f64,
     /// Bytes of the installed checkpoint.
     pub(crate) checkpoint_bytes: u64,
-    /// What recovery manages, bytes a second.
-    pub(crate) load_rate: u64,
-    pub(crate) replay_rate: u64,
+    /// What a recovery would take now.
+    pub(crate) recovery: RecoveryForecast,
 }
 
 /// Why a checkpoint begins.
@@ -87,26 +85,64 @@ pub enum CheckpointReason {
     LogRecords,
     /// The log is as long as it may be at this load (SLACH §4).
     Adaptive,
-    /// Recovery would take as long as it may.
+    /// Recovery would take as long as it may, by the time that a checkpoint that begins now is installed.
     RecoveryTime,
+}
+
+/// Whether a checkpoint was to begin when it was looked at last, and why, or why not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CheckpointVerdict {
+    /// Nobody has looked yet.
+    #[default]
+    NotLooked,
+    /// It begins.
+    Begins(CheckpointReason),
+    /// No: the last attempt has failed, and a while is to pass.
+    AfterFailure,
+    /// No: the log waits for space on its disk.
+    LogIsFull,
+    /// No: nothing that was counted has reached what was set.
+    NotDue,
+    /// No: the time has come, and the log has hardly grown.
+    HardlyGrew,
 }
 
 /// Decides when a checkpoint begins. It sees the situation and nothing else.
 pub(crate) trait Policy: std::fmt::Debug + Send + Sync {
-    /// Whether a checkpoint begins now, and why.
-    fn decide(&self, now: &Situation) -> Option<CheckpointReason>;
+    /// Whether a checkpoint begins now, and why, or why not.
+    fn verdict(&self, now: &Situation) -> CheckpointVerdict;
 }
 
 impl Policy for Trigger {
-    fn decide(&self, now: &Situation) -> Option<CheckpointReason> {
+    fn verdict(&self, now: &Situation) -> CheckpointVerdict {
         if now.is_demanded {
-            return Some(CheckpointReason::Demand);
+            return CheckpointVerdict::Begins(CheckpointReason::Demand);
         }
         // While the log waits for space a checkpoint could take it, and could not be installed: no mark is written
         // before.
-        if now.is_log_full || now.since_end < now.pause() {
-            return None;
+        if now.is_log_full {
+            return CheckpointVerdict::LogIsFull;
         }
+        if now.since_end < now.pause() {
+            return CheckpointVerdict::AfterFailure;
+        }
+        if let Some(reason) = self.reached(now) {
+            return CheckpointVerdict::Begins(reason);
+        }
+        let is_due = self.interval.is_some_and(|interval| now.since_end >= interval / now.turns);
+        let has_grown = if self.is_without_log { now.log_bytes > 0 } else { now.has_grown() };
+        match (is_due, has_grown) {
+            (true, true) => CheckpointVerdict::Begins(CheckpointReason::Interval),
+            (true, false) => CheckpointVerdict::HardlyGrew,
+            (false, _) => CheckpointVerdict::NotDue,
+        }
+    }
+}
+
+impl Trigger {
+    /// What has come to as much as it may, but for the time.
+    fn reached(&self, now: &Situation) -> Option<CheckpointReason> {
         if now.is_awaited {
             return Some(CheckpointReason::Demand);
         }
@@ -116,15 +152,11 @@ impl Policy for Trigger {
         if self.log_records.is_some_and(|most| now.log_records >= most) {
             return Some(CheckpointReason::LogRecords);
         }
-        if self.adaptive.is_some_and(|adaptive| now.log_bytes >= adaptive.threshold(now.load)) {
+        if self.adaptive.is_some_and(|adaptive| now.count(adaptive.counts) >= adaptive.threshold(now.load)) {
             return Some(CheckpointReason::Adaptive);
         }
-        if self.recovery_time.is_some_and(|target| now.misses(target)) {
-            return Some(CheckpointReason::RecoveryTime);
-        }
-        let is_due = self.interval.is_some_and(|interval| now.since_end >= interval / now.turns);
-        let has_grown = if self.is_without_log { now.log_bytes > 0 } else { now.has_grown() };
-        (is_due && has_grown).then_some(CheckpointReason::Interval)
+        let is_late = self.recovery_time.is_some_and(|target| now.misses(target));
+        is_late.then_some(CheckpointReason::RecoveryTime)
     }
 }
 
@@ -141,11 +173,16 @@ impl Situation {
         self.log_bytes >= HARDLY_GREW_BYTES.max(self.checkpoint_bytes / HARDLY_GREW_SHARE)
     }
 
+    fn count(&self, of: LogCount) -> u64 {
+        match of {
+            LogCount::Bytes => self.log_bytes,
+            LogCount::Records => self.log_records,
+        }
+    }
+
     fn misses(&self, target: Duration) -> bool {
-        let seconds = |bytes: u64, rate: u64| Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
-        let replay = seconds(self.replayed_bytes, self.replay_rate);
-        let load = seconds(self.checkpoint_bytes, self.load_rate);
-        replay + load >= target && replay >= target / REPLAY_SHARE
+        let RecoveryForecast { replay, growth, .. } = self.recovery;
+        self.recovery.total() + growth >= target && replay >= target / REPLAY_SHARE
     }
 }
 

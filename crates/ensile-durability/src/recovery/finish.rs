@@ -316,7 +316,8 @@ impl Recovery {
         assert_eq!(segments.len(), config.loggers, "a log for each logger");
         let hint = hint.expect("it is made before anything is cleared");
         let (epoch_interval, replayed_bytes) = (config.epoch_interval, report.bytes);
-        let checkpoints = CheckpointStart { picture: load.into_loaded_picture() };
+        let picture = load.into_loaded_picture();
+        let checkpoints = CheckpointStart { picture, ..CheckpointStart::default() };
         let store =
             StoreStart { disk, keeper, locks, hint, reserve, older, archive, epoch_interval, replayed_bytes };
         let log = LogStart { first_epoch: first, config, segments };

@@ -14,6 +14,8 @@ pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
 /// A witness of D (L5).
 pub(crate) const HINT: &str = "HINT";
+/// What recoveries of this folder have cost.
+pub(crate) const RATES: &str = "RATES";
 /// Space for the moment when the disk is full.
 pub(crate) const RESERVE: &str = "RESERVE";
 /// Held by the process that has the database open.

@@ -28,7 +28,7 @@ use super::installed::InstalledCheckpoint;
 use super::manifest::{Making, Manifest};
 use super::mark::Mark;
 use super::names::{
-    ARCHIVE_FOLDER, FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, RESERVE,
+    ARCHIVE_FOLDER, FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, RATES, RESERVE,
     checkpointer_of, log_folder, logger_of,
 };
 use crate::DurabilityError;
@@ -235,7 +235,7 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     let mut traces = Vec::new();
     for file in &files {
         match &**file {
-            HINT | RESERVE => traces.push(file.clone()),
+            HINT | RATES | RESERVE => traces.push(file.clone()),
             MANIFEST_NEW if Manifest::is_created_text(disk, MANIFEST_NEW)? => {
                 traces.push(MANIFEST_NEW.to_owned())
             }

@@ -7,13 +7,12 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::clock::Clock;
 use ensile_base::limits::{DISPLACED_BYTES_LEAST, PREFAULT_BYTES_MAX};
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
-    CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogScan, OpenStore, Opening, Phase,
-    PhaseReport, Recovered, RecoveryReport, Strategy,
+    Checkpoints, DurabilityError, Finished, Log, LogScan, OpenStore, Opening, Phase, Recovered,
+    RecoveryWatch, Strategy,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
@@ -28,9 +27,6 @@ use crate::error::{Error, Result};
 use crate::shared::{Durability, SharedParts, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::worker::cores::Cores;
-
-/// A phase of a recovery that had fewer bytes says nothing about its rate.
-const MEASURED_BYTES_MIN: u64 = 64 << 20;
 
 impl Builder {
     /// The disk of the folder; `None` for a database in memory.
@@ -132,44 +128,28 @@ impl Builder {
         recovered: Recovered,
         epochs: &Arc<Epochs>,
     ) -> Result<(StdArc<Log>, StdArc<Checkpoints>)> {
-        let config = self.measured_checkpoints(&recovered.report);
+        let config = self.checkpoint_config();
         let store = OpenStore::start(recovered.store, Arc::clone(epochs), self.clock.clone())?;
         let log = Log::start(recovered.log, &store);
         let checkpoints = Checkpoints::start(&store, &log, config, recovered.checkpoints)?;
         Ok((log, checkpoints))
     }
 
-    /// The settings of checkpoints, with the rates that the recovery had: the next one's are taken to be the same.
-    fn measured_checkpoints(&self, report: &RecoveryReport) -> CheckpointConfig {
-        let mut config = self.checkpoint_config();
-        for phase in &report.phases {
-            let rate = match phase.phase {
-                Phase::Load => &mut config.load_rate,
-                Phase::Replay => &mut config.replay_rate,
-                _ => continue,
-            };
-            if phase.bytes >= MEASURED_BYTES_MIN && !phase.elapsed.is_zero() {
-                *rate = (phase.bytes as f64 / phase.elapsed.as_secs_f64()) as u64;
-            }
-        }
-        config
-    }
-
     fn recover(&self, disk: StdArc<dyn Disk>, opening: Opening, replay: &Replay) -> Result<Finished> {
         let mut config = self.log_config(opening);
         self.settings.switches.apply_to_log(&mut config);
         let threads = self.settings.recovery_threads;
-        let mut phases = Phases::new(&self.clock);
+        let mut phases = RecoveryWatch::new(&self.clock);
         let scan = LogScan::begin(disk, config)?;
         in_parallel(threads, || scan.step(), |_| {})?;
         let recovery = scan.finish()?;
         phases.end(Phase::Scan, threads);
         let tell = |begun| {
             if let Some(progress) = &self.progress {
-                progress(recovery.progress(now(&self.clock).saturating_sub(begun)));
+                progress(recovery.progress(Duration::from_nanos(self.clock.nanos()).saturating_sub(begun)));
             }
         };
-        let begun = phases.begun;
+        let begun = phases.begun();
         in_parallel(
             threads,
             || recovery.load_step(replay),
@@ -180,7 +160,7 @@ impl Builder {
             },
         )?;
         phases.end(Phase::Load, threads);
-        let begun = phases.begun;
+        let begun = phases.begun();
         in_parallel(
             threads,
             || recovery.replay_step(replay),
@@ -198,6 +178,10 @@ impl Builder {
             Finished::ReadOnly(closed) => &mut closed.report,
         };
         report.phases = phases.reports(report);
+        if let Finished::Open(open) = &mut finished {
+            // What applying takes is not measured here: rows and their bytes say it.
+            open.learn(0);
+        }
         Ok(finished)
     }
 }
@@ -210,42 +194,4 @@ fn told_to_free_space(error: Error) -> Error {
         }
         error => error,
     }
-}
-
-/// Measures the phases of a recovery.
-struct Phases<'c> {
-    clock: &'c Clock,
-    /// When the phase that runs now began.
-    begun: Duration,
-    ended: Vec<(Phase, Duration, usize)>,
-}
-
-impl<'c> Phases<'c> {
-    fn new(clock: &'c Clock) -> Self {
-        Self { clock, begun: now(clock), ended: Vec::new() }
-    }
-
-    /// A phase has ended, and the next one begins.
-    fn end(&mut self, phase: Phase, threads: usize) {
-        let now = now(self.clock);
-        self.ended.push((phase, now.saturating_sub(self.begun), threads));
-        self.begun = now;
-    }
-
-    /// The phases with what the recovery says of its work.
-    fn reports(self, report: &RecoveryReport) -> Vec<PhaseReport> {
-        let with_work = |(phase, elapsed, threads)| {
-            let (bytes, entries) = match phase {
-                Phase::Load => (report.checkpoint_bytes, report.checkpoint_entries),
-                Phase::Replay => (report.bytes, report.entries),
-                _ => (0, 0),
-            };
-            PhaseReport { phase, elapsed, threads, bytes, entries }
-        };
-        self.ended.into_iter().map(with_work).collect()
-    }
-}
-
-fn now(clock: &Clock) -> Duration {
-    Duration::from_nanos(clock.nanos())
 }

@@ -190,8 +190,16 @@ impl Schedule {
         Self { interval: None, log_bytes: None, adaptive: Some(adaptive), ..self }
     }
 
-    /// A checkpoint begins when the next open would take longer than this, at the rates of the last open. Without a log
-    /// this asks for none: an open replays nothing.
+    /// Checkpoints begin in time for no open to take longer than this, as far as that is known: at what opens of this
+    /// folder have cost, for what there is to load and to replay, and with what will be logged until the checkpoint is
+    /// installed. [`CheckpointStats::recovery`](ensile_durability::CheckpointStats::recovery) shows the prediction and
+    /// its rates. An open lasts until [`Builder::open`](crate::Builder::open) returns: indexes are rebuilt behind it.
+    ///
+    /// A target that is below what loading alone takes is refused by
+    /// [`Database::reschedule_checkpoints`](crate::Database::reschedule_checkpoints), with the figure. An open is never
+    /// refused for it, nor does a database stop that has grown beyond it:
+    /// [`CheckpointStats::unreachable`](ensile_durability::CheckpointStats::unreachable) says so, and the log is kept
+    /// as short as an eighth of the target allows. Without a log this asks for none: an open replays nothing.
     pub const fn recovery_time(self, target: Duration) -> Self {
         Self { recovery_time: Some(target), ..self }
     }
@@ -228,9 +236,22 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misuse`] for a database without a folder and for a schedule that cannot work, [`Error::Closed`].
+    /// [`Error::Misuse`] for a database without a folder and for a schedule that cannot work, such as a recovery time
+    /// below what loading alone takes; [`Error::Closed`].
     pub fn reschedule_checkpoints(&self, schedule: Schedule) -> Result<()> {
         Ok(self.own_checkpoints()?.reschedule(&schedule.of(CheckpointConfig::default()))?)
+    }
+
+    /// The application has served so many requests since it said so last, and lost so many for want of capacity. From
+    /// then on the load of an [`AdaptiveThreshold`] is the rate of requests, whatever they write; where that
+    /// [is probed](AdaptiveThreshold::is_probed), the capacity is the rate at which 5 % of them are lost. To be called
+    /// about once a second.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a database without a folder, [`Error::Closed`].
+    pub fn report_requests(&self, served: u64, lost: u64) -> Result<()> {
+        self.own_checkpoints()?.report_requests(served, lost);
+        Ok(())
     }
 }
 
@@ -300,7 +321,7 @@ impl Builder {
         Err(Error::Misuse(why.to_owned()))
     }
 
-    /// The configuration of checkpoints, with default rates of recovery.
+    /// The configuration of checkpoints.
     pub(super) fn checkpoint_config(&self) -> CheckpointConfig {
         let folders = self.checkpoint_folders.as_ref();
         let config = CheckpointConfig {
@@ -312,6 +333,7 @@ impl Builder {
             files: self.tuning.checkpoint_files,
             bandwidth: self.tuning.checkpoint_bandwidth,
             sync_bytes: self.tuning.checkpoint_sync_bytes,
+            recovery_threads: self.tuning.recovery_threads,
             ..CheckpointConfig::default()
         };
         self.schedule.clone().of(config)

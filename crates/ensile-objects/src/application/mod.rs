@@ -246,6 +246,11 @@ impl ApplicationLog {
         }
     }
 
+    /// As [`Objects::report_requests`](crate::Objects::report_requests).
+    pub fn report_requests(&self, served: u64, lost: u64) {
+        self.runtime.checkpoints.report_requests(served, lost);
+    }
+
     /// Asks for a checkpoint that begins from now on.
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::examine::Examination;
 use ensile_durability::examine::examine;
@@ -50,7 +51,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
 }
 
 pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Result<FolderCheck> {
-    let (first, again) = (ObjectsState::<K, T>::new(true), ObjectsState::<K, T>::new(true));
+    let clock = Clock::manual();
+    let (first, again) = (ObjectsState::<K, T>::new(&clock), ObjectsState::<K, T>::new(&clock));
     let examination = examine(disk, &first)?;
     examine(disk, &again)?;
     let mut check = FolderCheck { examination, objects: 0, poisoned: Vec::new(), difference: None };

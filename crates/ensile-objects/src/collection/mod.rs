@@ -23,10 +23,12 @@ mod walk;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
+use ensile_base::clock::Clock;
 use ensile_base::limits::KEY_BYTES_MAX;
 use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_durability::{CheckpointHandle, RecoveryReport};
 
+use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::format::{BodyForm, encode_body};
 use crate::pieces::Assembly;
@@ -46,6 +48,9 @@ pub(crate) struct ObjectsState<K, T: Persistent> {
     /// Why the walk under way cannot become a checkpoint.
     refusal: Mutex<Option<String>>,
     poisoned: AtomicU64,
+    /// What applying operations takes, at first and at recovery.
+    applied: AppliedTime,
+    replayed: AppliedTime,
 }
 
 /// An application's objects of one kind, in memory and persistent (SLACH).
@@ -113,13 +118,15 @@ impl<K: ObjectKey, T: Persistent> std::fmt::Debug for Objects<K, T> {
 }
 
 impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
-    pub(crate) fn new(is_simulated: bool) -> Self {
+    pub(crate) fn new(clock: &Clock) -> Self {
         Self {
-            shards: Shards::new(KeyHasher::new(is_simulated)),
+            shards: Shards::new(KeyHasher::new(clock.is_manual())),
             waiting: WaitingOperations::new(),
             pieces: Assembly::default(),
             refusal: Mutex::default(),
             poisoned: AtomicU64::new(0),
+            applied: AppliedTime::new(clock),
+            replayed: AppliedTime::new(clock),
         }
     }
 
@@ -132,7 +139,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     pub(crate) fn open(settings: ObjectsSettings, is_checked: bool) -> Result<Self> {
-        let state = Arc::new(ObjectsState::new(settings.clock.is_manual()));
+        let state = Arc::new(ObjectsState::new(&settings.clock));
         let runtime = settings.open(Arc::clone(&state) as _)?;
         Ok(Self { state, runtime: Arc::new(runtime), is_checked })
     }
@@ -288,6 +295,14 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(())
     }
 
+    /// The application has served so many requests since it said so last, and lost so many for want of capacity. From
+    /// then on the load of an [`AdaptiveThreshold`](crate::AdaptiveThreshold) is the rate of requests, whatever they
+    /// write; where that is probed, the capacity is the rate at which 5 % of them are lost (SLACH §4, §6.1). To be
+    /// called about once a second.
+    pub fn report_requests(&self, served: u64, lost: u64) {
+        self.runtime.checkpoints.report_requests(served, lost);
+    }
+
     /// Asks for a checkpoint that begins from now on.
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
@@ -434,7 +449,9 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         if self.is_checked {
             return self.apply_checked(key, state, operation);
         }
-        Ok(Applying::begin(state, &self.state.poisoned).apply(operation))
+        let (place, tid) = (std::ptr::from_ref(state).addr(), state.tid.bits());
+        let applying = Applying::begin(state, &self.state.poisoned);
+        Ok(self.state.applied.measure(place, tid, || applying.apply(operation)))
     }
 
     #[cold]

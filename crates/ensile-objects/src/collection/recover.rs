@@ -54,13 +54,18 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
             // O4: what the loaded state includes is passed over.
             if tid > state.tid {
                 state.tid = tid;
-                apply_again(&mut state, change, &self.poisoned);
+                let place = std::ptr::from_ref(&*state).addr();
+                self.replayed.measure(place, tid.bits(), || apply_again(&mut state, change, &self.poisoned));
             }
         });
     }
 }
 
 impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
+    fn replayed_nanos(&self) -> u64 {
+        self.replayed.total()
+    }
+
     fn check_recovered(&self) -> Result<(), DurabilityError> {
         assert!(self.waiting.is_empty(), "L8: every epoch has passed");
         if self.pieces.is_whole() {

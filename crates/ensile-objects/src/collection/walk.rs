@@ -81,6 +81,10 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
     fn refusal(&self) -> Option<String> {
         self.refusal.lock().clone()
     }
+
+    fn applied_nanos(&self) -> u64 {
+        self.applied.total()
+    }
 }
 
 impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {

@@ -10,7 +10,8 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, Mutex};
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
-    CheckpointConfig, Checkpoints, DurabilityError, Log, LogConfig, LogScan, OpenStore, Recovered, Strategy,
+    CheckpointConfig, Checkpoints, DurabilityError, Log, LogConfig, LogScan, OpenStore, Phase, Recovered,
+    RecoveryWatch, Strategy,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 
@@ -58,7 +59,8 @@ impl ObjectsSettings {
         let epochs = Arc::new(Epochs::new(&config));
         let store = OpenStore::start(store, Arc::clone(&epochs), self.clock.clone())?;
         let log = Log::start(log, &store);
-        let checkpoints = Checkpoints::start(&store, &log, self.checkpoints.clone(), checkpoints)?;
+        let config = CheckpointConfig { recovery_threads: self.threads(), ..self.checkpoints.clone() };
+        let checkpoints = Checkpoints::start(&store, &log, config, checkpoints)?;
         let runtime = StdArc::new(Runtime {
             state,
             log,
@@ -79,18 +81,32 @@ impl ObjectsSettings {
     }
 
     fn recover(&self, disk: StdArc<dyn Disk>, state: &dyn ObjectState) -> Result<Recovered> {
-        let threads = if self.own_threads { self.recovery_threads } else { 1 };
+        let threads = self.threads();
+        let mut watch = RecoveryWatch::new(&self.clock);
         let scan = LogScan::begin(disk, self.log.clone())?;
         share(threads, || scan.step())?;
         let recovery = scan.finish()?;
+        watch.end(Phase::Scan, threads);
+        share(threads, || recovery.load_step(state))?;
+        watch.end(Phase::Load, threads);
         share(threads, || recovery.replay_step(state))?;
         state.check_recovered()?;
+        watch.end(Phase::Replay, threads);
         let told = |error| match error {
             DurabilityError::Disk(disk) if disk.is_full() => {
                 DurabilityError::NoRoomToOpen(disk.to_string().into())
             }
             error => error,
         };
-        Ok(recovery.finish(state).map_err(told)?)
+        let mut recovered = recovery.finish(state).map_err(told)?;
+        watch.end(Phase::Finish, 1);
+        recovered.report.phases = watch.reports(&recovered.report);
+        recovered.learn(state.replayed_nanos());
+        Ok(recovered)
+    }
+
+    /// Threads that recover.
+    fn threads(&self) -> usize {
+        if self.own_threads { self.recovery_threads } else { 1 }
     }
 }

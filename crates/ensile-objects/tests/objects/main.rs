@@ -9,5 +9,6 @@ mod calls;
 mod conditions;
 mod folders;
 mod lives;
+mod policies;
 mod rig;
 mod tally;

@@ -13,6 +13,8 @@ use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
+use crate::control::load::LoadCounts;
+use crate::control::recovery_time::LogWork;
 use crate::range::RangeStart;
 use crate::store::installed::InstalledCheckpoint;
 
@@ -27,6 +29,11 @@ pub(in crate::checkpoint) struct Circumstances {
     pub(in crate::checkpoint) log_bytes: u64,
     /// Entries that were written since the open.
     pub(in crate::checkpoint) log_records: u64,
+    /// What applying them took, where the state measures that.
+    pub(in crate::checkpoint) applied_nanos: u64,
+    /// Requests that the application reports: those that succeeded, and those that were lost.
+    pub(in crate::checkpoint) served: u64,
+    pub(in crate::checkpoint) lost: u64,
     /// Without a log: a result waits for a picture.
     pub(in crate::checkpoint) is_awaited: bool,
     /// The space that is kept for a full disk is there.
@@ -35,6 +42,20 @@ pub(in crate::checkpoint) struct Circumstances {
     pub(in crate::checkpoint) has_marks: bool,
     /// How often loggers have tried to write to a full disk.
     pub(in crate::checkpoint) full_tries: u64,
+}
+
+impl Circumstances {
+    /// What the load is estimated from.
+    pub(super) fn load_counts(&self) -> LoadCounts {
+        let Self { log_bytes, log_records, served, lost, .. } = *self;
+        LoadCounts { log_bytes, log_records, served, lost }
+    }
+
+    /// What was logged since the open.
+    pub(super) fn log_work(&self) -> LogWork {
+        let Self { log_bytes, log_records, applied_nanos, .. } = *self;
+        LogWork { bytes: log_bytes, entries: log_records, applied_nanos }
+    }
 }
 
 /// What a checkpointer does next.

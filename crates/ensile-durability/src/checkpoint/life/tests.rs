@@ -16,6 +16,7 @@ use crate::checkpoint::picture::keeper::ClosedPicture;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::Ticket;
 use crate::checkpoint::walk::Slice;
+use crate::control::recovery_time::{LogWork, RecoveryCosts, RecoveryOutlook};
 use crate::control::trigger::Trigger;
 use crate::identity::Identity;
 use crate::store::installed::{InstalledCheckpoint, ListedPageFile};
@@ -33,8 +34,7 @@ pub(super) fn life_of(strategy: Strategy) -> Life {
     let terms = Terms {
         strategy,
         ranges: 3,
-        load_rate: 1,
-        replay_rate: 1,
+        bandwidth: None,
         checkpointers: CHECKPOINTERS,
         files: 1,
         loggers: 1,
@@ -42,11 +42,12 @@ pub(super) fn life_of(strategy: Strategy) -> Life {
         generation: 3,
         goes_on: false,
     };
-    Life::new((terms, rules(Trigger::default())), None, 1, 0, 0)
+    let outlook = RecoveryOutlook::new(RecoveryCosts::default(), 1, LogWork::default(), 0);
+    Life::new((terms, rules(Trigger::default())), None, 1, (0, 0), outlook)
 }
 
 pub(super) fn rules(trigger: Trigger) -> Rules {
-    Rules { adaptive: trigger.adaptive, policy: Box::new(trigger) }
+    Rules { adaptive: trigger.adaptive, recovery_time: trigger.recovery_time, policy: Box::new(trigger) }
 }
 
 pub(super) fn seen(epoch: u64) -> Circumstances {
@@ -57,6 +58,9 @@ pub(super) fn seen(epoch: u64) -> Circumstances {
         health: Health::Running,
         log_bytes: 0,
         log_records: 0,
+        applied_nanos: 0,
+        served: 0,
+        lost: 0,
         has_reserve: true,
         has_marks: false,
         full_tries: 0,

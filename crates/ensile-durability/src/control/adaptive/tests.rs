@@ -1,15 +1,27 @@
 //! The formula, with the parameters of the paper, and what is refused.
 
-use super::AdaptiveThreshold;
+use super::{AdaptiveThreshold, LogCount};
 use std::time::Duration;
 
 const M: u64 = 1_000_000;
 
-/// Those of the paper's table 3, for UPS and HIS.
+/// Those of the paper's table 3, for UPS and HIS, with the capacities of its table 2.
 fn services() -> [AdaptiveThreshold; 2] {
-    let ups = AdaptiveThreshold { lower: M, upper: 8 * M, ..AdaptiveThreshold::of_capacity(56_000) };
-    let (lower, upper) = (300_000, 1_800_000);
-    [ups, AdaptiveThreshold { lower, upper, low_watermark: 35, scaling: 6, ..ups }]
+    [AdaptiveThreshold::of_ups(56_000), AdaptiveThreshold::of_his(15_000)]
+}
+
+#[test]
+fn the_services_parameters_are_those_of_table_3() {
+    let [ups, his] = services();
+    let of = |service: AdaptiveThreshold| {
+        let AdaptiveThreshold {
+            lower, upper, low_watermark, high_watermark, scaling, weight, window, ..
+        } = service;
+        assert_eq!((service.counts, window), (LogCount::Records, Duration::from_secs(5)));
+        (weight, upper, lower, high_watermark, low_watermark, scaling)
+    };
+    assert_eq!(of(ups), (80, 8 * M, M, 85, 20, 3));
+    assert_eq!(of(his), (80, 1_800_000, 300_000, 85, 35, 6));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! The average, by windows of numbers.
+//! The average and the capacity, by windows of numbers.
 
-use super::{AdaptiveThreshold, LoadAverage};
+use super::{AdaptiveThreshold, LoadAverage, LoadCounts};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -8,12 +8,16 @@ fn terms() -> AdaptiveThreshold {
     AdaptiveThreshold::of_capacity(1000)
 }
 
+fn bytes(log_bytes: u64) -> LoadCounts {
+    LoadCounts { log_bytes, ..LoadCounts::default() }
+}
+
 /// The load after windows of 5 s in which so much a second was counted.
 fn after(rates: &[u64]) -> f64 {
-    let (mut average, mut now, mut counted) = (LoadAverage::new(7, 50), 7, 50);
+    let (mut average, mut now, mut counted) = (LoadAverage::new(7, bytes(50)), 7, 50);
     for rate in rates {
         (now, counted) = (now + 5 * SECOND, counted + 5 * rate);
-        average.observe(now, counted, &terms());
+        average.observe(now, bytes(counted), &terms());
     }
     average.load()
 }
@@ -32,17 +36,68 @@ fn it_is_the_papers_average() {
 
 #[test]
 fn a_window_that_is_not_over_changes_nothing() {
-    let mut average = LoadAverage::new(0, 0);
-    average.observe(5 * SECOND - 1, 1_000_000, &terms());
+    let mut average = LoadAverage::new(0, bytes(0));
+    average.observe(5 * SECOND - 1, bytes(1_000_000), &terms());
     assert_near(average.load(), 0.0);
-    average.observe(5 * SECOND, 5 * 1000, &terms());
+    average.observe(5 * SECOND, bytes(5 * 1000), &terms());
     assert_near(average.load(), 1.0);
 }
 
 #[test]
 fn who_looks_seldom_sees_the_same() {
-    let mut seldom = LoadAverage::new(0, 0);
-    seldom.observe(5 * SECOND, 5 * 200, &terms());
-    seldom.observe(20 * SECOND, 5 * 200 + 15 * 800, &terms());
+    let mut seldom = LoadAverage::new(0, bytes(0));
+    seldom.observe(5 * SECOND, bytes(5 * 200), &terms());
+    seldom.observe(20 * SECOND, bytes(5 * 200 + 15 * 800), &terms());
     assert_near(seldom.load(), after(&[200, 800, 800, 800]));
+}
+
+#[test]
+fn a_policy_of_records_counts_records() {
+    let terms = AdaptiveThreshold::of_ups(1000);
+    let mut average = LoadAverage::new(0, LoadCounts::default());
+    average.observe(5 * SECOND, LoadCounts { log_records: 5 * 300, ..bytes(5_000_000) }, &terms);
+    assert_near(average.load(), 0.3);
+}
+
+/// Loads and capacities after windows of 5 s with so many requests a second, and so many of them lost.
+fn probed(terms: &AdaptiveThreshold, windows: &[(u64, u64)]) -> Vec<(f64, f64)> {
+    let (mut counted, mut now) = (LoadCounts { served: 1, ..LoadCounts::default() }, 0);
+    let mut average = LoadAverage::new(0, counted);
+    let window = |&(arrived, lost): &(u64, u64)| {
+        now += 5 * SECOND;
+        counted.served += 5 * (arrived - lost);
+        counted.lost += 5 * lost;
+        // What is logged beside them is not the load.
+        counted.log_bytes += 7_777;
+        average.observe(now, counted, terms);
+        (average.load(), average.capacity(terms))
+    };
+    windows.iter().map(window).collect()
+}
+
+#[test]
+fn reported_requests_are_the_load_reads_too() {
+    assert_near(probed(&terms(), &[(500, 0)])[0].0, 0.5);
+    // They begin to be reported: what was logged before is another measure.
+    let mut average = LoadAverage::new(0, bytes(0));
+    average.observe(5 * SECOND, bytes(5000), &terms());
+    average.observe(10 * SECOND, LoadCounts { served: 9, ..bytes(10_000) }, &terms());
+    assert_near(average.load(), 0.0);
+    average.observe(15 * SECOND, LoadCounts { served: 9 + 5 * 700, ..bytes(99_999) }, &terms());
+    assert_near(average.load(), 0.7);
+}
+
+#[test]
+fn the_capacity_is_the_rate_at_which_5_percent_are_lost() {
+    let terms = AdaptiveThreshold { is_probed: true, ..terms() };
+    let found = probed(&terms, &[(900, 44), (1500, 0), (1500, 74), (2000, 100), (4000, 2100), (1000, 0)]);
+    let capacities: Vec<f64> = found.iter().map(|(_, capacity)| *capacity).collect();
+    // Below it nothing is learned; a rate that is served is no more than the capacity; 5 % lost is the capacity itself;
+    // 1,900 served of however many are 95 % of 2,000.
+    for (found, expected) in capacities.iter().zip([1000.0, 1500.0, 1500.0, 2000.0, 2000.0, 2000.0]) {
+        assert_near(*found, expected);
+    }
+    assert_near(found[1].0, 0.8 * 0.9 + 0.2);
+    let registered = AdaptiveThreshold { is_probed: false, ..terms };
+    assert_near(probed(&registered, &[(4000, 2100)])[0].1, 1000.0);
 }

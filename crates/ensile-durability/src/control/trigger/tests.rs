@@ -1,8 +1,17 @@
 //! When a checkpoint begins: by time, by bytes of log, by demand, and after failures.
 
-use super::{CheckpointReason, Policy, Situation, Trigger};
+use super::{CheckpointReason, CheckpointVerdict, Policy, Situation, Trigger};
 use crate::control::adaptive::AdaptiveThreshold;
+use crate::control::recovery_time::RecoveryForecast;
 use std::time::Duration;
+
+/// Why a checkpoint begins, if one does.
+fn decide(trigger: &Trigger, now: &Situation) -> Option<CheckpointReason> {
+    match trigger.verdict(now) {
+        CheckpointVerdict::Begins(reason) => Some(reason),
+        _ => None,
+    }
+}
 
 const MB: u64 = 1 << 20;
 
@@ -20,11 +29,19 @@ fn situation(since_end: u64, log_bytes: u64, checkpoint_bytes: u64) -> Situation
         turns: 1,
         log_bytes,
         log_records: 0,
-        replayed_bytes: log_bytes,
         load: 0.0,
         checkpoint_bytes,
-        load_rate: 200 * MB,
-        replay_rate: 100 * MB,
+        recovery: forecast(log_bytes, checkpoint_bytes),
+    }
+}
+
+/// Loading 200 MiB and replaying 100 MiB a second.
+fn forecast(log_bytes: u64, checkpoint_bytes: u64) -> RecoveryForecast {
+    let at = |bytes: u64, rate: u64| Duration::from_secs_f64(bytes as f64 / (rate * MB) as f64);
+    RecoveryForecast {
+        load: at(checkpoint_bytes, 200),
+        replay: at(log_bytes, 100),
+        ..RecoveryForecast::default()
     }
 }
 
@@ -39,7 +56,7 @@ fn the_interval_is_put_off_while_the_log_hardly_grows() {
         (1000, 100 * MB, 1000 * MB, None),
         (10, 125 * MB, 1000 * MB, Some(CheckpointReason::Interval)),
     ] {
-        let found = trigger.decide(&situation(since_end, log, checkpoint));
+        let found = decide(&trigger, &situation(since_end, log, checkpoint));
         assert_eq!(found, expected, "{since_end} s, {log} of log, {checkpoint} of checkpoint");
     }
 }
@@ -47,9 +64,9 @@ fn the_interval_is_put_off_while_the_log_hardly_grows() {
 #[test]
 fn without_a_log_the_interval_waits_for_a_change_only() {
     let trigger = Trigger { interval: Some(seconds(10)), is_without_log: true, ..Trigger::default() };
-    assert_eq!(trigger.decide(&situation(10, 1, 1000 * MB)), Some(CheckpointReason::Interval));
-    assert_eq!(trigger.decide(&situation(1000, 0, 0)), None, "nothing has changed");
-    assert_eq!(trigger.decide(&situation(9, 500 * MB, 0)), None);
+    assert_eq!(decide(&trigger, &situation(10, 1, 1000 * MB)), Some(CheckpointReason::Interval));
+    assert_eq!(decide(&trigger, &situation(1000, 0, 0)), None, "nothing has changed");
+    assert_eq!(decide(&trigger, &situation(9, 500 * MB, 0)), None);
 }
 
 #[test]
@@ -57,24 +74,24 @@ fn a_result_that_waits_begins_a_picture_and_after_a_failure_a_while_later() {
     let trigger = Trigger { is_without_log: true, ..Trigger::default() };
     let awaited =
         |since_end, failures| Situation { is_awaited: true, failures, ..situation(since_end, 1, 0) };
-    assert_eq!(trigger.decide(&awaited(0, 0)), Some(CheckpointReason::Demand));
-    assert_eq!(trigger.decide(&awaited(0, 1)), None, "it is not tried again at once");
-    assert_eq!(trigger.decide(&awaited(1, 1)), Some(CheckpointReason::Demand));
+    assert_eq!(decide(&trigger, &awaited(0, 0)), Some(CheckpointReason::Demand));
+    assert_eq!(decide(&trigger, &awaited(0, 1)), None, "it is not tried again at once");
+    assert_eq!(decide(&trigger, &awaited(1, 1)), Some(CheckpointReason::Demand));
 }
 
 #[test]
 fn so_many_bytes_of_log_do_not_wait_for_the_interval() {
     let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(64 * MB), ..Trigger::default() };
-    assert_eq!(trigger.decide(&situation(1, 64 * MB, 10_000 * MB)), Some(CheckpointReason::LogBytes));
-    assert_eq!(trigger.decide(&situation(1, 64 * MB - 1, 0)), None);
+    assert_eq!(decide(&trigger, &situation(1, 64 * MB, 10_000 * MB)), Some(CheckpointReason::LogBytes));
+    assert_eq!(decide(&trigger, &situation(1, 64 * MB - 1, 0)), None);
 }
 
 #[test]
 fn so_many_entries_do_not_wait_for_their_bytes() {
     let trigger = Trigger { log_bytes: Some(64 * MB), log_records: Some(1_000), ..Trigger::default() };
     let after = |log_records| Situation { log_records, ..situation(1, MB, 0) };
-    assert_eq!(trigger.decide(&after(999)), None);
-    assert_eq!(trigger.decide(&after(1_000)), Some(CheckpointReason::LogRecords));
+    assert_eq!(decide(&trigger, &after(999)), None);
+    assert_eq!(decide(&trigger, &after(1_000)), Some(CheckpointReason::LogRecords));
 }
 
 #[test]
@@ -83,8 +100,8 @@ fn a_busy_database_is_left_alone_until_its_log_is_longer() {
     let trigger = Trigger { adaptive: Some(adaptive), ..Trigger::default() };
     for (load, least) in [(0.0, 10), (0.2, 10), (0.85, 80), (2.0, 80)] {
         let after = |log_bytes| Situation { load, ..situation(1, log_bytes, 0) };
-        assert_eq!(trigger.decide(&after(least * MB - 1)), None, "{load}");
-        assert_eq!(trigger.decide(&after(least * MB)), Some(CheckpointReason::Adaptive), "{load}");
+        assert_eq!(decide(&trigger, &after(least * MB - 1)), None, "{load}");
+        assert_eq!(decide(&trigger, &after(least * MB)), Some(CheckpointReason::Adaptive), "{load}");
     }
 }
 
@@ -100,7 +117,46 @@ fn a_target_for_recovery_counts_load_and_replay_at_their_rates() {
         (99 * MB, 4000 * MB, None),
         (100 * MB, 4000 * MB, Some(CheckpointReason::RecoveryTime)),
     ] {
-        assert_eq!(trigger.decide(&situation(1, log, checkpoint)), expected, "{log}, {checkpoint}");
+        assert_eq!(decide(&trigger, &situation(1, log, checkpoint)), expected, "{log}, {checkpoint}");
+    }
+}
+
+#[test]
+fn a_target_counts_what_the_log_grows_by_until_the_checkpoint_is_installed() {
+    let trigger = Trigger { recovery_time: Some(seconds(8)), ..Trigger::default() };
+    for (log, growth, is_due) in
+        [(599 * MB, 2, false), (600 * MB, 2, true), (99 * MB, 60, false), (100 * MB, 60, true)]
+    {
+        let recovery = RecoveryForecast { growth: seconds(growth), ..forecast(log, 0) };
+        let now = Situation { recovery, ..situation(1, log, 0) };
+        assert_eq!(decide(&trigger, &now).is_some(), is_due, "{log} of log, {growth} s of growth");
+    }
+}
+
+#[test]
+fn a_policy_of_records_takes_no_notice_of_bytes() {
+    let trigger = Trigger { adaptive: Some(AdaptiveThreshold::of_his(15_000)), ..Trigger::default() };
+    let after = |log_records, load| Situation { log_records, load, ..situation(1, 1 << 40, 0) };
+    for (load, least) in [(0.3, 300_000), (0.85, 1_800_000)] {
+        assert_eq!(decide(&trigger, &after(least - 1, load)), None, "{load}");
+        assert_eq!(decide(&trigger, &after(least, load)), Some(CheckpointReason::Adaptive), "{load}");
+    }
+}
+
+#[test]
+fn it_says_why_none_begins() {
+    let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(64 * MB), ..Trigger::default() };
+    let now = situation(20, MB - 1, 0);
+    let failed = Situation { failures: 9, ..now.clone() };
+    let full = Situation { is_log_full: true, ..now.clone() };
+    for (situation, verdict) in [
+        (situation(1, MB, 0), CheckpointVerdict::NotDue),
+        (now, CheckpointVerdict::HardlyGrew),
+        (failed, CheckpointVerdict::AfterFailure),
+        (full, CheckpointVerdict::LogIsFull),
+        (situation(1, 64 * MB, 0), CheckpointVerdict::Begins(CheckpointReason::LogBytes)),
+    ] {
+        assert_eq!(trigger.verdict(&situation), verdict);
     }
 }
 
@@ -108,11 +164,11 @@ fn a_target_for_recovery_counts_load_and_replay_at_their_rates() {
 fn after_a_failure_only_a_demand_is_answered_at_once() {
     let trigger = Trigger { interval: Some(seconds(0)), log_bytes: Some(1), ..Trigger::default() };
     let failed = Situation { failures: 1, ..situation(0, 64 * MB, 0) };
-    assert_eq!(trigger.decide(&failed), None);
+    assert_eq!(decide(&trigger, &failed), None);
     let demanded = Situation { is_demanded: true, ..failed.clone() };
-    assert_eq!(trigger.decide(&demanded), Some(CheckpointReason::Demand));
+    assert_eq!(decide(&trigger, &demanded), Some(CheckpointReason::Demand));
     let later = Situation { since_end: seconds(1), ..failed };
-    assert_eq!(trigger.decide(&later), Some(CheckpointReason::LogBytes));
+    assert_eq!(decide(&trigger, &later), Some(CheckpointReason::LogBytes));
 }
 
 #[test]
@@ -120,8 +176,8 @@ fn failures_in_a_row_put_the_next_attempt_off_for_longer_and_longer() {
     let trigger = Trigger { log_bytes: Some(1), ..Trigger::default() };
     for (failures, pause) in [(1, 1), (2, 2), (3, 4), (6, 32), (7, 64), (8, 64), (u32::MAX, 64)] {
         let after = |since_end| Situation { failures, ..situation(since_end, MB, 0) };
-        assert_eq!(trigger.decide(&after(pause - 1)), None, "{failures} failures");
-        assert_eq!(trigger.decide(&after(pause)), Some(CheckpointReason::LogBytes), "{failures} failures");
+        assert_eq!(decide(&trigger, &after(pause - 1)), None, "{failures} failures");
+        assert_eq!(decide(&trigger, &after(pause)), Some(CheckpointReason::LogBytes), "{failures} failures");
     }
 }
 
@@ -129,14 +185,14 @@ fn failures_in_a_row_put_the_next_attempt_off_for_longer_and_longer() {
 fn a_log_that_waits_for_space_is_left_what_there_is() {
     let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(MB), ..Trigger::default() };
     let full = Situation { is_log_full: true, ..situation(20, 64 * MB, 0) };
-    assert_eq!(trigger.decide(&full), None);
+    assert_eq!(decide(&trigger, &full), None);
     let demanded = Situation { is_demanded: true, ..full };
-    assert_eq!(trigger.decide(&demanded), Some(CheckpointReason::Demand));
+    assert_eq!(decide(&trigger, &demanded), Some(CheckpointReason::Demand));
 }
 
 #[test]
 fn without_settings_only_a_demand_begins_one() {
-    assert_eq!(Trigger::default().decide(&situation(1 << 20, 1 << 40, 0)), None);
+    assert_eq!(decide(&Trigger::default(), &situation(1 << 20, 1 << 40, 0)), None);
 }
 
 #[test]
@@ -145,7 +201,7 @@ fn a_turn_of_n_begins_after_an_nth_of_the_time() {
     let turn = |since_end, turns| Situation { turns, ..situation(since_end, 500 * MB, 0) };
     for (since_end, turns, is_due) in [(11, 1, false), (2, 4, false), (3, 4, true), (1, 12, true)] {
         assert_eq!(
-            trigger.decide(&turn(since_end, turns)).is_some(),
+            decide(&trigger, &turn(since_end, turns)).is_some(),
             is_due,
             "{since_end} s of {turns} turns"
         );
@@ -155,8 +211,11 @@ fn a_turn_of_n_begins_after_an_nth_of_the_time() {
 #[test]
 fn what_recovery_would_replay_is_not_what_was_written_since_the_last_turn() {
     let trigger = Trigger { recovery_time: Some(seconds(10)), ..Trigger::default() };
-    let turn =
-        |log_bytes, replayed_bytes| Situation { replayed_bytes, turns: 4, ..situation(0, log_bytes, 0) };
-    assert_eq!(trigger.decide(&turn(4000 * MB, 999 * MB)), None);
-    assert_eq!(trigger.decide(&turn(0, 1000 * MB)), Some(CheckpointReason::RecoveryTime));
+    let turn = |log_bytes, replayed_bytes| Situation {
+        recovery: forecast(replayed_bytes, 0),
+        turns: 4,
+        ..situation(0, log_bytes, 0)
+    };
+    assert_eq!(decide(&trigger, &turn(4000 * MB, 999 * MB)), None);
+    assert_eq!(decide(&trigger, &turn(0, 1000 * MB)), Some(CheckpointReason::RecoveryTime));
 }

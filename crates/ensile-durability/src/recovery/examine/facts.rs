@@ -78,6 +78,8 @@ pub enum Role {
     Manifest,
     /// A witness of the durable epoch, beside those in the logs.
     Hint,
+    /// What recoveries have cost: nothing depends on it.
+    Rates,
     /// Space for the moment when the disk is full.
     Reserve,
     /// Held by the process that has the database open, or by readers of its files.

@@ -33,8 +33,8 @@ use crate::store::hint::Hint;
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::manifest::Manifest;
 use crate::store::names::{
-    ARCHIVE_FOLDER, FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PageFileName, PartName, RESERVE,
-    SegmentFile, checkpointer_of, log_folder, logger_of,
+    ARCHIVE_FOLDER, FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PageFileName, PartName, RATES,
+    RESERVE, SegmentFile, checkpointer_of, log_folder, logger_of,
 };
 use crate::store::whose::expect_manifest;
 use crate::{DurabilityError, Recoverable};
@@ -261,6 +261,7 @@ impl Judge {
             let role = match &*name {
                 MANIFEST => Role::Manifest,
                 HINT => Role::Hint,
+                RATES => Role::Rates,
                 RESERVE => Role::Reserve,
                 MANIFEST_NEW => Role::Discarded("a manifest that was being written"),
                 LOCK | LEASES => Role::Lock,

@@ -1,0 +1,88 @@
+//! What recoveries of this folder have cost, so that the next life can predict what one would take.
+//!
+//! A text file (`docs/formats/rates.md`), in picoseconds of one thread:
+//! ```text
+//! ensile rates 1
+//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
+//! rest 50000000000
+//! load_byte 2000 load_entry 500000
+//! replay_byte 1500 replay_entry 600000 applied 1000
+//! crc32c 76fdf6fe
+//! ```
+//! Invariants:
+//! - I1: it says whose it is. One of another database, as beside an adopted copy, says nothing.
+//! - Nothing depends on it: one that is missing, torn or changed says nothing, and a disk that refuses it is no
+//!   failure. So it is written without a sync.
+//!
+//! Neighbours: read and written where checkpoints start; `control::recovery_time` has what the costs mean.
+
+use ensile_disk::{Disk, DiskError};
+
+use super::names::RATES;
+use super::text::{self, checked_body, values, with_checksum};
+use crate::control::recovery_time::{MeasuredRecovery, RecoveryCosts};
+use crate::identity::Identity;
+
+const TITLE: &str = "ensile rates 1";
+/// Far above any real one.
+const BYTES_MAX: u64 = 1 << 12;
+/// In a nanosecond.
+const PICOSECONDS: f64 = 1e3;
+/// A cost that is none: more than a day, or nothing at all.
+const COST_MAX: f64 = 1e17;
+
+/// The costs that this folder's recoveries have had, the one that was measured now among them. What is learned is kept.
+pub(crate) fn learn(disk: &dyn Disk, database: Identity, measured: &MeasuredRecovery) -> RecoveryCosts {
+    let known = read(disk, database).ok().flatten();
+    let mut costs = known.unwrap_or_default();
+    costs.learn(measured);
+    // What nobody has measured is not kept: a later program may assume better.
+    let text = text_of(database, &costs);
+    if costs.is_measured && known.is_none_or(|known| text_of(database, &known) != text) {
+        // A disk that refuses it is asked again by the next open.
+        let _ = disk.create(RATES).and_then(|file| file.write_at(text.as_bytes(), 0));
+    }
+    costs
+}
+
+fn read(disk: &dyn Disk, database: Identity) -> Result<Option<RecoveryCosts>, DiskError> {
+    let Some(bytes) = text::read(disk, RATES, BYTES_MAX)? else { return Ok(None) };
+    Ok(std::str::from_utf8(&bytes).ok().and_then(|text| parse(text, database)))
+}
+
+fn text_of(database: Identity, costs: &RecoveryCosts) -> String {
+    let ps = |nanos: f64| (nanos * PICOSECONDS).round().max(1.0) as u64;
+    let (load, replay, rest) = (costs.load.map(ps), costs.replay.map(ps), ps(costs.rest));
+    with_checksum(&format!(
+        "{TITLE}\ndatabase {database}\nrest {rest}\nload_byte {} load_entry {}\nreplay_byte {} replay_entry {} applied {}\n",
+        load[0], load[1], replay[0], replay[1], replay[2]
+    ))
+}
+
+/// `None` if it says nothing to this database.
+fn parse(text: &str, database: Identity) -> Option<RecoveryCosts> {
+    let mut lines = checked_body(text).ok()?.lines();
+    if lines.next() != Some(TITLE) {
+        return None;
+    }
+    let [whose] = values(lines.next()?, &["database"])?;
+    let [rest] = values(lines.next()?, &["rest"])?;
+    let [load_byte, load_entry] = values(lines.next()?, &["load_byte", "load_entry"])?;
+    let [byte, entry, applied] = values(lines.next()?, &["replay_byte", "replay_entry", "applied"])?;
+    if Identity::parse(whose)? != database || lines.next().is_some() {
+        return None;
+    }
+    let nanos = |word: &str| {
+        let picoseconds = word.parse::<u64>().ok()? as f64;
+        (1.0..COST_MAX).contains(&picoseconds).then_some(picoseconds / PICOSECONDS)
+    };
+    Some(RecoveryCosts {
+        rest: nanos(rest)?,
+        load: [nanos(load_byte)?, nanos(load_entry)?],
+        replay: [nanos(byte)?, nanos(entry)?, nanos(applied)?],
+        is_measured: true,
+    })
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
