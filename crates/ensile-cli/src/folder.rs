@@ -16,6 +16,8 @@ pub(crate) mod backup;
 mod changes;
 pub(crate) mod lease;
 
+pub(crate) use lease::passed_on;
+
 use changes::HELP as CHANGES;
 use clap::Args;
 use ensile::folder::{
@@ -27,9 +29,9 @@ use ensile::recovery::TornTail;
 use serde_json::{Value, json};
 
 /// Exit code where something is damaged.
-const DAMAGED: u8 = 1;
+pub(crate) const DAMAGED: u8 = 1;
 /// Exit code where that could not be told, or nothing could be done.
-const FAILED: u8 = 2;
+pub(crate) const FAILED: u8 = 2;
 
 /// `ensile verify`.
 #[derive(Debug, Args)]
@@ -154,7 +156,7 @@ fn exit_code(found: &Examination) -> ExitCode {
 }
 
 /// Writes to standard output. Who stops reading has seen enough; any other failure is told, and changes no verdict.
-fn show(text: &str) {
+pub(crate) fn show(text: &str) {
     let mut out = io::stdout().lock();
     let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     if let Err(error) = shown
@@ -164,7 +166,7 @@ fn show(text: &str) {
     }
 }
 
-fn failed(folder: &Path, why: &str) -> ExitCode {
+pub(crate) fn failed(folder: &Path, why: &str) -> ExitCode {
     eprintln!("ensile: {}: {why}", folder.display());
     ExitCode::from(FAILED)
 }

@@ -1,9 +1,10 @@
 //! The `ensile` command: what operators do with a database's folder.
 //!
-//! Neighbours: `folder` has the commands; benchmarks are in a binary of their own, `ensile-bench`.
+//! Neighbours: `folder` and `objects` have the commands; benchmarks are in a binary of their own, `ensile-bench`.
 #![forbid(unsafe_code)]
 
 mod folder;
+mod objects;
 
 use std::process::ExitCode;
 
@@ -24,7 +25,8 @@ const EXAMPLES: &str = "Examples:
   ensile backup data /backups/data        back it up while it is open, and again what has changed
   ensile restore /backups/data again      make a new database from a backup
   ensile adopt copy                       make a copied folder a database of its own
-  ensile lease data -- ls -l data         run a command that reads its files while it is open";
+  ensile lease data -- ls -l data         run a command that reads its files while it is open
+  ensile objects check data --program P   replay a folder of objects against a program of yours";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -50,6 +52,8 @@ enum Command {
     /// obsolete are kept meanwhile, for a minute at most. Exit code: the command's; 3 if it succeeded and files were
     /// removed all the same.
     Lease(folder::lease::LeaseArguments),
+    /// What is done with a folder of an application's own objects.
+    Objects(objects::ObjectsArguments),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Command::RestoreArchive(arguments) => folder::archive::restore(&arguments),
         Command::Adopt(arguments) => folder::adopt(&arguments),
         Command::Lease(arguments) => folder::lease::run(&arguments),
+        Command::Objects(arguments) => objects::run(&arguments),
     }
 }
 
@@ -75,7 +80,8 @@ mod tests {
         let mut command = Arguments::command();
         command.clone().debug_assert();
         let help = command.render_long_help().to_string();
-        for name in ["verify", "inspect", "backup", "restore", "restore-archive", "adopt", "lease"] {
+        for name in ["verify", "inspect", "backup", "restore", "restore-archive", "adopt", "lease", "objects"]
+        {
             assert!(help.contains(name), "{name} in {help}");
         }
     }

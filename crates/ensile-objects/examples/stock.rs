@@ -1,6 +1,9 @@
 //! A shop's stock, which survives a crash: items are taken and delivered, and never is more taken than there is.
 //!
-//! `cargo run --release -p ensile-objects --example stock`; run it again, and it goes on from where it was.
+//! `cargo run --release -p ensile-objects --example stock`; run it again, and it goes on from where it was. With
+//! folders as arguments it replays those against itself: `ensile objects check DIR --program PATH` runs it so.
+
+use std::process::ExitCode;
 
 use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsResult, Persistent};
 
@@ -69,7 +72,7 @@ fn take(stock: &Objects<String, Stock>, item: &str, count: u64) -> ObjectsResult
     }
 }
 
-fn main() -> ObjectsResult<()> {
+fn sell() -> ObjectsResult<()> {
     let stock: Objects<String, Stock> = ObjectsBuilder::new("stock.ensile").open()?;
     for item in ["apples", "pears"] {
         let now = stock.update(item.to_owned(), &Movement::Delivered(10))?;
@@ -79,4 +82,17 @@ fn main() -> ObjectsResult<()> {
     println!("1000 pears taken: {}", take(&stock, "pears", 1000)?);
     stock.for_each(|item, stock| println!("{item}: {}", stock.0))?;
     stock.close()
+}
+
+fn main() -> ExitCode {
+    if std::env::args_os().len() > 1 {
+        return ensile_objects::check_command::<String, Stock>(std::env::args_os().skip(1));
+    }
+    match sell() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }

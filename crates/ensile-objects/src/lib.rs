@@ -35,16 +35,24 @@ mod collection;
 
 mod settings;
 
+mod command;
+mod judge;
+
+#[cfg(feature = "serde")]
+pub mod codec;
+
 pub use application::{Application, ApplicationLog, CallBackResult, ObjectWriter};
 pub use collection::Objects;
 pub use collection::check::{Examination, FolderCheck};
 pub use collection::persistent::{CodecResult, ObjectKey, Persistent};
+pub use command::check_command;
 pub use ensile_durability::{
     AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointReport, CheckpointStats,
     CheckpointVerdict, DurabilityError, LogCount, LogStats, Phase, PhaseReport, RecoveryForecast,
     RecoveryRates, RecoveryReport,
 };
 pub use error::{ObjectsError, ObjectsResult};
+pub use judge::{FolderJudgement, judge_folder};
 pub use receipt::{DurableObjects, ObjectReceipt};
 pub use runtime::ObjectsStats;
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};

@@ -46,15 +46,15 @@ pub(crate) fn run(arguments: &LeaseArguments) -> ExitCode {
         Ok(false) => {
             let why = "files were removed while the command ran, as it took too long or the database was opened or closed: run it again";
             failed(folder, why);
-            return if status.success() { ExitCode::from(OVERRUN) } else { exit_code(status) };
+            return if status.success() { ExitCode::from(OVERRUN) } else { passed_on(status) };
         }
         Err(error) => return failed(folder, &error.to_string()),
     }
-    exit_code(status)
+    passed_on(status)
 }
 
 /// The command's; of one that a signal ended what a shell says.
-fn exit_code(status: ExitStatus) -> ExitCode {
+pub(crate) fn passed_on(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

@@ -11,4 +11,5 @@ mod folders;
 mod lives;
 mod policies;
 mod rig;
+mod serde;
 mod tally;

@@ -1,0 +1,96 @@
+//! A check of a folder as a command: what an application's own binary calls, as only it knows the types of its objects.
+//!
+//! ```text
+//! ensile objects check DIR --program PATH   runs   PATH DIR   which is one line: check_command::<K, T>(args)
+//! ```
+//! Exit codes: 0 whole and as it should be, 1 something is not, 2 it could not be told.
+//!
+//! Neighbours: `collection::check` replays; the `ensile` command runs such a program and passes its verdict on.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::collection::Objects;
+use crate::collection::check::FolderCheck;
+use crate::collection::persistent::{ObjectKey, Persistent};
+
+/// Exit code where something is not as it should be.
+const WRONG: u8 = 1;
+/// Exit code where that could not be told.
+const UNTOLD: u8 = 2;
+
+/// Replays recorded folders against this program, says what came of each, and returns the exit code: 0 if all are whole
+/// and come to the same twice, 1 if one does not, 2 if that could not be told. The arguments are the folders, without
+/// the program's own name.
+///
+/// A whole program, for CI and for `ensile objects check DIR --program PATH`:
+/// ```no_run
+/// # use ensile_objects::{CodecResult, Persistent};
+/// # struct Counter(u64);
+/// # impl Persistent for Counter {
+/// #     type Operation = u64;
+/// #     type Output = u64;
+/// #     const VERSION: u16 = 1;
+/// #     const OPERATION_VERSION: u16 = 1;
+/// #     fn apply(_: &mut Option<Self>, by: &u64) -> u64 { *by }
+/// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
+/// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
+/// #     fn encode_operation(by: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&by.to_le_bytes()) }
+/// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
+/// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
+/// #     }
+/// # }
+/// fn main() -> std::process::ExitCode {
+///     ensile_objects::check_command::<String, Counter>(std::env::args_os().skip(1))
+/// }
+/// ```
+pub fn check_command<K: ObjectKey, T: Persistent>(folders: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let folders: Vec<PathBuf> = folders.into_iter().map(PathBuf::from).collect();
+    if folders.is_empty() {
+        say(&mut io::stderr(), "usage: PROGRAM FOLDER..: replays folders of objects against this program\n");
+        return ExitCode::from(UNTOLD);
+    }
+    let mut worst = 0;
+    for folder in folders {
+        match Objects::<K, T>::check(&folder) {
+            Ok(check) => {
+                say(&mut io::stdout(), &format!("{}: {check}\n", folder.display()));
+                worst = worst.max(u8::from(!check.is_whole()) * WRONG);
+            }
+            Err(error) => {
+                say(&mut io::stderr(), &format!("{}: {error}\n", folder.display()));
+                worst = UNTOLD;
+            }
+        }
+    }
+    ExitCode::from(worst)
+}
+
+/// Who does not listen any more has heard enough.
+fn say(out: &mut dyn io::Write, text: &str) {
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A line, and one for each thing that is not as it should be.
+impl fmt::Display for FolderCheck {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_whole() { "whole" } else { "NOT as it should be" };
+        write!(out, "{state}; {} objects, replayed twice", self.objects)?;
+        for damage in &self.examination.damage {
+            write!(out, "\n  {} at byte {}: {}", damage.file, damage.offset, damage.detail)?;
+        }
+        for unread in &self.examination.unread {
+            write!(out, "\n  {}: it cannot be read", unread.detail)?;
+        }
+        for object in &self.poisoned {
+            write!(out, "\n  object {object}: an operation on it panics")?;
+        }
+        if let Some((object, difference)) = &self.difference {
+            write!(out, "\n  object {object}: {difference}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! A folder of objects judged without knowing their types: every byte, whose it is, every mark, and the order of each
+//! object's operations.
+//!
+//! What only the application knows is not judged: whether it understands an operation, and what applying it comes to.
+//! [`Objects::check`](crate::Objects::check) does that.
+//!
+//! Neighbours: the durability crate examines; `format` has the bodies; the `ensile` command prints.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use ensile_base::sync::Mutex;
+use ensile_base::{Epoch, Tid};
+use ensile_disk::{Disk, RealDisk};
+use ensile_durability::examine::{Examination, examine};
+use ensile_durability::{Entry, EntryKind, Recoverable, Refused};
+
+use crate::error::ObjectsResult as Result;
+use crate::format::{BodyForm, ObjectBody};
+use crate::pieces::Assembly;
+use crate::replay::{LANES, WaitingOperations};
+
+/// What a folder holds, as far as can be said without its program.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FolderJudgement {
+    /// The judgement of every byte.
+    pub examination: Examination,
+    /// Objects that the checkpoint or the log name, removed ones included.
+    pub named: u64,
+    /// Objects in the checkpoint.
+    pub loaded: u64,
+    /// Entries of the log that a recovery would apply.
+    pub operations: u64,
+    /// The versions of objects in it: the program must know all of them.
+    pub object_versions: Vec<u16>,
+    /// The versions of operations in it.
+    pub operation_versions: Vec<u16>,
+    /// Whether they are of an application that keeps its own objects, and not of a collection.
+    pub has_calls: bool,
+    /// What contradicts itself: an object's operations have one TID, or it stands in the checkpoint twice.
+    pub disorder: Option<String>,
+}
+
+impl FolderJudgement {
+    /// Whether nothing is damaged, and nothing contradicts itself.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.examination.is_whole() && self.disorder.is_none()
+    }
+}
+
+/// Judges the folder of a collection, or of an application that keeps its own objects. No process has it open; nothing
+/// is changed.
+///
+/// # Errors
+/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is none of objects, or cannot
+/// be read.
+pub fn judge_folder(folder: impl AsRef<Path>) -> Result<FolderJudgement> {
+    judge_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
+}
+
+fn judge_on(disk: &Arc<dyn Disk>) -> Result<FolderJudgement> {
+    let objects = NamedObjects::new();
+    let examination = examine(disk, &objects)?;
+    let has_pieces = !objects.pieces.is_whole() && examination.is_whole();
+    let seen = objects.seen.into_inner();
+    let missing = has_pieces.then(|| "an object of the checkpoint lacks pieces".to_owned());
+    Ok(FolderJudgement {
+        examination,
+        named: objects.last.iter().map(|lane| lane.lock().len() as u64).sum(),
+        loaded: seen.loaded,
+        operations: seen.operations,
+        object_versions: seen.object_versions.into_iter().collect(),
+        operation_versions: seen.operation_versions.into_iter().collect(),
+        has_calls: seen.has_calls,
+        disorder: seen.disorder.or(missing),
+    })
+}
+
+#[derive(Default)]
+struct SeenEntries {
+    loaded: u64,
+    operations: u64,
+    object_versions: BTreeSet<u16>,
+    operation_versions: BTreeSet<u16>,
+    has_calls: bool,
+    disorder: Option<String>,
+}
+
+/// Objects by the bytes of their keys, each with the TID of its last operation.
+type LastTids = HashMap<Box<[u8]>, Tid>;
+
+/// What is named, in lanes by a hash of the key.
+struct NamedObjects {
+    last: Box<[Mutex<LastTids>]>,
+    waiting: WaitingOperations<Box<[u8]>>,
+    pieces: Assembly,
+    seen: Mutex<SeenEntries>,
+}
+
+impl NamedObjects {
+    fn new() -> Self {
+        Self {
+            last: (0..LANES).map(|_| Mutex::default()).collect(),
+            waiting: WaitingOperations::new(),
+            pieces: Assembly::default(),
+            seen: Mutex::default(),
+        }
+    }
+
+    fn lane(key: &[u8]) -> u64 {
+        // FNV-1a: keys of objects that follow each other are in lanes of their own.
+        key.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    fn disorder(&self, key: &[u8], what: &str) {
+        let shown: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.seen.lock().disorder.get_or_insert_with(|| format!("object {shown} (its key in hex): {what}"));
+    }
+
+    fn load_one(&self, entry: &Entry<'_>) -> Result<(), Box<str>> {
+        let body = ObjectBody::decode(entry.body)?;
+        match body.form {
+            BodyForm::Whole | BodyForm::Absent => {}
+            BodyForm::Piece { total, offset } => {
+                if self.pieces.add(entry.tid, &body, (total, offset))?.is_none() {
+                    return Ok(());
+                }
+            }
+            _ => return Err("an entry of the log stands in a checkpoint".into()),
+        }
+        let before =
+            self.last[Self::lane(body.key) as usize % LANES].lock().insert(body.key.into(), entry.tid);
+        if before.is_some() {
+            self.disorder(body.key, "it stands in the checkpoint twice");
+        }
+        let mut seen = self.seen.lock();
+        seen.loaded += u64::from(body.form != BodyForm::Absent);
+        seen.object_versions.extend((body.form != BodyForm::Absent).then_some(body.version));
+        Ok(())
+    }
+
+    fn note(&self, body: &ObjectBody<'_>) -> Result<(), &'static str> {
+        let mut seen = self.seen.lock();
+        match body.form {
+            BodyForm::Operation => drop(seen.operation_versions.insert(body.version)),
+            BodyForm::Value => drop(seen.object_versions.insert(body.version)),
+            BodyForm::Removal => {}
+            BodyForm::Call => seen.has_calls = true,
+            _ => return Err("an entry of a checkpoint stands in the log"),
+        }
+        Ok(())
+    }
+}
+
+impl Recoverable for NamedObjects {
+    fn entries(&self) -> EntryKind {
+        EntryKind::Operations
+    }
+
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        for (at, entry) in entries.iter().enumerate() {
+            let refused = |why: &str| Refused { entry: at, detail: why.to_owned() };
+            let body = ObjectBody::decode(entry.body).map_err(refused)?;
+            self.note(&body).map_err(refused)?;
+            self.waiting.keep(Self::lane(body.key), entry.tid, body.key.into());
+        }
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        for (at, entry) in entries.iter().enumerate() {
+            self.load_one(entry).map_err(|why| Refused { entry: at, detail: why.into() })?;
+        }
+        Ok(())
+    }
+
+    fn passed(&self, epoch: Epoch) {
+        let mut before = LastTids::new();
+        self.waiting.apply_below(epoch, |tid, key| {
+            let mut last = self.last[Self::lane(&key) as usize % LANES].lock();
+            let known = last.get(&key).copied().unwrap_or(Tid::ZERO);
+            if before.insert(key.clone(), tid) == Some(tid) {
+                self.disorder(&key, &format!("two of its operations have TID {tid}"));
+            }
+            if tid > known {
+                last.insert(key, tid);
+                self.seen.lock().operations += 1;
+            }
+        });
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
