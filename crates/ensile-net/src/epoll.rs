@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
@@ -67,6 +67,22 @@ impl Epoll {
     }
 }
 
+/// Connections that wait to be accepted, as many as std asks for.
+const BACKLOG: i32 = 128;
+
+/// A socket that listens beside others at its address, and does not block.
+fn shared_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // As std does: connections of an earlier process that are not forgotten yet do not keep the address.
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
 impl fmt::Debug for Epoll {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Epoll").field("sockets", &self.sockets.len()).finish_non_exhaustive()
@@ -80,6 +96,11 @@ impl Transport for Epoll {
                 let socket = TcpListener::bind(address)?;
                 socket.set_nonblocking(true)?;
                 let at = ListenAddress::Tcp(socket.local_addr()?);
+                (socket.into(), true, at)
+            }
+            ListenAddress::TcpShared(address) => {
+                let socket = TcpListener::from(shared_socket(*address)?);
+                let at = ListenAddress::TcpShared(socket.local_addr()?);
                 (socket.into(), true, at)
             }
             ListenAddress::Unix(path) => {

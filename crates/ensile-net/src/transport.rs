@@ -14,6 +14,9 @@ use std::time::Duration;
 pub enum ListenAddress {
     /// TCP. Port 0 is any free one.
     Tcp(SocketAddr),
+    /// TCP, beside other loops that listen there so: each connection comes to one of them, by the kernel's choice. With
+    /// port 0 the first finds the port that the others name. Every process of this user may listen there, too.
+    TcpShared(SocketAddr),
     /// A Unix socket. Its file must not be there yet, and stays when the loop ends: its owner removes it.
     Unix(PathBuf),
 }

@@ -15,7 +15,7 @@ fn server(limits: NetLimits) -> (NetLoop<Epoll>, std::net::SocketAddr) {
     let address = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
     match net.listen(&address).expect("a free port") {
         ListenAddress::Tcp(at) => (net, at),
-        ListenAddress::Unix(_) => unreachable!("it was TCP"),
+        _ => unreachable!("it was TCP"),
     }
 }
 
@@ -123,6 +123,24 @@ fn another_thread_wakes_it_up() {
     }
     net.step(Duration::ZERO).expect("the system waits");
     assert_eq!(net.next_event(), None);
+}
+
+#[test]
+fn loops_share_an_address_and_each_client_has_one_of_them() {
+    let any = ListenAddress::TcpShared("127.0.0.1:0".parse().expect("an address"));
+    let new = || NetLoop::new(Epoll::new().expect("descriptors"), Clock::machine(), NetLimits::default());
+    let (mut first, mut second) = (new(), new());
+    let at = first.listen(&any).expect("a free port");
+    assert_eq!(second.listen(&at).expect("it is shared"), at);
+    let ListenAddress::TcpShared(address) = at else { unreachable!("it was shared") };
+    let clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+    while first.stats().open + second.stats().open < clients.len() {
+        first.step(Duration::from_millis(1)).expect("the system waits");
+        second.step(Duration::from_millis(1)).expect("the system waits");
+    }
+    assert_eq!(first.stats().accepted + second.stats().accepted, 20);
+    let alone = new().listen(&ListenAddress::Tcp(address)).expect_err("who shares nothing is refused");
+    assert_eq!(alone.kind(), std::io::ErrorKind::AddrInUse);
 }
 
 #[test]

@@ -22,6 +22,7 @@ const FILES: &[(&str, &str)] = &[
 const SOCKETS: &[(&str, &str)] = &[
     ("crates/ensile-net/", "the door"),
     ("crates/ensile-bench/", "load generators are clients"),
+    ("crates/ensile-services/src/client*", "a client blocks its caller, and needs no loop"),
     ("crates/ensile/examples/", "an example is an application"),
 ];
 
@@ -34,6 +35,7 @@ const THREADS: &[(&str, &str)] = &[
     ("crates/ensile-engine/src/database*", "the database owns its threads"),
     ("crates/ensile-engine/src/open/threads*", "the database owns its threads"),
     ("crates/ensile-objects/src/runtime/threads*", "open objects own their threads"),
+    ("crates/ensile-services/src/server/threads*", "a server owns its loops' threads"),
     ("crates/ensile-objects/examples/", "an example is an application"),
     ("crates/ensile-bench/", "workloads are threads"),
     ("crates/ensile/examples/", "an example is an application"),

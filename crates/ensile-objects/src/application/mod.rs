@@ -21,9 +21,9 @@ mod walk;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_base::sync::Mutex;
+use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointHandle, DurabilityError, RecoveryReport};
 
 use crate::error::{ObjectsError, ObjectsResult as Result};
@@ -249,6 +249,13 @@ impl ApplicationLog {
     /// As [`Objects::report_requests`](crate::Objects::report_requests).
     pub fn report_requests(&self, served: u64, lost: u64) {
         self.runtime.checkpoints.report_requests(served, lost);
+    }
+
+    /// A receipt for all that was logged in epochs up to this one. An application that keeps the epoch of each object's
+    /// last receipt, under its guard, so knows when what a read shows is durable (R1).
+    #[must_use]
+    pub fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
+        ObjectReceipt::new(&self.runtime, epoch)
     }
 
     /// Asks for a checkpoint that begins from now on.

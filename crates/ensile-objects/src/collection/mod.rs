@@ -303,6 +303,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         self.runtime.checkpoints.report_requests(served, lost);
     }
 
+    /// A receipt for all that was logged in epochs up to this one: for a caller that keeps the epochs of receipts and
+    /// not the receipts.
+    #[must_use]
+    pub fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
+        ObjectReceipt::new(&self.runtime, epoch)
+    }
+
     /// Asks for a checkpoint that begins from now on.
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {

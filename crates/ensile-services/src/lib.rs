@@ -1,0 +1,49 @@
+//! Services over `ensile-objects` (SLACH §5), spoken to in RESP.
+//!
+//! - [`pht`]: a concurrent persistent hash table, for redis-cli, redis-benchmark and clients of redis.
+//!
+//! Each is a program's own objects in its own structures. What a service has only so that it persists stands in its
+//! `persist` module; a test counts these lines. [`server`] serves any of them, [`client`] talks to them.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use ensile_objects::ObjectsBuilder;
+//! use ensile_services::client::TableClient;
+//! use ensile_services::pht::PersistentTable;
+//! use ensile_services::server::threads::{ServerConfig, serve};
+//!
+//! # let folder = std::env::temp_dir().join(format!("ensile-services-doc-{}", std::process::id()));
+//! let table = PersistentTable::open(ObjectsBuilder::new(&folder))?;
+//! let config = ServerConfig { address: "127.0.0.1:0".parse()?, is_strict: true, loops: 1 };
+//! let (told, address) = std::sync::mpsc::channel();
+//! std::thread::scope(|scope| {
+//!     let server = scope.spawn(move || {
+//!         serve(Arc::new(table), config, |at| told.send(at).map_err(std::io::Error::other))
+//!     });
+//!     let mut client = TableClient::connect(address.recv()?)?;
+//!     assert_eq!(client.increment(b"visits", 1)?, 1); // durable by now
+//!     client.shut_down()?;
+//!     server.join().expect("it does not panic")?;
+//!     Ok::<(), Box<dyn std::error::Error>>(())
+//! })?;
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Neighbours: `ensile-objects` keeps, `ensile-net` has the loop, `ensile-resp` the codec; the `ensile-service` command
+//! and the bench run what is here.
+#![forbid(unsafe_code)]
+
+// A module uses those above it, and none below.
+pub mod hash;
+pub mod service;
+
+mod number;
+
+pub mod server;
+
+pub mod pht;
+
+pub mod client;
+
+pub mod command;

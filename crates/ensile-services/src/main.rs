@@ -1,0 +1,54 @@
+//! The `ensile-service` command: runs one of the services of SLACH's paper (§5).
+//!
+//! Neighbours: [`ensile_services::command`] has the options and runs it.
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use ensile_services::command::{self, ServeArguments};
+
+/// Services that keep an application's own objects in memory, persistent, and speak RESP.
+#[derive(Debug, Parser)]
+#[command(name = "ensile-service", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct ServiceCommandLine {
+    #[command(flatten)]
+    serve: ServeArguments,
+}
+
+const EXAMPLES: &str = "Examples:
+  ensile-service pht --data table.ensile                      a hash table for redis-cli, at port 6379
+  ensile-service pht --data table.ensile --durability relaxed --loops 2";
+
+fn main() -> ExitCode {
+    let arguments = ServiceCommandLine::parse().serve;
+    let ready = |address| {
+        println!("{address}");
+        io::stdout().flush()
+    };
+    match command::run(&arguments, ready) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ensile-service: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::ServiceCommandLine;
+
+    #[test]
+    fn the_command_line_is_sound_and_its_help_names_every_service() {
+        let mut command = ServiceCommandLine::command();
+        command.clone().debug_assert();
+        let help = command.render_long_help().to_string();
+        for name in ["pht"] {
+            assert!(help.contains(name), "{name} in {help}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Whole numbers as redis reads them from arguments and values: no sign but `-`, no leading zeros, no spaces.
+//!
+//! Neighbours: every service's arguments; the hash table's values.
+
+use crate::service::CallError;
+
+/// The number of these bytes.
+///
+/// # Errors
+/// [`CallError::NotInteger`].
+pub(crate) fn integer(bytes: &[u8]) -> Result<i64, CallError> {
+    let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
+    let is_canonical = match digits {
+        [] => false,
+        [b'0'] => digits.len() == bytes.len(),
+        [b'0', ..] => false,
+        _ => digits.iter().all(u8::is_ascii_digit),
+    };
+    let text = std::str::from_utf8(bytes).ok().filter(|_| is_canonical);
+    text.and_then(|text| text.parse().ok()).ok_or(CallError::NotInteger)
+}
+
+/// A number of this type.
+///
+/// # Errors
+/// [`CallError::NotInteger`] as well for one that does not fit.
+pub(crate) fn number<N: TryFrom<i64>>(bytes: &[u8]) -> Result<N, CallError> {
+    N::try_from(integer(bytes)?).map_err(|_| CallError::NotInteger)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{integer, number};
+
+    #[test]
+    fn numbers_have_one_form() {
+        for value in [0, 1, -1, 42, i64::MAX, i64::MIN] {
+            assert_eq!(integer(value.to_string().as_bytes()).ok(), Some(value));
+        }
+        for text in ["", "-", "+1", "01", "-0", "-01", " 1", "1 ", "9223372036854775808", "1.0", "x"] {
+            assert!(integer(text.as_bytes()).is_err(), "{text:?}");
+        }
+        assert_eq!(number::<u32>(b"4294967295").ok(), Some(u32::MAX));
+        assert!(number::<u32>(b"-1").is_err() && number::<u32>(b"4294967296").is_err());
+    }
+}

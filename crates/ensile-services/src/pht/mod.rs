@@ -1,0 +1,290 @@
+//! PHT: a concurrent persistent hash table of strings (SLACH §5), under redis' commands.
+//!
+//! ```text
+//! request -> bucket of the key, locked -> looked at | refused, or logged and changed -> unlocked -> reply
+//! ```
+//! What it has of redis: strings and whole numbers, each element by itself. Commands of several keys are as many
+//! single ones. `SET` has `NX`, `XX` and valkey's `IFEQ value`, which is compare-and-set. Nothing expires.
+//!
+//! Invariants:
+//! - What a command looks at and changes of an element is under its bucket's lock, so each element's changes are one
+//!   after the other.
+//! - R1: a reply rests on the last change of each bucket that it shows.
+//!
+//! Neighbours: [`table`] has the buckets, [`persist`] what persists them, [`glob`] patterns of `SCAN`;
+//! [`crate::server`] calls.
+
+mod glob;
+mod persist;
+mod table;
+
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use ensile_objects::{ApplicationLog, ObjectsBuilder, ObjectsResult};
+use ensile_resp::{ReplyEncoder, Request};
+
+use crate::number::{integer, number};
+use crate::service::{
+    CallError, CallResult, CommandCall, CommandInfo, KeptObjects, REPLY_BYTES, Service, ServiceCommand,
+};
+use table::{BUCKETS, PhtBucket, PhtBuckets, PhtChange};
+
+/// A persistent hash table.
+#[derive(Debug)]
+pub struct PersistentTable {
+    buckets: Arc<PhtBuckets>,
+    log: ApplicationLog, // persist
+}
+
+/// Keys that a step of a scan shows, unless it is asked for another number.
+const SCAN_COUNT: u64 = 10;
+
+impl Service for PersistentTable {
+    const NAME: &'static str = "ensile-pht";
+
+    const COMMANDS: &'static [ServiceCommand<Self>] = &[
+        command("GET", 2, READ, (1, 1, 1), Self::get, "Shows a value"),
+        command("SET", -3, WRITE, (1, 1, 1), Self::set, "Sets a value: NX, XX, IFEQ value"),
+        command(
+            "INCR",
+            2,
+            WRITE,
+            (1, 1, 1),
+            |table, request, reply| table.add_one(request, 1, reply),
+            "Adds one to a whole number",
+        ),
+        command("MGET", -2, READ, (1, -1, 1), Self::get_many, "Shows values"),
+        command("DEL", -2, WRITE, (1, -1, 1), Self::delete, "Deletes elements"),
+        command("EXISTS", -2, READ, (1, -1, 1), Self::exists, "Counts the keys that are there"),
+        command("INCRBY", 3, WRITE, (1, 1, 1), Self::add, "Adds to a whole number"),
+        command(
+            "DECR",
+            2,
+            WRITE,
+            (1, 1, 1),
+            |table, request, reply| table.add_one(request, -1, reply),
+            "Takes one from a whole number",
+        ),
+        command("STRLEN", 2, READ, (1, 1, 1), Self::length, "Tells a value's length"),
+        command("SCAN", -2, READ, (0, 0, 0), Self::scan, "Shows keys from a cursor on: MATCH, COUNT"),
+        command("DBSIZE", 1, READ, (0, 0, 0), Self::size, "Counts all elements"),
+    ];
+
+    fn kept(&self) -> &dyn KeptObjects {
+        &self.log // persist
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("elements", self.buckets.elements())]
+    }
+}
+
+const READ: &[&str] = &["readonly", "fast"];
+const WRITE: &[&str] = &["write", "fast"];
+
+const fn command(
+    name: &'static str,
+    arity: i64,
+    flags: &'static [&'static str],
+    keys: (i64, i64, i64),
+    call: CommandCall<PersistentTable>,
+    summary: &'static str,
+) -> ServiceCommand<PersistentTable> {
+    ServiceCommand { info: CommandInfo { name, arity, flags, keys, summary }, call }
+}
+
+/// When a value is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition<'c> {
+    Always,
+    Absent,
+    Present,
+    Equals(&'c [u8]),
+}
+
+impl Condition<'_> {
+    fn holds(self, value: Option<&[u8]>) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Absent => value.is_none(),
+            Self::Present => value.is_some(),
+            Self::Equals(expected) => value == Some(expected),
+        }
+    }
+}
+
+impl PersistentTable {
+    /// Opens the table of a folder; what is in it is loaded and replayed first.
+    ///
+    /// # Errors
+    /// The folder is damaged, in use, or of something else.
+    pub fn open(objects: ObjectsBuilder) -> ObjectsResult<Self> {
+        let buckets = Arc::new(PhtBuckets::new());
+        let log = objects.open_application(Arc::clone(&buckets))?; // persist
+        Ok(Self { buckets, log })
+    }
+
+    /// Logs a change of a bucket and makes it.
+    fn change(&self, (bucket, number): (&mut PhtBucket, u64), change: PhtChange<'_>) -> CallResult {
+        persist::log(&self.log, (bucket, number), change)?; // persist
+        // What cannot be made was refused before.
+        self.buckets.count(bucket.apply(change).unwrap_or(0));
+        Ok(bucket.last)
+    }
+
+    fn get(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let (bucket, _) = self.buckets.lock_of(key(request, 1));
+        match bucket.elements.get(key(request, 1)) {
+            Some(value) => reply.bulk(value),
+            None => reply.null(),
+        }
+        Ok(bucket.last)
+    }
+
+    fn length(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let (bucket, _) = self.buckets.lock_of(key(request, 1));
+        let length = bucket.elements.get(key(request, 1)).map_or(0, |value| value.len());
+        reply.integer(length as i64);
+        Ok(bucket.last)
+    }
+
+    fn set(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let (key, value) = (checked_key(request, 1)?, key(request, 2));
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(CallError::TooLong { what: "a value", bytes: value.len(), limit: VALUE_BYTES_MAX });
+        }
+        let condition = condition(request)?;
+        let (mut bucket, number) = self.buckets.lock_of(key);
+        if !condition.holds(bucket.elements.get(key).map(AsRef::as_ref)) {
+            reply.null();
+            return Ok(bucket.last);
+        }
+        reply.simple("OK");
+        self.change((&mut bucket, number), PhtChange::Set(key, value))
+    }
+
+    fn add(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        self.add_one(request, integer(key(request, 2))?, reply)
+    }
+
+    fn add_one(&self, request: Request<'_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let key = checked_key(request, 1)?;
+        let (mut bucket, number) = self.buckets.lock_of(key);
+        // A value that is no number, or zero added to it, leaves nothing to add.
+        bucket.sum(key, 0).ok_or(CallError::NotInteger)?;
+        let sum = bucket.sum(key, by).ok_or(CallError::Overflow)?;
+        reply.integer(sum);
+        self.change((&mut bucket, number), PhtChange::Add(key, by))
+    }
+
+    fn get_many(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let (mut rests_on, mut bytes) = (Epoch::ZERO, 0);
+        reply.array(request.len() - 1);
+        for key in request.iter().skip(1) {
+            let (bucket, _) = self.buckets.lock_of(key);
+            rests_on = rests_on.max(bucket.last);
+            match bucket.elements.get(key) {
+                Some(value) => {
+                    bytes += value.len();
+                    reply.bulk(value);
+                }
+                None => reply.null(),
+            }
+            if bytes > REPLY_BYTES - VALUE_BYTES_MAX {
+                return Err(CallError::ReplyTooLong(REPLY_BYTES - VALUE_BYTES_MAX));
+            }
+        }
+        Ok(rests_on)
+    }
+
+    fn delete(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let (mut rests_on, mut deleted) = (Epoch::ZERO, 0);
+        for key in request.iter().skip(1) {
+            let (mut bucket, number) = self.buckets.lock_of(key);
+            if bucket.elements.contains_key(key) {
+                self.change((&mut bucket, number), PhtChange::Delete(key))?;
+                deleted += 1;
+            }
+            rests_on = rests_on.max(bucket.last);
+        }
+        reply.integer(deleted);
+        Ok(rests_on)
+    }
+
+    fn exists(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let (mut rests_on, mut there) = (Epoch::ZERO, 0);
+        for key in request.iter().skip(1) {
+            let (bucket, _) = self.buckets.lock_of(key);
+            there += i64::from(bucket.elements.contains_key(key));
+            rests_on = rests_on.max(bucket.last);
+        }
+        reply.integer(there);
+        Ok(rests_on)
+    }
+
+    /// A cursor is the number of the bucket to go on from. A bucket is shown whole, so a step may show more keys than
+    /// it was asked for.
+    fn scan(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let from: u64 = number(key(request, 1)).map_err(|_| CallError::Cursor)?;
+        let (mut pattern, mut count) = (None, SCAN_COUNT);
+        for at in (2..request.len()).step_by(2) {
+            let argument = request.get(at + 1).ok_or(CallError::Syntax)?;
+            match key(request, at).to_ascii_uppercase().as_slice() {
+                b"MATCH" => pattern = Some(argument),
+                b"COUNT" => {
+                    count = number(argument).ok().filter(|count| *count > 0).ok_or(CallError::Syntax)?
+                }
+                _ => return Err(CallError::Syntax),
+            }
+        }
+        let (mut rests_on, mut keys, mut seen, mut bytes) = (Epoch::ZERO, Vec::new(), 0, 0);
+        let mut next = from;
+        while seen < count && next < BUCKETS && bytes < REPLY_BYTES / 2 {
+            let Some(bucket) = self.buckets.lock(next) else { break };
+            rests_on = rests_on.max(bucket.last);
+            seen += bucket.elements.len() as u64;
+            let before = keys.len();
+            let shown = |key: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, key));
+            keys.extend(bucket.elements.keys().filter(|key| shown(key)).cloned());
+            bytes += keys[before..].iter().map(|key| key.len()).sum::<usize>();
+            next += 1;
+        }
+        reply.array(2);
+        reply.bulk(if next < BUCKETS { next } else { 0 }.to_string().as_bytes());
+        reply.array(keys.len());
+        keys.iter().for_each(|key| reply.bulk(key));
+        Ok(rests_on)
+    }
+
+    fn size(&self, _: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        reply.integer(self.buckets.elements() as i64);
+        Ok(Epoch::ZERO)
+    }
+}
+
+/// The argument number `at`; the number of arguments was checked.
+fn key<'r>(request: Request<'r>, at: usize) -> &'r [u8] {
+    request.get(at).unwrap_or_default()
+}
+
+/// A key that an element may have.
+fn checked_key<'r>(request: Request<'r>, at: usize) -> Result<&'r [u8], CallError> {
+    let key = key(request, at);
+    if key.len() > KEY_BYTES_MAX {
+        return Err(CallError::TooLong { what: "a key", bytes: key.len(), limit: KEY_BYTES_MAX });
+    }
+    Ok(key)
+}
+
+/// The options of `SET`, of which one may be given.
+fn condition<'r>(request: Request<'r>) -> Result<Condition<'r>, CallError> {
+    let Some(option) = request.get(3) else { return Ok(Condition::Always) };
+    match (option.to_ascii_uppercase().as_slice(), request.get(4), request.len()) {
+        (b"NX", None, _) => Ok(Condition::Absent),
+        (b"XX", None, _) => Ok(Condition::Present),
+        (b"IFEQ", Some(expected), 5) => Ok(Condition::Equals(expected)),
+        _ => Err(CallError::Syntax),
+    }
+}

@@ -1,0 +1,256 @@
+//! A server of one service over RESP: a loop of sockets a thread, and replies that wait until they are durable.
+//!
+//! ```text
+//! bytes -> requests -> command -> service -> reply  relaxed: sent at once
+//!                                                   strict:  parked until the epoch that it rests on is durable
+//! ```
+//! Invariants:
+//! - R1: a strict server sends no reply before what it rests on is durable, a reply to a read as well.
+//! - W1 to W4 of the loop: replies keep the order of requests, memory is bounded, nobody waits unheard.
+//! - Each request gets one reply, an error if it was not carried out.
+//!
+//! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is what is served; `common` has
+//! the commands that every server has, `parked` the replies that wait, [`threads`] starts loops.
+
+mod common;
+mod parked;
+pub mod threads;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_base::sync::{AtomicBool, AtomicU64, Ordering};
+use ensile_net::{ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport};
+use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits, RespVersion};
+
+use crate::service::{REPLY_BYTES, Service};
+use common::Flow;
+use parked::ParkedReplies;
+
+/// What connections of a server may take. A request with the longest key and value fits.
+pub const LIMITS: NetLimits = NetLimits {
+    connections_max: 10_000,
+    unread_bytes_max: REQUEST_LIMITS.request_bytes_max + (64 << 10),
+    unsent_bytes_max: 2 * REPLY_BYTES + (1 << 20),
+    parked_max: 16 << 10,
+    idle: None,
+    stalled: Duration::from_secs(60),
+    step_bytes: 64 << 10,
+    accept_pause: Duration::from_millis(100),
+};
+
+const REQUEST_LIMITS: RequestLimits = RequestLimits {
+    arguments_max: 1 << 20,
+    bulk_bytes_max: 16 << 20,
+    inline_bytes_max: 64 << 10,
+    request_bytes_max: 40 << 20,
+};
+
+/// What the loops of a server share.
+#[derive(Debug)]
+pub struct ServerState<S> {
+    service: Arc<S>,
+    is_strict: bool,
+    clock: Clock,
+    /// Whether it is to end.
+    stopped: AtomicBool,
+    connections: AtomicU64,
+    requests: AtomicU64,
+}
+
+impl<S: Service> ServerState<S> {
+    /// Of this service; strict if replies wait until they are durable.
+    #[must_use]
+    pub fn new(service: Arc<S>, is_strict: bool, clock: Clock) -> Self {
+        Self {
+            service,
+            is_strict,
+            clock,
+            stopped: AtomicBool::new(false),
+            connections: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+        }
+    }
+
+    /// Ends its loops; each is to be woken up, too.
+    pub fn stop(&self) {
+        // Relaxed: it carries nothing; the loops are joined.
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    fn has_stopped(&self) -> bool {
+        // Relaxed: it carries nothing; the loops are joined.
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+/// What is known of a connection.
+struct ClientSession {
+    decoder: RequestDecoder,
+    version: RespVersion,
+    number: u64,
+}
+
+/// One loop of a server.
+pub struct ServiceLoop<T, S: Service> {
+    net: NetLoop<T>,
+    state: Arc<ServerState<S>>,
+    sessions: HashMap<ConnectionId, ClientSession>,
+    parked: ParkedReplies,
+    /// A reply that is being written.
+    reply: Vec<u8>,
+}
+
+impl<T, S: Service> std::fmt::Debug for ServiceLoop<T, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServiceLoop").field("sessions", &self.sessions.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport, S: Service> ServiceLoop<T, S> {
+    /// A loop over this transport, without listeners.
+    pub fn new(transport: T, state: Arc<ServerState<S>>, limits: NetLimits) -> Self {
+        let net = NetLoop::new(transport, state.clock.clone(), limits);
+        let parked = ParkedReplies::new(net.wake_up());
+        Self { net, state, sessions: HashMap::new(), parked, reply: Vec::new() }
+    }
+
+    /// Accepts connections at `address`; says where.
+    ///
+    /// # Errors
+    /// What the system says: choose another address.
+    pub fn listen(&mut self, address: &ListenAddress) -> io::Result<ListenAddress> {
+        self.net.listen(address)
+    }
+
+    /// What ends a wait of this loop.
+    #[must_use]
+    pub fn wake_up(&self) -> LoopWakeUp {
+        self.net.wake_up()
+    }
+
+    /// The transport, for a test that plays its clients.
+    pub fn transport_mut(&mut self) -> &mut T {
+        self.net.transport_mut()
+    }
+
+    /// Sends replies, waits for `wait_max` at most, and serves what has come. False once the server is to end.
+    ///
+    /// # Errors
+    /// What the system says of waiting itself: the loop cannot go on.
+    pub fn step(&mut self, wait_max: Duration) -> io::Result<bool> {
+        self.net.step(wait_max)?;
+        while let Some(event) = self.net.next_event() {
+            match event {
+                NetEvent::Opened(id) => self.open(id),
+                NetEvent::Received(id) => self.serve(id),
+                NetEvent::Closed(id, _) => {
+                    self.sessions.remove(&id);
+                    // Relaxed: a figure for people.
+                    self.state.connections.fetch_sub(1, Ordering::Relaxed);
+                }
+                NetEvent::TimerDue(_) | NetEvent::WokenUp | NetEvent::AcceptPaused(_) => {}
+            }
+        }
+        self.parked.fill_durable(&mut self.net, self.state.service.kept());
+        Ok(!self.state.has_stopped())
+    }
+
+    /// Replies to what is durable now, and sends: the last step, behind the close of the objects.
+    ///
+    /// # Errors
+    /// As for [`step`](Self::step).
+    pub fn end(&mut self) -> io::Result<()> {
+        self.parked.fill_durable(&mut self.net, self.state.service.kept());
+        self.net.step(Duration::ZERO)
+    }
+
+    fn open(&mut self, id: ConnectionId) {
+        // Relaxed: figures for people.
+        let number = self.state.connections.fetch_add(1, Ordering::Relaxed);
+        let decoder = RequestDecoder::new(REQUEST_LIMITS);
+        self.sessions.insert(id, ClientSession { decoder, version: RespVersion::default(), number });
+    }
+
+    /// Carries out the requests that a connection has sent, as far as there is room for replies.
+    fn serve(&mut self, id: ConnectionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let mut served = 0;
+        while let Some((received, replies)) = self.net.parts(id) {
+            if !replies.has_room() {
+                break;
+            }
+            let ClientSession { decoder, version, number } = session;
+            let requests = decoder.decode(received, 1);
+            let Some(request) = requests.get(0) else {
+                if let Some(error) = requests.error() {
+                    replies.reply(|buffer| ReplyEncoder::new(buffer, *version).protocol_error(&error));
+                    self.net.close_when_sent(id);
+                } else {
+                    let consumed = requests.consumed();
+                    self.net.consume(id, consumed);
+                }
+                break;
+            };
+            served += 1;
+            self.reply.clear();
+            let flow = carry_out(&self.state, (version, *number), request, &mut self.reply);
+            let consumed = requests.consumed();
+            match flow {
+                Flow::Reply(epoch)
+                    if self.state.is_strict && !self.parked.knows(epoch, &*self.state.service) =>
+                {
+                    self.parked.park(epoch, replies.reserve(), &self.reply);
+                }
+                Flow::Reply(_) | Flow::ReplyAndClose => {
+                    replies.reply(|buffer| buffer.extend_from_slice(&self.reply));
+                }
+                Flow::Stop => self.state.stop(),
+            }
+            self.net.consume(id, consumed);
+            if flow == Flow::ReplyAndClose {
+                self.net.close_when_sent(id);
+                break;
+            }
+        }
+        // A large one does not stay.
+        self.reply.shrink_to(REQUEST_LIMITS.inline_bytes_max);
+        // Relaxed: a figure for people.
+        self.state.requests.fetch_add(served, Ordering::Relaxed);
+    }
+}
+
+/// Carries a request out and writes its reply.
+fn carry_out<S: Service>(
+    state: &ServerState<S>,
+    (version, number): (&mut RespVersion, u64),
+    request: Request<'_>,
+    reply: &mut Vec<u8>,
+) -> Flow {
+    let name = request.get(0).unwrap_or_default();
+    let Some(command) = S::COMMANDS.iter().find(|command| is_called(name, command.info.name)) else {
+        return common::carry_out(state, (version, number), request, reply);
+    };
+    if !command.info.takes(request.len()) {
+        common::wrong_number(command.info.name, &mut ReplyEncoder::new(reply, *version));
+        return Flow::Reply(Epoch::ZERO);
+    }
+    match (command.call)(&state.service, request, &mut ReplyEncoder::new(reply, *version)) {
+        Ok(epoch) => Flow::Reply(epoch),
+        Err(error) => {
+            reply.clear();
+            ReplyEncoder::new(reply, *version).error(error.code(), &error.to_string());
+            Flow::Reply(Epoch::ZERO)
+        }
+    }
+}
+
+/// Whether a command is called by this name, in whatever case.
+#[inline]
+fn is_called(name: &[u8], command: &str) -> bool {
+    name.eq_ignore_ascii_case(command.as_bytes())
+}

@@ -1,0 +1,96 @@
+//! Replies that wait until the epoch that they rest on is durable.
+//!
+//! Invariants:
+//! - R1: a reply goes out once its epoch is durable; if that fails, an error goes out in its place.
+//! - All replies of an epoch wait by one future, whose waker ends the loop's wait.
+//!
+//! Neighbours: [`super::ServiceLoop`] parks and fills; receipts of `ensile-objects` tell.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use ensile_base::Epoch;
+use ensile_net::{LoopWakeUp, NetLoop, ReplySlot, Transport};
+use ensile_objects::DurableObjects;
+use ensile_resp::{ReplyEncoder, RespVersion};
+
+use crate::service::{KeptObjects, Service};
+
+/// Ends the loop's wait when an epoch has become durable.
+struct LoopWaker(LoopWakeUp);
+
+impl Wake for LoopWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+/// Replies that rest on one epoch.
+#[derive(Default)]
+struct EpochReplies {
+    /// Tells when; made when the loop has served what has come.
+    durable: Option<DurableObjects>,
+    replies: Vec<(ReplySlot, Box<[u8]>)>,
+}
+
+/// The replies of a loop that wait.
+pub(super) struct ParkedReplies {
+    waker: Waker,
+    /// What is known to be durable.
+    durable: Epoch,
+    waiting: BTreeMap<Epoch, EpochReplies>,
+}
+
+impl ParkedReplies {
+    pub(super) fn new(wake_up: LoopWakeUp) -> Self {
+        let waker = Waker::from(Arc::new(LoopWaker(wake_up)));
+        Self { waker, durable: Epoch::ZERO, waiting: BTreeMap::new() }
+    }
+
+    /// Whether an epoch is durable by now.
+    #[inline]
+    pub(super) fn knows<S: Service>(&mut self, epoch: Epoch, service: &S) -> bool {
+        if epoch <= self.durable {
+            return true;
+        }
+        let is_durable = service.kept().receipt(epoch).is_durable();
+        if is_durable {
+            self.durable = epoch;
+        }
+        is_durable
+    }
+
+    /// Keeps a reply until `epoch` is durable.
+    pub(super) fn park(&mut self, epoch: Epoch, slot: ReplySlot, reply: &[u8]) {
+        debug_assert!(epoch > self.durable, "R1: it could have been sent");
+        self.waiting.entry(epoch).or_default().replies.push((slot, reply.into()));
+    }
+
+    /// Sends what is durable by now; the waker hears of the rest.
+    pub(super) fn fill_durable<T: Transport>(&mut self, net: &mut NetLoop<T>, kept: &dyn KeptObjects) {
+        let mut context = Context::from_waker(&self.waker);
+        while let Some(mut first) = self.waiting.first_entry() {
+            let epoch = *first.key();
+            let durable = first.get_mut().durable.get_or_insert_with(|| kept.receipt(epoch).durable_async());
+            let Poll::Ready(outcome) = Pin::new(durable).poll(&mut context) else { return };
+            let error = outcome.err().map(|error| {
+                let mut reply = Vec::new();
+                ReplyEncoder::new(&mut reply, RespVersion::Resp2).error("NOTDURABLE", &error.to_string());
+                reply
+            });
+            if error.is_none() {
+                self.durable = self.durable.max(epoch);
+            }
+            for (slot, reply) in first.remove().replies {
+                net.fill(slot, |buffer| buffer.extend_from_slice(error.as_deref().unwrap_or(&reply)));
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A server's threads: a loop each, at one address among which the kernel deals connections out.
+//!
+//! Invariant: a loop that ends closes the objects, which makes everything durable, and sends the replies that wait for
+//! that. Another loop's requests are refused from then on, until it ends too.
+//!
+//! Neighbours: the `ensile-service` command and load generators run servers; [`super::ServiceLoop`] is a thread's work.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::sync::Mutex;
+use ensile_net::{Epoll, ListenAddress, LoopWakeUp};
+
+use super::{LIMITS, ServerState, ServiceLoop};
+use crate::service::Service;
+
+/// A loop without traffic looks up this often.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// How a server runs.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerConfig {
+    /// Where clients connect; port 0 is any free one.
+    pub address: SocketAddr,
+    /// Whether replies wait until they are durable.
+    pub is_strict: bool,
+    /// Threads, with a loop each.
+    pub loops: usize,
+}
+
+type MachineLoop<S> = ServiceLoop<Epoll, S>;
+
+/// Where a loop listens, and what ends its wait; told once it does.
+type Begun = io::Result<(SocketAddr, LoopWakeUp)>;
+
+/// Serves until a client asks for the end, or a loop fails. `ready` is told the address.
+///
+/// # Errors
+/// What the system says of the address or of a wait; or that not everything could be made durable.
+pub fn serve<S: Service>(
+    service: Arc<S>,
+    config: ServerConfig,
+    ready: impl FnOnce(SocketAddr) -> io::Result<()>,
+) -> io::Result<()> {
+    let state = ServerState::new(service, config.is_strict, Clock::machine());
+    let (state, wake_ups) = (Arc::new(state), Mutex::new(Vec::new()));
+    let end_all = |state: &ServerState<S>| {
+        state.stop();
+        wake_ups.lock().iter().for_each(LoopWakeUp::wake);
+    };
+    std::thread::scope(|scope| {
+        let (mut address, mut threads) = (config.address, Vec::new());
+        let mut begun = Ok(());
+        for _ in 0..config.loops.max(1) {
+            let (tell, told) = mpsc::channel();
+            let (state, end_all) = (&state, &end_all);
+            threads.push(scope.spawn(move || {
+                let outcome = one_loop(state, (address, config.loops > 1), &tell);
+                // One that has failed ends the others.
+                end_all(state);
+                // A second close returns what the first has.
+                (outcome, state.service.kept().close())
+            }));
+            // The first finds the port, the others share it.
+            match told.recv().map_err(io::Error::other).and_then(|begun| begun) {
+                Ok((at, wake_up)) => {
+                    address = at;
+                    wake_ups.lock().push(wake_up);
+                }
+                Err(error) => begun = Err(error),
+            }
+        }
+        let begun = begun.and_then(|()| ready(address));
+        if begun.is_err() {
+            end_all(&state);
+        }
+        threads.into_iter().fold(begun, |outcome, thread| match thread.join() {
+            Ok((its, closed)) => outcome.and(its).and(closed.map_err(io::Error::other)),
+            Err(_) => outcome.and(Err(io::Error::other("a loop panicked"))),
+        })
+    })
+}
+
+/// A thread's work: a loop, from its first step to its last.
+fn one_loop<S: Service>(
+    state: &Arc<ServerState<S>>,
+    (address, is_shared): (SocketAddr, bool),
+    tell: &mpsc::Sender<Begun>,
+) -> io::Result<()> {
+    let begin = || {
+        let mut one: MachineLoop<S> = ServiceLoop::new(Epoll::new()?, Arc::clone(state), LIMITS);
+        let alone = ListenAddress::Tcp(address);
+        match one.listen(&if is_shared { ListenAddress::TcpShared(address) } else { alone })? {
+            ListenAddress::Tcp(at) | ListenAddress::TcpShared(at) => Ok((one, at)),
+            ListenAddress::Unix(_) => Err(io::Error::other("it listens elsewhere")),
+        }
+    };
+    let mut one = match begin() {
+        Ok((one, at)) => {
+            let _ = tell.send(Ok((at, one.wake_up())));
+            one
+        }
+        Err(error) => {
+            let _ = tell.send(Err(error));
+            return Ok(());
+        }
+    };
+    while one.step(WAIT)? {}
+    // Replies that wait go out once everything is durable.
+    let closed = state.service.kept().close();
+    one.end()?;
+    closed.map_err(io::Error::other)
+}

@@ -1,0 +1,205 @@
+//! What a service is to its server: a table of commands, and objects that are kept.
+//!
+//! Invariant: a command returns the epoch that its reply rests on (R1): that of the last operation on each object that
+//! it changed or shows. A strict server holds the reply until that epoch is durable.
+//!
+//! Neighbours: [`crate::pht`], [`crate::ups`] and [`crate::his`] are services; [`crate::server`] serves any.
+
+use std::fmt;
+
+use ensile_base::Epoch;
+use ensile_objects::{
+    ApplicationLog, CheckpointHandle, ObjectKey, ObjectReceipt, Objects, ObjectsError, ObjectsResult,
+    ObjectsStats, Persistent,
+};
+use ensile_resp::{ReplyEncoder, Request};
+
+/// What is told of a command to clients that ask (`COMMAND`).
+#[derive(Clone, Copy, Debug)]
+pub struct CommandInfo {
+    /// Its name, in capitals.
+    pub name: &'static str,
+    /// How many arguments it takes, its name among them; at least that many if it is below zero.
+    pub arity: i64,
+    /// `readonly` or `write`, and others of redis' flags.
+    pub flags: &'static [&'static str],
+    /// The first argument that is a key, the last one (-1 is the request's last), and the step; zeros if there is none.
+    pub keys: (i64, i64, i64),
+    /// What it does.
+    pub summary: &'static str,
+}
+
+impl CommandInfo {
+    /// Whether a request of this number of arguments may be one.
+    pub(crate) fn takes(&self, arguments: usize) -> bool {
+        let arguments = i64::try_from(arguments).unwrap_or(i64::MAX);
+        if self.arity < 0 { arguments >= -self.arity } else { arguments == self.arity }
+    }
+}
+
+/// What a command returns: the epoch that its reply rests on. `Epoch::ZERO` is always durable.
+pub type CallResult = Result<Epoch, CallError>;
+
+/// Carries a request out and writes its one reply.
+pub type CommandCall<S> = fn(&S, Request<'_>, &mut ReplyEncoder<'_>) -> CallResult;
+
+/// A command of a service.
+pub struct ServiceCommand<S> {
+    /// What is told of it.
+    pub info: CommandInfo,
+    /// Carries it out. If it fails, what it has written is dropped.
+    pub call: CommandCall<S>,
+}
+
+impl<S> fmt::Debug for ServiceCommand<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ServiceCommand").field(&self.info.name).finish()
+    }
+}
+
+/// A service: its objects are in memory, and its server calls it from several threads.
+pub trait Service: Send + Sync + Sized + 'static {
+    /// Its name, as clients are told it.
+    const NAME: &'static str;
+    /// Its commands, the frequent ones first.
+    const COMMANDS: &'static [ServiceCommand<Self>];
+
+    /// The objects, as far as they persist.
+    fn kept(&self) -> &dyn KeptObjects;
+
+    /// Figures of its own: name and number.
+    fn figures(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// Objects that persist, of whatever type: what a server asks of them.
+pub trait KeptObjects {
+    /// A receipt for what was logged in epochs up to this one.
+    fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_>;
+
+    /// Asks for a checkpoint.
+    fn checkpoint(&self) -> CheckpointHandle;
+
+    /// Figures of log and checkpoints.
+    fn stats(&self) -> ObjectsStats;
+
+    /// Makes everything durable and lets go of the folder.
+    ///
+    /// # Errors
+    /// Not everything could be made durable.
+    fn close(&self) -> ObjectsResult<()>;
+
+    /// A tick of the heartbeat, and a step of logger and checkpointer, of objects that were opened without threads.
+    #[cfg(feature = "simulation")]
+    fn step(&self);
+}
+
+impl KeptObjects for ApplicationLog {
+    fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
+        ApplicationLog::receipt(self, epoch)
+    }
+
+    fn checkpoint(&self) -> CheckpointHandle {
+        ApplicationLog::checkpoint(self)
+    }
+
+    fn stats(&self) -> ObjectsStats {
+        ApplicationLog::stats(self)
+    }
+
+    fn close(&self) -> ObjectsResult<()> {
+        ApplicationLog::close(self)
+    }
+
+    #[cfg(feature = "simulation")]
+    fn step(&self) {
+        self.heartbeat_step();
+        self.logger_step(0);
+        self.checkpoint_step(0);
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> KeptObjects for Objects<K, T> {
+    fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
+        Objects::receipt(self, epoch)
+    }
+
+    fn checkpoint(&self) -> CheckpointHandle {
+        Objects::checkpoint(self)
+    }
+
+    fn stats(&self) -> ObjectsStats {
+        Objects::stats(self)
+    }
+
+    fn close(&self) -> ObjectsResult<()> {
+        Objects::close(self)
+    }
+
+    #[cfg(feature = "simulation")]
+    fn step(&self) {
+        self.heartbeat_step();
+        self.logger_step(0);
+        self.checkpoint_step(0);
+    }
+}
+
+/// Why a command was not carried out; its reply in redis' form.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// An option that the command does not have, or one too few.
+    #[error("syntax error")]
+    Syntax,
+    /// An argument, or the value that is there, is no whole number of 64 bits.
+    #[error("value is not an integer or out of range")]
+    NotInteger,
+    /// The sum does not fit into 64 bits.
+    #[error("increment or decrement would overflow")]
+    Overflow,
+    /// A cursor that no scan has returned.
+    #[error("invalid cursor")]
+    Cursor,
+    /// A key or value that is too long.
+    #[error("{what} of {bytes} bytes is longer than the limit of {limit}")]
+    TooLong {
+        /// What it is.
+        what: &'static str,
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The reply would be longer than a server sends.
+    #[error("the reply would be longer than {0} bytes: ask for less at once")]
+    ReplyTooLong(usize),
+    /// An object of another partition.
+    #[error("it belongs to partition {of}, and this is partition {this} of {all}")]
+    WrongPartition {
+        /// The object's partition.
+        of: usize,
+        /// This process's.
+        this: usize,
+        /// How many there are.
+        all: usize,
+    },
+    /// An argument that cannot be, in words.
+    #[error("{0}")]
+    Argument(&'static str),
+    /// The log takes no entries, or an object is poisoned: nothing was changed.
+    #[error(transparent)]
+    Objects(#[from] ObjectsError),
+}
+
+impl CallError {
+    /// The code that a reply begins with.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::WrongPartition { .. } => "WRONGPARTITION",
+            Self::Objects(_) => "NOTKEPT",
+            _ => "ERR",
+        }
+    }
+}
+
+/// Bytes of a reply, at most: half of what a connection may have unsent, so that a single one never ends it.
+pub const REPLY_BYTES: usize = 32 << 20;

@@ -1,0 +1,246 @@
+//! What every server does whatever it serves: the connection's commands, half requests, pipelines, clients that leave,
+//! many clients, replies that wait until they are durable, and replies that nobody takes.
+
+use ensile_base::random::Random;
+use ensile_net::NetLimits;
+use ensile_net::simulated::ClientId;
+use ensile_resp::encode_request;
+use ensile_services::pht::PersistentTable;
+use ensile_services::server::LIMITS;
+use ensile_sim::SimDisk;
+
+use crate::rig::{Rig, replies};
+
+fn table(seed: u64) -> Rig<PersistentTable> {
+    Rig::new(seed, PersistentTable::open)
+}
+
+#[test]
+fn the_connections_commands_are_those_of_redis() {
+    let mut rig = table(1);
+    let said = rig.told(&[
+        "PING",
+        "ping again",
+        "ECHO x",
+        "GET",
+        "FLUSHALL now or never",
+        "CONFIG GET save appendonly appendfsync maxmemory",
+        "CONFIG SET save x",
+        "HELLO 4",
+        "HELLO 3 AUTH a b",
+        "COMMAND COUNT",
+        "QUIT",
+        "PING",
+    ]);
+    let wanted = [
+        "+PONG",
+        "again",
+        "x",
+        "!ERR wrong number of arguments for 'get' command",
+        "!ERR unknown command 'FLUSHALL', with args beginning with: 'now' 'or' 'never' ",
+        "[appendonly yes appendfsync always save ]",
+        "!ERR unknown subcommand 'SET' of CONFIG: nothing is set while it runs;",
+        "!NOPROTO unsupported protocol version",
+        "!ERR Syntax error in HELLO option 'AUTH'",
+        ":20",
+        "+OK",
+    ];
+    assert_eq!(said, wanted, "nothing is replied behind QUIT");
+    let said = rig.told(&["HELLO 3", "HELLO", "COMMAND DOCS get", "COMMAND INFO get none", "GET x"]);
+    assert!(said[0].starts_with("[server ensile-pht version ") && said[0].contains("proto :3"), "{said:?}");
+    assert_eq!(said[0], said[1]);
+    assert!(said[2].starts_with("[get [summary "), "{said:?}");
+    assert_eq!(said[3], "[[get :2 [+readonly +fast] :1 :1 :1] -]");
+    assert_eq!(said[4], "-");
+    let said = rig.told(&["INFO"]);
+    assert!(said[0].contains("service:ensile-pht") && said[0].contains("durable_epoch:"), "{said:?}");
+}
+
+#[test]
+fn a_damaged_stream_is_told_and_closed() {
+    let mut rig = table(2);
+    let client = rig.connect();
+    rig.clients().send(client, b"*1\r\n$4\r\nPING\r\n*1\r\n!oops\r\n*1\r\n$4\r\nPING\r\n");
+    rig.run("it is closed", |rig| rig.clients().has_closed(client));
+    let said = replies(rig.clients().received(client));
+    assert_eq!(said, ["+PONG", "!ERR Protocol error: expected '$', got '!'"]);
+}
+
+#[test]
+fn a_strict_reply_waits_for_its_epoch_and_keeps_those_behind_it() {
+    for seed in 0..20 {
+        let mut rig = table(seed);
+        rig.keeps = false;
+        let (writer, reader) = (rig.connect(), rig.connect());
+        rig.clients().send(writer, b"SET a 1\r\nPING\r\n");
+        rig.run("it is set", |rig| rig.service_elements() == 1);
+        rig.clients().send(reader, b"PING\r\nGET b\r\nGET a\r\n");
+        rig.steps(50);
+        assert_eq!(rig.clients().received(writer), b"", "R1: it is not durable");
+        assert_eq!(rig.clients().received(reader), b"+PONG\r\n$-1\r\n", "R1: what is shown is not durable");
+        rig.keeps = true;
+        rig.run("both are told", |rig| {
+            rig.clients().received(writer) == b"+OK\r\n+PONG\r\n"
+                && rig.clients().received(reader) == b"+PONG\r\n$-1\r\n$1\r\n1\r\n"
+        });
+    }
+}
+
+#[test]
+fn a_relaxed_reply_waits_for_nothing() {
+    let mut rig = Rig::with(&SimDisk::new(), 3, PersistentTable::open, LIMITS, false);
+    rig.keeps = false;
+    let client = rig.connect();
+    rig.clients().send(client, b"SET a 1\r\nGET a\r\n");
+    rig.run("both are told", |rig| rig.clients().received(client) == b"+OK\r\n$1\r\n1\r\n");
+}
+
+#[test]
+fn requests_in_pieces_and_in_pipelines_get_their_replies_in_order() {
+    for seed in 0..30 {
+        let mut rig = table(seed);
+        let mut random = Random::seeded(seed);
+        let clients: Vec<ClientId> = (0..6).map(|_| rig.connect()).collect();
+        let (mut left, mut wanted) = (Vec::new(), Vec::new());
+        for client in 0..clients.len() {
+            let (mut bytes, mut said, mut sum) = (Vec::new(), Vec::new(), 0);
+            for _ in 0..60 {
+                let key = format!("key{client}");
+                match random.below(3) {
+                    0 => {
+                        sum += 1;
+                        encode_request(&mut bytes, &["INCR", &key]);
+                        said.push(format!(":{sum}"));
+                    }
+                    1 => {
+                        encode_request(&mut bytes, &["GET", &key]);
+                        said.push(if sum == 0 { "-".to_owned() } else { sum.to_string() });
+                    }
+                    _ => {
+                        bytes.extend_from_slice(b"PING\r\n");
+                        said.push("+PONG".to_owned());
+                    }
+                }
+            }
+            left.push(bytes);
+            wanted.push(said);
+        }
+        while left.iter().any(|bytes| !bytes.is_empty()) {
+            for (client, bytes) in clients.iter().zip(&mut left) {
+                let piece = random.below(200).min(bytes.len() as u64) as usize;
+                rig.clients().send(*client, &bytes[..piece]);
+                bytes.drain(..piece);
+            }
+            rig.step();
+        }
+        clients.iter().for_each(|client| rig.clients().end(*client));
+        rig.run("all are closed", |rig| clients.iter().all(|client| rig.clients().has_closed(*client)));
+        for (client, wanted) in clients.iter().zip(&wanted) {
+            assert_eq!(&replies(rig.clients().received(*client)), wanted, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn clients_that_leave_in_mid_reply_disturb_nobody() {
+    for seed in 0..30 {
+        let mut rig = table(seed);
+        let mut random = Random::seeded(seed);
+        rig.keeps = false;
+        let leavers: Vec<ClientId> = (0..20).map(|_| rig.clients().connect(10, 3)).collect();
+        for leaver in &leavers {
+            rig.clients().send(*leaver, b"SET left 12345678901234567890\r\nGET left\r\nINCR count\r\n");
+        }
+        rig.steps(random.below(20));
+        let (first, second) = leavers.split_at(10);
+        first.iter().for_each(|leaver| rig.clients().vanish(*leaver));
+        rig.keeps = true;
+        rig.steps(random.below(20));
+        second.iter().for_each(|leaver| rig.clients().vanish(*leaver));
+        let said = rig.told(&["SET stays 1", "GET stays"]);
+        assert_eq!(said, ["+OK", "1"]);
+        rig.run("all who left are forgotten", |rig| {
+            rig.told(&["INFO"])[0].contains("connected_clients:1\r\n")
+        });
+    }
+}
+
+#[test]
+fn thousands_of_clients_are_served() {
+    let mut rig = table(7);
+    let clients: Vec<ClientId> = (0..3000).map(|_| rig.clients().connect(100, 100)).collect();
+    for client in &clients {
+        rig.clients().send(*client, b"INCR visits\r\n");
+    }
+    rig.run("each has its number", |rig| {
+        clients.iter().all(|client| rig.clients().received(*client).ends_with(b"\r\n"))
+    });
+    let mut numbers: Vec<i64> = clients
+        .iter()
+        .map(|client| replies(rig.clients().received(*client))[0][1..].parse().expect("a number"))
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=3000).collect::<Vec<i64>>(), "each increment once");
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_not_read_on_and_then_dropped() {
+    let limits = NetLimits { unsent_bytes_max: 10_000, ..LIMITS };
+    let mut rig = Rig::on(&SimDisk::new(), 8, PersistentTable::open, limits);
+    assert_eq!(rig.told(&[&format!("SET long {}", "x".repeat(1000))]), ["+OK"]);
+    let mute = rig.clients().connect(10, 0);
+    let (mut bytes, gets) = (Vec::new(), 1000);
+    for at in 0..gets {
+        encode_request(&mut bytes, &["GET", "long"]);
+        encode_request(&mut bytes, &["INCR", &format!("done{at}")]);
+    }
+    rig.clients().send(mute, &bytes);
+    rig.steps(2000);
+    let done = rig.service_elements() - 1;
+    assert!(done > 0 && done < 20, "W2: {done} of {gets} were carried out for a client that takes nothing");
+    let served = rig.told(&["PING"]);
+    assert_eq!(served, ["+PONG"], "W4");
+    rig.clock.advance(LIMITS.stalled);
+    rig.run("it is dropped", |rig| rig.told(&["INFO"])[0].contains("connected_clients:1\r\n"));
+    assert_eq!(rig.told(&["DBSIZE"]), [format!(":{}", rig.service_elements())]);
+}
+
+#[test]
+fn a_client_that_begins_to_take_gets_all_in_order() {
+    let limits = NetLimits { unsent_bytes_max: 10_000, parked_max: 5, ..LIMITS };
+    let mut rig = Rig::on(&SimDisk::new(), 9, PersistentTable::open, limits);
+    let slow = rig.clients().connect(50, 0);
+    let mut bytes = Vec::new();
+    (0..500).for_each(|_| encode_request(&mut bytes, &["INCR", "n"]));
+    rig.clients().send(slow, &bytes);
+    rig.clients().end(slow);
+    rig.steps(100);
+    rig.clients().set_speed(slow, 50);
+    rig.run("all is replied", |rig| rig.clients().has_closed(slow));
+    let wanted: Vec<String> = (1..=500).map(|number| format!(":{number}")).collect();
+    assert_eq!(replies(rig.clients().received(slow)), wanted);
+}
+
+#[test]
+fn a_log_that_fails_is_told_and_what_was_not_durable_is_not_confirmed() {
+    let disk = SimDisk::new();
+    let mut rig = Rig::on(&disk, 10, PersistentTable::open, LIMITS);
+    assert_eq!(rig.told(&["SET a 1"]), ["+OK"]);
+    disk.fail_all_syncs(true);
+    let said = rig.told(&["SET a 2"]);
+    assert!(said[0].starts_with("!NOTDURABLE ") || said[0].starts_with("!NOTKEPT "), "{said:?}");
+    let said = rig.told(&["SET a 3"]);
+    assert!(said[0].starts_with("!NOTKEPT "), "{said:?}");
+}
+
+#[test]
+fn the_server_ends_when_it_is_asked() {
+    let mut rig = table(11);
+    let client = rig.connect();
+    rig.clients().send(client, b"SET a 1\r\nSHUTDOWN\r\n");
+    let mut steps = 0;
+    while rig.step() {
+        steps += 1;
+        assert!(steps < 10_000, "it goes on");
+    }
+}
