@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use ensile_services::command::ServeArguments;
 
 use crate::arguments::RunArguments;
 use crate::crash::{self, arguments::VictimArguments};
@@ -74,6 +75,9 @@ pub enum Bench {
     /// The process that `slach cost` runs, alone or under valgrind.
     #[command(hide = true)]
     SlachCostRun(SlachRunArguments),
+    /// The service that `slach kills` kills.
+    #[command(hide = true)]
+    SlachService(ServeArguments),
     /// The process that `tpcc --crash-after` kills.
     #[command(hide = true)]
     TpccVictim(VictimArguments),
@@ -133,7 +137,8 @@ Copies of whole pages, which `siren pages` compares, are in binaries built by
 
 const SLACH_EXAMPLES: &str = "Examples:
   ensile-bench slach cost                             instructions, by valgrind, and nanoseconds
-  ensile-bench slach cost --objects 1000000 --rounds 5 --out docs/results/slach";
+  ensile-bench slach cost --objects 1000000 --rounds 5 --out docs/results/slach
+  ensile-bench slach kills --kills 1000               a service is killed under load, and looked at";
 
 const RECOVERY_EXAMPLES: &str = "Examples:
   ensile-bench recovery                               every scene, into ./recovery-results
@@ -204,6 +209,10 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         }
         Bench::SlachCostRun(arguments) => {
             slach::cost::run::one_run(arguments)?;
+            true
+        }
+        Bench::SlachService(arguments) => {
+            slach::services::serve(arguments)?;
             true
         }
         Bench::TpccVictim(arguments) => {

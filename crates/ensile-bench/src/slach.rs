@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cost    §6.5  what a logged operation costs beside an unlogged one; replay       `cost`
+//! kills   §5    the services are killed under load: nothing lost, nothing twice    `services::kills`
 //! ```
 //! Exit code 1 says that something is not as it was asked for.
 //!
@@ -9,6 +10,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod cost;
+pub(crate) mod services;
 
 use clap::ValueEnum;
 
@@ -24,6 +26,8 @@ use crate::system::MadeFolders;
 pub(crate) enum Name {
     /// Instructions and nanoseconds of updates, logged and not, of reads, whole values and replay; needs valgrind.
     Cost,
+    /// A service of §5 is killed under load, again and again: what it replied is there, once and in order.
+    Kills,
 }
 
 /// Runs what was asked for, prints it and writes its files. False if something was not as it was asked for.
@@ -39,6 +43,7 @@ pub(crate) fn run(arguments: &SlachArguments) -> Result<bool> {
             return Err(Failure::Usage(lacking.to_owned()));
         }
         Name::Cost => cost::cost(arguments)?,
+        Name::Kills => services::kills::kills(arguments)?,
     };
     if arguments.json {
         print!("{}", figure.json(&machine, &command));

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, builder::RangedU64ValueParser, value_parser};
 
 use super::Name;
+use super::services::ServicesArguments;
 
 /// `ensile-bench slach`.
 #[derive(Clone, Debug, Args)]
@@ -35,4 +36,6 @@ pub struct SlachArguments {
     /// Seed of which objects are called
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) services: ServicesArguments,
 }

@@ -110,7 +110,7 @@ fn what_was_confirmed_is_there_after_each_power_cut_once_and_in_order() {
         let disk = SimDisk::new();
         let mut random = Random::seeded(seed);
         // Of each key: the values that it had, the last confirmed one first.
-        let mut counters = vec![0_i64; 8];
+        let mut counters = [0_i64; 8];
         for life in 0..4 {
             let mut rig = Rig::on(&disk, seed ^ life << 32, PersistentTable::open, LIMITS);
             for (key, before) in counters.iter_mut().enumerate() {

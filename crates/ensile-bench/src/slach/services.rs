@@ -1,0 +1,100 @@
+//! SLACH's services (§5) in processes of their own: what is done to them, and how a process is had.
+//!
+//! ```text
+//! kills   exercise -> clients over loopback -> the process is killed -> it recovers -> each object is looked at
+//! ```
+//! Neighbours: `ensile-services` has servers and clients; [`kills`] uses [`ServiceProcess`].
+
+mod exercise;
+pub(super) mod kills;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use clap::{Args, ValueEnum, value_parser};
+use ensile_services::command::{self, ServeArguments, ServiceKind};
+
+use crate::failure::{Failure, Result};
+
+/// Options of what is done to services.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServicesArguments {
+    /// kills, load: which service
+    #[arg(long, value_enum, default_value_t = ServiceKind::Pht)]
+    pub(crate) service: ServiceKind,
+    /// kills, load: threads of the service
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..=64))]
+    pub(crate) loops: u64,
+    /// kills: how often
+    #[arg(long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) kills: u32,
+    /// kills: a process lives for up to this many milliseconds behind its first reply
+    #[arg(long, default_value_t = 300, value_parser = value_parser!(u64).range(1..=3_600_000))]
+    pub(crate) life_ms: u64,
+    /// kills: recoveries that are killed before each one that is looked at
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(0..=100))]
+    pub(crate) kill_in_recovery: u32,
+    /// kills: clients, each with a connection and 24 objects of its own
+    #[arg(long, default_value_t = 4, value_parser = value_parser!(u64).range(1..=256))]
+    pub(crate) clients: u64,
+    /// kills: milliseconds between checkpoints
+    #[arg(long, default_value_t = 50, value_parser = value_parser!(u64).range(1..=3_600_000))]
+    pub(crate) checkpoint_ms: u64,
+}
+
+/// A service that runs in a process of its own. It is killed when this goes.
+pub(super) struct ServiceProcess {
+    process: Child,
+}
+
+impl ServiceProcess {
+    /// Starts a service: this program again, with these options.
+    pub(super) fn start(service: ServiceKind, data: &Path, options: &[String]) -> Result<Self> {
+        let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
+        let kind = service.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        let process = Command::new(program)
+            .args(["slach-service", &kind, "--listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(Failure::io("starting a service"))?;
+        Ok(Self { process })
+    }
+
+    /// Waits until it serves; its address.
+    pub(super) fn address(&mut self) -> Result<SocketAddr> {
+        let told = self.process.stdout.take().expect("it is piped, and asked once");
+        let mut line = String::new();
+        BufReader::new(told).read_line(&mut line).map_err(Failure::io("reading a service's address"))?;
+        let failed = |_| Failure::Usage("the service did not begin: what it says stands above".to_owned());
+        line.trim().parse().map_err(failed)
+    }
+
+    /// Ends it as SIGKILL does.
+    pub(super) fn kill(mut self) -> Result<()> {
+        self.process.kill().map_err(Failure::io("killing a service"))?;
+        self.process.wait().map_err(Failure::io("waiting for a killed service"))?;
+        Ok(())
+    }
+}
+
+impl Drop for ServiceProcess {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The process: serves until it is killed, or asked to end.
+pub(crate) fn serve(arguments: &ServeArguments) -> Result<()> {
+    let ready = |address| {
+        println!("{address}");
+        std::io::stdout().flush()
+    };
+    command::run(arguments, ready).map_err(Failure::io("serving"))
+}

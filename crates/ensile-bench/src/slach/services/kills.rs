@@ -1,0 +1,315 @@
+//! `slach kills`: a service is killed under load, again and again, and what it replied must be there: all of it, once
+//! and in order.
+//!
+//! ```text
+//! life      clients pipeline operations on objects of their own -> SIGKILL at a random moment
+//! recovery  killed as well, as often as asked -> serves -> each object is as some number of its operations left it:
+//!           at least those that were replied to, at most those that were sent
+//! ```
+//! Invariants:
+//! - An operation counts as acknowledged when its client has its reply, and replies come in order (W1).
+//! - Each reply is compared with the model too, so an operation that was made twice is seen before the kill.
+//! - Objects and their models live on from kill to kill, in one folder.
+//!
+//! Neighbours: [`exercise`](super::exercise) has the operations.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use ensile_base::random::Random;
+use ensile_base::sync::{AtomicU64, Mutex, Ordering, sleep};
+use ensile_services::client::{ClientError, RespClient, in_words};
+use ensile_services::command::ServiceKind;
+
+use super::exercise::{Element, Exercised};
+use super::{ServiceProcess, ServicesArguments};
+use crate::driver::panic_message;
+use crate::failure::{Failure, Result};
+use crate::figure::{Figure, Place, Row};
+use crate::number::grouped;
+use crate::progress::Progress;
+use crate::slach::arguments::SlachArguments;
+use crate::system::fresh_folder;
+
+/// Objects of each client.
+const OBJECTS: usize = 24;
+/// Requests that a client sends before it waits for their replies.
+const PIPELINED: usize = 16;
+/// States before the last acknowledged one that are remembered, to tell what is wrong.
+const REMEMBERED: usize = 64;
+/// Mistakes that are told one by one.
+const TOLD_MAX: usize = 10;
+/// A process starts, recovers and serves in about this time.
+const RECOVERY_SECONDS: f64 = 0.05;
+const FOLDER: &str = "slach-kills";
+
+/// An object, and what may be found of it.
+struct Tracked<E> {
+    name: String,
+    /// The state behind the last acknowledged operation, then those behind each one that was sent.
+    states: VecDeque<E>,
+    /// States that were replaced by acknowledged operations, as they were shown.
+    old: VecDeque<String>,
+}
+
+impl<E: Exercised> Tracked<E> {
+    fn new(client: u64, number: usize) -> Self {
+        let states = VecDeque::from([E::default()]);
+        Self { name: format!("object-{client}-{number}"), states, old: VecDeque::new() }
+    }
+
+    /// The oldest operation that was sent is acknowledged.
+    fn acknowledge(&mut self) {
+        if let Some(state) = self.states.pop_front() {
+            self.old.push_back(state.shown());
+            if self.old.len() > REMEMBERED {
+                self.old.pop_front();
+            }
+        }
+    }
+
+    /// Takes what was found behind a recovery for the state from now on; or what is wrong with it.
+    fn find(&mut self, found: &str) -> std::result::Result<(), Mistake> {
+        let Some(at) = self.states.iter().position(|state| state.shown() == found) else {
+            let expected = self.states.front().map_or_else(String::new, E::shown);
+            let is_old = self.old.iter().any(|old| old == found);
+            let text = format!("{}: {found} was found, {expected} or later was to be", self.name);
+            return Err(if is_old { Mistake::Lost(text) } else { Mistake::Wrong(text) });
+        };
+        self.states.drain(..at);
+        self.states.truncate(1);
+        Ok(())
+    }
+}
+
+/// Something that must not be.
+#[derive(Debug)]
+enum Mistake {
+    /// An acknowledged operation is not there.
+    Lost(String),
+    /// Something is there that is none of the object's states: an operation was made twice, out of order, or by half.
+    Wrong(String),
+}
+
+/// What all kills have shown.
+#[derive(Default)]
+struct Account {
+    kills: u32,
+    midway: u32,
+    recoveries: u32,
+    acknowledged: u64,
+    unacknowledged: u64,
+    lost: u64,
+    wrong: u64,
+    told: Vec<String>,
+}
+
+impl Account {
+    fn is_clean(&self) -> bool {
+        self.lost == 0 && self.wrong == 0
+    }
+
+    fn add(&mut self, mistake: Mistake) {
+        let text = match mistake {
+            Mistake::Lost(text) => {
+                self.lost += 1;
+                text
+            }
+            Mistake::Wrong(text) => {
+                self.wrong += 1;
+                text
+            }
+        };
+        if self.told.len() < TOLD_MAX {
+            self.told.push(text);
+        }
+    }
+}
+
+/// Kills as often as asked. False if something is not as it was acknowledged.
+pub(crate) fn kills(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
+    let account = match arguments.services.service {
+        ServiceKind::Pht => all_lives::<Element>(arguments)?,
+    };
+    let service = format!("{:?}", arguments.services.service).to_lowercase();
+    let counts = [
+        ("kills", f64::from(account.kills)),
+        ("recoveries killed", f64::from(account.recoveries)),
+        ("recoveries killed before they served", f64::from(account.midway)),
+        ("acknowledged operations", account.acknowledged as f64),
+        ("operations under way at a kill", account.unacknowledged as f64),
+        ("acknowledged and lost", account.lost as f64),
+        ("twice, out of order or by half", account.wrong as f64),
+    ];
+    let row = |(name, count)| Row::new(&service, Place::Bar(service.clone()), (name, "1"), vec![count]);
+    let rows = counts.into_iter().map(row).collect();
+    let title = format!("{service} killed under load, strict, {} loops", arguments.services.loops);
+    let mut said: String = account.told.iter().map(|told| format!("  {told}\n")).collect();
+    let is_clean = account.is_clean();
+    said += &format!(
+        "  {} operations acknowledged, {} lost, {} twice or out of order: {}\n",
+        grouped(account.acknowledged as f64),
+        account.lost,
+        account.wrong,
+        if is_clean { "clean" } else { "NOT CLEAN" }
+    );
+    let figure = Figure { name: "kills", title, drawn: ("kills", "1"), rows, ..Figure::default() };
+    Ok((figure, is_clean, said))
+}
+
+fn options(services: &ServicesArguments) -> Vec<String> {
+    let pairs = [
+        ("--durability", "strict".to_owned()),
+        ("--epoch-ms", "5".to_owned()),
+        ("--checkpoint-ms", services.checkpoint_ms.to_string()),
+        ("--loops", services.loops.to_string()),
+    ];
+    pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+}
+
+/// Lives one after the other in one folder.
+fn all_lives<E: Exercised>(arguments: &SlachArguments) -> Result<Account> {
+    let services = &arguments.services;
+    let folder = fresh_folder(&arguments.data, FOLDER)?;
+    let mut random = Random::seeded(arguments.seed);
+    let mut progress = Progress::new(services.kills as usize);
+    let mut clients: Vec<Vec<Tracked<E>>> = (0..services.clients)
+        .map(|client| (0..OBJECTS).map(|number| Tracked::new(client, number)).collect())
+        .collect();
+    let mut account = Account::default();
+    for kill in 0..=services.kills {
+        progress.update(&format!("kill {kill} of {}", services.kills));
+        if kill > 0 {
+            for _ in 0..services.kill_in_recovery {
+                recover_and_die(services, &folder, &mut random, &mut account)?;
+            }
+        }
+        let mut process = ServiceProcess::start(services.service, &folder, &options(services))?;
+        let address = process.address()?;
+        look_at_all(address, &mut clients, &mut account)?;
+        if kill == services.kills || !account.is_clean() {
+            break;
+        }
+        live_and_die(process, address, (services.life_ms, &mut random), &mut clients, &mut account)?;
+        account.kills += 1;
+    }
+    progress.clear();
+    // What is not as it must be stays, to be looked at.
+    if account.is_clean() {
+        std::fs::remove_dir_all(&folder).map_err(Failure::io(format!("removing {}", folder.display())))?;
+    }
+    Ok(account)
+}
+
+/// Kills a process that only recovers, at a random moment.
+fn recover_and_die(
+    services: &ServicesArguments,
+    folder: &Path,
+    random: &mut Random,
+    account: &mut Account,
+) -> Result<()> {
+    let mut process = ServiceProcess::start(services.service, folder, &options(services))?;
+    sleep(Duration::from_secs_f64(random.unit() * RECOVERY_SECONDS));
+    process.process.kill().map_err(Failure::io("killing a service"))?;
+    account.recoveries += 1;
+    account.midway += u32::from(process.address().is_err());
+    Ok(())
+}
+
+/// Compares each object with what it may be.
+fn look_at_all<E: Exercised>(
+    address: SocketAddr,
+    clients: &mut [Vec<Tracked<E>>],
+    account: &mut Account,
+) -> Result<()> {
+    let failed = |error: ClientError| Failure::Usage(format!("looking at objects: {error}"));
+    let mut client = RespClient::connect(address).map_err(failed)?;
+    let all = || clients.iter().flatten();
+    all().for_each(|object| client.request(&E::look(&object.name)));
+    for object in clients.iter_mut().flatten() {
+        let found = client.receive(in_words).map_err(failed)?;
+        if let Err(mistake) = object.find(&found) {
+            account.add(mistake);
+        }
+    }
+    Ok(())
+}
+
+/// Lets clients work, kills the process at a random moment, and takes in what they have been told.
+fn live_and_die<E: Exercised>(
+    process: ServiceProcess,
+    address: SocketAddr,
+    (life_ms, random): (u64, &mut Random),
+    clients: &mut [Vec<Tracked<E>>],
+    account: &mut Account,
+) -> Result<()> {
+    let (acknowledged, mistakes) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let seed = random.next_u64();
+    let life = Duration::from_secs_f64(random.unit() * life_ms as f64 / 1e3);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..)
+            .zip(clients.iter_mut())
+            .map(|(client, objects)| {
+                let (acknowledged, mistakes) = (&acknowledged, &mistakes);
+                scope.spawn(move || work(address, objects, seed ^ client, acknowledged, mistakes))
+            })
+            .collect();
+        // Relaxed: a figure, and when the first is there the life begins.
+        while acknowledged.load(Ordering::Relaxed) == 0 && threads.iter().any(|thread| !thread.is_finished())
+        {
+            sleep(Duration::from_micros(200));
+        }
+        sleep(life);
+        let killed = process.kill();
+        for thread in threads {
+            let joined = thread.join();
+            joined.map_err(|panic| Failure::Panic(panic_message(panic.as_ref())))?;
+        }
+        killed
+    })?;
+    // Relaxed: the threads are joined.
+    account.acknowledged += acknowledged.load(Ordering::Relaxed);
+    let under_way = clients.iter().flatten().map(|object| object.states.len() as u64 - 1);
+    account.unacknowledged += under_way.sum::<u64>();
+    mistakes.into_inner().into_iter().for_each(|mistake| account.add(mistake));
+    Ok(())
+}
+
+/// A client: sends operations and compares their replies until the connection breaks.
+fn work<E: Exercised>(
+    address: SocketAddr,
+    objects: &mut [Tracked<E>],
+    seed: u64,
+    acknowledged: &AtomicU64,
+    mistakes: &Mutex<Vec<Mistake>>,
+) {
+    let mut random = Random::seeded(seed);
+    let Ok(mut client) = RespClient::connect(address) else { return };
+    let mut sequence = 1 + random.below(1 << 30);
+    loop {
+        let mut under_way = VecDeque::new();
+        for _ in 0..PIPELINED {
+            let at = random.below(objects.len() as u64) as usize;
+            let object = &mut objects[at];
+            let mut state = object.states.back().cloned().unwrap_or_default();
+            sequence += 1;
+            let (request, expected) = state.operate(&object.name, sequence, &mut random);
+            object.states.push_back(state);
+            client.request(&request);
+            under_way.push_back((at, expected));
+        }
+        while let Some((at, expected)) = under_way.pop_front() {
+            let Ok(said) = client.receive(in_words) else { return };
+            if said != expected {
+                let text = format!("{}: {said} was replied, {expected} was to be", objects[at].name);
+                mistakes.lock().push(Mistake::Wrong(text));
+                return;
+            }
+            objects[at].acknowledge();
+            // Relaxed: a figure.
+            acknowledged.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
