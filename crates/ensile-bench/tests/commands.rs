@@ -60,6 +60,19 @@ fn programs_get_one_json_document() {
 }
 
 #[test]
+fn a_killed_service_has_all_that_it_replied_once_and_in_order() {
+    let folder = Folder::new("bench-service-kills");
+    for line in
+        ["slach kills --kills 4 --life-ms 50", "slach kills --kills 3 --life-ms 50 --loops 2 --clients 8"]
+    {
+        let (output, stdout, stderr) = bench(&folder, line);
+        assert!(output.status.success(), "{stdout}\n{stderr}");
+        assert!(stdout.contains(" acknowledged, 0 lost, 0 twice or out of order: clean\n"), "{stdout}");
+        assert!(!stdout.contains("  0 operations acknowledged"), "{stdout}");
+    }
+}
+
+#[test]
 fn a_figure_of_silo_is_three_files_and_says_what_was_left_out() {
     let folder = Folder::new("bench-silo");
     let line = "silo fig4 --records 1000 --seconds 0.02 --rounds 1 --workers 1 --out figures";

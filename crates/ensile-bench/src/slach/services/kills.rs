@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, Mutex, Ordering, sleep};
 use ensile_services::client::{ClientError, RespClient, in_words};
@@ -41,8 +42,8 @@ const PIPELINED: usize = 16;
 const REMEMBERED: usize = 64;
 /// Mistakes that are told one by one.
 const TOLD_MAX: usize = 10;
-/// A process starts, recovers and serves in about this time.
-const RECOVERY_SECONDS: f64 = 0.05;
+/// A recovery is killed at a random moment of this much of the time that the one before took until it served.
+const OF_A_RECOVERY: f64 = 1.5;
 const FOLDER: &str = "slach-kills";
 
 /// An object, and what may be found of it.
@@ -178,16 +179,20 @@ fn all_lives<E: Exercised>(arguments: &SlachArguments) -> Result<Account> {
     let mut clients: Vec<Vec<Tracked<E>>> = (0..services.clients)
         .map(|client| (0..OBJECTS).map(|number| Tracked::new(client, number)).collect())
         .collect();
-    let mut account = Account::default();
+    let (mut account, mut recovery_seconds) = (Account::default(), 0.0);
+    let clock = Clock::machine();
     for kill in 0..=services.kills {
         progress.update(&format!("kill {kill} of {}", services.kills));
         if kill > 0 {
             for _ in 0..services.kill_in_recovery {
-                recover_and_die(services, &folder, &mut random, &mut account)?;
+                let seconds = random.unit() * OF_A_RECOVERY * recovery_seconds;
+                recover_and_die(services, &folder, seconds, &mut account)?;
             }
         }
+        let begun = clock.nanos();
         let mut process = ServiceProcess::start(services.service, &folder, &options(services))?;
         let address = process.address()?;
+        recovery_seconds = (clock.nanos() - begun) as f64 / 1e9;
         look_at_all(address, &mut clients, &mut account)?;
         if kill == services.kills || !account.is_clean() {
             break;
@@ -203,15 +208,15 @@ fn all_lives<E: Exercised>(arguments: &SlachArguments) -> Result<Account> {
     Ok(account)
 }
 
-/// Kills a process that only recovers, at a random moment.
+/// Kills a process that only recovers after this time.
 fn recover_and_die(
     services: &ServicesArguments,
     folder: &Path,
-    random: &mut Random,
+    seconds: f64,
     account: &mut Account,
 ) -> Result<()> {
     let mut process = ServiceProcess::start(services.service, folder, &options(services))?;
-    sleep(Duration::from_secs_f64(random.unit() * RECOVERY_SECONDS));
+    sleep(Duration::from_secs_f64(seconds));
     process.process.kill().map_err(Failure::io("killing a service"))?;
     account.recoveries += 1;
     account.midway += u32::from(process.address().is_err());
