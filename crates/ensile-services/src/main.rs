@@ -38,7 +38,8 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, ValueEnum};
+    use ensile_services::command::ServiceKind;
 
     use super::ServiceCommandLine;
 
@@ -47,8 +48,9 @@ mod tests {
         let mut command = ServiceCommandLine::command();
         command.clone().debug_assert();
         let help = command.render_long_help().to_string();
-        for name in ["pht"] {
-            assert!(help.contains(name), "{name} in {help}");
+        for service in ServiceKind::value_variants() {
+            let name = service.to_possible_value().expect("none is hidden").get_name().to_owned();
+            assert!(help.contains(&format!("- {name}:")), "{name} in {help}");
         }
     }
 }
