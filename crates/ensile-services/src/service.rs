@@ -3,7 +3,7 @@
 //! Invariant: a command returns the epoch that its reply rests on (R1): that of the last operation on each object that
 //! it changed or shows. A strict server holds the reply until that epoch is durable.
 //!
-//! Neighbours: [`crate::pht`], [`crate::ups`] and [`crate::his`] are services; [`crate::server`] serves any.
+//! Neighbours: [`crate::pht`] is a service; [`crate::server`] serves any.
 
 use std::fmt;
 

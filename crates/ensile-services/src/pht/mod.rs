@@ -11,7 +11,7 @@
 //!   after the other.
 //! - R1: a reply rests on the last change of each bucket that it shows.
 //!
-//! Neighbours: [`table`] has the buckets, [`persist`] what persists them, [`glob`] patterns of `SCAN`;
+//! Neighbours: `table` has the buckets, `persist` what persists them, `glob` patterns of `SCAN`;
 //! [`crate::server`] calls.
 
 mod glob;
