@@ -108,6 +108,31 @@ impl ObjectsBuilder {
         Self { settings, is_checked: false }
     }
 
+    /// The same settings for another folder.
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.settings.folder = folder.into();
+        self
+    }
+
+    /// Folders for the loggers' files, best on devices of their own: a logger for each. They are remembered by links in
+    /// the main folder, so later opens need to say the number of loggers only.
+    #[must_use]
+    pub fn log_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
+        self.settings.log.folders = folders.into_iter().map(Into::into).collect();
+        let count = self.settings.log.folders.len();
+        self.loggers(count)
+    }
+
+    /// Folders for the checkpointers' files: a checkpointer for each. They are remembered as [those of the loggers
+    /// ](Self::log_folders).
+    #[must_use]
+    pub fn checkpoint_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
+        self.settings.checkpoints.folders = folders.into_iter().map(Into::into).collect();
+        let count = self.settings.checkpoints.folders.len();
+        self.checkpointers(count.max(1))
+    }
+
     /// When results are released.
     #[must_use]
     pub fn durability(mut self, durability: ObjectDurability) -> Self {

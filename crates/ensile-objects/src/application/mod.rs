@@ -55,7 +55,8 @@ pub type CallBackResult = Result<(), Box<str>>;
 pub trait Application: Send + Sync + 'static {
     /// Writes a checkpoint of the application's selected objects with this number or a larger one, in the order of
     /// their numbers, each by [`ObjectWriter::ckpt`] under its guard. When that says that there is no more room,
-    /// returns the number to go on from; `None` once there is no further object.
+    /// returns the number to go on from; `None` once there is no further object. [`ObjectWriter::refuse`] gives the
+    /// checkpoint up.
     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64>;
 
     /// Loads one object from what its checkpoint has. It is called from several threads, for one object once.
@@ -256,6 +257,12 @@ impl ApplicationLog {
     #[must_use]
     pub fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
         ObjectReceipt::new(&self.runtime, epoch)
+    }
+
+    /// E now: no receipt has a larger epoch.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.runtime.epochs.now()
     }
 
     /// Asks for a checkpoint that begins from now on.

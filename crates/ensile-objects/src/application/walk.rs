@@ -3,6 +3,7 @@
 //! Invariants:
 //! - O7: an entry has the TID of its object's slot, read while the application holds the object's guard.
 //! - O5: a long object stands in pieces of one TID.
+//! - Objects come in the order of their numbers, each once: what stands in a checkpoint twice could not be loaded.
 //!
 //! Neighbours: a checkpointer calls in, a block at a time; `crate::pieces` has its place.
 
@@ -21,6 +22,8 @@ pub struct ObjectWriter<'w> {
     place: WalkPlace<'w>,
     block: &'w mut CheckpointBlock,
     is_full: bool,
+    /// The least number that it takes: behind the objects that it has.
+    least: u64,
     /// Why this cannot become a checkpoint.
     refusal: Option<String>,
 }
@@ -37,9 +40,10 @@ impl ObjectWriter<'_> {
     #[must_use = "if there is no more room, the call-back returns"]
     pub fn ckpt(&mut self, object: u64, bytes: &[u8]) -> bool {
         if bytes.len() > OBJECT_BYTES_MAX {
-            let why =
-                format!("object {object} takes {} bytes, above the limit of {OBJECT_BYTES_MAX}", bytes.len());
-            self.refusal = Some(why);
+            let bytes = bytes.len();
+            self.refuse(format!(
+                "object {object} takes {bytes} bytes, above the limit of {OBJECT_BYTES_MAX}"
+            ));
         }
         self.take(object, |place, block, tid, key| place.push(block, tid, (0, key), bytes))
     }
@@ -51,17 +55,32 @@ impl ObjectWriter<'_> {
         self.take(object, |place, block, tid, key| place.push_absent(block, tid, key))
     }
 
+    /// Gives this checkpoint up, and says why: an object's bytes cannot be made. Those who asked for the checkpoint are
+    /// told; nothing else changes. The call-back returns.
+    pub fn refuse(&mut self, why: impl Into<String>) {
+        self.refusal.get_or_insert(why.into());
+    }
+
+    /// Why this cannot become a checkpoint any more, if that is so.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
     fn take(
         &mut self,
         object: u64,
         push: impl FnOnce(&mut WalkPlace<'_>, &mut CheckpointBlock, Tid, &[u8]) -> bool,
     ) -> bool {
         if self.is_full {
-            self.refusal = Some(format!("object {object} was written although there was no more room"));
+            self.refuse(format!("object {object} was written although there was no more room"));
+        } else if object < self.least || object == u64::MAX {
+            self.refuse(format!("object {object} was written where {} is the least number", self.least));
         }
         if self.refusal.is_some() {
             return false;
         }
+        self.least = object + 1;
         let tid = *self.slots.of(object).lock();
         self.is_full = !push(&mut self.place, self.block, tid, &object.to_le_bytes());
         !self.is_full
@@ -87,11 +106,14 @@ impl<A: Application> Walk for ApplicationState<A> {
         if from == u64::MAX {
             return false;
         }
-        let mut writer = ObjectWriter { slots: self, place, block, is_full: false, refusal: None };
+        let mut writer =
+            ObjectWriter { slots: self, place, block, is_full: false, least: from, refusal: None };
         let next = catch_unwind(AssertUnwindSafe(|| self.application.checkpoint(from, &mut writer)));
         let refusal = match next {
             Err(_) => Some("the application's call-back panicked".to_owned()),
-            Ok(Some(next)) if next <= from => Some(format!("the call-back went back from {from} to {next}")),
+            Ok(Some(next)) if next <= from || next < writer.least => {
+                Some(format!("the call-back went back from {} to {next}", writer.least.max(from)))
+            }
             Ok(Some(_)) if !writer.is_full && writer.refusal.is_none() => {
                 Some("the call-back ended with room, and has more objects".to_owned())
             }

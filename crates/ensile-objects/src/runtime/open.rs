@@ -80,10 +80,16 @@ impl ObjectsSettings {
         OpenRuntime::start(runtime, self.own_threads)
     }
 
+    /// With the checkpointers and their folders, which are looked at before anything is changed.
+    fn log_config(&self) -> LogConfig {
+        let CheckpointConfig { checkpointers, folders, .. } = &self.checkpoints;
+        LogConfig { checkpointers: *checkpointers, checkpoint_folders: folders.clone(), ..self.log.clone() }
+    }
+
     fn recover(&self, disk: StdArc<dyn Disk>, state: &dyn ObjectState) -> Result<Recovered> {
         let threads = self.threads();
         let mut watch = RecoveryWatch::new(&self.clock);
-        let scan = LogScan::begin(disk, self.log.clone())?;
+        let scan = LogScan::begin(disk, self.log_config())?;
         share(threads, || scan.step())?;
         let recovery = scan.finish()?;
         watch.end(Phase::Scan, threads);

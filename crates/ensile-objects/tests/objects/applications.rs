@@ -40,6 +40,10 @@ enum Misbehaviour {
     GoesBack,
     WritesOn,
     StopsEarly,
+    WritesTwice,
+    GoesBackLater,
+    WritesNoObject,
+    Refuses,
 }
 
 fn change(objects: &mut BTreeMap<u64, Padded>, object: u64, operation: u32, by: u64) {
@@ -87,7 +91,11 @@ impl Application for Numbers {
                 Some(Misbehaviour::Panics) => panic!("told to"),
                 Some(Misbehaviour::GoesBack) => return Some(0),
                 Some(Misbehaviour::StopsEarly) => return Some(object + 1),
-                Some(Misbehaviour::WritesOn) => {}
+                Some(Misbehaviour::WritesTwice) => drop(out.ckpt(object, b"")),
+                Some(Misbehaviour::WritesNoObject) => drop(out.ckpt(u64::MAX, b"")),
+                Some(Misbehaviour::Refuses) => out.refuse("bytes cannot be made"),
+                Some(Misbehaviour::GoesBackLater) if !has_room => return Some(object),
+                Some(Misbehaviour::WritesOn | Misbehaviour::GoesBackLater) => {}
                 None if !has_room => return Some(object + 1),
                 None => {}
             }
@@ -255,10 +263,14 @@ fn o7_a_checkpoint_has_the_slots_tid_so_what_it_includes_is_not_replayed() {
 
 #[test]
 fn a_call_back_that_misbehaves_makes_no_checkpoint_and_harms_nothing_else() {
-    use Misbehaviour::{GoesBack, Panics, StopsEarly, WritesOn};
+    use Misbehaviour::*;
     for (misbehaves, says) in [
         (Panics, "panicked"),
         (GoesBack, "went back"),
+        (GoesBackLater, "went back"),
+        (WritesTwice, "object 1 was written where 2 is the least number"),
+        (WritesNoObject, "was written where 2 is the least number"),
+        (Refuses, "bytes cannot be made"),
         (StopsEarly, "ended with room"),
         (WritesOn, "no more room"),
     ] {
@@ -275,6 +287,18 @@ fn a_call_back_that_misbehaves_makes_no_checkpoint_and_harms_nothing_else() {
         life.log.close().expect("closes");
         assert_eq!(Life::open(&disk).rows()[&1], (0, 3));
     }
+}
+
+#[test]
+fn a_receipt_is_had_again_by_its_epoch_which_is_not_above_e() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    let epoch = life.change(1, DOUBLE_AND_ADD, 1).expect("logs");
+    let receipt = life.log.receipt(epoch);
+    assert!(receipt.epoch() == epoch && epoch <= life.log.epoch() && !receipt.is_durable());
+    life.settle();
+    assert!(receipt.is_durable() && epoch < life.log.epoch());
+    receipt.durable().expect("is durable");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use ensile_durability::{
     DurabilityError, Entry, Log, LogConfig, OpenStore, Recoverable, Recovered, Refused, recover,
 };
 use ensile_epoch::{EpochConfig, Epochs};
-use ensile_objects::Objects;
+use ensile_objects::{Objects, ObjectsBuilder};
 use ensile_sim::SimDisk;
 
 use crate::rig::builder;
@@ -66,4 +66,30 @@ fn a_collection_refuses_a_folder_of_values_and_a_state_of_values_a_collections()
         let objects: Objects<u64, Tally> = builder(&disk, 1).open().expect("nothing was changed");
         assert_eq!(objects.read(&1, |tally| tally.is_some()).expect("reads"), has_entry);
     }
+}
+
+#[test]
+fn loggers_and_checkpointers_have_the_folders_that_they_were_given_and_keep_them() {
+    let place = std::env::temp_dir().join(format!("ensile-objects-folders-{}", std::process::id()));
+    let elsewhere = |name: &str| place.join(name);
+    let names = ["logs 1", "logs 2", "checkpoints"];
+    names.iter().for_each(|name| std::fs::create_dir_all(elsewhere(name)).expect("a folder"));
+    let settings = ObjectsBuilder::new("another").folder(elsewhere("main"));
+    let objects: Objects<u64, Tally> = settings
+        .clone()
+        .log_folders([elsewhere("logs 1"), elsewhere("logs 2")])
+        .checkpoint_folders([elsewhere("checkpoints")])
+        .open()
+        .expect("opens");
+    objects.update(1, &Change::Toggle).expect("is durable");
+    objects.checkpoint().wait().expect("is made");
+    objects.close().expect("closes");
+    for name in names {
+        let has_files = std::fs::read_dir(elsewhere(name)).expect("is there").next().is_some();
+        assert!(has_files, "{name} is empty");
+    }
+    let objects: Objects<u64, Tally> = settings.loggers(2).open().expect("opens by its links");
+    assert!(objects.read(&1, |tally| tally.is_some()).expect("is there"));
+    objects.close().expect("closes");
+    std::fs::remove_dir_all(&place).expect("is removed");
 }
