@@ -1,4 +1,5 @@
-//! House-keeping for the workspace: `cargo xtask tidy` holds the tree to the rules that `CONTRIBUTING.md` states.
+//! House-keeping for the workspace: `cargo xtask tidy` holds the tree to the rules that `CONTRIBUTING.md` states, and
+//! `cargo xtask install-c` puts the library for C and C++ where compilers find it.
 //!
 //! A rule that no program checks is a wish. The checks read the sources as text and tokens, so they run in a moment
 //! and need no other crate to compile.
@@ -6,29 +7,45 @@
 //! Neighbours: run by `.ci/run`; depends on no crate of the workspace, and none depends on it.
 #![forbid(unsafe_code)]
 
+mod install;
 mod lexer;
 mod source;
 mod tidy;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let only = match arguments.as_slice() {
-        [command] if command == "tidy" => None,
-        [command, rule] if command == "tidy" => Some(rule.as_str()),
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["tidy"] => tidy(None),
+        ["tidy", rule] => tidy(Some(rule)),
+        ["install-c", prefix] => install_c(prefix),
         _ => {
-            eprintln!("usage: cargo xtask tidy [RULE]");
-            return ExitCode::from(2);
+            eprintln!("usage: cargo xtask tidy [RULE]\n       cargo xtask install-c PREFIX");
+            ExitCode::from(2)
         }
-    };
+    }
+}
+
+fn tidy(only: Option<&str>) -> ExitCode {
     match tidy::run(&workspace_root(), only) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("tidy could not look at the tree: {error}");
             ExitCode::from(2)
+        }
+    }
+}
+
+fn install_c(prefix: &str) -> ExitCode {
+    match install::install_c(&workspace_root(), Path::new(prefix)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("not installed: {error}");
+            ExitCode::FAILURE
         }
     }
 }

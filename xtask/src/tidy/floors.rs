@@ -39,6 +39,7 @@ const PLACES: &[(&str, Place)] = &[
     ("ensile-objects", Place::Floor(3)),
     ("ensile", Place::Floor(4)),
     ("ensile-services", Place::Floor(4)),
+    ("ensile-c", Place::Floor(4)),
     ("ensile-cli", Place::Floor(5)),
     ("ensile-sim", Place::Sim),
     ("ensile-fuzz", Place::Fuzz),

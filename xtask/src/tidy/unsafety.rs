@@ -16,6 +16,8 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/ensile-engine/tests/forked.rs", "`fork`"),
     ("crates/ensile-engine/src/record*", "records are overwritten in place under readers"),
     ("crates/ensile-engine/src/garbage.rs", "frees what waited long enough"),
+    ("crates/ensile-c/src/", "pointers that C passes, and call-backs into C"),
+    ("crates/ensile-c/tests/", "calls the C interface as C does"),
 ];
 
 /// Lines above an `unsafe` in which its argument may begin (or end, if it is longer).

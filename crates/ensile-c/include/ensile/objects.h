@@ -1,0 +1,307 @@
+/*
+ * Ensile: your own objects, made persistent (the paper's SLACH). C99, and C++ (a wrapper is in objects.hpp).
+ *
+ * A program keeps its objects in its own memory, each with a number and a guard, a lock of the program's. It logs each
+ * change as an operation before it makes it; checkpoints write the objects one by one, beside everything else; after a
+ * crash each object is loaded as the checkpoint has it, and the operations behind it are replayed.
+ *
+ * Discipline. The guard is held
+ *   - over ensile_objects_log AND the change of the object behind it;
+ *   - over the making of an object's bytes AND ensile_writer_ckpt.
+ * Without it an operation may be lost in a crash although it was durable. Operations are deterministic and depend on
+ * their own object only. An object can be found by the checkpoint's call-back before its first operation is logged.
+ *
+ * Calls. Every function can be called from any thread, several at once, unless it says otherwise. A call-back calls
+ * nothing of this file but ensile_writer_ckpt and ensile_writer_absent: other calls return ENSILE_IN_CALL_BACK. A
+ * function that a call-back has another thread call is not noticed, and may wait for the call-back for ever.
+ *
+ * Ownership. What ensile_.._new and ensile_objects_open return is the caller's until its ensile_.._free. Bytes, strings
+ * and structs that are passed in are copied, or used until the call returns. Bytes that a call-back gets are the
+ * library's until the call-back returns. `user` stays the caller's: it lives until ensile_objects_close or
+ * ensile_objects_free has returned ENSILE_OK or an error of the log, or ensile_objects_open an error; no call-back runs
+ * from then on.
+ *
+ * Pointers. NULL, a handle of another kind, a writer whose call-back has returned and a closed handle are noticed, and
+ * get a code. A handle that was freed is not: it must not be used, nor freed again.
+ *
+ * Unwinding. A panic inside the library becomes ENSILE_PANICKED. A call-back must return: no exception and no longjmp
+ * leaves it (objects.hpp sees to that).
+ */
+#ifndef ENSILE_OBJECTS_H
+#define ENSILE_OBJECTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What this file declares. ensile_objects_open compares it with the library's. */
+#define ENSILE_ABI_VERSION 1
+
+/* The number of no object: an object's number is smaller. */
+#define ENSILE_NO_OBJECT UINT64_MAX
+
+/* What a call came to. The text in an ensile_error says what to do. */
+typedef int32_t ensile_code;
+enum {
+    ENSILE_OK = 0,
+    /* ensile_writer_..: it was taken, and there is room for no other: the call-back returns. */
+    ENSILE_BLOCK_FULL = 1,
+    /* The call is wrong, and nothing was done: mend it. */
+    ENSILE_INVALID = 2,
+    /* Header and library are of different versions. Nothing was opened. */
+    ENSILE_ABI_MISMATCH = 3,
+    /* It was called from a call-back, which may not. Nothing was done. */
+    ENSILE_IN_CALL_BACK = 4,
+    /* The handle is closed. Nothing was done. */
+    ENSILE_CLOSED = 5,
+    /* Nothing was done: try again once the cause is gone (a full disk, a folder that is in use). */
+    ENSILE_TRY_AGAIN = 6,
+    /* The log has stopped, and nothing was done: open again. */
+    ENSILE_STOPPED = 7,
+    /* Logged, and not durable yet: it becomes durable by itself once the cause is gone. Do not run it again. */
+    ENSILE_NOT_DURABLE_YET = 8,
+    /* Whether it survives is known once the folder is opened again. */
+    ENSILE_OUTCOME_UNKNOWN = 9,
+    /* No checkpoint was made. Nothing else is lost. */
+    ENSILE_CHECKPOINT_FAILED = 10,
+    /* The folder is another one than meant. Nothing was changed. */
+    ENSILE_WRONG_FOLDER = 11,
+    /* Something that was durable cannot be read back: restore it from a copy. */
+    ENSILE_DAMAGED = 12,
+    /* A call-back, or this version, does not understand what was read. Nothing was opened. */
+    ENSILE_NOT_UNDERSTOOD = 13,
+    /* This process was forked from the one that has the folder open. */
+    ENSILE_FORKED = 14,
+    /* A bug of the library's, caught. Close, and open again. */
+    ENSILE_PANICKED = 15,
+    /* What the text says; of a later version of the library. */
+    ENSILE_FAILED = 16
+};
+
+/* The name of a code, in lower case; "unknown" of a number that is none. It lives as long as the library. */
+const char *ensile_code_name(ensile_code code);
+
+/* The version of the library: ENSILE_ABI_VERSION of the header that belongs to it. */
+uint32_t ensile_abi_version(void);
+
+/* What a call came to, in words. The caller's memory, one for each call that is under way; or NULL. */
+typedef struct ensile_error {
+    ensile_code code;
+    /* Ends with a zero; empty after ENSILE_OK; cut if it is longer. */
+    char message[1020];
+} ensile_error;
+
+/* Bytes of somebody else's. `data` may be NULL if `size` is 0. */
+typedef struct ensile_bytes {
+    const void *data;
+    size_t size;
+} ensile_bytes;
+
+/* Settings. */
+typedef struct ensile_settings ensile_settings;
+
+typedef uint32_t ensile_setting;
+enum {
+    /* How many loggers write in parallel, each in files of its own. 1 without this. */
+    ENSILE_LOGGERS = 1,
+    /* How many checkpointers the folder has. 1 without this; one of them writes an application's objects. */
+    ENSILE_CHECKPOINTERS = 2,
+    /* How many threads recover. As many as the machine has without this. */
+    ENSILE_RECOVERY_THREADS = 3,
+    /* Time between two epochs, at least 1000: what a crash may take of results that were not waited for. */
+    ENSILE_EPOCH_INTERVAL_MICROS = 4,
+    /* A log begins a new file once its current one is this long. */
+    ENSILE_LOG_FILE_BYTES = 5,
+    /* Most bytes a second that checkpoints write; as fast as they can without this. */
+    ENSILE_CHECKPOINT_BYTES_PER_SECOND = 6,
+
+    /* The policy, by which checkpoints begin: whatever comes first. 0: not by this. */
+    /* Value 0, and the only one: no checkpoint begins by itself. It takes back what was set of the policy before. */
+    ENSILE_POLICY_ON_DEMAND = 32,
+    /* Bytes of log since the last one began. */
+    ENSILE_POLICY_LOG_BYTES = 33,
+    /* Operations logged since the last one began. */
+    ENSILE_POLICY_LOG_RECORDS = 34,
+    /* Time since the last one ended, if the log has grown. */
+    ENSILE_POLICY_INTERVAL_MILLIS = 35,
+    /* In time for no recovery to take longer than this, as far as that is known. */
+    ENSILE_POLICY_RECOVERY_MILLIS = 36,
+    /* A number of log bytes or records that follows the load (SLACH section 4): how many of them a second, or requests
+     * where these are reported, are all that the service can do. The settings below begin at their defaults. */
+    ENSILE_POLICY_ADAPTIVE_CAPACITY = 37,
+    /* LB and UB, in bytes or records. */
+    ENSILE_POLICY_ADAPTIVE_LOWER = 38,
+    ENSILE_POLICY_ADAPTIVE_UPPER = 39,
+    /* LW and HW, in percent of the capacity. */
+    ENSILE_POLICY_ADAPTIVE_LOW_WATERMARK = 40,
+    ENSILE_POLICY_ADAPTIVE_HIGH_WATERMARK = 41,
+    /* beta. */
+    ENSILE_POLICY_ADAPTIVE_SCALING = 42,
+    /* alpha, in percent. */
+    ENSILE_POLICY_ADAPTIVE_WEIGHT = 43,
+    /* w. */
+    ENSILE_POLICY_ADAPTIVE_WINDOW_MILLIS = 44,
+    /* What is counted: 0, the default, bytes; 1 records, which are logged operations. */
+    ENSILE_POLICY_ADAPTIVE_RECORDS = 45,
+    /* 1: the capacity becomes the rate at which 5 % of the reported requests are lost. 0 by default. */
+    ENSILE_POLICY_ADAPTIVE_PROBED = 46
+};
+
+typedef uint32_t ensile_folder;
+enum {
+    /* For the files of one more logger. The number of such folders is the number of loggers. */
+    ENSILE_LOG_FOLDER = 1,
+    /* For the files of one more checkpointer. The number of such folders is the number of checkpointers. */
+    ENSILE_CHECKPOINT_FOLDER = 2
+};
+
+/* The usual settings, in *settings. */
+ensile_code ensile_settings_new(ensile_settings **settings, ensile_error *error);
+/* Changes one. ENSILE_INVALID: it is no setting, or cannot have this value. */
+ensile_code ensile_settings_set(ensile_settings *settings, ensile_setting setting, uint64_t value, ensile_error *error);
+/* Adds a folder on another device. Such folders are remembered by links in the main folder. */
+ensile_code ensile_settings_add_folder(ensile_settings *settings, ensile_folder what, const char *folder,
+                                       ensile_error *error);
+/* Ends the handle; NULL is nothing. No other call may use it meanwhile. */
+ensile_code ensile_settings_free(ensile_settings *settings, ensile_error *error);
+
+/* Takes objects for a checkpoint, within a call-back and on its thread. */
+typedef struct ensile_writer ensile_writer;
+
+/* Takes an object's bytes, whose guard the caller holds since it made them. Objects come in the order of their numbers.
+ * ENSILE_OK: the next one. ENSILE_BLOCK_FULL: this one was taken; the call-back returns, and says where to go on.
+ * Another code: the checkpoint is given up, and the call-back returns. */
+ensile_code ensile_writer_ckpt(ensile_writer *writer, uint64_t object, const void *data, size_t size);
+/* Notes that there is no object of this number, after operations on it: those are not replayed then. Needed only where
+ * a removal depends on what it finds. Returns as ensile_writer_ckpt. */
+ensile_code ensile_writer_absent(ensile_writer *writer, uint64_t object);
+
+/* An application that keeps its own objects: call-backs, from any of the library's threads, several at once. They return
+ * 0, or anything else and why in *why, which is never NULL, and whose code does not matter. */
+typedef struct ensile_application {
+    /* ENSILE_ABI_VERSION. */
+    uint32_t abi_version;
+    /* Comes with every call-back. */
+    void *user;
+    /* Loads one object from what its checkpoint has: while the folder is opened, for one object once. */
+    int32_t (*load_one)(void *user, uint64_t object, ensile_bytes bytes, ensile_error *why);
+    /* Replays one logged operation, with its parameters: while the folder is opened, for one object by one at a time,
+     * and in order. */
+    int32_t (*replay_one)(void *user, uint64_t object, uint32_t operation, const ensile_bytes *parameters,
+                          size_t parameters_count, ensile_error *why);
+    /* Writes a checkpoint of the objects with the number `from` or a larger one, in the order of their numbers, each by
+     * ensile_writer_ckpt under its guard. When that returns ENSILE_BLOCK_FULL: stores the number to go on from in *next,
+     * and returns. *next is ENSILE_NO_OBJECT before: there is no further object. NULL with the two below. */
+    int32_t (*checkpoint)(void *user, uint64_t from, ensile_writer *writer, uint64_t *next, ensile_error *why);
+    /* In place of `checkpoint`, an iterator. `next_object`: the least number from `from` on that an object has, in
+     * *object, which is ENSILE_NO_OBJECT before. `save_one`: that object, under its guard, by ensile_writer_ckpt; nothing
+     * if it has gone meanwhile. NULL with `checkpoint`. */
+    int32_t (*next_object)(void *user, uint64_t from, uint64_t *object, ensile_error *why);
+    int32_t (*save_one)(void *user, uint64_t object, ensile_writer *writer, ensile_error *why);
+} ensile_application;
+
+/* An application's log and checkpoints, open. */
+typedef struct ensile_objects ensile_objects;
+
+/* An operation that was logged: durable with all of epochs up to this one. A number and no more: copied at will, ended
+ * by nothing. Of two of one handle the one with the larger epoch stands for both. */
+typedef struct ensile_receipt {
+    uint64_t epoch;
+} ensile_receipt;
+
+/* Opens a folder, which is made if it is not there, and loads and replays what is in it by the call-backs. `settings`:
+ * NULL for the usual ones. */
+ensile_code ensile_objects_open(const char *folder, const ensile_settings *settings, const ensile_application *application,
+                                ensile_objects **objects, ensile_error *error);
+
+/* Logs an operation on an object. The caller holds the object's guard, and changes the object behind this, under the
+ * same hold. An error: nothing was logged, and the object must not be changed. `receipt`: its receipt, or NULL.
+ * It may wait for the disk where more is logged than that can take, and never for a call-back. */
+ensile_code ensile_objects_log(ensile_objects *objects, uint64_t object, uint32_t operation, const ensile_bytes *parameters,
+                               size_t parameters_count, ensile_receipt *receipt, ensile_error *error);
+/* Waits until an operation is durable. The caller holds no guard. */
+ensile_code ensile_objects_durable(ensile_objects *objects, ensile_receipt receipt, ensile_error *error);
+/* Whether it is durable by now, in *durable. */
+ensile_code ensile_objects_is_durable(ensile_objects *objects, ensile_receipt receipt, bool *durable,
+                                      ensile_error *error);
+
+/* A checkpoint that was made. */
+typedef struct ensile_checkpoint_report {
+    uint64_t number;
+    uint64_t entries;
+    uint64_t bytes;
+    uint64_t micros;
+} ensile_checkpoint_report;
+
+/* Asks for a checkpoint that begins from now on, and does not wait. */
+ensile_code ensile_objects_ask_checkpoint(ensile_objects *objects, ensile_error *error);
+/* Asks for one and waits for it. The caller holds no guard. `report`: its figures, or NULL. */
+ensile_code ensile_objects_checkpoint(ensile_objects *objects, ensile_checkpoint_report *report, ensile_error *error);
+/* Checkpoints begin by the policy of these settings from now on. */
+ensile_code ensile_objects_register_policy(ensile_objects *objects, const ensile_settings *settings, ensile_error *error);
+
+/* The application has served so many requests since it said so last, and lost so many for want of capacity. The load of
+ * an adaptive policy is the rate of requests from then on. To be called about once a second. */
+ensile_code ensile_objects_report_requests(ensile_objects *objects, uint64_t served, uint64_t lost, ensile_error *error);
+
+/* Figures. */
+typedef struct ensile_stats {
+    /* E, and D: all operations of epochs up to this survive a crash. */
+    uint64_t epoch;
+    uint64_t durable_epoch;
+    /* Since the open: written to the log, durable marks included in its bytes; and its syncs. */
+    uint64_t log_bytes;
+    uint64_t log_entries;
+    uint64_t log_syncs;
+    /* The log on disk now. */
+    uint64_t log_files;
+    uint64_t log_file_bytes;
+    /* Since the open: checkpoints made, given up, and what they wrote. */
+    uint64_t checkpoints;
+    uint64_t checkpoints_failed;
+    uint64_t checkpoint_entries;
+    uint64_t checkpoint_bytes;
+    /* The load, where the policy follows it: 1 is the capacity; below 0 where it does not. And the threshold at this
+     * load, in bytes or in records; 0 where it is not of these. */
+    double load;
+    uint64_t log_bytes_threshold;
+    uint64_t log_records_threshold;
+    /* What the next open would take if the process ended now, as far as that is known. */
+    uint64_t recovery_micros;
+} ensile_stats;
+
+/* Figures, in *stats. `size` is sizeof *stats: a later library fills what the caller has. */
+ensile_code ensile_objects_stats(ensile_objects *objects, ensile_stats *stats, size_t size, ensile_error *error);
+
+/* What recovery found and did when the folder was opened. */
+typedef struct ensile_recovery {
+    /* D of the life before: operations of epochs up to this are there. */
+    uint64_t durable_epoch;
+    /* 1 for a new folder. */
+    uint64_t generation;
+    uint64_t checkpoint_entries;
+    uint64_t checkpoint_bytes;
+    /* Operations that were read from the log, and those that never became durable. */
+    uint64_t log_entries;
+    uint64_t log_entries_ignored;
+} ensile_recovery;
+
+/* In *recovery. `size` is sizeof *recovery. */
+ensile_code ensile_objects_recovery(ensile_objects *objects, ensile_recovery *recovery, size_t size, ensile_error *error);
+
+/* Makes all that was logged durable and lets go of the folder. The caller holds no guard. Two threads may close: both
+ * return once it is closed. A second call returns what the first did. */
+ensile_code ensile_objects_close(ensile_objects *objects, ensile_error *error);
+/* Closes, and ends the handle; NULL is nothing. No other call may use the handle meanwhile or later; after
+ * ENSILE_IN_CALL_BACK and ENSILE_INVALID it was not ended. */
+ensile_code ensile_objects_free(ensile_objects *objects, ensile_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

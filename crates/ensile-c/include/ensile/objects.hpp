@@ -1,0 +1,291 @@
+/*
+ * Ensile's objects.h for C++17: classes that end what they have, exceptions in place of codes, and call-backs that may
+ * throw. What objects.h says of guards, threads and call-backs holds here as well.
+ *
+ * An exception of a call-back becomes the reason why the open fails, or why no checkpoint is made; it does not pass
+ * through the library. The end of a thread by pthread_cancel within a call-back ends the process.
+ */
+#ifndef ENSILE_OBJECTS_HPP
+#define ENSILE_OBJECTS_HPP
+
+#include <ensile/objects.h>
+
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace ensile {
+
+/* A call that came to something else than ENSILE_OK. */
+class Error : public std::runtime_error {
+public:
+    explicit Error(const ensile_error &error) : std::runtime_error(error.message), code_(error.code) {}
+    ensile_code code() const noexcept { return code_; }
+
+private:
+    ensile_code code_;
+};
+
+namespace detail {
+
+/* Calls, and throws what it came to. */
+template <class Call> void check(Call call) {
+    ensile_error error;
+    if (call(&error) != ENSILE_OK) {
+        throw Error(error);
+    }
+}
+
+/* The bytes of a parameter: text, bytes, or a value that can be copied by its bytes. */
+inline ensile_bytes bytes_of(ensile_bytes bytes) { return bytes; }
+inline ensile_bytes bytes_of(std::string_view text) { return {text.data(), text.size()}; }
+inline ensile_bytes bytes_of(const std::string &text) { return {text.data(), text.size()}; }
+inline ensile_bytes bytes_of(const char *text) { return bytes_of(std::string_view(text)); }
+template <class Value> ensile_bytes bytes_of(const Value &value) {
+    static_assert(std::is_trivially_copyable_v<Value> && !std::is_pointer_v<Value>, "give bytes, text or a plain value");
+    return {&value, sizeof value};
+}
+
+} // namespace detail
+
+/* A value from its bytes. */
+template <class Value> Value value_of(const void *data, size_t size) {
+    static_assert(std::is_trivially_copyable_v<Value> && !std::is_pointer_v<Value>, "ask for a plain value");
+    if (size != sizeof(Value)) {
+        throw std::invalid_argument("bytes of another length than the value's");
+    }
+    Value value;
+    std::memcpy(&value, data, size);
+    return value;
+}
+
+/* The list of parameters of a logged operation. */
+class Parameters {
+public:
+    Parameters(const ensile_bytes *bytes, size_t count) noexcept : bytes_(bytes), count_(count) {}
+    size_t size() const noexcept { return count_; }
+    /* A parameter's bytes; they are gone once the call-back has returned. */
+    ensile_bytes operator[](size_t at) const {
+        if (at >= count_) {
+            throw std::out_of_range("an operation has fewer parameters");
+        }
+        return bytes_[at];
+    }
+    template <class Value> Value get(size_t at) const {
+        const ensile_bytes bytes = (*this)[at];
+        return value_of<Value>(bytes.data, bytes.size);
+    }
+    std::string_view text(size_t at) const {
+        const ensile_bytes bytes = (*this)[at];
+        return {static_cast<const char *>(bytes.data), bytes.size};
+    }
+
+private:
+    const ensile_bytes *bytes_;
+    size_t count_;
+};
+
+/* Takes objects for a checkpoint, within a call-back and on its thread. */
+class Writer {
+public:
+    explicit Writer(ensile_writer *writer) noexcept : writer_(writer) {}
+    /* Takes an object's bytes, under its guard. False: there is room for no other; the call-back returns. */
+    bool ckpt(uint64_t object, const void *data, size_t size) { return went(ensile_writer_ckpt(writer_, object, data, size)); }
+    template <class Value> bool ckpt(uint64_t object, const Value &value) {
+        const ensile_bytes bytes = detail::bytes_of(value);
+        return ckpt(object, bytes.data, bytes.size);
+    }
+    /* Notes that there is no such object, after operations on it. False: as for ckpt. */
+    bool absent(uint64_t object) { return went(ensile_writer_absent(writer_, object)); }
+
+private:
+    bool went(ensile_code code) {
+        if (code != ENSILE_OK && code != ENSILE_BLOCK_FULL) {
+            throw std::logic_error("the checkpoint is given up");
+        }
+        return code == ENSILE_OK;
+    }
+    ensile_writer *writer_;
+};
+
+/* An application that keeps its own objects. It outlives its Objects. */
+class Application {
+public:
+    virtual ~Application() = default;
+    /* Writes the objects with the number `from` or a larger one, in the order of their numbers, each under its guard.
+     * When Writer::ckpt says false: returns the number to go on from. ENSILE_NO_OBJECT: there is no further object. */
+    virtual uint64_t checkpoint(uint64_t from, Writer &out) = 0;
+    virtual void load_one(uint64_t object, const void *data, size_t size) = 0;
+    virtual void replay_one(uint64_t object, uint32_t operation, const Parameters &parameters) = 0;
+};
+
+/* An application that says which objects there are, and leaves the loop to this. */
+class Enumerated : public Application {
+public:
+    /* The least number from `from` on that an object has, or ENSILE_NO_OBJECT. */
+    virtual uint64_t next_object(uint64_t from) = 0;
+    /* Takes this object under its guard by Writer::ckpt, if it is still there. */
+    virtual void save_one(uint64_t object, Writer &out) = 0;
+
+private:
+    uint64_t checkpoint(uint64_t, Writer &) final { throw std::logic_error("an iterator is used"); }
+};
+
+/* Settings; the setters can be chained. */
+class Settings {
+public:
+    Settings() { detail::check([&](ensile_error *error) { return ensile_settings_new(&settings_, error); }); }
+    Settings(Settings &&other) noexcept : settings_(std::exchange(other.settings_, nullptr)) {}
+    Settings &operator=(Settings &&other) noexcept {
+        std::swap(settings_, other.settings_);
+        return *this;
+    }
+    Settings(const Settings &) = delete;
+    Settings &operator=(const Settings &) = delete;
+    ~Settings() { ensile_settings_free(settings_, nullptr); }
+
+    Settings &set(ensile_setting setting, uint64_t value) {
+        detail::check([&](ensile_error *error) { return ensile_settings_set(settings_, setting, value, error); });
+        return *this;
+    }
+    Settings &add_folder(ensile_folder what, const std::string &folder) {
+        detail::check(
+            [&](ensile_error *error) { return ensile_settings_add_folder(settings_, what, folder.c_str(), error); });
+        return *this;
+    }
+    const ensile_settings *get() const noexcept { return settings_; }
+
+private:
+    ensile_settings *settings_ = nullptr;
+};
+
+/* An application's log and checkpoints, open. The end of this closes them. A member of the application's class is
+ * declared behind all that its call-backs use, and the class is final: they come before the constructor has ended. */
+class Objects {
+public:
+    Objects(const std::string &folder, Application &application, const Settings &settings = Settings()) {
+        open(folder, application, settings, dynamic_cast<Enumerated *>(&application) != nullptr);
+    }
+    Objects(const Objects &) = delete;
+    Objects &operator=(const Objects &) = delete;
+    ~Objects() { ensile_objects_free(objects_, nullptr); }
+
+    /* Logs an operation on an object, whose guard the caller holds over this and over the change behind it. Parameters:
+     * text, bytes (ensile_bytes), values that can be copied by their bytes. */
+    template <class... Values> ensile_receipt log(uint64_t object, uint32_t operation, const Values &...values) {
+        /* One more, as there are no empty arrays. */
+        const ensile_bytes parameters[] = {detail::bytes_of(values)..., ensile_bytes{nullptr, 0}};
+        return log_list(object, operation, parameters, sizeof...(values));
+    }
+    ensile_receipt log_list(uint64_t object, uint32_t operation, const ensile_bytes *parameters, size_t count) {
+        ensile_receipt receipt;
+        detail::check([&](ensile_error *error) {
+            return ensile_objects_log(objects_, object, operation, parameters, count, &receipt, error);
+        });
+        return receipt;
+    }
+    /* Waits until an operation is durable, without a guard. */
+    void durable(ensile_receipt receipt) {
+        detail::check([&](ensile_error *error) { return ensile_objects_durable(objects_, receipt, error); });
+    }
+    bool is_durable(ensile_receipt receipt) {
+        bool durable = false;
+        detail::check(
+            [&](ensile_error *error) { return ensile_objects_is_durable(objects_, receipt, &durable, error); });
+        return durable;
+    }
+    void ask_checkpoint() {
+        detail::check([&](ensile_error *error) { return ensile_objects_ask_checkpoint(objects_, error); });
+    }
+    /* Makes a checkpoint, without a guard. */
+    ensile_checkpoint_report checkpoint() {
+        ensile_checkpoint_report report;
+        detail::check([&](ensile_error *error) { return ensile_objects_checkpoint(objects_, &report, error); });
+        return report;
+    }
+    void register_policy(const Settings &settings) {
+        detail::check(
+            [&](ensile_error *error) { return ensile_objects_register_policy(objects_, settings.get(), error); });
+    }
+    void report_requests(uint64_t served, uint64_t lost) {
+        detail::check(
+            [&](ensile_error *error) { return ensile_objects_report_requests(objects_, served, lost, error); });
+    }
+    ensile_stats stats() {
+        ensile_stats stats;
+        detail::check(
+            [&](ensile_error *error) { return ensile_objects_stats(objects_, &stats, sizeof stats, error); });
+        return stats;
+    }
+    ensile_recovery recovery() {
+        ensile_recovery recovery;
+        detail::check(
+            [&](ensile_error *error) { return ensile_objects_recovery(objects_, &recovery, sizeof recovery, error); });
+        return recovery;
+    }
+    /* Makes all durable and lets go of the folder; what goes wrong is thrown here, and lost in the destructor. */
+    void close() {
+        detail::check([&](ensile_error *error) { return ensile_objects_close(objects_, error); });
+    }
+
+private:
+    /* No exception leaves it. */
+    template <class Call> static int32_t call_back(ensile_error *why, Call call) noexcept {
+        try {
+            call();
+            return 0;
+        } catch (const std::exception &exception) {
+            std::strncpy(why->message, exception.what(), sizeof why->message - 1);
+        } catch (...) {
+            std::strncpy(why->message, "an exception that is no std::exception", sizeof why->message - 1);
+        }
+        return 1;
+    }
+
+    void open(const std::string &folder, Application &application, const Settings &settings, bool is_enumerated) {
+        ensile_application table = {};
+        table.abi_version = ENSILE_ABI_VERSION;
+        table.user = &application;
+        table.load_one = [](void *user, uint64_t object, ensile_bytes bytes, ensile_error *why) noexcept {
+            return call_back(why, [&] { of(user).load_one(object, bytes.data, bytes.size); });
+        };
+        table.replay_one = [](void *user, uint64_t object, uint32_t operation, const ensile_bytes *parameters,
+                              size_t count, ensile_error *why) noexcept {
+            return call_back(why, [&] { of(user).replay_one(object, operation, Parameters(parameters, count)); });
+        };
+        if (is_enumerated) {
+            table.next_object = [](void *user, uint64_t from, uint64_t *object, ensile_error *why) noexcept {
+                return call_back(why, [&] { *object = enumerated(user).next_object(from); });
+            };
+            table.save_one = [](void *user, uint64_t object, ensile_writer *writer, ensile_error *why) noexcept {
+                return call_back(why, [&] {
+                    Writer out(writer);
+                    enumerated(user).save_one(object, out);
+                });
+            };
+        } else {
+            table.checkpoint = [](void *user, uint64_t from, ensile_writer *writer, uint64_t *next,
+                                  ensile_error *why) noexcept {
+                return call_back(why, [&] {
+                    Writer out(writer);
+                    *next = of(user).checkpoint(from, out);
+                });
+            };
+        }
+        detail::check([&](ensile_error *error) {
+            return ensile_objects_open(folder.c_str(), settings.get(), &table, &objects_, error);
+        });
+    }
+    static Application &of(void *user) noexcept { return *static_cast<Application *>(user); }
+    static Enumerated &enumerated(void *user) noexcept { return static_cast<Enumerated &>(of(user)); }
+
+    ensile_objects *objects_ = nullptr;
+};
+
+} // namespace ensile
+
+#endif

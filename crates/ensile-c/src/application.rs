@@ -1,0 +1,174 @@
+//! An application whose call-backs are C functions.
+//!
+//! Invariants:
+//! - While a call-back runs, its thread is marked, and a writer is lent to it at most until it returns.
+//! - Bytes that a call-back gets are there until it returns.
+//!
+//! Neighbours: `objects` opens with it; recovery and checkpoints of `ensile-objects` call in, from several threads.
+
+use std::ffi::c_void;
+
+use ensile_objects::{Application, CallBackResult, ObjectWriter};
+
+use crate::ABI_VERSION;
+use crate::boundary::{ForeignBytes, InCallBack, NO_OBJECT};
+use crate::code::{Code, ErrorText, Failure};
+use crate::writer::{ForeignWriter, LentWriter};
+
+type LoadOne = unsafe extern "C" fn(*mut c_void, u64, ForeignBytes, *mut ErrorText) -> i32;
+type ReplayOne =
+    unsafe extern "C" fn(*mut c_void, u64, u32, *const ForeignBytes, usize, *mut ErrorText) -> i32;
+type WriteCheckpoint =
+    unsafe extern "C" fn(*mut c_void, u64, *mut ForeignWriter, *mut u64, *mut ErrorText) -> i32;
+type NextObject = unsafe extern "C" fn(*mut c_void, u64, *mut u64, *mut ErrorText) -> i32;
+type SaveOne = unsafe extern "C" fn(*mut c_void, u64, *mut ForeignWriter, *mut ErrorText) -> i32;
+
+/// `ensile_application`: the header says what the call-backs are to do.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+#[expect(missing_docs, reason = "the header has them")]
+pub struct ForeignApplication {
+    pub abi_version: u32,
+    pub user: *mut c_void,
+    pub load_one: Option<LoadOne>,
+    pub replay_one: Option<ReplayOne>,
+    pub checkpoint: Option<WriteCheckpoint>,
+    pub next_object: Option<NextObject>,
+    pub save_one: Option<SaveOne>,
+}
+
+/// How an application's objects are enumerated.
+#[derive(Clone, Copy, Debug)]
+enum Enumeration {
+    /// By itself.
+    ByCallBack(WriteCheckpoint),
+    /// By an iterator.
+    ByIterator(NextObject, SaveOne),
+}
+
+/// An application's call-backs, all that it needs.
+#[derive(Debug)]
+pub(crate) struct CallBacks {
+    user: *mut c_void,
+    load_one: LoadOne,
+    replay_one: ReplayOne,
+    enumeration: Enumeration,
+}
+
+// SAFETY: the header asks for call-backs that may be called, with `user`, from any thread.
+unsafe impl Send for CallBacks {}
+// SAFETY: the header asks for call-backs that may be called, with `user`, from several threads at once.
+unsafe impl Sync for CallBacks {}
+
+impl CallBacks {
+    /// The call-backs of a caller's table.
+    ///
+    /// # Safety
+    /// `table` is null, or points to an `ensile_application` whose call-backs do as the header says, from now on until
+    /// the objects are closed.
+    pub(crate) unsafe fn of(table: *const ForeignApplication) -> Result<Self, Failure> {
+        if table.is_null() || !table.is_aligned() {
+            return Err(Failure::invalid("the application is NULL, or not aligned"));
+        }
+        // Alone and first: a table of another version may be shorter.
+        // SAFETY: every version begins with its number.
+        let abi_version = unsafe { table.cast::<u32>().read() };
+        if abi_version != ABI_VERSION {
+            let why = format!(
+                "the program was built with version {abi_version} of ensile/objects.h, and this library is of version \
+                 {ABI_VERSION}: build it with the library's own header"
+            );
+            return Err(Failure::new(Code::AbiMismatch, why));
+        }
+        // SAFETY: it is a table of this version.
+        let table = unsafe { table.read() };
+        let missing = |what| Failure::invalid(format!("the application's {what} is NULL"));
+        let enumeration = match (table.checkpoint, table.next_object, table.save_one) {
+            (Some(checkpoint), None, None) => Enumeration::ByCallBack(checkpoint),
+            (None, Some(next), Some(save)) => Enumeration::ByIterator(next, save),
+            _ => {
+                let why = "give `checkpoint`, or `next_object` and `save_one` in its place";
+                return Err(Failure::invalid(why));
+            }
+        };
+        Ok(Self {
+            user: table.user,
+            load_one: table.load_one.ok_or_else(|| missing("load_one"))?,
+            replay_one: table.replay_one.ok_or_else(|| missing("replay_one"))?,
+            enumeration,
+        })
+    }
+
+    /// Writes objects by the application's iterator, until there is no room.
+    fn iterate(
+        &self,
+        (next_object, save_one): (NextObject, SaveOne),
+        mut from: u64,
+        out: &mut ObjectWriter<'_>,
+    ) -> Result<Option<u64>, Box<str>> {
+        loop {
+            let mut object = NO_OBJECT;
+            // SAFETY: it is a call-back of the application, called as the header says.
+            call_back(|why| unsafe { next_object(self.user, from, &raw mut object, why) })?;
+            if object == NO_OBJECT {
+                return Ok(None);
+            }
+            if object < from {
+                return Err(format!("the iterator went back from {from} to {object}").into());
+            }
+            let lent = LentWriter::new(out);
+            // SAFETY: it is a call-back of the application, called as the header says.
+            call_back(|why| unsafe { save_one(self.user, object, lent.address(), why) })?;
+            from = object + 1;
+            if lent.is_full() {
+                return Ok(Some(from));
+            }
+        }
+    }
+}
+
+impl Application for CallBacks {
+    fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
+        let next = match self.enumeration {
+            Enumeration::ByCallBack(checkpoint) => {
+                let mut next = NO_OBJECT;
+                let lent = LentWriter::new(out);
+                // SAFETY: it is a call-back of the application, called as the header says.
+                call_back(|why| unsafe { checkpoint(self.user, from, lent.address(), &raw mut next, why) })
+                    .map(|()| (next != NO_OBJECT).then_some(next))
+            }
+            Enumeration::ByIterator(next, save) => self.iterate((next, save), from, out),
+        };
+        next.unwrap_or_else(|why| {
+            out.refuse(why);
+            None
+        })
+    }
+
+    fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult {
+        // SAFETY: it is a call-back of the application, called as the header says.
+        call_back(|why| unsafe { (self.load_one)(self.user, object, bytes.into(), why) })
+    }
+
+    fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
+        let list: Vec<ForeignBytes> = parameters.iter().map(|bytes| (*bytes).into()).collect();
+        let (first, count) = (list.as_ptr(), list.len());
+        // SAFETY: it is a call-back of the application, called as the header says.
+        call_back(|why| unsafe { (self.replay_one)(self.user, object, operation, first, count, why) })
+    }
+}
+
+/// Calls back, on a thread that is marked meanwhile.
+fn call_back(call: impl FnOnce(*mut ErrorText) -> i32) -> CallBackResult {
+    let mut why = ErrorText::new();
+    let mark = InCallBack::begin();
+    let outcome = call(&raw mut why);
+    drop(mark);
+    if outcome == 0 {
+        return Ok(());
+    }
+    // The application may have written to the last byte.
+    let said = why.text();
+    Err(if said.is_empty() { format!("a call-back returned {outcome}, and did not say why") } else { said }
+        .into())
+}

@@ -1,0 +1,238 @@
+//! The boundary: what stands between a call from C and Rust, in either direction.
+//!
+//! Invariants:
+//! - A panic does not leave [`boundary`]; it becomes [`Code::Panicked`].
+//! - While a call-back runs, its thread is marked: calls that it may not make return [`Code::InCallBack`].
+//! - A pointer is looked at for null and alignment before it is followed, a handle for its kind as well.
+//!
+//! Neighbours: every exported function runs in here; `application` marks threads.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ensile_base::sync::thread_local;
+
+use crate::code::{Code, ErrorText, Failure};
+
+/// `ENSILE_NO_OBJECT`: the number of no object.
+pub const NO_OBJECT: u64 = u64::MAX;
+
+/// `ensile_bytes`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ForeignBytes {
+    /// Where they are; may be null if there are none.
+    pub data: *const c_void,
+    /// How many.
+    pub size: usize,
+}
+
+impl From<&[u8]> for ForeignBytes {
+    fn from(bytes: &[u8]) -> Self {
+        Self { data: bytes.as_ptr().cast(), size: bytes.len() }
+    }
+}
+
+impl ForeignBytes {
+    /// The bytes.
+    ///
+    /// # Safety
+    /// There are `size` readable bytes at `data` as long as `'b`, which nobody changes meanwhile.
+    pub(crate) unsafe fn as_slice<'b>(self) -> Result<&'b [u8], Failure> {
+        if self.size == 0 {
+            return Ok(&[]);
+        }
+        if self.data.is_null() {
+            return Err(Failure::invalid("bytes are NULL, and their size is not 0"));
+        }
+        if self.size > isize::MAX as usize {
+            return Err(Failure::invalid("a size is larger than memory can be: is it negative?"));
+        }
+        // SAFETY: it is not null, of a size that a slice may have, and the caller vouches for the bytes.
+        Ok(unsafe { std::slice::from_raw_parts(self.data.cast(), self.size) })
+    }
+}
+
+thread_local! {
+    /// How many call-backs this thread is in.
+    static CALL_BACKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// While it lives, its thread is in a call-back.
+pub(crate) struct InCallBack(());
+
+impl InCallBack {
+    pub(crate) fn begin() -> Self {
+        CALL_BACKS.with(|count| count.set(count.get() + 1));
+        Self(())
+    }
+}
+
+impl Drop for InCallBack {
+    fn drop(&mut self) {
+        CALL_BACKS.with(|count| count.set(count.get() - 1));
+    }
+}
+
+/// Refuses a call from a call-back.
+pub(crate) fn check_outside() -> Result<(), Failure> {
+    // A thread that is being torn down is in none.
+    if CALL_BACKS.try_with(Cell::get).unwrap_or(0) == 0 {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::InCallBack,
+        "called from a call-back, which may only take objects: call it elsewhere",
+    ))
+}
+
+/// Runs a call's body, and says what it came to, in `error` too if that is not null.
+///
+/// # Safety
+/// `error` is null, or a caller's `ensile_error` that no other call uses meanwhile.
+pub(crate) unsafe fn boundary(error: *mut ErrorText, body: impl FnOnce() -> Result<Code, Failure>) -> i32 {
+    // A state that a panic leaves half changed is one of `ensile-objects`, which stops its log then.
+    let outcome = catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|panic| Err(Failure::new(Code::Panicked, what_panicked(&*panic))));
+    let (code, message) = match &outcome {
+        Ok(code) => (*code, ""),
+        Err(failure) => (failure.code, &*failure.message),
+    };
+    if error.is_null() || !error.is_aligned() {
+        return code as i32;
+    }
+    if message.is_empty() {
+        // Of memory that is not initialized only these bytes are written, and none is read.
+        // SAFETY: it is not null and is aligned, and the caller vouches for the rest.
+        unsafe {
+            (&raw mut (*error).code).write(code as i32);
+            (&raw mut (*error).message).cast::<u8>().write(0);
+        }
+    } else {
+        let mut text = ErrorText::new();
+        text.set(code, message);
+        // SAFETY: it is not null and is aligned, and the caller vouches for the rest.
+        unsafe { error.write(text) };
+    }
+    code as i32
+}
+
+fn what_panicked(panic: &(dyn Any + Send)) -> String {
+    let what = panic.downcast_ref::<&str>().copied();
+    let what = what.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text");
+    format!("the library panicked ({what}), which is a bug of it: close, and open again")
+}
+
+/// What stands in front of every handle, so that one of another kind is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct HandleKind(u64);
+
+impl HandleKind {
+    /// Of this name, which no other memory begins with by chance.
+    pub(crate) const fn new(name: &[u8; 8]) -> Self {
+        Self(u64::from_le_bytes(*name))
+    }
+}
+
+/// A type of handles.
+///
+/// # Safety
+/// It is `repr(C)`, and its first field is a [`HandleKind`] that is always [`HandleType::KIND`].
+pub(crate) unsafe trait HandleType {
+    const KIND: HandleKind;
+    const WHAT: &'static str;
+}
+
+/// Looks at a handle: whether it may be followed.
+///
+/// # Safety
+/// It is null, or at least the beginning of some handle of this library.
+unsafe fn check_handle<H: HandleType>(handle: *const H) -> Result<(), Failure> {
+    if handle.is_null() {
+        return Err(Failure::invalid(format!("{} is NULL", H::WHAT)));
+    }
+    // SAFETY: every handle of this library begins with its kind, and is aligned for it.
+    if !handle.is_aligned() || unsafe { handle.cast::<HandleKind>().read() } != H::KIND {
+        return Err(Failure::invalid(format!("{} is another kind of handle, or none", H::WHAT)));
+    }
+    Ok(())
+}
+
+/// The handle that a caller passed.
+///
+/// # Safety
+/// It is null, or a handle of this library that is not freed before `'h` is over, and that no other call changes.
+pub(crate) unsafe fn handle<'h, H: HandleType>(handle: *const H) -> Result<&'h H, Failure> {
+    // SAFETY: it is null or a handle, says the caller.
+    unsafe { check_handle(handle) }?;
+    // SAFETY: it is a live handle of this kind, and nobody changes it.
+    Ok(unsafe { &*handle })
+}
+
+/// As [`handle`], of one that the call may change.
+///
+/// # Safety
+/// As for [`handle`], and no other call uses it.
+pub(crate) unsafe fn handle_mut<'h, H: HandleType>(handle: *mut H) -> Result<&'h mut H, Failure> {
+    // SAFETY: it is null or a handle, says the caller.
+    unsafe { check_handle(handle.cast_const()) }?;
+    // SAFETY: it is a live handle of this kind, which no other call uses.
+    Ok(unsafe { &mut *handle })
+}
+
+/// Takes a handle out of the caller's hands; `None` of null.
+///
+/// # Safety
+/// As for [`handle_mut`]; nobody uses it from now on.
+pub(crate) unsafe fn take_handle<H: HandleType>(handle: *mut H) -> Result<Option<Box<H>>, Failure> {
+    if handle.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: it is a handle, says the caller.
+    unsafe { check_handle(handle.cast_const()) }?;
+    // SAFETY: handles of this kind come from `give_handle`, so from a box, and this one has no other user.
+    Ok(Some(unsafe { Box::from_raw(handle) }))
+}
+
+/// Where an answer goes. It is looked at before anything is done, so that nothing is done without an answer.
+pub(crate) struct AnswerPlace<T>(*mut T);
+
+impl<T> AnswerPlace<T> {
+    /// # Errors
+    /// It is null, or not aligned.
+    pub(crate) fn new(place: *mut T, what: &str) -> Result<Self, Failure> {
+        if place.is_null() {
+            return Err(Failure::invalid(format!("{what} is NULL: there is no place for the answer")));
+        }
+        if !place.is_aligned() {
+            return Err(Failure::invalid(format!("{what} is not aligned: it is no place for the answer")));
+        }
+        Ok(Self(place))
+    }
+
+    /// # Safety
+    /// The place is the caller's memory for a `T`, which nobody else uses meanwhile.
+    pub(crate) unsafe fn put(self, answer: T) {
+        // SAFETY: it is not null and is aligned, and the caller vouches for the rest.
+        unsafe { self.0.write(answer) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, ErrorText, boundary};
+
+    #[test]
+    fn a_panic_becomes_a_code_and_a_text() {
+        let mut error = ErrorText::new();
+        // SAFETY: there is a place for the text.
+        let code = unsafe { boundary(&raw mut error, || panic!("a bug of {}", "ours")) };
+        assert_eq!((code, error.code), (Code::Panicked as i32, code));
+        assert!(error.text().contains("a bug of ours"), "{}", error.text());
+        // SAFETY: null is no place, which is allowed.
+        assert_eq!(unsafe { boundary(std::ptr::null_mut(), || panic!("again")) }, code);
+    }
+}

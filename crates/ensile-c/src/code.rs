@@ -1,0 +1,212 @@
+//! What a call came to: codes, by what the caller does next, and the text that says it.
+//!
+//! Invariant: a message ends with a zero and is cut between characters.
+//!
+//! Neighbours: `boundary` returns codes and writes texts; the header declares both.
+
+use std::ffi::CStr;
+
+use ensile_durability::DurabilityError;
+use ensile_objects::ObjectsError;
+
+/// Bytes of a message, its zero included.
+pub const MESSAGE_BYTES: usize = 1020;
+
+/// `ensile_code`: the header says what each means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[expect(missing_docs, reason = "the header has them")]
+pub enum Code {
+    Ok = 0,
+    BlockFull = 1,
+    Invalid = 2,
+    AbiMismatch = 3,
+    InCallBack = 4,
+    Closed = 5,
+    TryAgain = 6,
+    Stopped = 7,
+    NotDurableYet = 8,
+    OutcomeUnknown = 9,
+    CheckpointFailed = 10,
+    WrongFolder = 11,
+    Damaged = 12,
+    NotUnderstood = 13,
+    Forked = 14,
+    Panicked = 15,
+    Failed = 16,
+}
+
+impl Code {
+    /// All, by their numbers.
+    pub const ALL: [Self; 17] = [
+        Self::Ok,
+        Self::BlockFull,
+        Self::Invalid,
+        Self::AbiMismatch,
+        Self::InCallBack,
+        Self::Closed,
+        Self::TryAgain,
+        Self::Stopped,
+        Self::NotDurableYet,
+        Self::OutcomeUnknown,
+        Self::CheckpointFailed,
+        Self::WrongFolder,
+        Self::Damaged,
+        Self::NotUnderstood,
+        Self::Forked,
+        Self::Panicked,
+        Self::Failed,
+    ];
+
+    /// The code of this number.
+    #[must_use]
+    pub fn of(number: i32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// As in the header, in lower case.
+    #[must_use]
+    pub const fn name(self) -> &'static CStr {
+        match self {
+            Self::Ok => c"ok",
+            Self::BlockFull => c"block_full",
+            Self::Invalid => c"invalid",
+            Self::AbiMismatch => c"abi_mismatch",
+            Self::InCallBack => c"in_call_back",
+            Self::Closed => c"closed",
+            Self::TryAgain => c"try_again",
+            Self::Stopped => c"stopped",
+            Self::NotDurableYet => c"not_durable_yet",
+            Self::OutcomeUnknown => c"outcome_unknown",
+            Self::CheckpointFailed => c"checkpoint_failed",
+            Self::WrongFolder => c"wrong_folder",
+            Self::Damaged => c"damaged",
+            Self::NotUnderstood => c"not_understood",
+            Self::Forked => c"forked",
+            Self::Panicked => c"panicked",
+            Self::Failed => c"failed",
+        }
+    }
+}
+
+/// `ensile_error`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ErrorText {
+    /// What it came to.
+    pub code: i32,
+    /// Why, and what to do.
+    pub message: [u8; MESSAGE_BYTES],
+}
+
+impl ErrorText {
+    /// Of nothing yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { code: Code::Ok as i32, message: [0; MESSAGE_BYTES] }
+    }
+
+    /// Says this.
+    pub(crate) fn set(&mut self, code: Code, message: &str) {
+        self.code = code as i32;
+        let end = message.floor_char_boundary(MESSAGE_BYTES - 1);
+        self.message[..end].copy_from_slice(&message.as_bytes()[..end]);
+        self.message[end] = 0;
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let end = self.message.iter().position(|byte| *byte == 0).unwrap_or(MESSAGE_BYTES);
+        String::from_utf8_lossy(&self.message[..end]).into_owned()
+    }
+}
+
+impl Default for ErrorText {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A code and its text.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// The call is wrong.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::Invalid, message)
+    }
+}
+
+impl From<ObjectsError> for Failure {
+    fn from(error: ObjectsError) -> Self {
+        let code = match &error {
+            ObjectsError::Durability(error) => code_of(error),
+            ObjectsError::NoObject | ObjectsError::KeyTooLong { .. } => Code::Invalid,
+            ObjectsError::NoThread(_) => Code::TryAgain,
+            _ => Code::Failed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<DurabilityError> for Failure {
+    fn from(error: DurabilityError) -> Self {
+        Self::new(code_of(&error), error.to_string())
+    }
+}
+
+/// What the caller does next.
+fn code_of(error: &DurabilityError) -> Code {
+    use DurabilityError as E;
+    match error {
+        E::TooLarge { .. } | E::Config(_) => Code::Invalid,
+        E::DiskFull(_) | E::EpochsEnded(_) | E::NoRoomToOpen(_) | E::InUse { .. } | E::Disk(_) => {
+            Code::TryAgain
+        }
+        E::Stopped(_) => Code::Stopped,
+        E::NotDurableYet(_) | E::NotProven { .. } => Code::NotDurableYet,
+        E::OutcomeUnknown(_) => Code::OutcomeUnknown,
+        E::CheckpointFailed(_) => Code::CheckpointFailed,
+        E::NotOurs { .. }
+        | E::FolderMissing { .. }
+        | E::NotMounted { .. }
+        | E::Copied { .. }
+        | E::ForeignFolder { .. }
+        | E::NotADatabase { .. } => Code::WrongFolder,
+        E::Damaged { .. } => Code::Damaged,
+        E::Replay { .. } | E::Unknown { .. } => Code::NotUnderstood,
+        E::Forked => Code::Forked,
+        _ => Code::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, ErrorText, MESSAGE_BYTES};
+
+    #[test]
+    fn a_long_message_is_cut_between_characters_and_a_short_one_behind_it_is_whole() {
+        let mut text = ErrorText::new();
+        text.set(Code::Failed, &format!("{}ü", "x".repeat(MESSAGE_BYTES - 2)));
+        assert_eq!(text.text(), "x".repeat(MESSAGE_BYTES - 2));
+        text.set(Code::Invalid, "ü");
+        assert_eq!((text.code, text.text()), (2, "ü".to_owned()));
+    }
+
+    #[test]
+    fn codes_stand_at_their_numbers() {
+        for (number, code) in (0..).zip(Code::ALL) {
+            assert_eq!((code as i32, Code::of(number)), (number, Some(code)));
+        }
+        assert_eq!((Code::of(-1), Code::of(17)), (None, None));
+    }
+}

@@ -1,0 +1,432 @@
+//! Open objects: logging, waiting, checkpoints, figures, the end.
+//!
+//! ```text
+//! open --- log .. durable .. checkpoint .. --- close (several threads may, all wait) --- free
+//! ```
+//! Invariants:
+//! - A handle that was closed and not freed is one that calls may use: they get [`Code::Closed`].
+//! - Nothing is done where there is no place for the answer, nor from a call-back.
+//!
+//! Neighbours: `application` has the call-backs; `ensile-objects` does the work.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::sync::{AtomicBool, Ordering};
+use ensile_objects::{ApplicationLog, ObjectReceipt};
+
+use crate::application::{CallBacks, ForeignApplication};
+use crate::boundary::{
+    AnswerPlace, ForeignBytes, HandleKind, HandleType, boundary, check_outside, handle, take_handle,
+};
+use crate::code::{Code, ErrorText, Failure};
+use crate::figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, fill};
+use crate::settings::{SettingValues, SettingsHandle, folder_of};
+
+/// `ensile_objects`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ObjectsHandle {
+    kind: HandleKind,
+    log: ApplicationLog,
+    /// A close has begun: what is refused from now on is refused for that.
+    is_closed: AtomicBool,
+}
+
+// SAFETY: `repr(C)`, the kind is its first field, and `open` alone makes one.
+unsafe impl HandleType for ObjectsHandle {
+    const KIND: HandleKind = HandleKind::new(b"e_object");
+    const WHAT: &'static str = "objects";
+}
+
+/// `ensile_receipt`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ForeignReceipt {
+    /// The epoch that must be durable.
+    pub epoch: u64,
+}
+
+impl ObjectsHandle {
+    fn is_closed(&self) -> bool {
+        // Acquire: a thread that was refused by a closed log sees why; partner: the store in `close`.
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    fn check_open(&self) -> Result<(), Failure> {
+        if self.is_closed() { Err(closed()) } else { Ok(()) }
+    }
+
+    /// What was refused, by a close if there was one.
+    fn refused(&self, failure: impl Into<Failure>) -> Failure {
+        let failure = failure.into();
+        if failure.code == Code::Stopped && self.is_closed() { closed() } else { failure }
+    }
+
+    fn close(&self) -> Result<Code, Failure> {
+        // Release: partner is the load in `is_closed`, behind the log's refusal.
+        self.is_closed.store(true, Ordering::Release);
+        self.log.close()?;
+        Ok(Code::Ok)
+    }
+
+    fn log(&self, object: u64, operation: u32, list: &[ForeignBytes]) -> Result<ForeignReceipt, Failure> {
+        /// Parameters up to this number need no allocation.
+        const FEW: usize = 8;
+        // SAFETY: `ensile_objects_log`'s caller vouches for each of the parameters while it runs.
+        let bytes_of = |bytes: &ForeignBytes| unsafe { bytes.as_slice() };
+        let logged = if list.len() <= FEW {
+            let mut few: [&[u8]; FEW] = [&[]; FEW];
+            for (slot, bytes) in few.iter_mut().zip(list) {
+                *slot = bytes_of(bytes)?;
+            }
+            self.log.log(object, operation, &few[..list.len()])
+        } else {
+            let many = list.iter().map(bytes_of).collect::<Result<Vec<_>, _>>()?;
+            self.log.log(object, operation, &many)
+        };
+        let receipt = logged.map_err(|error| self.refused(error))?;
+        Ok(ForeignReceipt { epoch: receipt.epoch().number() })
+    }
+
+    fn receipt(&self, receipt: ForeignReceipt) -> Result<ObjectReceipt<'_>, Failure> {
+        let newest = self.log.epoch();
+        if receipt.epoch > newest.number() {
+            let why = format!(
+                "{} is above {newest}, the newest epoch: the receipt is of other objects",
+                receipt.epoch
+            );
+            return Err(Failure::invalid(why));
+        }
+        Ok(self.log.receipt(Epoch::new(receipt.epoch)))
+    }
+}
+
+fn closed() -> Failure {
+    Failure::new(Code::Closed, "the objects are closed: open them again")
+}
+
+/// The list of parameters.
+///
+/// # Safety
+/// There are `count` of them at `first`, which nobody changes meanwhile.
+unsafe fn parameters_of<'p>(first: *const ForeignBytes, count: usize) -> Result<&'p [ForeignBytes], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() || !first.is_aligned() {
+        return Err(Failure::invalid("the parameters are NULL or not aligned, and their count is not 0"));
+    }
+    if count > isize::MAX as usize / size_of::<ForeignBytes>() {
+        return Err(Failure::invalid(
+            "there are more parameters than memory can have: is the count negative?",
+        ));
+    }
+    // SAFETY: it is not null and is aligned, of a size that a slice may have, and the caller vouches for the rest.
+    Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}
+
+/// Opens a folder.
+///
+/// # Safety
+/// `folder` is null or a string that ends with a zero; `settings` null or a live handle that nobody changes meanwhile;
+/// `application` null or as the header says; `objects` and `error` null or the caller's memory for such values.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_open(
+    folder: *const c_char,
+    settings: *const SettingsHandle,
+    application: *const ForeignApplication,
+    objects: *mut *mut ObjectsHandle,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        let place = AnswerPlace::new(objects, "objects")?;
+        // SAFETY: the caller vouches for the string.
+        let folder = unsafe { folder_of(folder) }?;
+        // SAFETY: the caller vouches for the table.
+        let call_backs = unsafe { CallBacks::of(application) }?;
+        let usual;
+        let values = if settings.is_null() {
+            usual = SettingValues::new();
+            &usual
+        } else {
+            // SAFETY: the caller vouches for the handle.
+            &unsafe { handle(settings) }?.values
+        };
+        let log = values.builder(folder).open_application(Arc::new(call_backs))?;
+        let opened = ObjectsHandle { kind: ObjectsHandle::KIND, log, is_closed: AtomicBool::new(false) };
+        // SAFETY: the caller vouches for the place.
+        unsafe { place.put(Box::into_raw(Box::new(opened))) };
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Logs an operation.
+///
+/// # Safety
+/// `objects` is null or a live handle; there are as many readable parameters as is said, each with its bytes; `receipt`
+/// and `error` are null or the caller's memory for such values.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_log(
+    objects: *mut ObjectsHandle,
+    object: u64,
+    operation: u32,
+    parameters: *const ForeignBytes,
+    parameters_count: usize,
+    receipt: *mut ForeignReceipt,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        // SAFETY: the caller vouches for the parameters.
+        let list = unsafe { parameters_of(parameters, parameters_count) }?;
+        let place = if receipt.is_null() { None } else { Some(AnswerPlace::new(receipt, "receipt")?) };
+        let logged = objects.log(object, operation, list)?;
+        if let Some(place) = place {
+            // SAFETY: the caller vouches for the place.
+            unsafe { place.put(logged) };
+        }
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Waits until an operation is durable.
+///
+/// # Safety
+/// `objects` is null or a live handle; `error` is null or the caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_durable(
+    objects: *mut ObjectsHandle,
+    receipt: ForeignReceipt,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        objects.receipt(receipt)?.durable().map_err(|error| objects.refused(error))?;
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Tells whether an operation is durable.
+///
+/// # Safety
+/// `objects` is null or a live handle; `durable` and `error` are null or the caller's memory for such values.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_is_durable(
+    objects: *mut ObjectsHandle,
+    receipt: ForeignReceipt,
+    durable: *mut bool,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        let place = AnswerPlace::new(durable, "durable")?;
+        let is_durable = objects.receipt(receipt)?.is_durable();
+        // SAFETY: the caller vouches for the place.
+        unsafe { place.put(is_durable) };
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Asks for a checkpoint.
+///
+/// # Safety
+/// `objects` is null or a live handle; `error` is null or the caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_ask_checkpoint(
+    objects: *mut ObjectsHandle,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        objects.check_open()?;
+        drop(objects.log.checkpoint());
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Makes a checkpoint.
+///
+/// # Safety
+/// `objects` is null or a live handle; `report` and `error` are null or the caller's memory for such values.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_checkpoint(
+    objects: *mut ObjectsHandle,
+    report: *mut ForeignCheckpoint,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        objects.check_open()?;
+        let place = if report.is_null() { None } else { Some(AnswerPlace::new(report, "report")?) };
+        let made = objects.log.checkpoint().wait().map_err(|error| objects.refused(error))?;
+        if let Some(place) = place {
+            // SAFETY: the caller vouches for the place.
+            unsafe { place.put((&made).into()) };
+        }
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Changes the policy.
+///
+/// # Safety
+/// `objects` and `settings` are null or live handles, the latter changed by nobody meanwhile; `error` is null or the
+/// caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_register_policy(
+    objects: *mut ObjectsHandle,
+    settings: *const SettingsHandle,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handles.
+        let (objects, settings) = unsafe { (handle(objects)?, handle(settings)?) };
+        objects.check_open()?;
+        objects.log.register_policy(settings.values.policy())?;
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Takes what the application has served and lost.
+///
+/// # Safety
+/// `objects` is null or a live handle; `error` is null or the caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_report_requests(
+    objects: *mut ObjectsHandle,
+    served: u64,
+    lost: u64,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        objects.check_open()?;
+        objects.log.report_requests(served, lost);
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Figures.
+///
+/// # Safety
+/// `objects` is null or a live handle; `stats` is null or the caller's memory of `size` bytes; `error` is null or the
+/// caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_stats(
+    objects: *mut ObjectsHandle,
+    stats: *mut ForeignStats,
+    size: usize,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        objects.check_open()?;
+        // SAFETY: the caller vouches for the place.
+        unsafe { fill(stats, size, ForeignStats::from(&objects.log.stats())) }?;
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// What recovery did.
+///
+/// # Safety
+/// As for [`ensile_objects_stats`].
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_recovery(
+    objects: *mut ObjectsHandle,
+    recovery: *mut ForeignRecovery,
+    size: usize,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        // SAFETY: the caller vouches for the place.
+        unsafe { fill(recovery, size, ForeignRecovery::from(objects.log.recovery())) }?;
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Closes.
+///
+/// # Safety
+/// `objects` is null or a live handle; `error` is null or the caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_close(objects: *mut ObjectsHandle, error: *mut ErrorText) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        unsafe { handle(objects) }?.close()
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Closes, and ends the handle.
+///
+/// # Safety
+/// `objects` is null or a live handle that nobody uses from now on; `error` is null or the caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_free(objects: *mut ObjectsHandle, error: *mut ErrorText) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let Some(objects) = unsafe { take_handle(objects) }? else { return Ok(Code::Ok) };
+        let outcome = objects.close();
+        drop(objects);
+        outcome
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}

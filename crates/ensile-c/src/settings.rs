@@ -1,0 +1,272 @@
+//! Settings: a handle that a program fills before it opens, and by which it changes the policy later.
+//!
+//! Neighbours: `objects` opens with them; their meaning is `ensile-objects`'.
+
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ensile_objects::{AdaptiveThreshold, CheckpointPolicy, LogCount, ObjectsBuilder};
+
+use crate::boundary::{AnswerPlace, HandleKind, HandleType, boundary, handle_mut, take_handle};
+use crate::code::{Code, ErrorText, Failure};
+
+/// The numbers of settings and of kinds of folders, as in the header.
+#[expect(missing_docs, reason = "the header has them")]
+pub mod numbers {
+    pub const LOGGERS: u32 = 1;
+    pub const CHECKPOINTERS: u32 = 2;
+    pub const RECOVERY_THREADS: u32 = 3;
+    pub const EPOCH_INTERVAL_MICROS: u32 = 4;
+    pub const LOG_FILE_BYTES: u32 = 5;
+    pub const CHECKPOINT_BYTES_PER_SECOND: u32 = 6;
+    pub const POLICY_ON_DEMAND: u32 = 32;
+    pub const POLICY_LOG_BYTES: u32 = 33;
+    pub const POLICY_LOG_RECORDS: u32 = 34;
+    pub const POLICY_INTERVAL_MILLIS: u32 = 35;
+    pub const POLICY_RECOVERY_MILLIS: u32 = 36;
+    pub const POLICY_ADAPTIVE_CAPACITY: u32 = 37;
+    pub const POLICY_ADAPTIVE_LOWER: u32 = 38;
+    pub const POLICY_ADAPTIVE_UPPER: u32 = 39;
+    pub const POLICY_ADAPTIVE_LOW_WATERMARK: u32 = 40;
+    pub const POLICY_ADAPTIVE_HIGH_WATERMARK: u32 = 41;
+    pub const POLICY_ADAPTIVE_SCALING: u32 = 42;
+    pub const POLICY_ADAPTIVE_WEIGHT: u32 = 43;
+    pub const POLICY_ADAPTIVE_WINDOW_MILLIS: u32 = 44;
+    pub const POLICY_ADAPTIVE_RECORDS: u32 = 45;
+    pub const POLICY_ADAPTIVE_PROBED: u32 = 46;
+    pub const LOG_FOLDER: u32 = 1;
+    pub const CHECKPOINT_FOLDER: u32 = 2;
+}
+
+/// `ensile_settings`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SettingsHandle {
+    kind: HandleKind,
+    pub(crate) values: SettingValues,
+}
+
+// SAFETY: `repr(C)`, the kind is its first field, and `new` alone makes one.
+unsafe impl HandleType for SettingsHandle {
+    const KIND: HandleKind = HandleKind::new(b"settings");
+    const WHAT: &'static str = "settings";
+}
+
+/// What was set.
+#[derive(Clone, Debug)]
+pub(crate) struct SettingValues {
+    builder: ObjectsBuilder,
+    policy: CheckpointPolicy,
+    /// What an adaptive threshold is to be, once its capacity is set.
+    adaptive: AdaptiveThreshold,
+    log_folders: Vec<PathBuf>,
+    checkpoint_folders: Vec<PathBuf>,
+}
+
+impl SettingValues {
+    pub(crate) fn new() -> Self {
+        Self {
+            builder: ObjectsBuilder::new(PathBuf::new()),
+            policy: CheckpointPolicy::default(),
+            adaptive: AdaptiveThreshold::of_capacity(1),
+            log_folders: Vec::new(),
+            checkpoint_folders: Vec::new(),
+        }
+    }
+
+    /// What opens this folder.
+    pub(crate) fn builder(&self, folder: PathBuf) -> ObjectsBuilder {
+        let mut builder = self.builder.clone().folder(folder).policy(&self.policy);
+        if !self.log_folders.is_empty() {
+            builder = builder.log_folders(&self.log_folders);
+        }
+        if !self.checkpoint_folders.is_empty() {
+            builder = builder.checkpoint_folders(&self.checkpoint_folders);
+        }
+        builder
+    }
+
+    pub(crate) fn policy(&self) -> &CheckpointPolicy {
+        &self.policy
+    }
+
+    fn set(&mut self, setting: u32, value: u64) -> Result<(), Failure> {
+        use numbers as n;
+        let builder = self.builder.clone();
+        match setting {
+            n::LOGGERS => self.builder = builder.loggers(count(value)?),
+            n::CHECKPOINTERS => self.builder = builder.checkpointers(count(value)?),
+            n::RECOVERY_THREADS => self.builder = builder.recovery_threads(count(value)?),
+            n::EPOCH_INTERVAL_MICROS => self.builder = builder.epoch_interval(Duration::from_micros(value)),
+            n::LOG_FILE_BYTES => self.builder = builder.log_file_bytes(not_0(value)?),
+            n::CHECKPOINT_BYTES_PER_SECOND => self.builder = builder.checkpoint_bandwidth(not_0(value)?),
+            n::POLICY_ON_DEMAND if value == 0 => self.policy = CheckpointPolicy::on_demand(),
+            n::POLICY_ON_DEMAND => return Err(Failure::invalid("this setting has the value 0 only")),
+            n::POLICY_LOG_BYTES => self.policy.log_bytes = unless_0(value),
+            n::POLICY_LOG_RECORDS => self.policy.log_records = unless_0(value),
+            n::POLICY_INTERVAL_MILLIS => self.policy.interval = unless_0(value).map(Duration::from_millis),
+            n::POLICY_RECOVERY_MILLIS => {
+                self.policy.recovery_time = unless_0(value).map(Duration::from_millis)
+            }
+            n::POLICY_ADAPTIVE_CAPACITY => {
+                self.policy.adaptive =
+                    unless_0(value).map(|capacity| AdaptiveThreshold { capacity, ..self.adaptive });
+            }
+            _ => self.set_adaptive(setting, value)?,
+        }
+        Ok(())
+    }
+
+    /// What an adaptive threshold has besides its capacity, which may be set before or later.
+    fn set_adaptive(&mut self, setting: u32, value: u64) -> Result<(), Failure> {
+        use numbers as n;
+        let adaptive = &mut self.adaptive;
+        match setting {
+            n::POLICY_ADAPTIVE_LOWER => adaptive.lower = value,
+            n::POLICY_ADAPTIVE_UPPER => adaptive.upper = value,
+            n::POLICY_ADAPTIVE_LOW_WATERMARK => adaptive.low_watermark = small(value)?,
+            n::POLICY_ADAPTIVE_HIGH_WATERMARK => adaptive.high_watermark = small(value)?,
+            n::POLICY_ADAPTIVE_SCALING => adaptive.scaling = small(value)?,
+            n::POLICY_ADAPTIVE_WEIGHT => adaptive.weight = small(value)?,
+            n::POLICY_ADAPTIVE_WINDOW_MILLIS => adaptive.window = Duration::from_millis(value),
+            n::POLICY_ADAPTIVE_RECORDS => {
+                adaptive.counts = if yes(value)? { LogCount::Records } else { LogCount::Bytes };
+            }
+            n::POLICY_ADAPTIVE_PROBED => adaptive.is_probed = yes(value)?,
+            _ => return Err(Failure::invalid(format!("{setting} is the number of no setting"))),
+        }
+        if let Some(used) = &mut self.policy.adaptive {
+            *used = AdaptiveThreshold { capacity: used.capacity, ..self.adaptive };
+        }
+        Ok(())
+    }
+}
+
+fn unless_0(value: u64) -> Option<u64> {
+    (value != 0).then_some(value)
+}
+
+fn not_0(value: u64) -> Result<u64, Failure> {
+    unless_0(value).ok_or_else(|| Failure::invalid("this setting cannot be 0"))
+}
+
+fn count(value: u64) -> Result<usize, Failure> {
+    usize::try_from(not_0(value)?).map_err(|_| too_large(value))
+}
+
+fn small(value: u64) -> Result<u8, Failure> {
+    u8::try_from(value).map_err(|_| too_large(value))
+}
+
+fn yes(value: u64) -> Result<bool, Failure> {
+    if value > 1 { Err(Failure::invalid("this setting is 0 or 1")) } else { Ok(value == 1) }
+}
+
+fn too_large(value: u64) -> Failure {
+    Failure::invalid(format!("{value} is too large for this setting"))
+}
+
+/// A folder's name, of the bytes that the system knows it by.
+///
+/// # Safety
+/// `name` is null, or points to bytes that end with a zero, which nobody changes meanwhile.
+pub(crate) unsafe fn folder_of(name: *const c_char) -> Result<PathBuf, Failure> {
+    if name.is_null() {
+        return Err(Failure::invalid("the folder's name is NULL"));
+    }
+    // SAFETY: it is not null, and the caller vouches for the bytes.
+    let name = unsafe { CStr::from_ptr(name) };
+    if name.is_empty() {
+        return Err(Failure::invalid("the folder's name is empty"));
+    }
+    Ok(OsStr::from_bytes(name.to_bytes()).into())
+}
+
+/// Makes settings.
+///
+/// # Safety
+/// The pointers are null, or the caller's memory for such values, which nobody else uses meanwhile.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_settings_new(
+    settings: *mut *mut SettingsHandle,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        let place = AnswerPlace::new(settings, "settings")?;
+        let made = SettingsHandle { kind: SettingsHandle::KIND, values: SettingValues::new() };
+        // SAFETY: the caller vouches for the place.
+        unsafe { place.put(Box::into_raw(Box::new(made))) };
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Changes a setting.
+///
+/// # Safety
+/// `settings` is null or a live handle that no other call uses; `error` is null, or the caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_settings_set(
+    settings: *mut SettingsHandle,
+    setting: u32,
+    value: u64,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        // SAFETY: the caller vouches for the handle.
+        let settings = unsafe { handle_mut(settings) }?;
+        settings.values.set(setting, value)?;
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Adds a folder on another device.
+///
+/// # Safety
+/// As for [`ensile_settings_set`]; `folder` is null or a string that ends with a zero.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_settings_add_folder(
+    settings: *mut SettingsHandle,
+    what: u32,
+    folder: *const c_char,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        // SAFETY: the caller vouches for the handle.
+        let values = &mut unsafe { handle_mut(settings) }?.values;
+        // SAFETY: the caller vouches for the string.
+        let folder = unsafe { folder_of(folder) }?;
+        match what {
+            numbers::LOG_FOLDER => values.log_folders.push(folder),
+            numbers::CHECKPOINT_FOLDER => values.checkpoint_folders.push(folder),
+            _ => return Err(Failure::invalid(format!("{what} is the number of no kind of folders"))),
+        }
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Ends settings.
+///
+/// # Safety
+/// `settings` is null or a live handle that nobody uses from now on; `error` is null, or the caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_settings_free(settings: *mut SettingsHandle, error: *mut ErrorText) -> i32 {
+    let body = || {
+        // SAFETY: the caller vouches for the handle.
+        drop(unsafe { take_handle(settings) }?);
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}

@@ -1,0 +1,126 @@
+//! The writer of a checkpoint's call-back: what C calls to hand its objects over.
+//!
+//! A call-back gets an address and no more. What it means is known to its thread while the call-back runs; a writer
+//! that was kept, or went to another thread, is never followed.
+//!
+//! Invariant: an `ObjectWriter` is reached by its thread's [`CURRENT`] only, and only while [`LentWriter`] lives, whose
+//! borrow of it that is.
+//!
+//! Neighbours: `application` lends the writer to a call-back; `ensile-objects` takes the objects.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ptr;
+
+use ensile_base::sync::thread_local;
+use ensile_objects::ObjectWriter;
+
+use crate::boundary::{ForeignBytes, NO_OBJECT, boundary};
+use crate::code::{Code, Failure};
+
+/// `ensile_writer`: nobody looks into it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ForeignWriter {
+    opaque: [u8; 0],
+}
+
+thread_local! {
+    /// The writer that this thread's call-back has, and whether its last object was the last one that has room.
+    static CURRENT: Cell<LentTo> = const { Cell::new(LentTo { writer: ptr::null_mut(), is_full: false }) };
+}
+
+#[derive(Clone, Copy)]
+struct LentTo {
+    writer: *mut c_void,
+    is_full: bool,
+}
+
+/// A writer that is lent to a call-back of this thread while this lives.
+pub(crate) struct LentWriter<'l, 'w> {
+    writer: *mut ObjectWriter<'w>,
+    before: LentTo,
+    borrowed: PhantomData<&'l mut ObjectWriter<'w>>,
+}
+
+impl<'l, 'w> LentWriter<'l, 'w> {
+    pub(crate) fn new(writer: &'l mut ObjectWriter<'w>) -> Self {
+        let writer: *mut ObjectWriter<'w> = writer;
+        let before = CURRENT.replace(LentTo { writer: writer.cast(), is_full: false });
+        Self { writer, before, borrowed: PhantomData }
+    }
+
+    /// What the call-back gets.
+    pub(crate) fn address(&self) -> *mut ForeignWriter {
+        self.writer.cast()
+    }
+
+    /// Whether there is room for no further object.
+    pub(crate) fn is_full(&self) -> bool {
+        CURRENT.get().is_full
+    }
+}
+
+impl Drop for LentWriter<'_, '_> {
+    fn drop(&mut self) {
+        CURRENT.set(self.before);
+    }
+}
+
+/// Gives the current writer of this thread, if that is the one meant, to `take`, which says whether there is room.
+fn with_writer(
+    writer: *mut ForeignWriter,
+    take: impl FnOnce(&mut ObjectWriter<'_>) -> bool,
+) -> Result<Code, Failure> {
+    let current = CURRENT.get();
+    if writer.is_null() || current.writer != writer.cast() {
+        return Err(Failure::invalid("the writer is of no call-back that runs on this thread"));
+    }
+    // SAFETY: a `LentWriter` of this thread lives, which has borrowed the writer from its owner for as long; nobody
+    // else has a reference to it, as this function alone makes one and `take` does not call it.
+    let out = unsafe { &mut *current.writer.cast::<ObjectWriter<'_>>() };
+    let has_room = take(out);
+    CURRENT.set(LentTo { is_full: !has_room, ..current });
+    match out.refusal() {
+        Some(why) => Err(Failure::new(Code::CheckpointFailed, why)),
+        None => Ok(if has_room { Code::Ok } else { Code::BlockFull }),
+    }
+}
+
+/// Takes an object's bytes.
+///
+/// # Safety
+/// There are `size` readable bytes at `data`, which nobody changes meanwhile.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_writer_ckpt(
+    writer: *mut ForeignWriter,
+    object: u64,
+    data: *const c_void,
+    size: usize,
+) -> i32 {
+    let body = || {
+        // SAFETY: the caller vouches for the bytes.
+        let bytes = unsafe { ForeignBytes { data, size }.as_slice() };
+        with_writer(writer, |out| match bytes {
+            Ok(bytes) => out.ckpt(object, bytes),
+            Err(failure) => {
+                out.refuse(format!("object {object}: {}", failure.message));
+                false
+            }
+        })
+    };
+    // SAFETY: null is no place for a text, which is allowed.
+    unsafe { boundary(ptr::null_mut(), body) }
+}
+
+/// Notes that there is no such object.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn ensile_writer_absent(writer: *mut ForeignWriter, object: u64) -> i32 {
+    // SAFETY: null is no place for a text, which is allowed.
+    unsafe { boundary(ptr::null_mut(), || with_writer(writer, |out| out.absent(object))) }
+}
+
+const _: () = assert!(NO_OBJECT == u64::MAX, "as ensile-objects has it");

@@ -1,0 +1,172 @@
+//! Call-backs that call back, fail, keep their writer, or hand it to another thread.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ensile_c::*;
+
+use crate::foreign::{Folder, Handle, InCallBack, Numbers, call, open, refused, table, try_open};
+
+/// The codes of calls that a call-back makes, of each one.
+fn calls_in_call_back(numbers: &Numbers, handle: Handle) -> Vec<Result<(), Code>> {
+    let receipt = ForeignReceipt { epoch: 1 };
+    let outcomes = [
+        handle.log(1, &[1]).map(drop),
+        handle.durable(receipt),
+        handle.checkpoint().map(drop),
+        handle.stats().map(drop),
+        handle.close(),
+        handle.free(),
+        try_open(&Folder::new(), &table(numbers)).map(drop),
+        // SAFETY: the handle is live.
+        call(|e| unsafe { ensile_objects_ask_checkpoint(handle.0, e) }),
+    ];
+    outcomes.into_iter().map(|outcome| outcome.map_err(|(code, _)| code)).collect()
+}
+
+/// What calls came to.
+type Notes = Arc<Mutex<Vec<Result<(), Code>>>>;
+
+/// A call-back that makes all calls of the library, and notes what they came to.
+fn calling() -> (InCallBack, Notes) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&seen);
+    let besides = move |numbers: &Numbers, _: *mut ForeignWriter| {
+        let handle = numbers.handle.lock().expect("no panic").unwrap_or(Handle(ptr::null_mut()));
+        notes.lock().expect("no panic").extend(calls_in_call_back(numbers, handle));
+    };
+    (Box::new(besides), seen)
+}
+
+#[test]
+fn a_call_back_may_call_nothing_but_the_writer() {
+    let folder = Folder::new();
+    let (besides, seen) = calling();
+    let numbers = Numbers { besides: Some(besides), ..Numbers::default() };
+    let handle = open(&folder, &numbers);
+    handle.add(&numbers, 1, 1).expect("logs");
+    assert_eq!(handle.checkpoint().expect("is made").entries, 1);
+    handle.add(&numbers, 1, 2).expect("logs: the handle was not closed");
+    handle.free().expect("ends");
+    assert_eq!(*seen.lock().expect("no panic"), [Err(Code::InCallBack); 8]);
+
+    // While it opens there is no handle yet; `load_one` and `replay_one` are each called once.
+    let (besides, seen) = calling();
+    let numbers = Numbers { besides: Some(besides), ..Numbers::default() };
+    let handle = open(&folder, &numbers);
+    assert_eq!(numbers.all()[&1], 3);
+    assert_eq!(*seen.lock().expect("no panic"), [Err(Code::InCallBack); 16]);
+    handle.free().expect("ends");
+}
+
+#[test]
+fn a_writer_that_was_kept_or_went_to_another_thread_is_not_followed() {
+    let folder = Folder::new();
+    let kept: Arc<AtomicPtr<ForeignWriter>> = Arc::default();
+    let keep = Arc::clone(&kept);
+    let besides = move |_: &Numbers, writer: *mut ForeignWriter| {
+        keep.store(writer, Ordering::SeqCst);
+        let address = writer.addr();
+        let elsewhere = move || ensile_writer_absent(ptr::without_provenance_mut(address), 9);
+        let code = std::thread::scope(|scope| scope.spawn(elsewhere).join().expect("returns"));
+        assert_eq!(code, Code::Invalid as i32);
+    };
+    let numbers = Numbers { besides: Some(Box::new(besides)), ..Numbers::default() };
+    let handle = open(&folder, &numbers);
+    handle.add(&numbers, 1, 1).expect("logs");
+    assert_eq!(handle.checkpoint().expect("is made").entries, 1);
+    let kept = kept.load(Ordering::SeqCst);
+    assert!(!kept.is_null());
+    assert_eq!(ensile_writer_absent(kept, 2), Code::Invalid as i32);
+    handle.free().expect("ends");
+}
+
+#[test]
+fn a_call_back_that_fails_makes_no_checkpoint_or_no_open_and_says_why() {
+    let folder = Folder::new();
+    let numbers = Numbers { returns: -3, ..Numbers::default() };
+    let handle = open(&folder, &numbers);
+    handle.add(&numbers, 1, 1).expect("logs");
+    let (code, why) = handle.checkpoint().expect_err("is given up");
+    assert!(code == Code::CheckpointFailed && why.contains("returned -3"), "{why}");
+    assert_eq!(handle.stats().expect("figures").checkpoints_failed, 1);
+    handle.add(&numbers, 1, 1).expect("goes on");
+    handle.free().expect("ends");
+    // Its text ends nowhere.
+    let (code, why) = try_open(&folder, &table(&numbers)).map(drop).expect_err("fails");
+    assert!(code == Code::NotUnderstood && why.contains("yyyy"), "{why}");
+    let numbers = Numbers::default();
+    let handle = open(&folder, &numbers);
+    assert_eq!(numbers.all()[&1], 2);
+    handle.free().expect("ends");
+}
+
+/// A wrong call of a writer, for an object.
+type Wrong = fn(*mut ForeignWriter, u64) -> i32;
+
+#[test]
+fn a_writer_refuses_bytes_that_cannot_be_and_objects_out_of_order() {
+    // SAFETY: null is refused before it is followed.
+    let null: Wrong = |writer, object| unsafe { ensile_writer_ckpt(writer, object, ptr::null(), 1) };
+    // SAFETY: a size that no memory has is refused before the pointer is followed.
+    let negative: Wrong =
+        |writer, object| unsafe { ensile_writer_ckpt(writer, object, ptr::dangling(), usize::MAX) };
+    let twice: Wrong = |writer, object| {
+        assert_eq!(ensile_writer_absent(writer, object), 0);
+        ensile_writer_absent(writer, object)
+    };
+    let no_object: Wrong = |writer, _| ensile_writer_absent(writer, u64::MAX);
+    for (says, wrong) in
+        [("NULL", null), ("negative", negative), ("least number", twice), ("least number", no_object)]
+    {
+        let folder = Folder::new();
+        let besides = move |numbers: &Numbers, writer| {
+            let object = *numbers.all().keys().next().expect("there is one");
+            let code = wrong(writer, object);
+            assert!(code == Code::CheckpointFailed as i32, "{code}");
+        };
+        let numbers = Numbers { besides: Some(Box::new(besides)), returns: 1, ..Numbers::default() };
+        let handle = open(&folder, &numbers);
+        handle.add(&numbers, 5, 1).expect("logs");
+        let (code, why) = handle.checkpoint().expect_err("is given up");
+        assert!(code == Code::CheckpointFailed && why.contains(says), "{says}: {why}");
+        handle.free().expect("ends");
+    }
+}
+
+#[test]
+fn checkpoints_of_many_blocks_are_walked_by_the_iterator_while_numbers_change() {
+    let folder = Folder::new();
+    let numbers = Numbers { padding: 30_000, ..Numbers::default() };
+    let handle = open(&folder, &numbers);
+    for object in 0..60 {
+        handle.add(&numbers, object * 7, 1).expect("logs");
+    }
+    let stop = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut object = 0;
+            while stop.load(Ordering::SeqCst) == 0 {
+                handle.add(&numbers, (object % 60) * 7, 1).expect("logs");
+                object += 1;
+            }
+        });
+        for _ in 0..3 {
+            assert_eq!(handle.checkpoint().expect("is made").entries, 60);
+        }
+        stop.store(1, Ordering::SeqCst);
+    });
+    let expected = numbers.all().clone();
+    handle.free().expect("ends");
+    let numbers = Numbers::default();
+    let handle = open(&folder, &numbers);
+    assert_eq!(*numbers.all(), expected);
+    assert_eq!(refused(handle.log(u64::MAX, &[]).map(drop)), Code::Invalid);
+    let many = handle.log(1, &[1; 40]).expect("forty parameters");
+    handle.durable(many).expect("is durable");
+    handle.free().expect("ends");
+    let numbers = Numbers::default();
+    open(&folder, &numbers).free().expect("ends");
+    assert_eq!(numbers.all()[&1], 40);
+}

@@ -1,0 +1,306 @@
+//! Handles and pointers that are null, of another kind, closed, or used by several threads at once.
+
+use std::ptr;
+
+use ensile_c::*;
+
+use crate::foreign::{Folder, Handle, Numbers, call, on_demand, open, refused, table, try_open};
+
+#[test]
+fn null_is_refused_wherever_a_call_needs_something() {
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let handle = open(&folder, &numbers);
+    let (name, table) = (folder.name(), table(&numbers));
+    let (none, receipt) = (Handle(ptr::null_mut()), ForeignReceipt { epoch: 1 });
+    assert_eq!(refused(none.log(1, &[]).map(drop)), Code::Invalid);
+    assert_eq!(refused(none.durable(receipt)), Code::Invalid);
+    assert_eq!(refused(none.checkpoint().map(drop)), Code::Invalid);
+    assert_eq!(refused(none.stats().map(drop)), Code::Invalid);
+    assert_eq!(refused(none.close()), Code::Invalid);
+    none.free().expect("null is nothing to end");
+    // SAFETY: each pointer is null or live.
+    unsafe {
+        let mut objects = ptr::null_mut();
+        let place = &raw mut objects;
+        let open =
+            |name, table, place| refused(call(|e| ensile_objects_open(name, ptr::null(), table, place, e)));
+        assert_eq!(open(ptr::null(), &raw const table, place), Code::Invalid);
+        assert_eq!(open(c"".as_ptr(), &raw const table, place), Code::Invalid);
+        assert_eq!(open(name.as_ptr(), ptr::null(), place), Code::Invalid);
+        assert_eq!(open(name.as_ptr(), &raw const table, ptr::null_mut()), Code::Invalid);
+        assert_eq!(refused(call(|e| ensile_settings_new(ptr::null_mut(), e))), Code::Invalid);
+        assert_eq!(refused(call(|e| ensile_settings_set(ptr::null_mut(), 1, 1, e))), Code::Invalid);
+        assert_eq!(
+            refused(call(|e| ensile_settings_add_folder(ptr::null_mut(), 1, c"a".as_ptr(), e))),
+            Code::Invalid
+        );
+        call(|e| ensile_settings_free(ptr::null_mut(), e)).expect("null is nothing to end");
+        let settings = on_demand();
+        assert_eq!(refused(call(|e| ensile_settings_add_folder(settings, 1, ptr::null(), e))), Code::Invalid);
+        assert_eq!(
+            refused(call(|e| ensile_objects_register_policy(handle.0, ptr::null(), e))),
+            Code::Invalid
+        );
+        assert_eq!(
+            refused(call(|e| ensile_objects_register_policy(ptr::null_mut(), settings, e))),
+            Code::Invalid
+        );
+        call(|e| ensile_objects_register_policy(handle.0, settings, e)).expect("is registered");
+        call(|e| ensile_settings_free(settings, e)).expect("ends");
+        assert_eq!(refused(call(|e| ensile_objects_ask_checkpoint(ptr::null_mut(), e))), Code::Invalid);
+        assert_eq!(
+            refused(call(|e| ensile_objects_report_requests(ptr::null_mut(), 1, 1, e))),
+            Code::Invalid
+        );
+        assert_eq!(
+            refused(call(|e| ensile_objects_is_durable(handle.0, receipt, ptr::null_mut(), e))),
+            Code::Invalid
+        );
+        assert_eq!(refused(call(|e| ensile_objects_stats(handle.0, ptr::null_mut(), 8, e))), Code::Invalid);
+        assert_eq!(
+            refused(call(|e| ensile_objects_recovery(handle.0, ptr::null_mut(), 8, e))),
+            Code::Invalid
+        );
+        let log = |list: *const ForeignBytes, count, e| {
+            ensile_objects_log(handle.0, 1, 7, list, count, ptr::null_mut(), e)
+        };
+        assert_eq!(refused(call(|e| log(ptr::null(), 1, e))), Code::Invalid);
+        assert_eq!(refused(call(|e| log(ptr::null(), usize::MAX, e))), Code::Invalid);
+        let no_bytes = ForeignBytes { data: ptr::null(), size: 1 };
+        assert_eq!(refused(call(|e| log(&raw const no_bytes, 1, e))), Code::Invalid);
+        let negative = ForeignBytes { data: (&raw const receipt).cast(), size: usize::MAX };
+        assert_eq!(refused(call(|e| log(&raw const negative, 1, e))), Code::Invalid);
+        // No bytes, no parameters, no place for the receipt, none for the text: all allowed.
+        let empty = ForeignBytes { size: 0, ..no_bytes };
+        call(|e| log(&raw const empty, 1, e)).expect("logs an empty parameter");
+        assert_eq!(log(ptr::null(), 0, ptr::null_mut()), 0);
+        assert_eq!(
+            ensile_objects_log(ptr::null_mut(), 1, 7, ptr::null(), 0, ptr::null_mut(), ptr::null_mut()),
+            2
+        );
+        assert_eq!(ensile_writer_ckpt(ptr::null_mut(), 1, ptr::null(), 0), Code::Invalid as i32);
+    }
+    assert_eq!(ensile_writer_absent(ptr::null_mut(), 1), Code::Invalid as i32);
+    handle.free().expect("closes");
+}
+
+#[test]
+fn a_handle_of_another_kind_is_refused_and_not_ended() {
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let (handle, settings) = (open(&folder, &numbers), on_demand());
+    let foreign = Handle(settings.cast());
+    assert_eq!(refused(foreign.log(1, &[]).map(drop)), Code::Invalid);
+    assert_eq!(refused(foreign.close()), Code::Invalid);
+    assert_eq!(refused(foreign.free()), Code::Invalid);
+    // SAFETY: each pointer is a live handle, of this kind or another, or lies within one.
+    unsafe {
+        let own: *mut SettingsHandle = handle.0.cast();
+        assert_eq!(refused(call(|e| ensile_settings_set(own, 1, 1, e))), Code::Invalid);
+        assert_eq!(refused(call(|e| ensile_settings_free(own, e))), Code::Invalid);
+        let inside = Handle(handle.0.cast::<u8>().add(1).cast());
+        assert_eq!(refused(inside.close()), Code::Invalid);
+        call(|e| ensile_settings_set(settings, 1, 1, e)).expect("is as it was");
+        call(|e| ensile_settings_free(settings, e)).expect("ends");
+    }
+    handle.add(&numbers, 1, 1).expect("is as it was");
+    handle.free().expect("closes");
+}
+
+#[test]
+fn a_closed_handle_says_so_until_it_is_freed() {
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let handle = open(&folder, &numbers);
+    let receipt = handle.add(&numbers, 1, 1).expect("logs");
+    let settings = on_demand();
+    handle.close().expect("closes");
+    assert_eq!(refused(handle.add(&numbers, 1, 1).map(drop)), Code::Closed);
+    assert_eq!(refused(handle.checkpoint().map(drop)), Code::Closed);
+    assert_eq!(refused(handle.stats().map(drop)), Code::Closed);
+    // SAFETY: the handles are live, though one is closed.
+    unsafe {
+        assert_eq!(refused(call(|e| ensile_objects_ask_checkpoint(handle.0, e))), Code::Closed);
+        assert_eq!(refused(call(|e| ensile_objects_register_policy(handle.0, settings, e))), Code::Closed);
+        call(|e| ensile_settings_free(settings, e)).expect("ends");
+    }
+    handle.durable(receipt).expect("a close has made it durable");
+    handle.close().expect("a second time");
+    handle.free().expect("ends");
+    let numbers = Numbers::default();
+    let handle = open(&folder, &numbers);
+    assert_eq!(numbers.all()[&1], 1);
+    handle.free().expect("ends");
+}
+
+#[test]
+fn threads_that_close_beside_threads_that_log_all_return_and_nothing_acknowledged_is_lost() {
+    let folder = Folder::new();
+    let mut logged = 0;
+    for _ in 0..8 {
+        let numbers = Numbers::default();
+        let handle = open(&folder, &numbers);
+        assert_eq!(numbers.all().get(&1).copied().unwrap_or(0), logged);
+        let worker = || {
+            let mut count = 0;
+            loop {
+                match handle.add(&numbers, 1, 1) {
+                    Ok(_) => count += 1,
+                    Err((code, why)) => {
+                        assert_eq!(code, Code::Closed, "{why}");
+                        return count;
+                    }
+                }
+            }
+        };
+        let before = logged;
+        let close = || {
+            // It is closed beside operations, however slow the machine is.
+            while numbers.all().get(&1).copied().unwrap_or(0) < before + 50 {
+                std::thread::yield_now();
+            }
+            handle.close()
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..2).map(|_| scope.spawn(worker)).collect();
+            let closers: Vec<_> = (0..2).map(|_| scope.spawn(close)).collect();
+            closers.into_iter().for_each(|closer| closer.join().expect("returns").expect("closes"));
+            logged += workers.into_iter().map(|worker| worker.join().expect("returns")).sum::<u64>();
+        });
+        handle.free().expect("ends");
+    }
+    assert!(logged >= 400);
+}
+
+#[test]
+fn settings_have_their_effect_and_others_are_refused() {
+    use numbers as n;
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let elsewhere = Folder::new();
+    std::fs::create_dir_all(&elsewhere.0).expect("a folder");
+    let settings = on_demand();
+    // SAFETY: handles are live, and there are places for the answers.
+    unsafe {
+        let set = |setting, value| call(|e| ensile_settings_set(settings, setting, value, e));
+        for (setting, value) in [
+            (n::CHECKPOINTERS, 2),
+            (n::RECOVERY_THREADS, 2),
+            (n::EPOCH_INTERVAL_MICROS, 5_000),
+            (n::LOG_FILE_BYTES, 1 << 20),
+            (n::CHECKPOINT_BYTES_PER_SECOND, 1 << 30),
+            (n::POLICY_LOG_BYTES, 1 << 40),
+            (n::POLICY_INTERVAL_MILLIS, 0),
+            (n::POLICY_RECOVERY_MILLIS, 1 << 40),
+            (n::POLICY_ADAPTIVE_LOWER, 1 << 40),
+            (n::POLICY_ADAPTIVE_CAPACITY, 1 << 30),
+            (n::POLICY_ADAPTIVE_UPPER, 1 << 41),
+            (n::POLICY_ADAPTIVE_LOW_WATERMARK, 30),
+            (n::POLICY_ADAPTIVE_HIGH_WATERMARK, 90),
+            (n::POLICY_ADAPTIVE_SCALING, 6),
+            (n::POLICY_ADAPTIVE_WEIGHT, 50),
+            (n::POLICY_ADAPTIVE_WINDOW_MILLIS, 1000),
+        ] {
+            set(setting, value).unwrap_or_else(|why| panic!("{setting}: {why:?}"));
+        }
+        for (setting, value) in [
+            (0, 1),
+            (99, 1),
+            (n::LOGGERS, 0),
+            (n::CHECKPOINT_BYTES_PER_SECOND, 0),
+            (n::LOG_FILE_BYTES, 0),
+            (n::POLICY_ON_DEMAND, 1),
+            (n::POLICY_ADAPTIVE_WEIGHT, 256),
+            (n::POLICY_ADAPTIVE_PROBED, 2),
+        ] {
+            assert_eq!(refused(set(setting, value)), Code::Invalid, "{setting}");
+        }
+        let add = |what, folder: &Folder| {
+            call(|e| ensile_settings_add_folder(settings, what, folder.name().as_ptr(), e))
+        };
+        assert_eq!(refused(add(3, &elsewhere)), Code::Invalid);
+        add(n::LOG_FOLDER, &elsewhere).expect("is added");
+        let (mut objects, table) = (ptr::null_mut(), table(&numbers));
+        let open = |objects: *mut _| {
+            call(|e| ensile_objects_open(folder.name().as_ptr(), settings, &raw const table, objects, e))
+        };
+        open(&raw mut objects).expect("opens");
+        let handle = Handle(objects);
+        let receipt = handle.add(&numbers, 3, 1).expect("logs");
+        handle.durable(receipt).expect("is durable");
+        let stats = handle.stats().expect("figures");
+        assert_eq!((stats.log_bytes_threshold, stats.log_records_threshold), (1 << 40, 0), "the load is low");
+        assert!(stats.recovery_micros > 0, "an open takes its time");
+        assert!(
+            stats.load >= 0.0 && stats.log_entries >= 1 && stats.durable_epoch >= receipt.epoch,
+            "{stats:?}"
+        );
+        assert!(std::fs::read_dir(&elsewhere.0).expect("is there").next().is_some(), "the log is elsewhere");
+
+        set(n::POLICY_ADAPTIVE_RECORDS, 1).expect("is set");
+        set(n::POLICY_ADAPTIVE_PROBED, 1).expect("is set");
+        call(|e| ensile_objects_register_policy(objects, settings, e)).expect("is registered");
+        call(|e| ensile_objects_report_requests(objects, 7, 1, e)).expect("is reported");
+        assert_eq!(handle.stats().expect("figures").log_records_threshold, 1 << 40);
+        // Two operations since the last one: the policy takes effect while it is open.
+        set(n::POLICY_ON_DEMAND, 0).expect("is set");
+        set(n::POLICY_LOG_RECORDS, 2).expect("is set");
+        call(|e| ensile_objects_register_policy(objects, settings, e)).expect("is registered");
+        handle.add(&numbers, 3, 1).expect("logs");
+        while handle.stats().expect("figures").checkpoints == 0 {
+            std::thread::yield_now();
+        }
+        // As much as the caller's struct has, and no more; and what this library does not know is 0.
+        let mut figures = [7_u64; size_of::<ForeignStats>() / 8 + 1];
+        let place: *mut ForeignStats = figures.as_mut_ptr().cast();
+        call(|e| ensile_objects_stats(objects, place, 16, e)).expect("two figures");
+        assert_eq!((figures[1] >= receipt.epoch, figures[2]), (true, 7));
+        call(|e| ensile_objects_stats(objects, place, size_of_val(&figures), e)).expect("all, and one more");
+        assert_eq!(figures.last(), Some(&0));
+        assert_eq!(refused(call(|e| ensile_objects_stats(objects, place, 0, e))), Code::Invalid);
+        handle.free().expect("ends");
+
+        set(n::POLICY_ADAPTIVE_CAPACITY, 1).expect("is set");
+        set(n::POLICY_ADAPTIVE_UPPER, 0).expect("is set");
+        assert_eq!(refused(open(&raw mut objects)), Code::Invalid, "bounds that cross");
+        call(|e| ensile_settings_free(settings, e)).expect("ends");
+    }
+}
+
+#[test]
+fn a_table_of_another_version_or_without_a_call_back_opens_nothing() {
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let whole = table(&numbers);
+    let open = |table: ForeignApplication| try_open(&folder, &table).map(drop);
+    let (code, why) = open(ForeignApplication { abi_version: 2, ..whole }).expect_err("is refused");
+    assert!(code == Code::AbiMismatch && why.contains("version 2"), "{why}");
+    for table in [
+        ForeignApplication { load_one: None, ..whole },
+        ForeignApplication { replay_one: None, ..whole },
+        ForeignApplication { next_object: None, ..whole },
+        ForeignApplication { save_one: None, ..whole },
+        ForeignApplication { next_object: None, save_one: None, ..whole },
+    ] {
+        assert_eq!(refused(open(table)), Code::Invalid);
+    }
+    assert!(!folder.0.exists(), "nothing was made");
+    assert_eq!(ensile_abi_version(), ABI_VERSION);
+    // SAFETY: the library's names live as long as it.
+    let name = |code| unsafe { std::ffi::CStr::from_ptr(ensile_code_name(code)) };
+    assert_eq!((name(0), name(6), name(1000)), (c"ok", c"try_again", c"unknown"));
+}
+
+#[test]
+fn a_folder_in_use_of_something_else_or_damaged_is_told_from_each_other() {
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let handle = open(&folder, &numbers);
+    assert_eq!(try_open(&folder, &table(&numbers)).map(drop).map_err(|(code, _)| code), Err(Code::TryAgain));
+    handle.add(&numbers, 1, 1).expect("logs");
+    handle.free().expect("ends");
+    std::fs::write(folder.0.join("MANIFEST"), [7; 4096]).expect("writes");
+    assert_eq!(try_open(&folder, &table(&numbers)).map(drop).map_err(|(code, _)| code), Err(Code::Damaged));
+    let other = Folder::new();
+    std::fs::create_dir_all(&other.0).expect("a folder");
+    std::fs::write(other.0.join("letters"), "of mine").expect("writes");
+    assert_eq!(
+        try_open(&other, &table(&numbers)).map(drop).map_err(|(code, _)| code),
+        Err(Code::WrongFolder)
+    );
+}

@@ -1,0 +1,166 @@
+/* The edges of objects.hpp: what call-backs throw, iterators, checkpoints of several blocks, handles that move. */
+#include <ensile/objects.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MUST(condition)                                                                                                    \
+    do {                                                                                                                   \
+        if (!(condition)) {                                                                                                \
+            std::fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                                   \
+            std::exit(1);                                                                                                  \
+        }                                                                                                                  \
+    } while (0)
+
+/* What it throws, with its code and a part of its text. */
+template <class Call> void fails(int line, Call call, ensile_code code, const std::string &part) {
+    try {
+        call();
+    } catch (const ensile::Error &error) {
+        if (error.code() == code && std::string(error.what()).find(part) != std::string::npos) {
+            return;
+        }
+        std::fprintf(stderr, "line %d: %d, %s\n", line, int(error.code()), error.what());
+        std::exit(1);
+    }
+    std::fprintf(stderr, "line %d: does not throw\n", line);
+    std::exit(1);
+}
+#define FAILS(call, code, part) fails(__LINE__, [&] { call; }, code, part)
+
+/* What its call-backs throw. */
+enum class Throws { Nothing, Text, Number, InSave };
+
+/* Texts by their numbers, which are far apart. */
+class Texts final : public ensile::Enumerated {
+public:
+    enum { APPEND, REMOVE };
+    Throws throws = Throws::Nothing;
+    std::mutex guard;
+    std::map<uint64_t, std::string> texts;
+
+    void change(uint64_t id, uint32_t operation, std::string_view text, std::string_view more) {
+        if (operation == REMOVE) {
+            texts.erase(id);
+        } else {
+            texts[id].append(text).append(more);
+        }
+    }
+    uint64_t next_object(uint64_t from) override {
+        std::lock_guard<std::mutex> hold(guard);
+        const auto next = texts.lower_bound(from);
+        return next == texts.end() ? ENSILE_NO_OBJECT : next->first;
+    }
+    void save_one(uint64_t id, ensile::Writer &out) override {
+        if (throws == Throws::InSave) {
+            throw std::runtime_error("cannot be saved");
+        }
+        std::lock_guard<std::mutex> hold(guard);
+        const auto text = texts.find(id);
+        if (text != texts.end()) {
+            out.ckpt(id, text->second);
+        }
+    }
+    void load_one(uint64_t id, const void *data, size_t size) override {
+        if (throws == Throws::Text) {
+            throw std::runtime_error("cannot be loaded");
+        }
+        std::lock_guard<std::mutex> hold(guard);
+        texts[id] = std::string(static_cast<const char *>(data), size);
+    }
+    void replay_one(uint64_t id, uint32_t operation, const ensile::Parameters &parameters) override {
+        if (throws == Throws::Number) {
+            throw 7;
+        }
+        MUST(parameters.size() == 2);
+        std::lock_guard<std::mutex> hold(guard);
+        change(id, operation, parameters.text(0), parameters.text(1));
+    }
+};
+
+static ensile::Settings on_demand() {
+    ensile::Settings settings;
+    settings.set(ENSILE_POLICY_ON_DEMAND, 0).set(ENSILE_RECOVERY_THREADS, 3);
+    return settings;
+}
+
+static ensile_receipt append(ensile::Objects &objects, Texts &texts, uint64_t id, const std::string &text) {
+    std::lock_guard<std::mutex> hold(texts.guard);
+    const ensile_receipt receipt = objects.log(id, Texts::APPEND, text, "!");
+    texts.change(id, Texts::APPEND, text, "!");
+    return receipt;
+}
+
+int main(int, char **arguments) {
+    const std::string folder = arguments[1];
+    std::map<uint64_t, std::string> expected;
+    {
+        Texts texts;
+        ensile::Settings settings = on_demand(), moved = std::move(settings);
+        settings = std::move(moved);
+        ensile::Objects objects(folder, texts, settings);
+        for (uint64_t id = 0; id < 200; id++) {
+            append(objects, texts, id * 1000, std::string(5000, char('a' + id % 26)));
+        }
+        /* A megabyte: four blocks of a checkpoint. */
+        MUST(objects.checkpoint().entries == 200);
+        const ensile_receipt receipt = append(objects, texts, 5000, "more");
+        objects.durable(receipt);
+        MUST(objects.is_durable(receipt));
+        texts.throws = Throws::InSave;
+        FAILS(objects.checkpoint(), ENSILE_CHECKPOINT_FAILED, "cannot be saved");
+        FAILS(objects.log(ENSILE_NO_OBJECT, 0), ENSILE_INVALID, "number of no object");
+        FAILS(objects.durable({UINT64_MAX}), ENSILE_INVALID, "other objects");
+        FAILS(objects.durable({objects.stats().epoch + 1000000}), ENSILE_INVALID, "newest");
+        FAILS(ensile::Objects(folder, texts), ENSILE_TRY_AGAIN, "in use");
+        texts.throws = Throws::Nothing;
+        MUST(objects.checkpoint().number > 0 && objects.stats().checkpoints == 2);
+        append(objects, texts, 7, "behind it");
+        const pid_t child = fork();
+        if (child == 0) {
+            FAILS(append(objects, texts, 7, "in a child"), ENSILE_FORKED, "forked");
+            FAILS(objects.close(), ENSILE_FORKED, "forked");
+            _exit(0);
+        }
+        int status = 1;
+        MUST(waitpid(child, &status, 0) == child && status == 0);
+        expected = texts.texts;
+        objects.close();
+        FAILS(append(objects, texts, 7, "too late"), ENSILE_CLOSED, "closed");
+        FAILS(objects.checkpoint(), ENSILE_CLOSED, "closed");
+        objects.close();
+    }
+    for (const Throws throws : {Throws::Text, Throws::Number}) {
+        Texts texts;
+        texts.throws = throws;
+        FAILS(ensile::Objects(folder, texts, on_demand()), ENSILE_NOT_UNDERSTOOD,
+              throws == Throws::Text ? "cannot be loaded" : "no std::exception");
+    }
+    Texts texts;
+    ensile::Objects objects(folder, texts, on_demand());
+    MUST(texts.texts == expected);
+    MUST(objects.recovery().checkpoint_entries == 200 && objects.recovery().log_entries == 1);
+    ensile::Settings settings;
+    FAILS(settings.set(999, 1), ENSILE_INVALID, "no setting");
+    FAILS(settings.set(ENSILE_LOGGERS, 0), ENSILE_INVALID, "0");
+    FAILS(settings.add_folder(9, "x"), ENSILE_INVALID, "no kind");
+    FAILS(settings.add_folder(ENSILE_LOG_FOLDER, ""), ENSILE_INVALID, "empty");
+    const ensile_bytes bytes[] = {{"ab", 2}};
+    const ensile::Parameters one(bytes, 1);
+    try {
+        one.get<double>(0);
+        MUST(!"too few bytes for a double");
+    } catch (const std::invalid_argument &) {
+    }
+    try {
+        one[1];
+        MUST(!"there is no second one");
+    } catch (const std::out_of_range &) {
+    }
+    std::printf("all as it must be");
+}
