@@ -11,9 +11,10 @@
  * Without it an operation may be lost in a crash although it was durable. Operations are deterministic and depend on
  * their own object only. An object can be found by the checkpoint's call-back before its first operation is logged.
  *
- * Calls. Every function can be called from any thread, several at once, unless it says otherwise. A call-back calls
- * nothing of this file but ensile_writer_ckpt and ensile_writer_absent: other calls return ENSILE_IN_CALL_BACK. A
- * function that a call-back has another thread call is not noticed, and may wait for the call-back for ever.
+ * Calls. Every function can be called from any thread, and functions of one ensile_objects several at once, but for its
+ * end. Settings are used by one thread at a time. A call-back calls ensile_writer_ckpt and ensile_writer_absent, and no
+ * other function of an ensile_objects: that returns ENSILE_IN_CALL_BACK. A function that a call-back has another thread
+ * call is not noticed, and may wait for the call-back for ever.
  *
  * Ownership. What ensile_.._new and ensile_objects_open return is the caller's until its ensile_.._free. Bytes, strings
  * and structs that are passed in are copied, or used until the call returns. Bytes that a call-back gets are the
@@ -101,7 +102,7 @@ typedef struct ensile_bytes {
     size_t size;
 } ensile_bytes;
 
-/* Settings. */
+/* Settings, used by one thread at a time. */
 typedef struct ensile_settings ensile_settings;
 
 typedef uint32_t ensile_setting;
