@@ -36,9 +36,10 @@ enum Command {
     /// Explain a database's folder: generations, checkpoint, files, tables and their sizes. Of an archive: which epochs
     /// a backup can be brought to, and what is missing.
     Inspect(folder::InspectArguments),
-    /// Back a database up, which may be open, into a folder that is a database by itself. With pictures a second backup
-    /// writes only what has changed. One that fails or is killed leaves the one before. Exit code 0: made and verified;
-    /// 1: the database is damaged; 2: not made.
+    /// Back a database up, which may be open, into a folder that is a database by itself. A second backup into the same
+    /// folder writes what that lacks: with pictures pages that have changed; otherwise the log since, and a new
+    /// checkpoint, or the ranges that it has renewed. One that fails or is killed leaves the one before. Exit code 0:
+    /// made and verified; 1: the database is damaged; 2: not made.
     Backup(folder::backup::BackupArguments),
     /// Make a new database from a backup. Exit code 0: made and verified; 1: the backup is damaged; 2: not made.
     Restore(folder::backup::RestoreBackupArguments),

@@ -98,7 +98,7 @@ impl Drop for EndsWriters<'_> {
 
 #[test]
 fn another_process_backs_up_a_database_that_is_open_and_written_to() {
-    for strategy in [Strategy::Pictures, Strategy::Fuzzy] {
+    for strategy in [Strategy::Pictures, Strategy::Fuzzy, Strategy::Cycling] {
         let folder = Folder::new(&format!("backup-{strategy:?}"));
         let db = open(&folder, strategy);
         let mut epochs = Vec::new();
@@ -109,12 +109,13 @@ fn another_process_backs_up_a_database_that_is_open_and_written_to() {
         let copies = thread::scope(|scope| {
             let writer = scope.spawn(|| write(&db, &mut epochs, |_| !is_over.load(Ordering::Relaxed)));
             let ends_writers = EndsWriters(&is_over);
-            let mut copies: Vec<(String, Value)> = Vec::new();
-            for round in 0..4 {
-                let target = if takes_pictures { "backup".to_owned() } else { format!("backup-{round}") };
-                let line =
-                    format!("backup data {target} --json {}", if takes_pictures { "--keep 4" } else { "" });
-                copies.push((target, document(&folder, &line)));
+            let mut copies: Vec<Value> = Vec::new();
+            for round in 1..=4 {
+                copies.push(document(&folder, "backup data backup --json --keep 4"));
+                assert_eq!(
+                    copies.last().map(|copied| copied["kept"].as_array().map(Vec::len)),
+                    Some(Some(round))
+                );
                 // What the copy before held must not stay.
                 db.checkpoint().expect("is open").wait().expect("is installed");
             }
@@ -122,12 +123,11 @@ fn another_process_backs_up_a_database_that_is_open_and_written_to() {
             writer.join().expect("does not panic");
             copies
         });
-        for (round, (target, copied)) in copies.iter().enumerate() {
+        for (round, copied) in copies.iter().enumerate() {
             let epoch = copied["epoch"].as_u64().expect("an epoch");
             assert_eq!(copied["pages"].as_u64() > Some(0), takes_pictures, "{copied}");
-            let (name, at) = (format!("restored-{round}"), format!("--at {epoch}"));
-            let at = if takes_pictures { at } else { String::new() };
-            let restored = document(&folder, &format!("restore {target} {name} --json {at}"));
+            let name = format!("restored-{round}");
+            let restored = document(&folder, &format!("restore backup {name} --json --at {epoch}"));
             assert_eq!(restored["parent"], copied["database"]);
             assert_is_state_at(&folder, &name, &epochs, epoch);
         }
@@ -136,30 +136,32 @@ fn another_process_backs_up_a_database_that_is_open_and_written_to() {
     }
 }
 
-/// `verify` and `inspect` say whose backup the first one is, and that the last one was restored. In `copies` are the
-/// folders of backups, with what each run said; number 3 was restored as `restored-3`.
-fn assert_is_explained(folder: &Folder, takes_pictures: bool, copies: &[(String, Value)]) {
-    let (target, first) = &copies[0];
-    // Of pictures all are in one folder, and the last run says what it keeps.
-    let said = if takes_pictures { &copies[3].1 } else { first };
+/// `verify` and `inspect` say whose backup it is, and that the last one was restored. In `copies` is what each run
+/// said; number 3 was restored as `restored-3`.
+fn assert_is_explained(folder: &Folder, takes_pictures: bool, copies: &[Value]) {
+    // The last run says what it keeps.
+    let said = &copies[3];
     let (of, epoch) = (said["parent"].as_str().expect("an identity"), &said["epoch"]);
     for command in ["verify", "inspect"] {
-        let (code, stdout, _) = ensile(folder, &format!("{command} {target}"));
+        let (code, stdout, _) = ensile(folder, &format!("{command} backup"));
         assert_eq!(code, Some(0), "{stdout}");
         let kept = said["kept"].as_array().expect("a list");
         let kept: Vec<String> = kept.iter().map(Value::to_string).collect();
         let what = match takes_pictures {
             true => format!("pictures of the epochs {}", kept.join(", ")),
-            false => "a copy of its files".to_owned(),
+            false => format!("copies of its files at the epochs {}", kept.join(", ")),
         };
         let line = format!("a backup of database {of}, as it was at the end of epoch {epoch}: {what}\n");
         assert!(stdout.contains(&line), "{line}: {stdout}");
         assert_eq!(stdout.contains(" % free or of older pictures\n"), takes_pictures && command == "inspect");
-        let found = document(folder, &format!("{command} {target} --json"));
-        let expected = json!({ "kind": "backup", "of": of, "epoch": epoch, "pictures": said["kept"] });
+        let found = document(folder, &format!("{command} backup --json"));
+        let none = json!([]);
+        let (pictures, files) = if takes_pictures { (&said["kept"], &none) } else { (&none, &said["kept"]) };
+        let expected =
+            json!({ "kind": "backup", "of": of, "epoch": epoch, "pictures": pictures, "files": files });
         assert_eq!(found["examination"]["backup"], expected);
         let (_, stdout, _) = ensile(folder, &format!("{command} restored-3"));
-        let (from, epoch) = (copies[3].1["database"].as_str().expect("an identity"), &copies[3].1["epoch"]);
+        let (from, epoch) = (copies[3]["database"].as_str().expect("an identity"), &copies[3]["epoch"]);
         assert!(
             stdout.contains(&format!("restored from {from}, as that was at the end of epoch {epoch}\n")),
             "{stdout}"
@@ -243,6 +245,54 @@ fn a_copier_that_is_killed_leaves_a_backup_that_opens_with_the_state_of_its_epoc
     let epoch = last["epoch"].as_u64().expect("an epoch");
     assert_is_state_at(&folder, "backup", &epochs, epoch);
     db.close().expect("closes");
+}
+
+#[test]
+fn a_copier_of_files_that_is_killed_leaves_a_backup_that_opens_with_the_state_of_its_epoch() {
+    let folder = Folder::new("backup-files-kills");
+    let db = open(&folder, Strategy::Fuzzy);
+    let mut epochs = Vec::new();
+    write(&db, &mut epochs, |at| at < KEYS);
+    let checkpoint = || db.checkpoint().expect("is open").wait().expect("is installed");
+    checkpoint();
+    let first = document(&folder, "backup data backup --json");
+    let mut newest = first["epoch"].as_u64().expect("an epoch");
+    let (mut killed, mut done) = (0, 0);
+    for round in 0..8_u64 {
+        let end = epochs.len() as u64 + KEYS / 2;
+        write(&db, &mut epochs, |at| at < end);
+        if round % 2 == 0 {
+            checkpoint();
+        }
+        let mut copier = slow_backup(&folder);
+        thread::sleep(Duration::from_millis(5 + 37 * round));
+        // It may have ended by now.
+        copier.kill().expect("is a child of this process");
+        let is_done = copier.wait().expect("has ended").success();
+        (killed, done) = (killed + u64::from(!is_done), done + u64::from(is_done));
+        let copy = format!("copy-{round}");
+        copy_folder(&folder.0.join("backup"), &folder.0.join(&copy));
+        let (code, stdout, stderr) = ensile(&folder, &format!("verify {copy}"));
+        assert_eq!(code, Some(0), "{stdout}\n{stderr}");
+        let name = format!("restored-{round}");
+        let restored = document(&folder, &format!("restore backup {name} --json"));
+        let found = restored["epoch"].as_u64().expect("an epoch");
+        assert!(found >= newest, "{found} is before {newest}");
+        newest = found;
+        assert_is_state_at(&folder, &name, &epochs, found);
+        let (code, _, stderr) = ensile(&folder, &format!("adopt {copy}"));
+        assert_eq!(code, Some(0), "{stderr}");
+        assert_is_state_at(&folder, &copy, &epochs, found);
+        for name in [&copy, &name] {
+            std::fs::remove_dir_all(folder.0.join(name)).expect("it was there");
+        }
+    }
+    assert!(killed > 0, "{done} ended before they were killed");
+    db.close().expect("closes");
+    // Nobody has it open.
+    let last = document(&folder, "backup data backup --json");
+    let epoch = last["epoch"].as_u64().expect("an epoch");
+    assert_is_state_at(&folder, "backup", &epochs, epoch);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //!          +--------- the lease was overrun ------------+         what was copied so far is kept
 //! ```
 //! A source with a picture is copied by pages, into the free extents of the target's page file. Any other source is
-//! copied by files, log included, into an empty folder.
+//! copied by files, log included. Either leaves what the target has already.
 //!
 //! Invariants:
 //! - N16: what is read is leased. A block that was written over all the same is seen by its checksum, and the copy
@@ -21,6 +21,7 @@
 
 mod check;
 mod files;
+mod known;
 mod pages;
 mod source;
 mod tally;
@@ -45,7 +46,7 @@ use tally::CopyTally;
 pub struct CopyOptions {
     /// Bytes a second that it reads and writes at most; `None`: no limit.
     pub bytes_per_second: Option<u64>,
-    /// How many pictures a backup's folder has, the newest among them.
+    /// How many states a backup's folder has, the newest among them: pictures, and copies of files.
     pub keep: usize,
 }
 
@@ -57,7 +58,7 @@ impl Default for CopyOptions {
 
 /// Why an ended run does nothing.
 const HAS_ENDED: &str = "the copy has ended: begin another one";
-/// Most pictures of a backup.
+/// Most states of a backup.
 const KEEP_MAX: usize = 1 << 10;
 
 impl CopyOptions {
@@ -71,7 +72,7 @@ impl CopyOptions {
         }
         if self.keep == 0 || self.keep > KEEP_MAX {
             return Err(DurabilityError::config(format!(
-                "a backup keeps 1 to {KEEP_MAX} pictures, not {}",
+                "a backup keeps 1 to {KEEP_MAX} states, not {}",
                 self.keep
             )));
         }
@@ -83,7 +84,7 @@ impl CopyOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyPhase {
-    /// It has not begun: it waits for a checkpoint of the open database.
+    /// It has not begun: it waits for a picture of the open database, or until what was committed is in its log.
     Checkpoint,
     /// It copies what the target lacks.
     Copying,
@@ -134,7 +135,7 @@ pub struct CopyReport {
     pub pages: u64,
     /// Pages of it that were written now.
     pub pages_written: u64,
-    /// Its bytes.
+    /// Its bytes; those that stayed in the target from earlier backups among them.
     pub bytes: u64,
     /// Bytes that were written now.
     pub bytes_written: u64,
@@ -142,7 +143,7 @@ pub struct CopyReport {
     pub log_entries: u64,
     /// How often the copy began anew as its lease was overrun.
     pub overruns: u64,
-    /// The epochs of the pictures that the target has, the newest first; none if files were copied.
+    /// The epochs of the states that the target has, the newest first.
     pub kept: Vec<Epoch>,
 }
 
@@ -182,7 +183,7 @@ pub struct CopyRun {
 
 /// Begins a backup of the newest picture of the database on `source`, which may be open in any process, into the folder
 /// on `target`. If that has an earlier backup of it, what both have is left there. A source that has no picture is
-/// copied with its log, into an empty folder only.
+/// copied with its log.
 ///
 /// # Errors
 /// [`DurabilityError::NotItsBackup`] if the target's folder has something else, [`DurabilityError::InUse`] if somebody
@@ -195,11 +196,11 @@ pub fn backup(
     CopyRun::begin((source, Purpose::Backup), (target, None), options)
 }
 
-/// Begins to make a new database in the empty folder on `target`, from the backup on `from`: of its newest picture, or
-/// of the one at the end of epoch `at`.
+/// Begins to make a new database in the empty folder on `target`, from the backup on `from`: of its newest state, or of
+/// the one at the end of epoch `at`.
 ///
 /// # Errors
-/// [`DurabilityError::NotABackup`], also if it has no picture of that epoch;
+/// [`DurabilityError::NotABackup`], also if it has no state of that epoch;
 /// [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
 /// [`DurabilityError::InUse`] while a backup is made, or somebody has one of both open; the disks'.
 pub fn restore(
@@ -246,13 +247,7 @@ impl CopyRun {
                 (purpose, options.keep),
             )?)),
             Found::Files(found) => {
-                if options.keep > 1 {
-                    return Err(DurabilityError::config(
-                        "the database has no picture, so its files are copied, into an empty folder: give one for each \
-                         backup in place of several to keep",
-                    ));
-                }
-                Copying::Files(Box::new(FilesCopy::begin(*found, target, purpose)?))
+                Copying::Files(Box::new(FilesCopy::begin(*found, target, (purpose, options.keep))?))
             }
         };
         Ok(Self { copying, pace: WritePace::new(options.bytes_per_second) })

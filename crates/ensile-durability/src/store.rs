@@ -18,6 +18,7 @@ pub(crate) mod names;
 mod text;
 
 pub(crate) mod installed;
+pub(crate) mod kept;
 mod made_from;
 pub(crate) mod manifest;
 pub(crate) mod mark;

@@ -149,23 +149,108 @@ fn a_backup_that_is_cancelled_leaves_the_one_before() -> Result<()> {
     db.close()
 }
 
-#[test]
-fn without_pictures_the_files_are_copied_and_can_be_opened() -> Result<()> {
-    let folder = Folder::new();
-    let backup = folder.path().join("backup");
-    let db = Database::open(folder.path().join("data"))?;
+/// A database without pictures, and its table.
+fn plain(path: &Path, strategy: Strategy) -> Result<(Database, Table<u64, u64>)> {
+    let tuning = Tuning { checkpoint_strategy: Some(strategy), ..Tuning::default() };
+    let db = Database::builder(path).checkpoints(Schedule::on_demand()).tuning(tuning).open()?;
+    let table = db.table("table")?;
+    Ok((db, table))
+}
+
+fn rows(path: &Path) -> Result<Vec<(u64, u64)>> {
+    let db = Database::open_existing(path)?;
     let table = db.table::<u64, u64>("table")?;
-    db.run(|tx| (0..100).try_for_each(|key| tx.put(&table, &key, &key)))?;
-    let report = db.backup(&backup)?;
-    assert!(report.kept.is_empty() && report.bytes_written > 0);
-    let error = db.backup(&backup).unwrap_err();
-    assert!(matches!(error, Error::Durability(DurabilityError::NotItsBackup { .. })), "{error}");
-    db.run(|tx| tx.put(&table, &1, &0))?;
-    let again = Database::open(&backup)?;
-    let rows = again.table::<u64, u64>("table")?;
-    assert_eq!(again.run(|tx| Ok((tx.get(&rows, &1)?, tx.get(&rows, &99)?)))?, (Some(1), Some(99)));
-    again.close()?;
-    db.close()
+    let rows = db.run(|tx| tx.range(&table, ..).collect())?;
+    db.close()?;
+    Ok(rows)
+}
+
+#[test]
+fn without_pictures_the_files_are_copied_and_again_only_what_is_new() -> Result<()> {
+    for strategy in [Strategy::Fuzzy, Strategy::Cycling] {
+        let folder = Folder::new();
+        let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+        let (db, table) = plain(&data, strategy)?;
+        db.run(|tx| (0..20_000).try_for_each(|key| tx.put(&table, &key, &key)))?;
+        db.checkpoint()?.wait()?;
+        let keep = CopyOptions { keep: 3, ..CopyOptions::default() };
+        let first = db.backup_with(&backup, keep, &mut nothing)?;
+        assert_eq!((first.pages, &first.kept[..]), (0, &[first.epoch][..]));
+        db.run(|tx| tx.put(&table, &1, &0))?;
+        // From within, without a checkpoint.
+        let second = db.backup_with(&backup, keep, &mut nothing)?;
+        assert!(second.bytes_written < first.bytes_written / 4, "{second:?} behind {first:?}");
+        assert_eq!(second.kept, [second.epoch, first.epoch]);
+        // By another handle of the folder, while it is open, and once it is closed.
+        db.run(|tx| tx.put(&table, &2, &0))?;
+        let third = folder::backup(&data, &backup, keep, &mut nothing)?;
+        assert!(third.bytes_written < first.bytes_written / 4, "{third:?} behind {first:?}");
+        db.run(|tx| tx.put(&table, &3, &0))?;
+        db.close()?;
+        let fourth = folder::backup(&data, &backup, keep, &mut nothing)?;
+        assert_eq!(fourth.kept, [fourth.epoch, third.epoch, second.epoch]);
+        assert!(folder::verify(&backup)?.is_whole());
+        for (report, changed) in [(&second, 1), (&third, 2), (&fourth, 3)] {
+            let again = folder.path().join(format!("again{changed}"));
+            assert_eq!(folder::restore(&backup, &again, Some(report.epoch))?.epoch, report.epoch);
+            let expected = (0..20_000).map(|key| (key, if (1..=changed).contains(&key) { 0 } else { key }));
+            assert!(rows(&again)?.into_iter().eq(expected), "{changed}");
+        }
+        let expected = rows(&folder.path().join("again3"))?;
+        assert_eq!(rows(&backup)?, expected, "the backup itself opens");
+        let error = folder::backup(&data, &backup, keep, &mut nothing).unwrap_err();
+        assert!(matches!(error, Error::Durability(DurabilityError::NotItsBackup { .. })), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_backup_by_files_that_is_cancelled_or_slowed_leaves_the_one_before() -> Result<()> {
+    let folder = Folder::new();
+    let (db, table) = plain(&folder.path().join("data"), Strategy::Fuzzy)?;
+    let backup = folder.path().join("backup");
+    db.run(|tx| (0..5_000).try_for_each(|key| tx.put(&table, &key, &1)))?;
+    let first = db.backup(&backup)?;
+    for phase in [CopyPhase::Copying, CopyPhase::Verifying] {
+        db.run(|tx| (0..5_000).try_for_each(|key| tx.put(&table, &key, &2)))?;
+        let outcome = db.backup_with(&backup, CopyOptions::default(), &mut |progress| match progress.phase {
+            now if now == phase => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        assert!(matches!(outcome, Err(Error::Durability(DurabilityError::Cancelled))), "{outcome:?}");
+        let again = folder.path().join(format!("{phase:?}"));
+        assert_eq!(folder::restore(&backup, &again, None)?.epoch, first.epoch);
+        assert!(rows(&again)?.into_iter().eq((0..5_000).map(|key| (key, 1))));
+    }
+    db.backup(&backup)?;
+    db.close()?;
+    assert!(rows(&backup)?.into_iter().eq((0..5_000).map(|key| (key, 2))));
+    Ok(())
+}
+
+#[test]
+fn a_backup_goes_on_where_the_strategy_was_changed() -> Result<()> {
+    let folder = Folder::new();
+    let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+    let keep = CopyOptions { keep: 4, ..CopyOptions::default() };
+    let mut reports = Vec::new();
+    for (at, strategy) in
+        (1..).zip([Strategy::Fuzzy, Strategy::Pictures, Strategy::Fuzzy, Strategy::Pictures])
+    {
+        let (db, table) = plain(&data, strategy)?;
+        db.run(|tx| (0..100).try_for_each(|key| tx.put(&table, &key, &at)))?;
+        let report = db.backup_with(&backup, keep, &mut nothing)?;
+        assert_eq!(report.pages > 0, strategy == Strategy::Pictures, "{report:?}");
+        db.close()?;
+        reports.push((report, at));
+    }
+    assert!(folder::verify(&backup)?.is_whole());
+    for (report, at) in &reports {
+        let again = folder.path().join(format!("again{at}"));
+        folder::restore(&backup, &again, Some(report.epoch))?;
+        assert!(rows(&again)?.into_iter().eq((0..100).map(|key| (key, *at))), "{at}");
+    }
+    Ok(())
 }
 
 #[test]

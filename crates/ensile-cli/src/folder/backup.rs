@@ -29,7 +29,7 @@ pub(crate) struct BackupArguments {
     folder: PathBuf,
     /// The backup's folder: that of an earlier backup of this database, an empty one, or one that is not there
     backup: PathBuf,
-    /// How many pictures the backup keeps, the newest among them: `ensile restore --at` goes back to any of them
+    /// How many states the backup keeps, the newest among them: `ensile restore --at` goes back to any of them
     #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     keep: usize,
     /// Read and write so many MB a second at most [default: no limit]
@@ -47,7 +47,7 @@ pub(crate) struct RestoreBackupArguments {
     backup: PathBuf,
     /// The new database's folder: empty, or not there
     folder: PathBuf,
-    /// The epoch of the picture to restore; `ensile backup` prints those that are kept [default: the newest]
+    /// The epoch of the state to restore; `ensile backup` prints those that are kept [default: the newest]
     #[arg(long, value_name = "EPOCH", value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
     at: Option<u64>,
     /// Make it as the database was at the end of this epoch: the newest picture before that, and what the archive has
@@ -135,7 +135,7 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
         sized(report.bytes)
     );
     if report.kept.len() > 1 {
-        text += &format!("it keeps the pictures of the epochs {}\n", listed(&report.kept));
+        text += &format!("it keeps the states at the end of the epochs {}\n", listed(&report.kept));
     }
     show(&text);
 }
@@ -144,16 +144,24 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
 pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
     match facts {
         None => String::new(),
-        Some(BackupFacts::Backup { of, epoch, pictures }) => {
+        Some(BackupFacts::Backup { of, epoch, pictures, files }) => {
             let at = epoch.map_or_else(String::new, |epoch| {
                 format!(", as it was at the end of epoch {}", epoch.number())
             });
-            let kept = match pictures.len() {
-                0 => "a copy of its files".to_owned(),
-                1 => "one picture".to_owned(),
-                _ => format!("pictures of the epochs {}", listed(pictures)),
-            };
-            format!("a backup of database {of}{at}: {kept}\n")
+            let kept = [
+                match pictures.len() {
+                    0 => String::new(),
+                    1 => "one picture".to_owned(),
+                    _ => format!("pictures of the epochs {}", listed(pictures)),
+                },
+                match files.len() {
+                    0 => String::new(),
+                    1 => "a copy of its files".to_owned(),
+                    _ => format!("copies of its files at the epochs {}", listed(files)),
+                },
+            ];
+            let kept: Vec<String> = kept.into_iter().filter(|kept| !kept.is_empty()).collect();
+            format!("a backup of database {of}{at}: {}\n", kept.join(", "))
         }
         Some(BackupFacts::Restored { from, epoch }) => {
             let from = from.as_ref().map_or_else(String::new, |from| format!(" from {from}"));
@@ -170,9 +178,11 @@ pub(super) fn has_older(facts: Option<&BackupFacts>) -> bool {
 /// The same as [`lines`], as a JSON object.
 pub(super) fn facts(facts: &BackupFacts) -> Value {
     match facts {
-        BackupFacts::Backup { of, epoch, pictures } => {
-            let pictures: Vec<u64> = pictures.iter().map(|epoch| epoch.number()).collect();
-            json!({ "kind": "backup", "of": of, "epoch": epoch.map(Epoch::number), "pictures": pictures })
+        BackupFacts::Backup { of, epoch, pictures, files } => {
+            let numbers = |epochs: &[Epoch]| epochs.iter().map(|epoch| epoch.number()).collect::<Vec<_>>();
+            let (pictures, files) = (numbers(pictures), numbers(files));
+            let epoch = epoch.map(Epoch::number);
+            json!({ "kind": "backup", "of": of, "epoch": epoch, "pictures": pictures, "files": files })
         }
         BackupFacts::Restored { from, epoch } => {
             json!({ "kind": "restored", "from": from, "epoch": epoch.number() })

@@ -1,18 +1,21 @@
-//! Copies a database without a picture: its files, log included, into an empty folder.
+//! Copies a database without a picture: its files, log included. What the target has of them already stays there.
 //!
 //! ```text
-//! Copying: each file, synced --> Ending: its logs end --> its folders --> Verifying: all of it is read --> the manifest
-//!             ^                      together        |
+//! Copying: what it lacks, synced --> Ending: its logs end --> its folders --> Verifying: all of it is read --> manifest
+//!             ^                      together        |                                          --> what no state has goes
 //!             +----- a log is whole for less than S -+
 //! ```
-//! Loggers go on meanwhile. The copy has the state of S: the largest D that its logs show as they were read first.
+//! Loggers go on meanwhile. The copy has the state of S: the largest D that its logs show as they were read first. Its
+//! open generation is closed at S, and the next one has no log. So what a later run adds to its logs is void there.
 //!
 //! Invariants:
 //! - N20: a log that is whole for less than S is read again from its end on. Then each is cut at S.
 //! - I1: the copy has an identity of its own from the beginning; its files go on naming the database that was copied,
 //!   and the manifest says so.
-//! - N12: the manifest comes last, behind a look at all that it lists, as an open would read it. So a run that is
-//!   killed or cancelled leaves a folder in which nothing counts.
+//! - N12: the manifest comes last, behind a look at all that its newest state has, as an open would read it. Until then
+//!   nothing that an earlier state has is written over, cut or removed. So a run that is killed or cancelled leaves the
+//!   states that were there.
+//! - N21: what stays is what a state says of it ([`super::known`]).
 //! - L6: what was reserved beside the copy is reserved in it, as its log may show that.
 //!
 //! Neighbours: [`super::source`] has the files open, [`super::target`] the folder; an examination verifies, by the
@@ -21,18 +24,27 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use ensile_base::Epoch;
 use ensile_base::limits::LEASE_SECONDS_MAX;
+use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
+use super::known::KnownFiles;
 use super::source::{FilesSource, Purpose};
 use super::tally::CopyTally;
 use super::target::{TargetFolder, failed};
 use super::{CopyPhase, CopyReport, HAS_ENDED};
+use crate::block::origin::OPENING_BYTES;
+use crate::block::{FORMAT, Salt};
+use crate::number;
 use crate::recovery::copied::{self, CopiedLogs, LogPlace, ShortLogs};
-use crate::recovery::examine::{Examination, Judge};
+use crate::recovery::examine::{Damage, Examination, Judge};
 use crate::store::MadeFrom;
-use crate::store::manifest::{Making, Manifest};
-use crate::store::names::{FOLDER, HINT, MAIN, MANIFEST, SegmentFile, checkpointer_of, logger_of};
+use crate::store::kept::{KeptState, LogSpan};
+use crate::store::manifest::{Generation, Making, Manifest};
+use crate::store::names::{
+    FOLDER, HINT, MAIN, MANIFEST, PartName, SegmentFile, SegmentName, checkpointer_of, logger_of,
+};
 use crate::{DurabilityError, Recoverable};
 
 /// Bytes that are copied in one step.
@@ -48,53 +60,137 @@ enum FilesStage {
     Ended,
 }
 
+/// A piece of a file of the source.
+#[derive(Debug)]
+struct WaitingPiece {
+    /// Its place among the source's files.
+    file: usize,
+    /// It goes from here to there, or to the file's end.
+    from: u64,
+    until: u64,
+}
+
+/// S, and where the logs of the open generation end in the copy.
+#[derive(Debug)]
+struct EndedLogs {
+    shown: Epoch,
+    ends: Vec<LogPlace>,
+}
+
 /// A copy under way.
 #[derive(Debug)]
 pub(super) struct FilesCopy {
     purpose: Purpose,
+    /// States that the target is to have.
+    keep: usize,
     source: FilesSource,
     target: TargetFolder,
-    /// Files of the source that are to be copied, from these offsets to their ends.
-    waiting: VecDeque<(usize, u64)>,
+    known: KnownFiles,
+    /// What is to be copied.
+    waiting: VecDeque<WaitingPiece>,
     /// The copy of the first of them.
     file: Option<Box<dyn DiskFile>>,
     bytes: Vec<u8>,
     /// S, and where logs ended at the last look that were whole for less.
     short: Option<ShortLogs>,
+    /// Once the logs end together.
+    ended: Option<EndedLogs>,
     tally: CopyTally,
     stage: FilesStage,
+}
+
+/// What a copy calls this file of the source: without the end that a closed log file's name says, as the file may have
+/// been copied before that was known.
+fn copied_name(name: &str) -> String {
+    SegmentFile::at(name).map_or_else(|| name.to_owned(), |file| file.archived().to_string())
 }
 
 impl FilesCopy {
     pub(super) fn begin(
         mut source: FilesSource,
         target: &Arc<dyn Disk>,
-        purpose: Purpose,
+        (purpose, keep): (Purpose, usize),
     ) -> Result<Self, DurabilityError> {
         let mut target = TargetFolder::open(target, (source.manifest.identity, purpose))?;
-        if target.manifest().state == Making::Created {
-            let detail = "the database has no picture, so its files are copied, and those of a backup that is there are \
-                          never written over"
-                .to_owned();
-            return Err(DurabilityError::NotItsBackup { folder: target.disk().folder_place("")?, detail });
+        let known = KnownFiles::of(target.manifest());
+        let not_its = |folder, detail| Err(DurabilityError::NotItsBackup { folder, detail });
+        if let Some(detail) = known.why_not(&source.manifest) {
+            return not_its(target.disk().folder_place("")?, detail);
         }
         let is_data =
             |name: &str| ![MANIFEST, HINT].contains(&name) && !name.ends_with(&format!("/{FOLDER}"));
         source.files.retain(|(name, _)| is_data(name));
+        source.drop_covered()?;
         let of = source.manifest.folders.keys();
         let count = |number: fn(&str) -> Option<u32>| {
             of.clone().filter_map(|folder| number(folder)).max().map_or(0, |last| last as usize + 1)
         };
-        target.claim_empty(count(logger_of), count(checkpointer_of))?;
-        let mut bytes_total = 0;
-        for (_, file) in &source.files {
-            bytes_total += file.len()?;
+        let (logs, checkpoints) = (count(logger_of), count(checkpointer_of));
+        match target.manifest().state {
+            Making::Creating => target.claim_empty(logs, checkpoints)?,
+            Making::Created => target.claim_backup(logs, checkpoints)?,
         }
-        let mut tally = CopyTally::new();
-        tally.begin(CopyPhase::Copying, bytes_total, 0);
-        let waiting = (0..source.files.len()).map(|file| (file, 0)).collect();
         let (bytes, stage) = (vec![0; STEP_BYTES], FilesStage::Copying);
-        Ok(Self { purpose, source, target, waiting, file: None, bytes, short: None, tally, stage })
+        let (waiting, file, tally) = (VecDeque::new(), None, CopyTally::new());
+        let (short, ended) = (None, None);
+        let mut copy =
+            Self { purpose, keep, source, target, known, waiting, file, bytes, short, ended, tally, stage };
+        copy.plan()?;
+        Ok(copy)
+    }
+
+    /// Looks which files the target lacks, or has a part of.
+    fn plan(&mut self) -> Result<(), DurabilityError> {
+        let (mut bytes_total, mut bytes_there) = (0, 0);
+        for (at, (name, file)) in self.source.files.iter().enumerate() {
+            let length = file.len()?;
+            let until = SegmentFile::at(name)
+                .and_then(|file| self.source.manifest.log_bytes(file.name))
+                .map_or(length, |until| until.min(length));
+            let from = self.bytes_there(name, until)?;
+            (bytes_total, bytes_there) = (bytes_total + until, bytes_there + from);
+            if from < until || !self.target.disk().exists(&copied_name(name))? {
+                self.waiting.push_back(WaitingPiece { file: at, from, until });
+            }
+        }
+        self.tally.begin(CopyPhase::Copying, bytes_total, 0);
+        self.tally.copied(bytes_there, 0);
+        Ok(())
+    }
+
+    /// How many of the first bytes of this file the target has, of as many as the source has now (N21).
+    fn bytes_there(&self, name: &str, length: u64) -> Result<u64, DurabilityError> {
+        let known = match (SegmentFile::at(name), PartName::at(name)) {
+            (Some(log), _) => self.known.log_bytes(log.name),
+            (_, Some(part)) if self.known.has_part(part, &self.source.manifest) => u64::MAX,
+            _ => 0,
+        };
+        if known == 0 {
+            return Ok(0);
+        }
+        let disk = self.target.disk();
+        let there = match disk.open_to_read(&copied_name(name)).and_then(|file| file.len()) {
+            Ok(there) => there,
+            Err(error) if error.is_not_found() => return Ok(0),
+            Err(error) => return Err(failed(disk, error)),
+        };
+        if known == u64::MAX {
+            // All that was there was copied; a log file that was open then may have had space set aside.
+            return Ok(length);
+        }
+        if known > length {
+            let detail = format!(
+                "it has {known} bytes of {name}, and the database {length}: is the database an older copy?"
+            );
+            return Err(DurabilityError::NotItsBackup { folder: disk.folder_place("")?, detail });
+        }
+        if there > known {
+            // A run that was killed has left more, which is of no state.
+            let behind = disk.open(&copied_name(name)).and_then(|file| file.set_len(known));
+            behind.map_err(|error| failed(disk, error))?;
+        }
+        // One that is shorter was damaged: it is copied anew.
+        Ok(if there < known { 0 } else { known })
     }
 
     pub(super) fn tally(&self) -> &CopyTally {
@@ -109,7 +205,7 @@ impl FilesCopy {
             FilesStage::Listing => {
                 let next = self.list()?;
                 self.tally.begin(CopyPhase::Verifying, self.bytes_to_verify()?, 0);
-                let judge = Judge::of_next(&self.target.store.disk, &next);
+                let judge = Judge::of_newest(&self.target.store.disk, &next);
                 self.stage = FilesStage::Verifying(Box::new((judge, next)));
             }
             FilesStage::Verifying(mut verifying) => {
@@ -128,19 +224,20 @@ impl FilesCopy {
 
     /// Copies the next bytes of a file.
     fn copy(&mut self) -> Result<(), DurabilityError> {
-        let Some((file, offset)) = self.waiting.front_mut() else {
+        let Some(piece) = self.waiting.front_mut() else {
             self.stage = FilesStage::Ending;
             return Ok(());
         };
-        let (name, from) = &self.source.files[*file];
-        let read = from.read_at(&mut self.bytes, *offset)?;
+        let (name, from) = &self.source.files[piece.file];
+        let most = (piece.until - piece.from).min(STEP_BYTES as u64) as usize;
+        let read = from.read_at(&mut self.bytes[..most], piece.from)?;
         let (disk, opened) = (self.target.disk(), self.file.take());
-        let to = write(disk, (name, opened), &self.bytes[..read], *offset);
+        let to = write(disk, (&copied_name(name), opened), &self.bytes[..read], piece.from);
         let to = to.map_err(|error| failed(disk, error))?;
         if read == 0 {
             self.waiting.pop_front();
         } else {
-            *offset += read as u64;
+            piece.from += read as u64;
             self.file = Some(to);
         }
         self.tally.copied(read as u64, 0);
@@ -156,17 +253,29 @@ impl FilesCopy {
         let looked = copied::look(disk, (manifest, self.source.hinted), &logs, self.short.as_ref());
         self.stage = FilesStage::Listing;
         match looked {
-            Ok(CopiedLogs::Whole { cuts, beyond }) => {
-                let ended = cuts.iter().try_for_each(|(file, end)| cut(disk, &file.to_string(), *end));
+            Ok(CopiedLogs::Whole { shown, ends, beyond }) => {
+                // A state that is there ends there at the latest, or before (N12).
+                let is_theirs = |(file, end): &&LogPlace| self.is_there((*file, end + 1));
+                if let Some((file, end)) = ends.iter().find(is_theirs) {
+                    let detail =
+                        format!("{file} would end at byte {end}, before the end of a state that is there");
+                    return Err(failed(disk, detail));
+                }
+                let ended = ends.iter().try_for_each(|(file, end)| cut(disk, &file.to_string(), *end));
                 let removed = || beyond.iter().try_for_each(|file| disk.remove(&file.to_string()));
-                ended.and_then(|()| removed()).map_err(|error| failed(disk, error))
+                ended.and_then(|()| removed()).map_err(|error| failed(disk, error))?;
+                self.ended = Some(EndedLogs { shown, ends });
+                Ok(())
             }
             Ok(CopiedLogs::Short(short)) => {
                 let is_stuck = self.short.as_ref().is_some_and(|before| before.ends == short.ends);
-                if !is_stuck {
+                // What a state has is damaged in the target: the verification says so.
+                let is_theirs = short.ends.iter().any(|end| self.is_there(*end));
+                if !is_stuck && !is_theirs {
                     self.copy_behind(&short.ends)?;
-                    (self.short, self.stage) = (Some(short), FilesStage::Copying);
+                    self.stage = FilesStage::Copying;
                 }
+                self.short = Some(short);
                 Ok(())
             }
             // The verification says what is damaged.
@@ -175,20 +284,26 @@ impl FilesCopy {
         }
     }
 
+    /// Is this place before the end that a state of the target has?
+    fn is_there(&self, (file, offset): LogPlace) -> bool {
+        offset < self.known.log_bytes(file.name)
+    }
+
     /// What these logs have from here on waits to be copied, in files too that they did not have before. Files behind
     /// are opened anew: one that was being prepared has become a log's, or another one has its name.
     fn copy_behind(&mut self, ends: &[LogPlace]) -> Result<(), DurabilityError> {
         assert!(self.waiting.is_empty(), "an index of a file stays what it is while it waits");
+        let until = u64::MAX;
         for (file, _) in ends {
             let disk = self.target.disk();
             for later in self.source.drop_behind(file.name) {
-                disk.remove(&later).map_err(|error| failed(disk, error))?;
+                disk.remove(&copied_name(&later)).map_err(|error| failed(disk, error))?;
             }
         }
         for (file, end) in ends {
-            let is_it = |(name, _): &(String, _)| *name == file.to_string();
+            let is_it = |(name, _): &(String, _)| copied_name(name) == file.to_string();
             let at = self.source.files.iter().position(is_it).expect("the copy of an opened file ends");
-            self.waiting.push_back((at, *end));
+            self.waiting.push_back(WaitingPiece { file: at, from: *end, until });
             let known = self.source.files.len();
             self.source.go_on(file.name)?;
             if self.source.lacks_next(file.name) {
@@ -198,7 +313,8 @@ impl FilesCopy {
                 );
                 return Err(failed(self.target.disk(), detail));
             }
-            self.waiting.extend((known..self.source.files.len()).map(|file| (file, 0)));
+            let more = known..self.source.files.len();
+            self.waiting.extend(more.map(|file| WaitingPiece { file, from: 0, until }));
         }
         Ok(())
     }
@@ -208,60 +324,111 @@ impl FilesCopy {
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
             self.target.disk().sync_folder(folder).map_err(|error| failed(self.target.disk(), error))?;
         }
-        let reserved = self.source.reserved()?;
+        let reserved = self.source.reserved()?.max(self.target.manifest().reserved);
+        let generations = self.closed_generations()?;
+        let epoch = generations.last().map_or(Epoch::ZERO, |open| open.first.previous());
+        // What did not end together is no state, as the verification will say.
+        let kept = self.ended.as_ref().map_or(Vec::new(), |_| self.target.kept(epoch, self.keep));
         let (of, own) = (&self.source.manifest, self.target.manifest());
         Ok(Manifest {
             identity: own.identity,
             parent: Some(of.identity),
             reserved,
             folders: own.folders.clone(),
+            // The archive is the source's.
+            archived: None,
             made_from: Some(MadeFrom::Backup { of: of.identity }),
+            kept,
+            generations,
             ..of.clone()
         })
     }
 
-    /// Of a log first the headers are read, which show where it ends, and then its entries.
-    fn bytes_to_verify(&self) -> Result<u64, DurabilityError> {
-        let mut bytes = 0;
+    /// The source's generations, the open one closed at S, and one without a log behind it. Each says which files of
+    /// its logs were copied (N21).
+    fn closed_generations(&self) -> Result<Vec<Generation>, DurabilityError> {
+        let mut generations = self.source.manifest.generations.clone();
+        let Some((ended, open)) = self.ended.as_ref().zip(generations.last_mut()) else {
+            return Ok(generations);
+        };
+        if open.logs > 0 {
+            assert_eq!(ended.ends.len(), open.logs as usize, "each log has an end");
+            open.durable = Some(ended.shown);
+            let used_up = || DurabilityError::config("the numbers of its generations are used up");
+            let next = Generation {
+                number: number::next(open.number).ok_or_else(used_up)?,
+                first: ended.shown.next(),
+                format: FORMAT,
+                entries: open.entries,
+                logs: 0,
+                salt: Salt::draw(&mut Random::unpredictable()),
+                database: self.target.manifest().identity,
+                durable: None,
+                spans: Vec::new(),
+            };
+            generations.push(next);
+        }
+        let copied = self.copied()?;
+        generations.iter_mut().for_each(|generation| generation.spans = spans_of(generation, &copied));
+        Ok(generations)
+    }
+
+    /// The files of the state, as the copy calls them, and their bytes.
+    fn copied(&self) -> Result<Vec<(String, u64)>, DurabilityError> {
+        let disk = self.target.disk();
+        let mut copied = Vec::new();
         for (name, _) in &self.source.files {
-            let length = self.target.disk().open_to_read(name).and_then(|file| file.len());
-            match length {
-                Ok(length) if SegmentFile::at(name).is_some() => bytes += 2 * length,
-                Ok(length) => bytes += length,
+            let name = copied_name(name);
+            match disk.open_to_read(&name).and_then(|file| file.len()) {
+                Ok(length) => copied.push((name, length)),
                 // The logs end before it.
                 Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(failed(self.target.disk(), error)),
+                Err(error) => return Err(failed(disk, error)),
             }
         }
-        Ok(bytes)
+        Ok(copied)
+    }
+
+    /// Of a log first the headers are read, which show where it ends, and then its entries.
+    fn bytes_to_verify(&self) -> Result<u64, DurabilityError> {
+        let times = |name: &str| if SegmentFile::at(name).is_some() { 2 } else { 1 };
+        Ok(self.copied()?.iter().map(|(name, bytes)| times(name) * bytes).sum())
     }
 
     /// All of the copy was read as an open would read it. If it is whole it counts from here on.
     fn install(&mut self, found: &Examination, next: Manifest) -> Result<CopyReport, DurabilityError> {
         if !found.is_whole() {
-            let detail = found.damage.first().map_or("what was copied cannot be read".to_owned(), |damage| {
-                format!("{} is damaged at byte {}: {}", damage.file, damage.offset, damage.detail)
-            });
+            let detail = found
+                .damage
+                .first()
+                .map_or("what was copied cannot be read".to_owned(), |damage| self.said_of(damage));
             return Err(failed(self.target.disk(), detail));
         }
         let epoch = found.durable_epoch.unwrap_or_default();
         // What shows it may be the source's hint, which a copy does not have.
-        if let Some(ShortLogs { shown, ends }) = self.short.as_ref().filter(|short| epoch < short.shown) {
-            let ends = ends.iter().map(|(file, end)| format!("{file} at byte {end}")).collect::<Vec<_>>();
+        if self.ended.is_none() {
+            let short = self.short.as_ref();
+            let ends = short.iter().flat_map(|short| &short.ends);
+            let ends = ends.map(|(file, end)| format!("{file} at byte {end}")).collect::<Vec<_>>();
             let detail = format!(
-                "epoch {shown} was durable, but the log is whole up to epoch {epoch} only: it ends in {}; see what \
+                "epoch {} was durable, but the log is whole up to epoch {epoch} only: it ends in {}; see what \
                  `ensile verify` says of the database",
+                short.map_or(Epoch::ZERO, |short| short.shown),
                 ends.join(", in ")
             );
             return Err(failed(self.target.disk(), detail));
         }
+        self.check_follows(epoch)?;
         let made_from = match self.purpose {
             Purpose::Backup => next.made_from,
             Purpose::Restore { .. } => Some(MadeFrom::Restored { epoch }),
         };
+        let epochs = std::iter::once(epoch).chain(next.kept.iter().map(KeptState::epoch)).collect();
+        let bytes = self.copied()?.iter().map(|(_, bytes)| bytes).sum();
         self.target.replace(Manifest { made_from, ..next })?;
+        // It counts already. What stays longer than it has to is removed by the next run.
+        let _ = self.target.remove_unnamed();
         self.tally.end();
-        let bytes = self.tally.progress().bytes_written;
         Ok(CopyReport {
             database: self.target.manifest().identity.to_string(),
             parent: self.source.manifest.identity.to_string(),
@@ -270,22 +437,85 @@ impl FilesCopy {
             pages: 0,
             pages_written: 0,
             bytes,
-            bytes_written: bytes,
+            bytes_written: self.tally.progress().bytes_written,
             log_entries: 0,
             overruns: 0,
-            kept: Vec::new(),
+            kept: epochs,
         })
     }
+
+    /// A state is not replaced by an earlier one.
+    fn check_follows(&self, epoch: Epoch) -> Result<(), DurabilityError> {
+        let before = self.known.epoch();
+        if epoch >= before {
+            return Ok(());
+        }
+        let folder = self.target.disk().folder_place("")?;
+        let detail = format!(
+            "it has the state at epoch {before}, and the database's is of epoch {epoch}: is the database an older copy?"
+        );
+        Err(DurabilityError::NotItsBackup { folder, detail })
+    }
+
+    /// What is wrong with the copy, and what helps if it was there before.
+    fn said_of(&self, damage: &Damage) -> String {
+        let Damage { file, offset, detail, .. } = damage;
+        let what = format!("{file} is damaged at byte {offset}: {detail}");
+        let known = match (SegmentFile::at(file), PartName::at(file)) {
+            (Some(log), _) => self.known_file((log, *offset)),
+            (_, Some(part)) => self.known.has_part(part, &self.source.manifest).then(|| file.clone()),
+            _ => None,
+        };
+        known.map_or(what.clone(), |known| {
+            format!(
+                "{what}; the backup had it before: remove {known} from the backup and back up again, which copies it \
+                 anew if the database still has it, or give an empty folder"
+            )
+        })
+    }
+
+    /// The file of the target in which this place of a log is, if it was there before. Where a log begins too late, it
+    /// is the first one, whose beginning is damaged.
+    fn known_file(&self, (file, offset): LogPlace) -> Option<String> {
+        let logs = self.source.files.iter().filter_map(|(name, _)| SegmentFile::at(name));
+        let of_log = |other: &SegmentFile| {
+            (other.name.generation, other.name.logger) == (file.name.generation, file.name.logger)
+        };
+        let first = logs.filter(of_log).map(SegmentFile::archived).min_by_key(|file| file.name)?;
+        let place = if file.name < first.name { (first, 0) } else { (file, offset) };
+        self.is_there(place).then(|| place.0.to_string())
+    }
+}
+
+/// Which of these files the logs of a generation have. None if a log is missing as a whole, which is damage: the
+/// verification says so.
+fn spans_of(generation: &Generation, copied: &[(String, u64)]) -> Vec<LogSpan> {
+    let mut spans = vec![None::<LogSpan>; generation.logs as usize];
+    for (file, bytes) in copied {
+        let Some(SegmentFile { name, .. }) = SegmentFile::at(file) else { continue };
+        let span = spans.get_mut(name.logger as usize).filter(|_| name.generation == generation.number);
+        let Some(span) = span else { continue };
+        let SegmentName { number, .. } = name;
+        let own = LogSpan { first: number, last: number, bytes: *bytes };
+        let known = span.unwrap_or(own);
+        let last = if number > known.last { own } else { known };
+        *span = Some(LogSpan { first: known.first.min(number), ..last });
+    }
+    spans.into_iter().collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Ends the copy of a log file here.
 fn cut(disk: &dyn Disk, name: &str, end: u64) -> Result<(), DiskError> {
     let file = disk.open(name)?;
-    file.set_len(end)?;
-    file.sync_all()
+    if file.len()? > end {
+        file.set_len(end)?;
+        file.sync_all()?;
+    }
+    Ok(())
 }
 
-/// Writes the next bytes of a file that is being copied, and syncs it where there are none.
+/// Writes the next bytes of a file that is being copied, and syncs it where there are none. Its first block is synced
+/// before anything is written behind it, as by those who wrote the file: so one that was cut short says whose it is.
 fn write(
     disk: &dyn Disk,
     (name, opened): (&str, Option<Box<dyn DiskFile>>),
@@ -294,10 +524,15 @@ fn write(
 ) -> Result<Box<dyn DiskFile>, DiskError> {
     let open = || if offset == 0 { disk.create(name) } else { disk.open(name) };
     let to = opened.map_or_else(open, Ok)?;
+    let (first, rest) = bytes.split_at(if offset == 0 { bytes.len().min(OPENING_BYTES) } else { 0 });
+    if !first.is_empty() {
+        to.write_at(first, 0)?;
+        to.sync_all()?;
+    }
     if bytes.is_empty() {
         to.sync_all()?;
-    } else {
-        to.write_at(bytes, offset)?;
+    } else if !rest.is_empty() {
+        to.write_at(rest, offset + first.len() as u64)?;
     }
     Ok(to)
 }

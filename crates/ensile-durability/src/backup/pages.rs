@@ -35,7 +35,8 @@ use crate::checkpoint::picture::root::RemovesPlace;
 use crate::checkpoint::picture::writer::BlockWriter;
 use crate::recovery::archived::ArchiveSource;
 use crate::store::MadeFrom;
-use crate::store::installed::PictureCheckpoint;
+use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
+use crate::store::kept::KeptState;
 use crate::store::manifest::Manifest;
 use crate::{DurabilityError, Recoverable};
 
@@ -139,11 +140,19 @@ impl PagesCopy {
     /// Looks at all pages of the source's picture.
     fn plan(&mut self) -> Result<(), DurabilityError> {
         let of = &self.source.picture;
-        if let Some(newest) = self.target.pictures.first().filter(|newest| !self.source.may_follow(newest)) {
+        let manifest = self.target.folder.manifest();
+        let files = KeptState::newest(manifest).filter(|newest| newest.files().is_some());
+        let newest = self.target.pictures.first();
+        let before = match (files, newest) {
+            (Some(files), _) if !self.source.may_follow_files(&files) => Some(files.epoch()),
+            (_, Some(newest)) if !self.source.may_follow(newest) => Some(newest.picture.epoch),
+            _ => None,
+        };
+        if let Some(before) = before {
             let detail = format!(
-                "it has the state at epoch {}, and the database's picture is another one, of epoch {}: is the database an \
-                 older copy?",
-                newest.picture.epoch, of.epoch
+                "it has the state at epoch {before}, and the database's picture is another one, of epoch {}: is the \
+                 database an older copy?",
+                of.epoch
             );
             let folder = self.target.folder.disk().folder_place("")?;
             return Err(DurabilityError::NotItsBackup { folder, detail });
@@ -312,8 +321,8 @@ impl PagesCopy {
     ) -> Result<CopyReport, DurabilityError> {
         let ClosedCopy { picture, reached, held } = closed;
         let PictureSource { database, reserved, entries, .. } = self.source;
-        let kept = self.target.kept(picture.epoch, self.keep);
-        let epochs = std::iter::once(&picture).chain(&kept).map(|picture| picture.epoch).collect();
+        let kept = self.target.folder.kept(picture.epoch, self.keep);
+        let epochs = std::iter::once(picture.epoch).chain(kept.iter().map(KeptState::epoch)).collect();
         let whose = (database, self.purpose, reserved);
         let next = self.target.next_manifest((picture.clone(), kept.clone()), whose, entries);
         let (mut epoch, mut log_entries) = (picture.epoch, 0);
@@ -332,6 +341,8 @@ impl PagesCopy {
         std::mem::replace(&mut self.copier.held, HeldExtents::of(&self.target.file)).keep();
         held.into_iter().for_each(HeldExtents::keep);
         self.free_unreached(reached, &kept);
+        // It counts already. What stays longer than it has to is removed by the next run.
+        let _ = self.target.folder.remove_unnamed();
         self.tally.end();
         Ok(CopyReport {
             database: self.target.folder.manifest().identity.to_string(),
@@ -349,8 +360,8 @@ impl PagesCopy {
     }
 
     /// What no picture of the manifest reaches any more is free, and the file is cut behind the last unit in use.
-    fn free_unreached(&self, mut reached: BTreeSet<Extent>, kept: &[PictureCheckpoint]) {
-        let is_kept = |epoch| kept.iter().any(|kept| kept.epoch == epoch);
+    fn free_unreached(&self, mut reached: BTreeSet<Extent>, kept: &[KeptState]) {
+        let is_kept = |epoch| kept.iter().filter_map(KeptState::picture).any(|kept| kept.epoch == epoch);
         let before = self.target.pictures.iter();
         let (kept, dropped): (Vec<_>, Vec<_>) = before.partition(|known| is_kept(known.picture.epoch));
         reached.extend(kept.iter().flat_map(|known| &known.reached));
@@ -370,6 +381,13 @@ fn is_same(there: &PagePlace, page: &PagePlace) -> bool {
 }
 
 impl PictureSource {
+    /// May it be of the history of these files, behind them?
+    fn may_follow_files(&self, files: &KeptState) -> bool {
+        let before = files.files().and_then(|state| state.checkpoint.as_ref());
+        let number = before.map_or(0, InstalledCheckpoint::number);
+        self.picture.epoch >= files.epoch() && self.picture.number > number
+    }
+
     /// Is this the newest picture of the target, or may it be one of the same history behind that?
     fn may_follow(&self, newest: &TargetPicture) -> bool {
         let (of, before) = (&self.picture, &newest.picture);

@@ -18,8 +18,10 @@ use crate::checkpoint::picture::page::PagePlace;
 use crate::checkpoint::picture::read::PictureReader;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
+use crate::recovery::copied::covered_files;
 use crate::store::hint::Hint;
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
+use crate::store::kept::KeptState;
 use crate::store::leases::{Lease, LeasedFile, lease, open_all};
 use crate::store::manifest::{Making, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
@@ -35,7 +37,7 @@ const LISTINGS_MAX: u32 = 100;
 pub(super) enum Purpose {
     /// Of a database, whose newest picture is taken.
     Backup,
-    /// Of a backup: its newest picture, or the one of this epoch.
+    /// Of a backup: its newest state, or the one at the end of this epoch.
     Restore { at: Option<Epoch> },
 }
 
@@ -103,24 +105,23 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, Dura
             let manifest = expect_manifest(&**disk)?;
             let folder = disk.folder_place("")?;
             backup_of(&**disk, &manifest)?;
-            let Some(InstalledCheckpoint::Picture(newest)) = &manifest.checkpoint else {
-                if let Some(at) = at {
-                    let detail = format!(
-                        "it is a copy of files, and has the state at its end only, none at epoch {at}: restore without an epoch"
-                    );
-                    return Err(DurabilityError::NotABackup { folder, detail });
+            let newest = KeptState::newest(&manifest);
+            let states = || newest.iter().chain(&manifest.kept);
+            match states().find(|state| at.is_none_or(|at| state.epoch() == at)) {
+                Some(KeptState::Picture(chosen)) => {
+                    PictureSource::open(disk, &manifest, chosen.clone(), SourceHold::Locks { _locks: locks })
                 }
-                return files_of(disk, manifest, (Some(locks), None));
-            };
-            let mut pictures = std::iter::once(newest).chain(&manifest.kept);
-            let chosen = pictures.clone().find(|picture| at.is_none_or(|at| picture.epoch == at));
-            let Some(chosen) = chosen else {
-                let epochs: Vec<_> = pictures.by_ref().map(|picture| picture.epoch.to_string()).collect();
-                let at = at.unwrap_or_default();
-                let detail = format!("it has no picture of epoch {at}, but of {}", epochs.join(", "));
-                return Err(DurabilityError::NotABackup { folder, detail });
-            };
-            PictureSource::open(disk, &manifest, chosen.clone(), SourceHold::Locks { _locks: locks })
+                Some(KeptState::Files(chosen)) => {
+                    files_of(disk, manifest.with_kept(chosen), (Some(locks), None))
+                }
+                None => {
+                    let epochs: Vec<_> = states().map(|state| state.epoch().to_string()).collect();
+                    let at = at.unwrap_or_default();
+                    let detail =
+                        format!("it has no state at the end of epoch {at}, but of {}", epochs.join(", "));
+                    Err(DurabilityError::NotABackup { folder, detail })
+                }
+            }
         }
     }
 }
@@ -147,15 +148,17 @@ pub(super) fn pictures(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<Epoch>), D
     let _locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
     let of = backup_of(&**disk, &manifest)?;
-    let Some(InstalledCheckpoint::Picture(newest)) = &manifest.checkpoint else {
-        let detail =
-            "it is a copy of files, and an archive brings pictures to an epoch: restore without an epoch";
+    let newest = KeptState::newest(&manifest);
+    let states = newest.iter().chain(&manifest.kept);
+    let pictures: Vec<Epoch> = states.filter_map(KeptState::picture).map(|picture| picture.epoch).collect();
+    if pictures.is_empty() {
+        let detail = "it has copies of files, and an archive brings pictures to an epoch: restore one of its own epochs";
         return Err(DurabilityError::NotABackup {
             folder: disk.folder_place("")?,
             detail: detail.to_owned(),
         });
-    };
-    Ok((of, std::iter::once(newest).chain(&manifest.kept).map(|picture| picture.epoch).collect()))
+    }
+    Ok((of, pictures))
 }
 
 impl FilesSource {
@@ -170,6 +173,15 @@ impl FilesSource {
         }
         logs.values_mut().for_each(|files| files.sort_unstable_by_key(|file| file.name));
         logs
+    }
+
+    /// Drops the log files that the checkpoint covers, as far as they say so.
+    pub(super) fn drop_covered(&mut self) -> Result<(), DurabilityError> {
+        let logs: Vec<SegmentFile> =
+            self.files.iter().filter_map(|(name, _)| SegmentFile::at(name)).collect();
+        let covered = covered_files(&*self.disk, &self.manifest, logs.into_iter())?;
+        self.files.retain(|(name, _)| SegmentFile::at(name).is_none_or(|file| !covered.contains(&file)));
+        Ok(())
     }
 
     /// Drops the files of this log that come behind `last`; their names.

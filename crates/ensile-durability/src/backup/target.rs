@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - I1: it is an empty folder, or a backup of the very database that was never opened. Nothing else is changed.
-//! - N12: its page file's free units are those that no picture of its manifest reaches.
+//! - N12: its page file's free units are those that no picture of its manifest reaches, and no file that one of its
+//!   states has is removed.
 //! - N16: nobody reads it under a lease meanwhile.
 //!
 //! Neighbours: [`super::pages`] writes into its page file, [`super::files`] into its folders; the store has locks,
@@ -28,11 +29,15 @@ use crate::checkpoint::picture::read::PictureReader;
 use crate::identity::Identity;
 use crate::number;
 use crate::recoverable::EntryKind;
+use crate::recovery::copied::remove_unneeded;
 use crate::store::claim::{Wanted, claim};
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
+use crate::store::kept::KeptState;
 use crate::store::leases;
 use crate::store::manifest::{Generation, Making, Manifest};
-use crate::store::names::{MAIN, PageFileName, checkpoint_folder, checkpointer_of, log_folder, logger_of};
+use crate::store::names::{
+    MAIN, PageFileName, PartName, checkpoint_folder, checkpointer_of, log_folder, logger_of,
+};
 use crate::store::open::Store;
 use crate::store::{MadeFrom, Opening};
 
@@ -123,6 +128,35 @@ impl TargetFolder {
         Ok(())
     }
 
+    /// Makes so many folders the backup's, whose states stay, and removes files that none of these has: runs that were
+    /// killed have left them, or had no time to remove them.
+    ///
+    /// The manifest as it is read stands on the medium from here on: a run that was killed may have left its name in
+    /// the cache alone, and what only the one before it has is removed, or written over (N12).
+    pub(super) fn claim_backup(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
+        assert_eq!(self.manifest().state, Making::Created, "it has a state");
+        let logs = Wanted { count: logs, links: &[], name: log_folder };
+        self.claim(&[logs, Wanted { count: checkpoints, links: &[], name: checkpoint_folder }])?;
+        self.remove_unnamed()
+    }
+
+    /// Removes files that no state of the manifest has, which is durable.
+    pub(super) fn remove_unnamed(&self) -> Result<(), DurabilityError> {
+        let (disk, manifest) = (self.disk(), self.manifest());
+        remove_unneeded(disk, manifest)?;
+        leftovers::remove(disk, manifest, |_: PartName| true)?;
+        leftovers::remove(disk, manifest, |_: PageFileName| true).map(drop)
+    }
+
+    /// The states that stay beside one of this epoch, of `keep` in all.
+    pub(super) fn kept(&self, epoch: Epoch, keep: usize) -> Vec<KeptState> {
+        assert!(keep > 0, "the newest one is kept");
+        let newest = Some(self.manifest()).filter(|manifest| manifest.state == Making::Created);
+        let newest = newest.and_then(KeptState::newest);
+        let states = newest.iter().chain(&self.manifest().kept).filter(|older| older.epoch() < epoch);
+        states.take(keep - 1).cloned().collect()
+    }
+
     pub(super) fn disk(&self) -> &dyn Disk {
         &*self.store.disk
     }
@@ -143,7 +177,12 @@ impl TargetFolder {
 fn check(disk: &dyn Disk, manifest: &Manifest, of: Identity) -> Result<(), DurabilityError> {
     let detail = match (manifest.state, manifest.made_from) {
         (Making::Creating, _) => return Ok(()),
-        (Making::Created, Some(MadeFrom::Backup { of: found })) if found == of => return Ok(()),
+        (Making::Created, Some(MadeFrom::Backup { of: found })) if found == of => {
+            if KeptState::newest(manifest).is_some() {
+                return Ok(());
+            }
+            "a version before this one made it, and nothing is added to it: give an empty folder".to_owned()
+        }
         (Making::Created, Some(MadeFrom::Backup { of: found })) => {
             format!("it is a backup of another database ({found}, and this one is {of})")
         }
@@ -164,17 +203,17 @@ impl Target {
         logs: usize,
     ) -> Result<Self, DurabilityError> {
         let mut folder = TargetFolder::open(disk, (of, purpose))?;
-        // The manifest as it is read stands on the medium from here on: a run that was killed may have left its name in
-        // the cache alone, and units that only the one before it reaches are free (N12).
         match folder.manifest().state {
             Making::Creating => folder.claim_empty(logs, 1)?,
-            Making::Created => folder.claim(&[Wanted { count: 1, links: &[], name: checkpoint_folder }])?,
+            Making::Created => folder.claim_backup(0, 1)?,
         }
         let pictures = pictures_of(&folder)?;
         let (name, listed) = (&folder.store.disk, pictures.first().map(|newest| &newest.picture));
         let before = leftovers::list::<PageFileName>(&**name, folder.manifest())?;
-        // Of runs that were killed: no manifest reaches them.
-        leftovers::remove(&**name, folder.manifest(), |_: PageFileName| true)?;
+        if folder.manifest().state == Making::Creating {
+            // Of runs that were killed: no manifest reaches them.
+            leftovers::remove(&**name, folder.manifest(), |_: PageFileName| true)?;
+        }
         let (file, database) = match listed {
             Some(PictureCheckpoint { files, database, .. }) => {
                 let reached: BTreeSet<Extent> =
@@ -207,17 +246,10 @@ impl Target {
         PictureCheckpoint { database: self.database, files: vec![self.file.listed()], ..of }
     }
 
-    /// Pictures that stay beside one of this epoch, of `keep` in all.
-    pub(super) fn kept(&self, epoch: Epoch, keep: usize) -> Vec<PictureCheckpoint> {
-        assert!(keep > 0, "the newest one is kept");
-        let older = self.pictures.iter().map(|known| &known.picture).filter(|older| older.epoch < epoch);
-        older.take(keep - 1).cloned().collect()
-    }
-
     /// The manifest of the folder once it has this picture, and those older ones.
     pub(super) fn next_manifest(
         &self,
-        (picture, kept): (PictureCheckpoint, Vec<PictureCheckpoint>),
+        (picture, kept): (PictureCheckpoint, Vec<KeptState>),
         (of, purpose, reserved): (Identity, Purpose, Epoch),
         entries: EntryKind,
     ) -> Manifest {
@@ -235,6 +267,7 @@ impl Target {
             salt: Salt::draw(&mut Random::unpredictable()),
             database: before.identity,
             durable: None,
+            spans: Vec::new(),
         };
         Manifest {
             parent: before.parent.or(Some(of)),
@@ -253,14 +286,10 @@ impl Target {
 fn pictures_of(folder: &TargetFolder) -> Result<Vec<TargetPicture>, DurabilityError> {
     let manifest = folder.manifest();
     let newest = match &manifest.checkpoint {
-        None => return Ok(Vec::new()),
-        Some(InstalledCheckpoint::Picture(newest)) => newest,
-        Some(_) => {
-            let detail = "it is a copy of files, and takes no pages".to_owned();
-            return Err(DurabilityError::NotItsBackup { folder: folder.disk().folder_place("")?, detail });
-        }
+        Some(InstalledCheckpoint::Picture(newest)) => Some(newest),
+        _ => None,
     };
-    let all = std::iter::once(newest).chain(&manifest.kept);
+    let all = newest.into_iter().chain(manifest.kept_pictures());
     let read = all.map(|picture| TargetPicture::read(folder.disk(), picture));
     read.collect::<Result<_, _>>().map_err(|error| failed(folder.disk(), error))
 }

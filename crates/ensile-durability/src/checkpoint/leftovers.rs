@@ -29,7 +29,7 @@ pub(crate) trait CheckpointFile: Copy + Ord + Display {
     /// In whose folder it is.
     fn checkpointer(self) -> u32;
 
-    /// Does the checkpoint that the manifest names have it?
+    /// Does a checkpoint that the manifest names have it, an older one of a backup too?
     fn is_installed(self, manifest: &Manifest) -> bool;
 }
 
@@ -43,7 +43,8 @@ impl CheckpointFile for PartName {
     }
 
     fn is_installed(self, manifest: &Manifest) -> bool {
-        manifest.checkpoint.as_ref().is_some_and(|installed| installed.has_part(self))
+        let older = manifest.kept_files().filter_map(|state| state.checkpoint.as_ref());
+        manifest.checkpoint.iter().chain(older).any(|installed| installed.has_part(self))
     }
 }
 
@@ -57,8 +58,12 @@ impl CheckpointFile for PageFileName {
     }
 
     fn is_installed(self, manifest: &Manifest) -> bool {
-        let Some(InstalledCheckpoint::Picture(picture)) = &manifest.checkpoint else { return false };
-        picture.files.iter().any(|listed| listed.name == self)
+        let newest = match &manifest.checkpoint {
+            Some(InstalledCheckpoint::Picture(newest)) => Some(newest),
+            _ => None,
+        };
+        let mut files = newest.into_iter().chain(manifest.kept_pictures()).flat_map(|picture| &picture.files);
+        files.any(|listed| listed.name == self)
     }
 }
 

@@ -183,6 +183,15 @@ impl Checkpoints {
         self.store.disk()
     }
 
+    /// Must a backup begin with a checkpoint? It does where a picture is installed, or is wanted: a picture is copied
+    /// without the log behind it, so without what was committed since.
+    #[must_use]
+    pub fn begin_backups(&self) -> bool {
+        let keeper = self.store.manifest();
+        let is_picture = keeper.manifest().checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
+        is_picture || self.config.strategy == Strategy::Pictures
+    }
+
     /// How many checkpointers there are: one thread each.
     #[must_use]
     pub fn checkpointers(&self) -> usize {

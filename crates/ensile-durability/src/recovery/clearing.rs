@@ -27,7 +27,9 @@ use crate::error::{unless_full, unless_missing};
 use crate::store::archive::Archive;
 use crate::store::closed_files::ClosedFile;
 use crate::store::installed::InstalledCheckpoint;
+use crate::store::manifest::Manifest;
 use crate::store::names::{PageFileName, PartName, SegmentFile, SegmentName, log_folder};
+use crate::store::whose::proves_ours;
 
 impl Recovery {
     /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge
@@ -36,10 +38,12 @@ impl Recovery {
     /// A checkpoint may have taken them off the list and not have removed them yet: those that the archive lacks and
     /// cannot take now are added to `waiting`; one that is damaged stays, and is reported (A1).
     pub(super) fn remove_unlisted(&mut self, waiting: &mut Vec<ClosedFile>) -> Result<(), DurabilityError> {
-        if !self.judged.unlisted.is_empty() {
+        if !self.judged.unlisted.is_empty() || !self.judged.left.is_empty() {
             // The manifest that does not list them may be a rename that only the system's cache has.
             self.disk.sync_folder("")?;
         }
+        // Before this life makes files, as some of them may have their names.
+        remove_ours((&*self.disk, self.keeper.manifest()), &self.judged.left)?;
         let manifest = self.keeper.manifest();
         let is_listed = |file: &SegmentFile| {
             let SegmentName { generation, logger, .. } = file.name;
@@ -114,6 +118,7 @@ impl Recovery {
         self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.judged.given_up.iter().map(|file| file.name.logger).collect();
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
+        remove_ours((&*self.disk, self.keeper.manifest()), &self.judged.older)?;
         self.judged.cuts.iter().try_for_each(|(file, end)| self.cut_file(&file.to_string(), *end))?;
         let (mut kept, mut changed) = (Vec::new(), BTreeSet::new());
         for chain in self.judged.closed_chains.iter().chain(&self.judged.open_chains) {
@@ -228,6 +233,32 @@ impl Recovery {
         let mut chains = self.judged.closed_chains.iter_mut().chain(&mut self.judged.open_chains);
         chains.try_for_each(|chain| free_covered((disk, archive), chain, covered))
     }
+}
+
+/// Removes log files that no state needs and that prove to be this database's (I1), and makes that durable. One that is
+/// gone was removed before.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn remove_ours(
+    (disk, manifest): (&dyn Disk, &Manifest),
+    files: &[SegmentFile],
+) -> Result<(), DurabilityError> {
+    let mut folders = BTreeSet::new();
+    for file in files {
+        let name = file.to_string();
+        let is_ours = match proves_ours(disk, manifest, &name) {
+            Err(DurabilityError::Disk(error)) if error.is_not_found() => false,
+            // A copier wrote it for a state that never counted.
+            Err(DurabilityError::NotOurs { .. } | DurabilityError::Unknown { .. }) => false,
+            is_ours => is_ours?,
+        };
+        if is_ours {
+            disk.remove(&name)?;
+            folders.insert(file.name.logger);
+        }
+    }
+    Ok(folders.into_iter().try_for_each(|logger| disk.sync_folder(&log_folder(logger)))?)
 }
 
 /// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once

@@ -14,17 +14,19 @@
 //!   a wrong payload before its cut. It is read again from there on; if it ends there again it is damaged, and the
 //!   verdict is to say so.
 //! - What the hint showed before anything was read is shown.
+//! - N21: a file goes once no state of the backup needs it, which the manifest and the file behind it say.
 //!
 //! Neighbours: a backup by files reads and cuts; `file` and `chain` read as for an open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::chain::Chain;
-use super::file::{self, FileChain, MarkSearch};
-use super::listing::missing_file;
+use super::clearing::remove_ours;
+use super::file::{self, FileChain, FileOpening, MarkSearch};
+use super::listing::{self, FoundFiles, missing_file};
 use crate::DurabilityError;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::Manifest;
@@ -47,12 +49,13 @@ pub(crate) struct ShortLogs {
 pub(crate) enum CopiedLogs {
     /// Some are whole for less than S, or damaged.
     Short(ShortLogs),
-    /// All are whole for it. They are cut there, and these files stand behind.
-    Whole { cuts: Vec<LogPlace>, beyond: Vec<SegmentFile> },
+    /// All are whole for S. They end there, by logger, and these files stand behind.
+    Whole { shown: Epoch, ends: Vec<LogPlace>, beyond: Vec<SegmentFile> },
 }
 
-/// Reads the copied logs of the open generation, whose files are given by logger, in order. `hinted`: the D that the
-/// source's hint showed before. `before`: what the last look found; `None` for the first look.
+/// Reads the copied logs of the open generation, whose files are given by logger, in order, each as the source spells
+/// it; a copy has none of the ends that a closed file's name says. `hinted`: the D that the source's hint showed
+/// before. `before`: what the last look found; `None` for the first look.
 ///
 /// # Errors
 /// [`DurabilityError::Damaged`] where files do not go together; the disk's.
@@ -69,6 +72,7 @@ pub(crate) fn look(
     for logger in 0..generation.logs {
         let missing = SegmentName { generation: generation.number, logger, number: 0 };
         let own = files.get(&logger).ok_or_else(|| missing_file(missing))?;
+        let own: Vec<SegmentFile> = own.iter().map(|file| file.archived()).collect();
         let next = own.iter().skip(1).copied().map(Some).chain([None]);
         let read = own.iter().zip(next).map(|(file, next)| FileChain::read(disk, *file, next));
         chains.push(Chain::stitch(disk, read.collect::<Result<_, _>>()?, covered)?);
@@ -81,24 +85,26 @@ pub(crate) fn look(
         chain.mark < shown || is_as_before || (before.is_none() && chain.lost.is_some())
     };
     let short = chains.iter().filter(is_short).map(|chain| (chain.end.file, chain.end.offset));
-    let mut ends: Vec<LogPlace> = short.collect();
-    let (mut cuts, mut beyond) = (Vec::new(), Vec::new());
-    let whole = if ends.is_empty() { &chains[..] } else { &[] };
+    let mut again: Vec<LogPlace> = short.collect();
+    let (mut ends, mut beyond) = (Vec::new(), Vec::new());
+    let whole = if again.is_empty() { &chains[..] } else { &[] };
     for chain in whole {
-        match cut_of(disk, chain, shown)? {
-            None => {}
-            Some(Err(wrong)) => ends.push(wrong),
-            Some(Ok((file, end))) => {
-                cuts.push((file, end));
-                let behind = files[&chain.logger].iter().filter(|other| other.name > file.name);
-                beyond.extend(behind.copied());
+        let own = &files[&chain.logger];
+        let is_closed = |file: SegmentFile| own.iter().any(|one| one.name == file.name && one.to.is_some());
+        match cut_of(disk, chain, &is_closed, shown)? {
+            Err(wrong) => again.push(wrong),
+            Ok((file, end)) => {
+                ends.push((file, end));
+                let behind = own.iter().filter(|other| other.name > file.name);
+                beyond.extend(behind.map(|file| file.archived()));
             }
         }
     }
-    if ends.is_empty() {
-        Ok(CopiedLogs::Whole { cuts, beyond })
+    if again.is_empty() {
+        let shown = shown.max(generation.first.previous());
+        Ok(CopiedLogs::Whole { shown, ends, beyond })
     } else {
-        Ok(CopiedLogs::Short(ShortLogs { shown, ends }))
+        Ok(CopiedLogs::Short(ShortLogs { shown, ends: again }))
     }
 }
 
@@ -111,21 +117,72 @@ fn shown(chains: &[Chain], hinted: Epoch) -> Epoch {
 
 /// Behind the first mark of `shown` or more in a file that was not closed when the copy began, or where a payload
 /// before it is wrong. A file that was closed had been written whole, and so had its successor's opening block, which
-/// repeats its last mark.
+/// repeats its last mark. A log without such a mark ends where its chain does.
 fn cut_of(
     disk: &dyn Disk,
     chain: &Chain,
+    is_closed: &dyn Fn(SegmentFile) -> bool,
     shown: Epoch,
-) -> Result<Option<Result<LogPlace, LogPlace>>, DurabilityError> {
-    for link in chain.links.iter().filter(|link| link.file.to.is_none()) {
+) -> Result<Result<LogPlace, LogPlace>, DurabilityError> {
+    for link in chain.links.iter().filter(|link| !is_closed(link.file)) {
         match file::end_of_mark(disk, (link.file, link.end), shown)? {
             MarkSearch::None => {}
-            MarkSearch::WrongPayload(at) => return Ok(Some(Err((link.file, at)))),
+            MarkSearch::WrongPayload(at) => return Ok(Err((link.file, at))),
             MarkSearch::EndsAt(end) => {
                 assert!(end <= link.end, "the cut is in the chain");
-                return Ok(Some(Ok((link.file, end))));
+                return Ok(Ok((link.file, end)));
             }
         }
     }
-    Ok(None)
+    Ok(Ok((chain.end.file, chain.end.offset)))
+}
+
+/// Of these log files those that the newest state of the manifest does not need: the first ones of a log, as the file
+/// behind each says that every entry before that is of an epoch that the checkpoint has.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn covered_files(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    files: impl Iterator<Item = SegmentFile>,
+) -> Result<Vec<SegmentFile>, DurabilityError> {
+    assert!(manifest.kept.is_empty() || manifest.is_of_backup(), "N21: only a backup has older states");
+    let low = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered);
+    let mut by_log = BTreeMap::<(u64, u32), Vec<SegmentFile>>::new();
+    for file in files {
+        by_log.entry((file.name.generation, file.name.logger)).or_default().push(file);
+    }
+    let mut covered = Vec::new();
+    for files in by_log.values_mut() {
+        files.sort_unstable_by_key(|file| file.name);
+        for pair in files.windows(2) {
+            // One that was renamed since it was listed says nothing.
+            let opening = FileOpening::read_at(disk, &pair[1].to_string(), pair[1].name)?;
+            if opening.is_none_or(|opening| opening.before >= low) {
+                break;
+            }
+            covered.push(pair[0]);
+        }
+    }
+    Ok(covered)
+}
+
+/// Removes log files of a backup that none of its states needs: what a run left that had not ended, and what the
+/// checkpoints of all states that have a file cover.
+///
+/// # Errors
+/// [`DurabilityError::Damaged`] where the names contradict each other; the disk's.
+pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    let FoundFiles { logs, older, left, .. } = listing::find(disk, manifest)?;
+    let files: Vec<SegmentFile> = logs.into_values().flatten().chain(older).collect();
+    let mut needed = BTreeSet::new();
+    for state in manifest.kept_files().map(|state| manifest.with_kept(state)).chain([manifest.clone()]) {
+        let own = || files.iter().copied().filter(|file| state.log_bytes(file.name).is_some());
+        let covered = covered_files(disk, &state, own())?;
+        assert!(own().next().is_none() || own().count() > covered.len(), "N21: the last file of a log stays");
+        needed.extend(own().filter(|file| !covered.contains(file)));
+    }
+    let unneeded = files.into_iter().filter(|file| !needed.contains(file)).chain(left);
+    remove_ours((disk, manifest), &unneeded.collect::<Vec<_>>())
 }

@@ -17,7 +17,7 @@ use ensile_disk::Disk;
 
 use super::chain::{self, Chain};
 use super::file::FileChain;
-use super::listing::{self, Files};
+use super::listing::{self, Files, FoundFiles};
 use super::load::Load;
 use super::verdict::{self, Verdict};
 use crate::DurabilityError;
@@ -62,6 +62,9 @@ pub(super) struct Inventory {
     pub(super) unfinished: Vec<SegmentFile>,
     /// Those of both that prove to be this database's.
     pub(super) removable: Vec<SegmentFile>,
+    /// Of a backup: what only older states have, and what a run left that had not ended.
+    pub(super) older: Vec<SegmentFile>,
+    pub(super) left: Vec<SegmentFile>,
     /// `None` if a file of the checkpoint cannot be read.
     pub(super) load: Option<Load>,
 }
@@ -76,7 +79,8 @@ impl Inventory {
     ) -> Result<Option<Self>, DurabilityError> {
         let Manifest { checkpoint, generations, .. } = manifest;
         let found = listing::find(disk, manifest);
-        let Some((mut unlisted, unfinished)) = findings.note(found)? else { return Ok(None) };
+        let Some(found) = findings.note(found)? else { return Ok(None) };
+        let FoundFiles { logs: mut unlisted, unfinished, older, left } = found;
         let mut listed = Files::new();
         for generation in generations {
             for logger in 0..generation.logs {
@@ -93,7 +97,7 @@ impl Inventory {
         }
         findings.note(leftovers::check_unlisted(disk, manifest))?;
         let load = findings.note(Load::new(disk, checkpoint.clone()))?;
-        Ok(Some(Self { listed, unlisted, unfinished, removable, load }))
+        Ok(Some(Self { listed, unlisted, unfinished, removable, older, left, load }))
     }
 }
 

@@ -1,5 +1,8 @@
 //! Which log files are on disk, and whose they are.
 //!
+//! Invariant: N21: in a backup a file that no state of it names is of a run that did not end, and says nothing; nor
+//! does one outside what was copied of a log, in a backup or in what was one.
+//!
 //! Neighbours: recovery reads the listed ones and removes the others; names are parsed in `names`.
 
 use std::collections::BTreeMap;
@@ -17,15 +20,26 @@ use crate::store::whose::{proves_ours, searched};
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
+/// All log files of a folder.
+#[derive(Debug, Default)]
+pub(super) struct FoundFiles {
+    /// Of logs that the manifest lists, and of others; the former without what stands outside what was copied of them.
+    pub(super) logs: Files,
+    /// What a merge left that had not ended: its sources are listed still, and hold all of it.
+    pub(super) unfinished: Vec<SegmentFile>,
+    /// Of a backup: files of older states only.
+    pub(super) older: Vec<SegmentFile>,
+    /// Files that a backup has left there that had not ended.
+    pub(super) left: Vec<SegmentFile>,
+}
+
 /// Finds all log files in the folders that are this database's (I1), also in those that the manifest does not list:
-/// what is found does not depend on how many folders an open claims. Apart from those, what a merge left that had not
-/// ended: its sources are listed still, and hold all of it.
-pub(super) fn find(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-) -> Result<(Files, Vec<SegmentFile>), DurabilityError> {
-    let mut unfinished = Vec::new();
-    let mut found = Files::new();
+/// what is found does not depend on how many folders an open claims.
+pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<FoundFiles, DurabilityError> {
+    let FoundFiles { logs: mut found, mut unfinished, mut older, mut left } = FoundFiles::default();
+    let is_of_older = |name: SegmentName| {
+        manifest.kept_files().any(|state| manifest.with_kept(state).log_bytes(name).is_some())
+    };
     let searched = searched(disk, manifest)?;
     for (folder, logger) in searched.iter().filter_map(|name| Some((name, logger_of(name)?))) {
         // One that is missing shows by its files, which are missing too.
@@ -33,7 +47,11 @@ pub(super) fn find(
             continue;
         }
         for file in disk.list(folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
-            if file.is_merged && !manifest.lists(file.name.generation) {
+            let is_listed = manifest.lists(file.name.generation);
+            let is_outside = manifest.is_outside(file.name);
+            if is_outside || (manifest.is_of_backup() && manifest.log_bytes(file.name).is_none()) {
+                if is_of_older(file.name) { older.push(file) } else { left.push(file) }
+            } else if file.is_merged && !is_listed {
                 unfinished.push(file);
             } else {
                 found.entry((file.name.generation, logger)).or_default().push(file);
@@ -48,7 +66,8 @@ pub(super) fn find(
             return Err(DurabilityError::damaged(&twice[0].to_string(), 0, detail));
         }
     }
-    Ok((found, unfinished))
+    assert!(older.is_empty() || manifest.is_of_backup(), "N21: only a backup has older states");
+    Ok(FoundFiles { logs: found, unfinished, older, left })
 }
 
 /// Takes the files of a listed log out of `found`: it has one at least.

@@ -108,7 +108,7 @@ pub(super) fn write(
     }
     let salt = Salt::draw(&mut Random::unpredictable());
     let generation = Generation { number, format: FORMAT, logs: 1, salt, database, ..oldest.clone() };
-    let generation = Generation { durable: newest.durable, ..generation };
+    let generation = Generation { durable: newest.durable, spans: Vec::new(), ..generation };
     let name = SegmentName { generation: number, logger: 0, number: 0 };
     let file = SegmentFile { is_merged: true, ..SegmentFile::from(name) };
     match write_file((&**disk, disk), config, &generation, file, logs) {

@@ -140,7 +140,8 @@ impl Plan {
         assert!(self.kept.iter().all(|kept| kept.durable < Some(self.first)), "L4: epochs grow");
         assert!(self.first < self.reserved, "L6: what it may use is reserved");
         let (number, first, database) = (self.number, self.first, before.identity);
-        let open = Generation { number, first, format: FORMAT, entries, logs, salt, database, durable: None };
+        let (format, durable, spans) = (FORMAT, None, Vec::new());
+        let open = Generation { number, first, format, entries, logs, salt, database, durable, spans };
         let generations = self.kept.iter().cloned().chain([open]).collect();
         // A backup that is opened is a database of its own: it begins as the picture is that is installed, and keeps no
         // older ones.

@@ -43,6 +43,10 @@ pub(super) struct Judged {
     pub(super) unlisted: Vec<SegmentFile>,
     /// Those of them that do not prove to be this database's: they stay (I1).
     pub(super) not_removable: Vec<SegmentFile>,
+    /// Of a backup: what only older states have, removed once the manifest has none, and what a run left that had not
+    /// ended, removed first (N21).
+    pub(super) older: Vec<SegmentFile>,
+    pub(super) left: Vec<SegmentFile>,
     /// Files that a repair gives up: removed once the manifest no longer lists them, or says that they are discarded.
     /// Until then they show which epochs were used (L4).
     pub(super) given_up: Vec<SegmentFile>,

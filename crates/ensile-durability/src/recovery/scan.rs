@@ -61,6 +61,8 @@ pub struct LogScan {
     /// See [`Judged`].
     unlisted: Vec<SegmentFile>,
     not_removable: Vec<SegmentFile>,
+    older: Vec<SegmentFile>,
+    left: Vec<SegmentFile>,
     /// Every listed file and the one behind it in its log.
     files: Vec<(SegmentFile, Option<SegmentFile>)>,
     archive: Option<Archive>,
@@ -92,7 +94,7 @@ impl LogScan {
         locks.extend(claim(&mut keeper, &[logs, checkpoints])?.0);
         locks.extend(claim_archive(&mut keeper, &config)?);
         let inventory = Inventory::take(&*disk, keeper.manifest(), &mut FirstEnds)?;
-        let Inventory { listed, unlisted: others, removable: unlisted, load, .. } =
+        let Inventory { listed, unlisted: others, removable: unlisted, older, left, load, .. } =
             inventory.expect(NOTHING_FOUND);
         let not_removable = others.into_values().flatten().filter(|file| !unlisted.contains(file)).collect();
         let load = load.expect(NOTHING_FOUND);
@@ -114,6 +116,8 @@ impl LogScan {
             listed,
             unlisted,
             not_removable,
+            older,
+            left,
             files,
             archive,
             is_archive_listed,
@@ -130,7 +134,9 @@ impl LogScan {
         // Relaxed: hands out numbers; what a number stands for was there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
-        let chain = FileChain::read(&*self.disk, file, next)?;
+        let until = self.keeper.manifest().log_bytes(file.name).unwrap_or(0);
+        assert!(until > 0, "N21: {file} is of a listed log");
+        let chain = FileChain::read_until(&*self.disk, file, next, until)?;
         // Only whole elements are put in under this lock.
         let before = self.read.lock()[taken].replace(chain);
         assert!(before.is_none(), "a file is read once");
@@ -145,13 +151,14 @@ impl LogScan {
         let Self { disk, config, locks, keeper, hint, load, listed, unlisted, not_removable, read, .. } =
             self;
         let (archive, is_archive_listed) = (self.archive, self.is_archive_listed);
+        let (older, left) = (self.older, self.left);
         let generations = keeper.manifest().generations.clone();
         let read = read.into_inner();
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
         let seen = load.checkpoint().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
-        let judged = Judged { unlisted, not_removable, seen, ..Judged::default() };
+        let judged = Judged { unlisted, not_removable, older, left, seen, ..Judged::default() };
         let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
         (recovery.archive, recovery.is_archive_listed) = (archive, is_archive_listed);
         let mut read = read.into_iter();

@@ -241,7 +241,7 @@ fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, Durability
             names.push(format!("{folder}/{FOLDER}"));
         }
         let Some(logger) = logger_of(folder) else { continue };
-        let is_listed = |file: &SegmentFile| manifest.lists(file.name.generation);
+        let is_listed = |file: &SegmentFile| manifest.log_bytes(file.name).is_some();
         let logs = files.iter().filter_map(|file| SegmentFile::parse(logger, file)).filter(is_listed);
         names.extend(logs.map(|file| file.to_string()));
     }

@@ -26,7 +26,7 @@
 //! - K1, K5, N12: no generation before the checkpoint's own, of ranges the oldest of these, is listed, and a closed
 //!   one's D is not below the least that the checkpoint allows.
 //! - A2: with an archive it remembers what that said of generations that had ended.
-//! - N16: of a backup it may name older pictures too, in the page file of the newest.
+//! - N16, N21: of a backup it may name older states too; `kept` has them.
 //! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
 //!   which recovery hands to the log. What `read` would refuse is not written.
 //!
@@ -36,6 +36,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::iter::Peekable;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -44,8 +45,9 @@ use ensile_disk::{Disk, DiskError, FolderId, Operation};
 
 use super::archive::seal::ArchiveSeal;
 use super::installed::{InstalledCheckpoint, PictureCheckpoint, WrittenEpochs};
+use super::kept::{FilesState, KeptState, LogSpan};
 use super::made_from::MadeFrom;
-use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW};
+use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW, SegmentName};
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
@@ -80,11 +82,26 @@ pub(crate) struct Generation {
     pub(crate) salt: Salt,
     /// What its files say whose they are (I1): this database, or one of which it is an adopted copy.
     pub(crate) database: Identity,
-    /// Its D, once a recovery has decided it.
+    /// Its D, once a recovery has decided it, or a backup has closed its copy.
     pub(crate) durable: Option<Epoch>,
+    /// What of each of its logs was copied; none if all that is there counts (N21).
+    pub(crate) spans: Vec<LogSpan>,
 }
 
 impl Generation {
+    /// Is it the same one of the same life, whatever is known of its end?
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let begun = |of: &Self| Self { durable: None, spans: Vec::new(), ..of.clone() };
+        begun(self) == begun(other)
+    }
+
+    /// How many bytes of this log file of it count: 0 outside what was copied of its log, and no limit of one that was
+    /// not copied (N21).
+    pub(crate) fn log_bytes(&self, name: SegmentName) -> u64 {
+        assert_eq!(name.generation, self.number, "a file of this generation");
+        self.spans.get(name.logger as usize).map_or(u64::MAX, |span| span.bytes_of(name.number))
+    }
+
     /// May this checkpoint stand beside it (K1, K5, N12, L4)?
     fn fits(&self, checkpoint: &InstalledCheckpoint) -> bool {
         if self.number < *checkpoint.generations().start() {
@@ -108,11 +125,13 @@ impl Generation {
 
 impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, first, format, entries, logs, salt, database, durable } = self;
+        let Self { number, first, format, entries, logs, salt, database, durable, spans } = self;
         let entries = entries.name();
         write!(f, "generation {number} first {first} format {format} entries {entries} ")?;
         write!(f, "logs {logs} salt {salt} database {database}")?;
-        durable.map_or(Ok(()), |durable| write!(f, " durable {durable}"))
+        durable.map_or(Ok(()), |durable| write!(f, " durable {durable}"))?;
+        let separators = std::iter::once(" files ").chain(std::iter::repeat(","));
+        spans.iter().zip(separators).try_for_each(|(span, separator)| write!(f, "{separator}{span}"))
     }
 }
 
@@ -141,8 +160,8 @@ pub(crate) struct Manifest {
     /// A2: its archive says no less than this.
     pub(crate) archived: Option<ArchiveSeal>,
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
-    /// Older pictures of a backup, the newest first, in the page file of the one that is installed.
-    pub(crate) kept: Vec<PictureCheckpoint>,
+    /// Older states of a backup, the newest first.
+    pub(crate) kept: Vec<KeptState>,
     pub(crate) generations: Vec<Generation>,
 }
 
@@ -234,7 +253,8 @@ impl Manifest {
         let is_newer = self.checkpoint.as_ref().is_some_and(|checkpoint| !checkpoint.is_of_first_release());
         let lacks_log = self.generations.iter().any(|generation| generation.logs == 0);
         // A program that knows no archive would remove what is not in it.
-        let has_more = self.has_archive() || self.made_from.is_some();
+        let has_spans = self.generations.iter().any(|generation| !generation.spans.is_empty());
+        let has_more = self.has_archive() || self.made_from.is_some() || has_spans;
         if is_newer || lacks_log || has_more { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
     }
 
@@ -259,6 +279,40 @@ impl Manifest {
         self.generations.iter().any(|listed| listed.number == generation)
     }
 
+    /// How many bytes of this log file count, as a listed generation says (N21). `None`: no listed log has such a file.
+    pub(crate) fn log_bytes(&self, name: SegmentName) -> Option<u64> {
+        let listed = self.generations.iter().find(|listed| listed.number == name.generation)?;
+        let bytes = listed.log_bytes(name);
+        (name.logger < listed.logs && bytes > 0).then_some(bytes)
+    }
+
+    /// Does this file stand outside what was copied of a listed log?
+    pub(crate) fn is_outside(&self, name: SegmentName) -> bool {
+        let mut listed = self.generations.iter().filter(|listed| listed.number == name.generation);
+        listed.any(|listed| listed.log_bytes(name) == 0)
+    }
+
+    /// Is it that of a backup, which was never opened?
+    pub(crate) fn is_of_backup(&self) -> bool {
+        matches!(self.made_from, Some(MadeFrom::Backup { .. }))
+    }
+
+    /// The manifest that a folder would have with this older state alone.
+    pub(crate) fn with_kept(&self, state: &FilesState) -> Self {
+        let FilesState { checkpoint, generations } = state.clone();
+        Self { checkpoint, generations, kept: Vec::new(), ..self.clone() }
+    }
+
+    /// The older states that are of files.
+    pub(crate) fn kept_files(&self) -> impl Iterator<Item = &FilesState> {
+        self.kept.iter().filter_map(KeptState::files)
+    }
+
+    /// The older states that are pictures.
+    pub(crate) fn kept_pictures(&self) -> impl Iterator<Item = &PictureCheckpoint> {
+        self.kept.iter().filter_map(KeptState::picture)
+    }
+
     fn parse(text: &str) -> Result<Self, Unusable> {
         let body = checked_body(text).map_err(Unusable::Damaged)?;
         let (title, lines) = body.split_once('\n').ok_or(Unusable::Damaged("it has no title"))?;
@@ -274,7 +328,8 @@ impl Manifest {
         if manifest.format() != format {
             return Err(Unusable::Damaged("its format is not that of its lines"));
         }
-        if manifest.generations.iter().any(|generation| generation.format != FORMAT) {
+        let kept = manifest.kept_files().flat_map(|state| &state.generations);
+        if manifest.generations.iter().chain(kept).any(|generation| generation.format != FORMAT) {
             return Err(Unusable::Foreign("its logs are of another version's format"));
         }
         if manifest.is_whole() {
@@ -290,10 +345,13 @@ impl Manifest {
     /// # Errors
     /// [`DurabilityError::NotOurs`].
     pub(crate) fn check_ours(&self, file: &str, found: Identity) -> Result<(), DurabilityError> {
-        let listed = self.generations.iter().map(|generation| generation.database);
-        let ours =
-            listed.chain(self.checkpoint.iter().flat_map(InstalledCheckpoint::databases)).chain(self.parent);
-        if found == self.identity || ours.into_iter().any(|own| own == found) {
+        let kept = || self.kept_files();
+        let generations = self.generations.iter().chain(kept().flat_map(|state| &state.generations));
+        let checkpoints = self.checkpoint.iter().chain(kept().flat_map(|state| &state.checkpoint));
+        let listed = generations.map(|generation| generation.database).chain(self.parent);
+        let listed = listed.chain(self.kept_pictures().map(|picture| picture.database));
+        let mut ours = listed.chain(checkpoints.flat_map(InstalledCheckpoint::databases));
+        if found == self.identity || ours.any(|own| own == found) {
             return Ok(());
         }
         Err(DurabilityError::not_ours(file, found, self.identity))
@@ -308,8 +366,11 @@ impl Manifest {
         let own = self.generations.iter().all(|generation| {
             let is_numbered = generation.number > 0 && generation.first > Epoch::ZERO;
             let has_files = generation.logs > 0 || generation.durable.is_none();
+            let spans = &generation.spans;
+            let has_spans = generation.durable.is_some() && spans.len() == generation.logs as usize;
             is_numbered
                 && has_files
+                && (spans.is_empty() || has_spans)
                 && generation.durable.is_none_or(|durable| durable.next() >= generation.first)
         });
         let is_open = self.generations.last().is_some_and(|last| last.durable.is_none());
@@ -333,20 +394,28 @@ impl Manifest {
             && (self.has_archive() || self.archived.is_none())
     }
 
-    /// Only a backup keeps older pictures. Each is whole, older than the one before it, and in its page file.
+    /// Only a backup keeps older states. Each is whole, and older than the one before it; all pictures are in one page
+    /// file.
     fn has_kept_whole(&self) -> bool {
         if self.kept.is_empty() {
             return true;
         }
-        let Some(InstalledCheckpoint::Picture(newest)) = &self.checkpoint else { return false };
-        let is_backup = matches!(self.made_from, Some(MadeFrom::Backup { .. }));
-        let pairs = std::iter::once(newest).chain(&self.kept).zip(&self.kept);
-        let are_older = pairs.into_iter().all(|(newer, older)| {
-            older.is_whole() && older.epoch < newer.epoch && older.generation <= newer.generation
+        let Some(newest) = KeptState::newest(self) else { return false };
+        let states = || std::iter::once(&newest).chain(&self.kept);
+        let are_older = states().zip(&self.kept).all(|(newer, older)| older.epoch() < newer.epoch());
+        let pictures = || states().filter_map(KeptState::picture);
+        let are_in_one_file = pictures().zip(pictures().skip(1)).all(|(newer, older)| {
+            let is_same = (older.database, &older.files) == (newer.database, &newer.files);
+            is_same && older.generation <= newer.generation
         });
-        let is_same =
-            |kept: &PictureCheckpoint| (kept.database, &kept.files) == (newest.database, &newest.files);
-        is_backup && are_older && self.kept.iter().all(is_same)
+        let are_whole = self.kept.iter().all(|kept| match kept {
+            KeptState::Picture(picture) => picture.is_whole(),
+            KeptState::Files(state) => {
+                let alone = self.with_kept(state);
+                FilesState::of(&alone).is_some() && alone.is_whole()
+            }
+        });
+        self.is_of_backup() && are_older && are_in_one_file && are_whole
     }
 
     /// Replaces the manifest on disk; once this returns it survives a crash.
@@ -458,11 +527,19 @@ impl fmt::Display for Manifest {
         if let Some(checkpoint) = checkpoint {
             writeln!(body, "{checkpoint}")?;
         }
-        for picture in kept {
+        let is_picture = checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
+        let (pictures, files): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.picture().is_some());
+        for picture in pictures.iter().filter(|_| is_picture) {
             writeln!(body, "{picture}")?;
         }
         for generation in generations {
             writeln!(body, "{generation}")?;
+        }
+        for picture in pictures.iter().filter(|_| !is_picture) {
+            writeln!(body, "{picture}")?;
+        }
+        for files in files {
+            writeln!(body, "{files}")?;
         }
         f.write_str(&with_checksum(&body))
     }
@@ -486,18 +563,50 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     if let Some(line) = lines.next_if(|line| ArchiveSeal::is_line(line)) {
         manifest.archived = Some(ArchiveSeal::parse(line)?);
     }
-    while let Some(line) = lines.next_if(|line| InstalledCheckpoint::is_line(line)) {
-        let more = std::iter::from_fn(|| lines.next_if(|line| InstalledCheckpoint::is_more(line)));
-        let more: Vec<&str> = more.collect();
-        let read = InstalledCheckpoint::parse(line, &more)?;
-        match (&manifest.checkpoint, read) {
-            (None, read) => manifest.checkpoint = Some(read),
-            (Some(_), InstalledCheckpoint::Picture(kept)) => manifest.kept.push(kept),
-            (Some(_), _) => return None,
-        }
+    manifest.checkpoint = parse_checkpoint(&mut lines)?;
+    // Older pictures stand behind the newest, or behind the generations of newer files.
+    let is_picture = manifest.checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
+    let mut pictures = if is_picture { parse_pictures(&mut lines)? } else { Vec::new() };
+    manifest.generations = parse_generations(&mut lines)?;
+    if !is_picture {
+        pictures = parse_pictures(&mut lines)?;
     }
-    manifest.generations = lines.map(parse_generation).collect::<Option<_>>()?;
-    Some(manifest)
+    let mut files = Vec::new();
+    while let Some(line) = lines.next_if(|line| KeptState::is_line(line)) {
+        let epoch = KeptState::parse_line(line)?;
+        let checkpoint = parse_checkpoint(&mut lines)?;
+        let state = FilesState { checkpoint, generations: parse_generations(&mut lines)? };
+        files.push(Some(state).filter(|state| state.epoch() == epoch)?);
+    }
+    manifest.kept = KeptState::merged(pictures, files);
+    lines.next().is_none().then_some(manifest)
+}
+
+/// The lines of a manifest, to be read one behind the other.
+type Lines<'l> = Peekable<std::str::Lines<'l>>;
+
+/// The next lines, if they name a checkpoint.
+fn parse_checkpoint(lines: &mut Lines<'_>) -> Option<Option<InstalledCheckpoint>> {
+    let Some(line) = lines.next_if(|line| InstalledCheckpoint::is_line(line)) else { return Some(None) };
+    let more = std::iter::from_fn(|| lines.next_if(|line| InstalledCheckpoint::is_more(line)));
+    let more: Vec<&str> = more.collect();
+    InstalledCheckpoint::parse(line, &more).map(Some)
+}
+
+/// The next lines, as far as they name pictures.
+fn parse_pictures(lines: &mut Lines<'_>) -> Option<Vec<PictureCheckpoint>> {
+    let mut pictures = Vec::new();
+    while lines.peek().is_some_and(|line| PictureCheckpoint::is_line(line)) {
+        let Some(InstalledCheckpoint::Picture(picture)) = parse_checkpoint(lines)? else { return None };
+        pictures.push(picture);
+    }
+    Some(pictures)
+}
+
+/// The next lines, as far as they are generations'.
+fn parse_generations(lines: &mut Lines<'_>) -> Option<Vec<Generation>> {
+    let own = std::iter::from_fn(|| lines.next_if(|line| line.starts_with("generation ")));
+    own.map(parse_generation).collect()
 }
 
 fn parse_database(line: &str) -> Option<Manifest> {
@@ -520,6 +629,10 @@ fn parse_folder(line: &str) -> Option<(String, FolderId)> {
 
 /// Reads the line of a generation, in the manifest or in an archive.
 pub(super) fn parse_generation(line: &str) -> Option<Generation> {
+    let (line, spans) = match line.split_once(" files ") {
+        Some((line, spans)) => (line, LogSpan::parse_all(spans)?),
+        None => (line, Vec::new()),
+    };
     let (line, durable) = match line.split_once(" durable ") {
         Some((line, durable)) => (line, Some(parse_epoch(durable)?)),
         None => (line, None),
@@ -535,6 +648,7 @@ pub(super) fn parse_generation(line: &str) -> Option<Generation> {
         salt: Salt::parse(salt)?,
         database: Identity::parse(database)?,
         durable,
+        spans,
     })
 }
 

@@ -143,6 +143,12 @@ impl PartName {
         let parsed = Self { checkpoint: number::parse(checkpoint)?, checkpointer, file: file.parse().ok()? };
         (format!("ckpt-{}-{}", parsed.checkpoint, parsed.file) == name).then_some(parsed)
     }
+
+    /// Reads its name with its folder's, as it is displayed.
+    pub(crate) fn at(path: &str) -> Option<Self> {
+        let (folder, name) = path.split_once('/')?;
+        Self::parse(checkpointer_of(folder)?, name)
+    }
 }
 
 impl std::fmt::Display for PartName {

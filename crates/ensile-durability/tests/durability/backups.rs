@@ -4,6 +4,7 @@
 mod crashes;
 mod files;
 mod holds;
+mod increments;
 mod refused;
 mod to_epoch;
 

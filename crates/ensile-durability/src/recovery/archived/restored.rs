@@ -107,6 +107,7 @@ fn begun(before: &Manifest, parent: Identity, entries: EntryKind) -> Manifest {
         salt: Salt::draw(&mut Random::unpredictable()),
         database: before.identity,
         durable: None,
+        spans: Vec::new(),
     };
     Manifest { parent: Some(parent), state: Making::Created, generations: vec![open], ..before.clone() }
 }

@@ -182,6 +182,7 @@ impl ArchiveSource {
             salt: Salt::draw(&mut Random::unpredictable()),
             database,
             durable: Some(self.to),
+            spans: Vec::new(),
         };
         let file = SegmentFile {
             is_merged: true,

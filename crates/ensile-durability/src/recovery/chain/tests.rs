@@ -69,7 +69,11 @@ fn manifest() -> Manifest {
 
 /// The log's files in the order of their numbers.
 fn files(disk: &SimDisk) -> Vec<SegmentFile> {
-    listing::find(disk, &manifest()).expect("lists").0.remove(&(NAME.generation, NAME.logger)).expect("files")
+    listing::find(disk, &manifest())
+        .expect("lists")
+        .logs
+        .remove(&(NAME.generation, NAME.logger))
+        .expect("files")
 }
 
 fn read_covered(disk: &SimDisk, covered: Epoch) -> Result<Chain, DurabilityError> {

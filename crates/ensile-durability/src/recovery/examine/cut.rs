@@ -20,7 +20,7 @@ use ensile_disk::Disk;
 use super::super::chain::{self, Chain};
 use super::super::file::{FileChain, Tail};
 use super::super::judgement::{self, FirstEnds};
-use super::super::listing::{self, Files};
+use super::super::listing::{self, Files, FoundFiles};
 use super::super::plan::DecidedGeneration;
 use super::super::replaying::Judged;
 use super::facts::{Damage, Examination, Loss, Unread};
@@ -75,17 +75,25 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
              another device"
         )));
     }
-    let limits = limits_of(&found.damage).map_err(NoRepair::Reason)?;
+    let of_newest: Vec<Damage> =
+        found.damage.iter().filter(|damage| !damage.is_of_older()).cloned().collect();
+    if of_newest.is_empty() {
+        return Err(NoRepair::Reason(
+            "the newest state is whole, and an older one cannot be made whole: restore the newest, or back up again".to_owned(),
+        ));
+    }
+    let limits = limits_of(&of_newest).map_err(NoRepair::Reason)?;
     let missing =
         || NoRepair::Reason("the manifest is missing, and no other file says what it held".to_owned());
     let manifest = Manifest::read(disk)?.ok_or_else(missing)?;
     if let Some((number, _)) = limits.keys().find(|(number, _)| !manifest.lists(*number)) {
         return Err(NoRepair::Reason(format!("generation {number} is damaged, and not listed")));
     }
-    let (files, unfinished) = listing::find(disk, &manifest).or_else(|error| {
-        let Damage { file, detail, .. } = Damage::of(error)?;
-        Err(NoRepair::Reason(format!("{file}: {detail}; move that one away")))
-    })?;
+    let FoundFiles { logs: files, unfinished, older, left } =
+        listing::find(disk, &manifest).or_else(|error| {
+            let Damage { file, detail, .. } = Damage::of(error)?;
+            Err(NoRepair::Reason(format!("{file}: {detail}; move that one away")))
+        })?;
     let hint = judgement::hint(disk, &manifest, &mut FirstEnds)?;
     let cutting = Cutting { disk, manifest: &manifest, files: &files, limits: &limits, hint: hint.as_ref() };
     let cut = cutting.find()?;
@@ -94,7 +102,7 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
         None => cutting.plan(cut, found, seen)?,
         Some(_) => cutting.plan_picture_alone(found, seen)?,
     };
-    plan.judged.unlisted = unfinished;
+    (plan.judged.unlisted, plan.judged.older, plan.judged.left) = (unfinished, older, left);
     match below {
         None => Ok(plan),
         Some(why) => Err(NoRepair::BelowThePicture(why, Box::new(plan))),
@@ -175,7 +183,7 @@ impl Cutting<'_> {
                     let missing = SegmentName { generation: key.0, logger, number: 0 };
                     return Err(listing::missing_file(missing));
                 };
-                let read = read_until(self.disk, files, None)?;
+                let read = read_until(self.disk, files, generation, None)?;
                 chains.extend(judgement::log(self.disk, generation, read, self.covered(), &mut FirstEnds)?);
             }
             let verdict = judgement::generation(generation, &chains, self.hint, checkpoint, &mut FirstEnds)?;
@@ -401,6 +409,7 @@ fn is_of_chain(chain: &Chain, file: SegmentFile) -> bool {
 fn read_until(
     disk: &dyn Disk,
     files: &[SegmentFile],
+    generation: &Generation,
     limits: Option<&BTreeMap<SegmentFile, u64>>,
 ) -> Result<Vec<FileChain>, DurabilityError> {
     assert!(files.windows(2).all(|pair| pair[0].name < pair[1].name), "of one log, in order");
@@ -409,7 +418,8 @@ fn read_until(
         let limit = limits.and_then(|limits| limits.get(file)).copied();
         // What the next file shows to be synced was so before it was damaged.
         let next = files.get(index + 1).copied().filter(|_| limit.is_none());
-        read.push(FileChain::read_until(disk, *file, next, limit.unwrap_or(u64::MAX))?);
+        let until = generation.log_bytes(file.name).min(limit.unwrap_or(u64::MAX));
+        read.push(FileChain::read_until(disk, *file, next, until)?);
     }
     for index in 1..read.len() {
         let (before, next) = read.split_at_mut(index);
@@ -432,7 +442,7 @@ fn cut_chain(
     generation: &Generation,
     limits: Option<&BTreeMap<SegmentFile, u64>>,
 ) -> Result<Option<Chain>, DurabilityError> {
-    let mut read = read_until(disk, files, limits)?;
+    let mut read = read_until(disk, files, generation, limits)?;
     let strange = read.iter().position(|file| chain::check_origin(generation, file).is_err());
     read.truncate(strange.unwrap_or(read.len()));
     while !read.is_empty() {

@@ -13,7 +13,8 @@ use crate::checkpoint::picture::read::PictureReader;
 use crate::checkpoint::picture_epoch;
 use crate::range::{KeyRange, RangeStart};
 use crate::store::MadeFrom;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::store::installed::FuzzyCheckpoint;
+use crate::store::kept::KeptState;
 use crate::store::manifest::Manifest;
 use crate::store::names::PageFileName;
 use crate::{DurabilityError, TornTail};
@@ -31,7 +32,15 @@ pub struct Damage {
     pub is_refused: bool,
 }
 
+/// How the detail ends of what only an older state of a backup needs.
+pub(super) const NOT_OF_NEWEST: &str = "; the newest does not need it)";
+
 impl Damage {
+    /// Does only an older state of a backup need it?
+    pub(super) fn is_of_older(&self) -> bool {
+        self.detail.ends_with(NOT_OF_NEWEST)
+    }
+
     /// Of an error that means damage; any other is given back.
     pub(in crate::recovery) fn of(error: DurabilityError) -> Result<Self, DurabilityError> {
         match error {
@@ -235,10 +244,12 @@ pub enum BackupFacts {
     Backup {
         /// The identity of the database that was backed up, 32 hex digits.
         of: String,
-        /// It is the state at the end of this epoch; `None` where files were copied and something is damaged.
+        /// It is the state at the end of this epoch; `None` while nothing counts in it.
         epoch: Option<Epoch>,
-        /// The epochs of its pictures, the newest first; none if files were copied.
+        /// The epochs of its pictures, the newest first.
         pictures: Vec<Epoch>,
+        /// The epochs of its copies of files, the newest first.
+        files: Vec<Epoch>,
     },
     /// It began as a backup, or was restored from one, and is a database of its own.
     Restored {
@@ -253,27 +264,20 @@ pub enum BackupFacts {
 impl BackupFacts {
     /// Of this manifest's folder; `None` if its first state is from its own transactions.
     pub(super) fn of(manifest: &Manifest) -> Option<Self> {
-        let Manifest { made_from, parent, checkpoint, kept, .. } = manifest;
+        let Manifest { made_from, parent, kept, .. } = manifest;
         match made_from.as_ref()? {
             MadeFrom::Backup { of } => {
-                let newest = match checkpoint {
-                    Some(InstalledCheckpoint::Picture(newest)) => Some(newest),
-                    _ => None,
-                };
-                let pictures: Vec<_> = newest.into_iter().chain(kept).map(|picture| picture.epoch).collect();
-                let epoch = pictures.first().copied();
-                Some(Self::Backup { of: of.to_string(), epoch, pictures })
+                let newest = KeptState::newest(manifest);
+                let epoch = newest.as_ref().map(KeptState::epoch);
+                let (pictures, files): (Vec<_>, Vec<_>) =
+                    newest.iter().chain(kept).partition(|state| state.picture().is_some());
+                let epochs = |states: Vec<&KeptState>| states.into_iter().map(KeptState::epoch).collect();
+                let (pictures, files) = (epochs(pictures), epochs(files));
+                Some(Self::Backup { of: of.to_string(), epoch, pictures, files })
             }
             MadeFrom::Restored { epoch } => {
                 Some(Self::Restored { from: parent.map(|parent| parent.to_string()), epoch: *epoch })
             }
-        }
-    }
-
-    /// All of it is whole up to here.
-    pub(super) fn is_whole_up_to(&mut self, durable: Option<Epoch>) {
-        if let Self::Backup { epoch, .. } = self {
-            *epoch = epoch.or(durable);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! of ending at the first.
 //!
 //! ```text
-//! Folder -> Load, Load, .. -> Loaded -> Kept, .. -> Generation, .. -> End      what an older picture has, is one step
+//! Folder -> Load, Load, .. -> Loaded -> Kept, .. -> Generation, .. -> End      an older state is one step
 //! Generation -> LogFile, .. -> Log, .. (each log) -> Verdict -> Piece, .. -> Counted -> Check, .. -> GenerationEnd
 //! ```
 //!
@@ -26,15 +26,19 @@ use super::super::load::Load;
 use super::super::reading::ReadBuffers;
 use super::super::replay::LogPiece;
 use super::Elsewhere;
-use super::facts::{BackupFacts, CheckpointFacts, Examination, FileFacts, PictureFacts, RangeFacts, Role};
+use super::facts::{
+    BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts,
+    Role,
+};
 use crate::checkpoint::files::read::PartReader;
 use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::store::hint::Hint;
-use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
+use crate::store::installed::InstalledCheckpoint;
+use crate::store::kept::{FilesState, KeptState};
 use crate::store::manifest::Manifest;
 use crate::store::names::{
     ARCHIVE_FOLDER, FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PageFileName, PartName, RATES,
-    RESERVE, SegmentFile, checkpointer_of, log_folder, logger_of,
+    RESERVE, SegmentFile, SegmentName, checkpointer_of, log_folder, logger_of,
 };
 use crate::store::whose::expect_manifest;
 use crate::{DurabilityError, Recoverable};
@@ -51,7 +55,7 @@ enum Work {
     /// An item of the checkpoint: a piece of a file.
     Load(usize),
     Loaded,
-    /// An older picture of a backup.
+    /// An older state of a backup.
     Kept(usize),
     /// The generation at this place of the manifest's list.
     Generation(usize),
@@ -76,6 +80,8 @@ pub(crate) struct Judge {
     disk: Arc<dyn Disk>,
     /// Given, or read in the first step.
     manifest: Option<Manifest>,
+    /// Older states of a backup are not read.
+    skips_older: bool,
     work: VecDeque<Work>,
     covered: Epoch,
     hint: Option<Hint>,
@@ -101,15 +107,16 @@ impl Judge {
         Self::with(disk, None)
     }
 
-    /// Of a folder as it would be with this manifest.
-    pub(crate) fn of_next(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
-        Self::with(disk, Some(manifest.clone()))
+    /// Of a folder as it would be with this manifest: of its newest state alone.
+    pub(crate) fn of_newest(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
+        Self { skips_older: true, ..Self::with(disk, Some(manifest.clone())) }
     }
 
     fn with(disk: &Arc<dyn Disk>, manifest: Option<Manifest>) -> Self {
         Self {
             disk: Arc::clone(disk),
             manifest,
+            skips_older: false,
             work: VecDeque::from([Work::Folder]),
             covered: Epoch::ZERO,
             hint: None,
@@ -204,7 +211,8 @@ impl Judge {
         let items = inventory.load.as_ref().map_or(0..0, Load::items);
         self.work.extend(items.map(Work::Load));
         self.work.push_back(Work::Loaded);
-        self.work.extend((0..manifest.kept.len()).map(Work::Kept));
+        let older = if self.skips_older { 0 } else { manifest.kept.len() };
+        self.work.extend((0..older).map(Work::Kept));
         self.work.extend((0..manifest.generations.len()).map(Work::Generation));
         self.work.push_back(Work::End);
         (self.manifest, self.inventory) = (Some(manifest), inventory);
@@ -213,7 +221,7 @@ impl Judge {
 
     /// All that counts was read.
     fn end(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
-        let Inventory { unlisted, unfinished, .. } = std::mem::take(&mut self.inventory);
+        let Inventory { unlisted, unfinished, older, left, .. } = std::mem::take(&mut self.inventory);
         for file in unlisted.values().flatten() {
             let read = FileChain::read(&*self.disk, *file, None);
             if let Some(chain) = self.found.note(read)? {
@@ -223,6 +231,13 @@ impl Judge {
         }
         for file in unfinished {
             self.add_file(file.to_string(), Role::Discarded("of a merge that had not ended"))?;
+        }
+        for file in older {
+            let SegmentName { generation, logger, .. } = file.name;
+            self.add_file(file.to_string(), Role::Log { generation, logger })?;
+        }
+        for file in left {
+            self.add_file(file.to_string(), Role::Discarded("of a backup that had not ended"))?;
         }
         self.list_foreign()?;
         let manifest = self.manifest.as_ref().expect("it was read");
@@ -234,7 +249,6 @@ impl Judge {
             assert_eq!(generations.len(), manifest.generations.len(), "each generation is judged");
             let durable = generations.last().and_then(|last| last.durable);
             self.found.durable_epoch = durable;
-            self.found.backup.iter_mut().for_each(|facts| facts.is_whole_up_to(durable));
         }
         Ok(())
     }
@@ -341,15 +355,16 @@ impl Judge {
         Ok(read)
     }
 
-    /// Reads an older picture of a backup, as a restore of it would. What damages the newest one too is noted once.
+    /// Reads an older state of a backup, as a restore of it would. What damages the newest one too is noted once.
     fn kept(&mut self, at: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
-        let picture: PictureCheckpoint = self.manifest().kept[at].clone();
+        let kept = self.manifest().kept[at].clone();
+        let (epoch, what) = match &kept {
+            KeptState::Picture(picture) => (picture.epoch, "picture"),
+            KeptState::Files(state) => (state.epoch(), "state"),
+        };
         let older = |error| match error {
             DurabilityError::Damaged { file, offset, detail } => {
-                let detail = format!(
-                    "{detail} (in an older picture, of epoch {}; the newest does not need it)",
-                    picture.epoch
-                );
+                let detail = format!("{detail} (in an older {what}, of epoch {epoch}{NOT_OF_NEWEST}");
                 DurabilityError::Damaged { file, offset, detail }
             }
             other => other,
@@ -360,16 +375,54 @@ impl Judge {
             }
             _ => false,
         };
+        let disk = Arc::clone(&self.disk);
+        let state = match kept {
+            KeptState::Picture(picture) => InstalledCheckpoint::Picture(picture),
+            KeptState::Files(state) => return self.kept_files(&state, &older, target),
+        };
         let mut note = |outcome: Result<(), DurabilityError>| match outcome {
             Err(error) if is_known(&self.found, &error) => Ok(()),
             outcome => self.found.note(outcome.map_err(older)).map(drop),
         };
-        let disk = &*self.disk;
-        let load = match Load::new(disk, Some(InstalledCheckpoint::Picture(picture.clone()))) {
+        let load = match Load::new(&*disk, Some(state)) {
             Ok(load) => load,
             Err(error) => return note(Err(error)).map(|()| 0),
         };
-        load.items().try_for_each(|item| note(load.load(item, disk, &Elsewhere(target))))?;
+        load.items().try_for_each(|item| note(load.load(item, &*disk, &Elsewhere(target))))?;
         Ok(load.done().0)
+    }
+
+    /// Reads an older state of files, by the manifest that it would have alone.
+    fn kept_files(
+        &mut self,
+        state: &FilesState,
+        older: &dyn Fn(DurabilityError) -> DurabilityError,
+        target: &dyn Recoverable,
+    ) -> Result<u64, DurabilityError> {
+        let alone = self.manifest().with_kept(state);
+        let mut judge = Self::of_newest(&self.disk, &alone);
+        let (mut bytes, target) = (0, Elsewhere(target));
+        while let Some(read) = judge.step(&target)? {
+            bytes += read;
+        }
+        for Damage { file, offset, detail, is_refused } in judge.found.damage {
+            let is_known =
+                self.found.damage.iter().any(|known| (&known.file, known.offset) == (&file, offset));
+            if is_known {
+                continue;
+            }
+            let damage = match older(DurabilityError::Damaged { file, offset, detail }) {
+                DurabilityError::Damaged { file, offset, detail } => {
+                    Damage { file, offset, detail, is_refused }
+                }
+                other => return Err(other),
+            };
+            self.found.damage.push(damage);
+        }
+        let known = &self.found.unread;
+        let unread: Vec<_> =
+            judge.found.unread.into_iter().filter(|unread| !known.contains(unread)).collect();
+        self.found.unread.extend(unread);
+        Ok(bytes)
     }
 }

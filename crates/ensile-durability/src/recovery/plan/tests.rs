@@ -29,7 +29,8 @@ fn manifest(reserved: u64) -> Manifest {
 fn generation(number: u64) -> Generation {
     let durable = Some(Epoch::new(10 * number + 9));
     let (first, entries, format) = (Epoch::new(10 * number), EntryKind::Values, FORMAT);
-    Generation { number, first, format, entries, logs: 1, salt: salt(), database: Identity::draw(), durable }
+    let (salt, database, spans) = (salt(), Identity::draw(), Vec::new());
+    Generation { number, first, format, entries, logs: 1, salt, database, durable, spans }
 }
 
 /// The generations `numbers`, each with entries and, in an open, with a hundred bytes of log.

@@ -35,6 +35,7 @@ fn generation(durable: Option<u64>) -> Generation {
         salt,
         database: Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one"),
         durable: durable.map(Epoch::new),
+        spans: Vec::new(),
     }
 }
 

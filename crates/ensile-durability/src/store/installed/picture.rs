@@ -90,7 +90,7 @@ impl PictureCheckpoint {
         self.number > 0 && self.epoch > Epoch::ZERO && is_sorted && is_folder && is_listed
     }
 
-    pub(super) fn is_line(line: &str) -> bool {
+    pub(in crate::store) fn is_line(line: &str) -> bool {
         line.starts_with("picture ")
     }
 

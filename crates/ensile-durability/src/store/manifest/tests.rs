@@ -40,6 +40,7 @@ fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
         salt,
         database: identity(),
         durable: durable.map(Epoch::new),
+        spans: Vec::new(),
     }
 }
 
@@ -154,7 +155,8 @@ fn the_documented_text_is_the_one_that_is_written() {
     assert_eq!(other(3), Some(&*InstalledCheckpoint::Cycling(ranges()).to_string()));
     let lines = [backups::backup_of(), backups::restored()].map(|from| from.to_string());
     assert_eq!(other(4), Some(&*lines.join("\n")));
-    assert_eq!(other(5), Some(&*archived().to_string()));
+    assert_eq!(other(5), Some(&*backups::state_of_files().to_string()));
+    assert_eq!(other(6), Some(&*archived().to_string()));
 }
 
 fn archived() -> ArchiveSeal {

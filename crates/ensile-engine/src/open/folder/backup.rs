@@ -3,9 +3,12 @@
 //!
 //! Neighbours: `ensile_durability::backup` copies and verifies; the `ensile` command calls [`backup`] and [`restore`].
 
+use std::future::Future as _;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -14,6 +17,7 @@ use ensile_base::sync::sleep;
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
     CheckpointHandle, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopyStep, DurabilityError,
+    Durable,
 };
 
 use super::{Framing, existing};
@@ -22,6 +26,8 @@ use crate::error::Result;
 
 /// The longest pause between two looks at whether the copy is to go on.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// The pause between two looks at whether the log has what was committed: a sync takes about as long.
+const LOG_PAUSE: Duration = Duration::from_millis(1);
 
 impl Database {
     /// Backs the database up into a folder, which is then a database of its own: what was committed before the call,
@@ -59,15 +65,19 @@ impl Database {
         self.backup_with(target.as_ref(), CopyOptions::default(), &mut |_| ControlFlow::Continue(()))
     }
 
-    /// Backs the database up into the folder `target`, on this thread, while others go on. A checkpoint is asked for
-    /// first, and waited for: the backup holds all that was committed before the call.
+    /// Backs the database up into the folder `target`, on this thread, while others go on. With pictures one is asked
+    /// for first, and waited for; otherwise it is waited until all that is committed is in the log. So the backup holds
+    /// all that was committed before the call.
     ///
-    /// With [pictures](crate::checkpoint::Strategy::Pictures) the backup is the state at the end of one epoch, without
-    /// a log. If the folder has an earlier backup of this database only pages that have changed are written, and
-    /// `options.keep` pictures are kept, the newest among them. With other checkpoints its files are copied, log
-    /// included, into an empty folder. The backup is read as a whole before this returns; one that fails, is cancelled
-    /// or killed leaves an earlier one as it was. [`folder::restore`](crate::folder::restore) makes a database of it,
-    /// and leaves it a backup; an open makes a database of the folder itself, which takes no further backup.
+    /// If the folder has an earlier backup of this database only what it lacks is written, and `options.keep` states
+    /// are kept, the newest among them. With [pictures](crate::checkpoint::Strategy::Pictures) a backup is the state at
+    /// the end of one epoch, without a log, and the next one writes the pages that have changed. With other checkpoints
+    /// its files are copied, log included, and the next one copies what the log has more, and a checkpoint that is new:
+    /// a fuzzy one as a whole, of a [cycling](crate::checkpoint::Strategy::Cycling) one the ranges that were renewed.
+    ///
+    /// The backup is read as a whole before this returns; one that fails, is cancelled or killed leaves an earlier one
+    /// as it was. [`folder::restore`](crate::folder::restore) makes a database of it, and leaves it a backup; an open
+    /// makes a database of the folder itself, which takes no further backup.
     ///
     /// `watch` is called between any two steps of a page or so; the backup is cancelled if it breaks.
     ///
@@ -84,9 +94,14 @@ impl Database {
     ) -> Result<CopyReport> {
         let checkpoints = self.own_checkpoints()?;
         options.check()?;
-        wait_for(&checkpoints.demand(), watch)?;
-        let run = ensile_durability::backup(checkpoints.disk(), &folder_for(target)?, options)?;
         let shared = self.shared();
+        match &shared.log {
+            Some(log) if !checkpoints.begin_backups() => {
+                wait_for_log(log.durable(shared.epochs.now()), &|| shared.check_open(), watch)?;
+            }
+            _ => wait_for(&checkpoints.demand(), watch)?,
+        }
+        let run = ensile_durability::backup(checkpoints.disk(), &folder_for(target)?, options)?;
         step_to_the_end(run, &shared.clock, &|| shared.check_open(), watch)
     }
 }
@@ -112,8 +127,8 @@ pub fn backup(
     step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
 }
 
-/// Makes a new database in the folder `target`, which is empty or not there, from a backup: of its newest picture, or
-/// of one that it keeps, at the end of epoch `at`. The backup stays what it is. What was written is read once more
+/// Makes a new database in the folder `target`, which is empty or not there, from a backup: of its newest state, or of
+/// one that it keeps, at the end of epoch `at`. The backup stays what it is. What was written is read once more
 /// before this returns.
 ///
 /// # Errors
@@ -175,6 +190,24 @@ fn wait_for(
         }
         ask(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
         sleep(PAUSE_MAX);
+    }
+}
+
+/// Waits until the log has what was committed.
+fn wait_for_log(
+    durable: Durable,
+    may_go_on: &dyn Fn() -> Result<()>,
+    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut durable = pin!(durable);
+    loop {
+        // Asked again and again, as the caller may cancel; the question stands meanwhile, so loggers hurry.
+        if let Poll::Ready(outcome) = durable.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return Ok(outcome?);
+        }
+        may_go_on()?;
+        ask(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
+        sleep(LOG_PAUSE);
     }
 }
 

@@ -73,7 +73,8 @@ impl Judge {
     ) -> Result<u64, DurabilityError> {
         let of = self.under_way().generation.number;
         assert_eq!(file.name.generation, of, "a file of the generation that is examined");
-        let read = FileChain::read(&*self.disk, file, next);
+        let until = self.under_way().generation.log_bytes(file.name);
+        let read = FileChain::read_until(&*self.disk, file, next, until);
         let Some(chain) = self.found.note(read)? else { return Ok(0) };
         self.add_log_file(&chain)?;
         self.saw_file(&chain);

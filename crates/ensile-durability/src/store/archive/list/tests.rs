@@ -26,6 +26,7 @@ fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
         salt: Salt::parse("1a2b3c4d").expect("a salt"),
         database: identity(),
         durable: durable.map(Epoch::new),
+        spans: Vec::new(),
     }
 }
 

@@ -21,6 +21,7 @@ fn generation(number: u64, salt: &str, is_ended: bool) -> Generation {
         salt: Salt::parse(salt).expect("a salt"),
         database,
         durable: is_ended.then(|| Epoch::new(10 * number + 5)),
+        spans: Vec::new(),
     }
 }
 

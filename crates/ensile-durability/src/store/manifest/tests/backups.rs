@@ -6,7 +6,9 @@ use super::{
     ranges, with_checksum, without_checkpoint,
 };
 use crate::identity::Identity;
+use crate::store::kept::{FilesState, KeptState, LogSpan};
 use crate::store::made_from::MadeFrom;
+use crate::store::names::SegmentName;
 use ensile_base::Epoch;
 
 pub(super) fn backup_of() -> MadeFrom {
@@ -24,6 +26,7 @@ fn backup(kept: Vec<PictureCheckpoint>) -> Manifest {
     let parent = Some(identity());
     let identity = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
     let made_from = Some(backup_of());
+    let kept = kept.into_iter().map(KeptState::Picture).collect();
     Manifest { identity, parent, made_from, checkpoint, kept, ..without_checkpoint(generations) }
 }
 
@@ -123,4 +126,140 @@ fn a_checkpoint_that_is_no_picture_stands_behind_none() {
 #[test]
 fn every_changed_byte_of_a_backups_is_seen() {
     assert_every_change_is_seen(&backup(vec![page_picture(6, 3, 62)]).to_string());
+}
+
+/// An older state of files, as of the end of epoch 63.
+pub(super) fn state_of_files() -> KeptState {
+    let span = |first, last, bytes| LogSpan { first, last, bytes };
+    let spans = vec![span(0, 5, 4096), span(3, 7, 128)];
+    let closed = Generation { spans, ..generation(3, 61, Some(63)) };
+    let open = Generation { logs: 0, ..generation(4, 64, None) };
+    KeptState::Files(FilesState {
+        checkpoint: Some(checkpoint(7, 3, 61, 62)),
+        generations: vec![closed, open],
+    })
+}
+
+/// The states of a backup of files: the newest, and older ones of both kinds.
+fn backup_of_files() -> Manifest {
+    let span = |first, last, bytes| LogSpan { first, last, bytes };
+    let closed = |number, first, durable, spans: &[LogSpan]| Generation {
+        spans: spans.to_vec(),
+        ..generation(number, first, Some(durable))
+    };
+    let without_log = |number, first| Generation { logs: 0, ..generation(number, first, None) };
+    let newest = vec![
+        closed(3, 61, 66, &[]),
+        closed(5, 70, 73, &[span(1, 2, 4096), span(0, 1, 80)]),
+        without_log(6, 74),
+    ];
+    let older = FilesState {
+        checkpoint: Some(checkpoint(7, 3, 62, 64)),
+        generations: vec![closed(3, 61, 65, &[span(3, 9, 128), span(0, 0, 208)]), without_log(4, 66)],
+    };
+    let oldest = FilesState { checkpoint: None, generations: vec![without_log(1, 2)] };
+    let kept =
+        vec![KeptState::Files(older), KeptState::Picture(page_picture(6, 2, 50)), KeptState::Files(oldest)];
+    let identity = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let (parent, made_from) = (Some(super::identity()), Some(backup_of()));
+    let checkpoint = Some(checkpoint(8, 3, 62, 65));
+    Manifest { identity, parent, made_from, checkpoint, kept, ..without_checkpoint(newest) }
+}
+
+#[test]
+fn n21_states_of_files_and_the_ends_of_their_logs_come_back() {
+    let good = backup_of_files();
+    let text = good.to_string();
+    assert_eq!(Manifest::parse(&text), Ok(good.clone()), "{text}");
+    assert!(text.contains(" durable 73 files 1-2:4096,0-1:80\n"), "{text}");
+    assert!(
+        text.contains("\nkept epoch 65\ncheckpoint 7 ") && text.contains("\nkept epoch 1\ngeneration 1 "),
+        "{text}"
+    );
+    let epochs: Vec<_> = good.kept.iter().map(|kept| kept.epoch().number()).collect();
+    assert_eq!(epochs, [65, 50, 1]);
+    // One that was opened still says where its logs ended.
+    let opened = Manifest { kept: Vec::new(), made_from: Some(restored()), ..good.clone() };
+    assert_eq!(Manifest::parse(&opened.to_string()), Ok(opened));
+    let name = |generation, logger, number| SegmentName { generation, logger, number };
+    let bytes = |name| good.log_bytes(name);
+    assert_eq!(
+        (bytes(name(5, 0, 1)), bytes(name(5, 0, 2)), bytes(name(5, 0, 3))),
+        (Some(u64::MAX), Some(4096), None)
+    );
+    assert_eq!((bytes(name(5, 1, 1)), bytes(name(5, 1, 2)), bytes(name(5, 2, 0))), (Some(80), None, None));
+    assert_eq!(
+        (bytes(name(3, 0, 99)), bytes(name(4, 0, 0))),
+        (Some(u64::MAX), None),
+        "it was closed when it was copied"
+    );
+    assert!(
+        good.is_outside(name(5, 0, 3)) && good.is_outside(name(5, 0, 0)) && !good.is_outside(name(3, 0, 99))
+    );
+}
+
+#[test]
+fn n21_states_that_contradict_each_other_are_seen() {
+    let good = backup_of_files();
+    let change = |change: &dyn Fn(&mut Manifest)| {
+        let mut changed = good.clone();
+        change(&mut changed);
+        changed
+    };
+    let kept = |at: usize, to: &dyn Fn(&mut FilesState)| {
+        change(&|manifest| match &mut manifest.kept[at] {
+            KeptState::Files(state) => to(state),
+            KeptState::Picture(_) => panic!("it is of files"),
+        })
+    };
+    for (why, manifest) in [
+        (
+            "an open log has an end",
+            change(&|manifest| {
+                manifest.kept.clear();
+                manifest.generations.truncate(2);
+                manifest.generations[1].durable = None;
+            }),
+        ),
+        ("a log has none", change(&|manifest| _ = manifest.generations[1].spans.pop())),
+        (
+            "a state is as new as the newest",
+            kept(0, &|state| {
+                state.generations[0].durable = Some(Epoch::new(72));
+                state.generations[1].first = Epoch::new(74);
+            }),
+        ),
+        ("an older state stands before a newer one", change(&|manifest| manifest.kept.swap(0, 2))),
+        ("a state has a log that is open", kept(0, &|state| state.generations[1].logs = 2)),
+        (
+            "a state's checkpoint needs more of the log",
+            kept(0, &|state| {
+                state.checkpoint = Some(checkpoint(7, 3, 62, 66));
+            }),
+        ),
+        ("a state has no generation", kept(0, &|state| state.generations.clear())),
+        ("it was opened", change(&|manifest| manifest.made_from = Some(restored()))),
+        (
+            "its own log is open",
+            change(&|manifest| {
+                let open = generation(6, 74, None);
+                *manifest.generations.last_mut().expect("one") = open;
+            }),
+        ),
+    ] {
+        let found = Manifest::parse(&manifest.to_string());
+        assert!(matches!(found, Err(Unusable::Damaged(_))), "{why}: {found:?}");
+    }
+    let text = good.to_string();
+    for (why, changed) in [
+        ("another epoch", text.replacen("kept epoch 65", "kept epoch 64", 1)),
+        ("files without bytes", text.replacen("1-2:4096", "1-2", 1)),
+        ("a log without its files", text.replacen(" files 1-2:4096,0-1:80", " files ", 1)),
+        ("a span that ends before it begins", text.replacen("1-2:4096", "3-2:4096", 1)),
+        ("a picture behind", text.replacen("\nkept epoch 1\n", "\nkept epoch 1\npicture 1\n", 1)),
+    ] {
+        assert_ne!(changed, text, "{why}");
+        assert!(Manifest::parse(&with_checksum(&changed)).is_err(), "{why}");
+    }
+    assert_every_change_is_seen(&text);
 }
