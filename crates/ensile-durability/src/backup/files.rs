@@ -231,17 +231,21 @@ impl FilesCopy {
         let (name, from) = &self.source.files[piece.file];
         let most = (piece.until - piece.from).min(STEP_BYTES as u64) as usize;
         let read = from.read_at(&mut self.bytes[..most], piece.from)?;
+        // What a log has set aside reads the same where nothing is written.
+        let is_log = SegmentFile::at(name).is_some();
+        let used = if is_log { used_bytes(&self.bytes[..read]) } else { read };
         let (disk, opened) = (self.target.disk(), self.file.take());
-        let to = write(disk, (&copied_name(name), opened), &self.bytes[..read], piece.from);
+        let to = write(disk, (&copied_name(name), opened), &self.bytes[..used], piece.from);
         let to = to.map_err(|error| failed(disk, error))?;
         if read == 0 {
+            to.sync_all().map_err(|error| failed(disk, error))?;
             self.waiting.pop_front();
         } else {
             piece.from += read as u64;
             self.file = Some(to);
         }
         self.tally.copied(read as u64, 0);
-        self.tally.wrote(read as u64);
+        self.tally.wrote(used as u64);
         self.stage = FilesStage::Copying;
         Ok(())
     }
@@ -514,8 +518,15 @@ fn cut(disk: &dyn Disk, name: &str, end: u64) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// Writes the next bytes of a file that is being copied, and syncs it where there are none. Its first block is synced
-/// before anything is written behind it, as by those who wrote the file: so one that was cut short says whose it is.
+/// How many of the first bytes are to be written: those behind are zeros, but for the end of a page.
+fn used_bytes(bytes: &[u8]) -> usize {
+    const PAGE_BYTES: usize = 4096;
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    used.next_multiple_of(PAGE_BYTES).min(bytes.len())
+}
+
+/// Writes the next bytes of a file that is being copied. Its first block is synced before anything is written behind
+/// it, as by those who wrote the file: so one that was cut short says whose it is.
 fn write(
     disk: &dyn Disk,
     (name, opened): (&str, Option<Box<dyn DiskFile>>),
@@ -529,9 +540,7 @@ fn write(
         to.write_at(first, 0)?;
         to.sync_all()?;
     }
-    if bytes.is_empty() {
-        to.sync_all()?;
-    } else if !rest.is_empty() {
+    if !rest.is_empty() {
         to.write_at(rest, offset + first.len() as u64)?;
     }
     Ok(to)
