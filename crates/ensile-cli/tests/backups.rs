@@ -309,7 +309,7 @@ fn what_is_refused_says_why_and_a_backup_is_explained() {
         stdout.starts_with("backup: database ") && stdout.contains(&format!("at the end of epoch {epoch};"))
     );
     assert_eq!(stderr, "", "progress is for terminals");
-    let none = format!("no picture of epoch 1, but of {epoch}");
+    let none = format!("no state at the end of epoch 1, but of {epoch}");
     for (line, why) in [
         ("backup data", "<BACKUP>"),
         ("backup data backup --rate-mb 0", "--rate-mb"),
