@@ -75,7 +75,7 @@ pub enum Bench {
     /// The process that `slach cost` runs, alone or under valgrind.
     #[command(hide = true)]
     SlachCostRun(SlachRunArguments),
-    /// The service that `slach kills` kills.
+    /// The service that `slach load` loads and `slach kills` kills.
     #[command(hide = true)]
     SlachService(ServeArguments),
     /// The process that `tpcc --crash-after` kills.
@@ -138,7 +138,9 @@ Copies of whole pages, which `siren pages` compares, are in binaries built by
 const SLACH_EXAMPLES: &str = "Examples:
   ensile-bench slach cost                             instructions, by valgrind, and nanoseconds
   ensile-bench slach cost --objects 1000000 --rounds 5 --out docs/results/slach
-  ensile-bench slach kills --kills 1000               a service is killed under load, and looked at";
+  ensile-bench slach load --service ups --rate 2000,5000,10000 --writes 20,50,80
+  ensile-bench slach load --strict --address 127.0.0.1:6379 --rate 1000     a service that runs already
+  ensile-bench slach kills --service his --kills 1000 a service is killed under load, and looked at";
 
 const RECOVERY_EXAMPLES: &str = "Examples:
   ensile-bench recovery                               every scene, into ./recovery-results

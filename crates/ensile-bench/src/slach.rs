@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cost    §6.5  what a logged operation costs beside an unlogged one; replay       `cost`
+//! load    §6.1  losses and responses of a service under an open load               `services::load`
 //! kills   §5    the services are killed under load: nothing lost, nothing twice    `services::kills`
 //! ```
 //! Exit code 1 says that something is not as it was asked for.
@@ -26,6 +27,8 @@ use crate::system::MadeFolders;
 pub(crate) enum Name {
     /// Instructions and nanoseconds of updates, logged and not, of reads, whole values and replay; needs valgrind.
     Cost,
+    /// A service of §5 under an open load: losses and response times by rate and share of writes.
+    Load,
     /// A service of §5 is killed under load, again and again: what it replied is there, once and in order.
     Kills,
 }
@@ -43,6 +46,7 @@ pub(crate) fn run(arguments: &SlachArguments) -> Result<bool> {
             return Err(Failure::Usage(lacking.to_owned()));
         }
         Name::Cost => cost::cost(arguments)?,
+        Name::Load => services::load::load(arguments)?,
         Name::Kills => services::kills::kills(arguments)?,
     };
     if arguments.json {

@@ -6,11 +6,19 @@
 //!
 //! Neighbours: `ensile-resp` has the codec; applications, tests and load generators call.
 
+mod hosts;
+mod table;
+mod urls;
+
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use ensile_resp::{ProtocolError, Reply, ReplyDecoder, ReplyLimits, encode_request};
+
+pub use hosts::HostClient;
+pub use table::TableClient;
+pub use urls::UrlClient;
 
 /// What can go wrong with a request.
 #[derive(Debug, thiserror::Error)]
@@ -118,9 +126,17 @@ impl RespClient {
         look: impl FnOnce(Reply<'_>) -> Option<R>,
     ) -> ClientResult<R> {
         self.request(arguments);
+        self.receive_as(look)
+    }
+
+    /// Sends what is to be sent; the next reply, which is to be of the type that `look` takes.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call).
+    pub fn receive_as<R>(&mut self, look: impl FnOnce(Reply<'_>) -> Option<R>) -> ClientResult<R> {
         self.receive(|reply| match reply {
             Reply::Error(error) => Err(ClientError::Refused(String::from_utf8_lossy(error).into())),
-            reply => look(reply).ok_or_else(|| ClientError::Unexpected(format!("{reply:?}").into())),
+            reply => look(reply).ok_or_else(|| ClientError::Unexpected(in_words(reply).into())),
         })?
     }
 
@@ -157,7 +173,7 @@ pub fn in_words(reply: Reply<'_>) -> String {
 }
 
 /// A number.
-pub(crate) fn integer_of(reply: Reply<'_>) -> Option<i64> {
+fn integer_of(reply: Reply<'_>) -> Option<i64> {
     match reply {
         Reply::Integer(number) => Some(number),
         _ => None,
@@ -165,7 +181,7 @@ pub(crate) fn integer_of(reply: Reply<'_>) -> Option<i64> {
 }
 
 /// A string, or none.
-pub(crate) fn value_of(reply: Reply<'_>) -> Option<Option<Vec<u8>>> {
+fn value_of(reply: Reply<'_>) -> Option<Option<Vec<u8>>> {
     match reply {
         Reply::Bulk(bytes) => Some(Some(bytes.to_vec())),
         Reply::Null => Some(None),
@@ -174,120 +190,54 @@ pub(crate) fn value_of(reply: Reply<'_>) -> Option<Option<Vec<u8>>> {
 }
 
 /// Several replies.
-pub(crate) fn all_of<R>(reply: Reply<'_>, one: impl Fn(Reply<'_>) -> Option<R>) -> Option<Vec<R>> {
+fn all_of<R>(reply: Reply<'_>, one: impl Fn(Reply<'_>) -> Option<R>) -> Option<Vec<R>> {
     match reply {
         Reply::Array(replies) => replies.map(one).collect(),
         _ => None,
     }
 }
 
-/// A client of the hash table, [`crate::pht`].
-#[derive(Debug)]
-pub struct TableClient(RespClient);
-
-impl TableClient {
-    /// Connects.
-    ///
-    /// # Errors
-    /// [`ClientError::Connection`].
-    pub fn connect(address: impl ToSocketAddrs) -> ClientResult<Self> {
-        RespClient::connect(address).map(Self)
-    }
-
-    /// The connection, for other commands.
-    pub fn connection(&mut self) -> &mut RespClient {
-        &mut self.0
-    }
-
-    /// A value, if it is there.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn get(&mut self, key: &[u8]) -> ClientResult<Option<Vec<u8>>> {
-        self.0.call(&[&b"GET"[..], key], value_of)
-    }
-
-    /// Values, in the order of their keys, in one round trip.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn get_many(&mut self, keys: &[&[u8]]) -> ClientResult<Vec<Option<Vec<u8>>>> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        let arguments: Vec<&[u8]> = std::iter::once(&b"MGET"[..]).chain(keys.iter().copied()).collect();
-        self.0.call(&arguments, |reply| all_of(reply, value_of))
-    }
-
-    /// Sets a value.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn set(&mut self, key: &[u8], value: &[u8]) -> ClientResult<()> {
-        self.0.call(&[&b"SET"[..], key, value], is_ok)?;
-        Ok(())
-    }
-
-    /// Sets a value if the one that is there is `expected`, or if there is none and none is expected. Whether it was.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn compare_and_set(
-        &mut self,
-        key: &[u8],
-        expected: Option<&[u8]>,
-        value: &[u8],
-    ) -> ClientResult<bool> {
-        match expected {
-            Some(expected) => self.0.call(&[&b"SET"[..], key, value, b"IFEQ", expected], is_ok),
-            None => self.0.call(&[&b"SET"[..], key, value, b"NX"], is_ok),
-        }
-    }
-
-    /// Deletes an element; whether it was there.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn delete(&mut self, key: &[u8]) -> ClientResult<bool> {
-        Ok(self.0.call(&[&b"DEL"[..], key], integer_of)? == 1)
-    }
-
-    /// Adds to a whole number, which is zero where there is none. What it is then.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn increment(&mut self, key: &[u8], by: i64) -> ClientResult<i64> {
-        self.0.call(&[&b"INCRBY"[..], key, by.to_string().as_bytes()], integer_of)
-    }
-
-    /// A step of a scan: keys, and the cursor to go on from; zero begins, and zero says that it was the last step.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn scan(&mut self, cursor: u64, count: usize) -> ClientResult<(u64, Vec<Vec<u8>>)> {
-        let (cursor, count) = (cursor.to_string(), count.to_string());
-        self.0.call(&["SCAN", &cursor, "COUNT", &count], |reply| {
-            let Reply::Array(mut parts) = reply else { return None };
-            let Reply::Bulk(next) = parts.next()? else { return None };
-            let keys = all_of(parts.next()?, value_of)?.into_iter().flatten().collect();
-            Some((std::str::from_utf8(next).ok()?.parse().ok()?, keys))
-        })
-    }
-
-    /// Asks the server to make everything durable and to end.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn shut_down(&mut self) -> ClientResult<()> {
-        self.0.shut_down()
+/// The values of a map, in the order in which a service shows them.
+fn map_of(reply: Reply<'_>) -> Option<Vec<MapValue>> {
+    let value = |reply: Reply<'_>| match reply {
+        Reply::Integer(number) => Some(MapValue::Number(number)),
+        Reply::Bulk(bytes) => Some(MapValue::Code(bytes.try_into().unwrap_or([0; 2]))),
+        _ => None,
+    };
+    match reply {
+        Reply::Array(replies) | Reply::Map(replies) => replies.skip(1).step_by(2).map(value).collect(),
+        _ => None,
     }
 }
 
-/// Whether it says `OK`, and not that there was nothing to do.
-fn is_ok(reply: Reply<'_>) -> Option<bool> {
+/// A value of a map.
+#[derive(Clone, Copy, Debug)]
+enum MapValue {
+    Number(i64),
+    Code([u8; 2]),
+}
+
+impl MapValue {
+    /// A number of this type; `None` if it is none.
+    fn number<N: TryFrom<i64>>(self) -> Option<N> {
+        match self {
+            Self::Number(number) => N::try_from(number).ok(),
+            Self::Code(_) => None,
+        }
+    }
+
+    fn code(self) -> Option<[u8; 2]> {
+        match self {
+            Self::Number(_) => None,
+            Self::Code(code) => Some(code),
+        }
+    }
+}
+
+/// An object, or none.
+fn object_of<T>(reply: Reply<'_>, of: impl Fn(&[MapValue]) -> Option<T>) -> Option<Option<T>> {
     match reply {
-        Reply::Simple(b"OK") => Some(true),
-        Reply::Null => Some(false),
-        _ => None,
+        Reply::Null => Some(None),
+        reply => of(&map_of(reply)?).map(Some),
     }
 }

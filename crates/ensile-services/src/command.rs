@@ -10,16 +10,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ensile_objects::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};
+use ensile_objects::{CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsResult};
 
+use crate::his::HostService;
+use crate::partition::Partition;
 use crate::pht::PersistentTable;
 use crate::server::threads::{ServerConfig, serve};
+use crate::ups::UrlService;
 
 /// The services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ServiceKind {
     /// A persistent hash table under redis' commands.
     Pht,
+    /// Properties of URLs, of one partition or all.
+    Ups,
+    /// Information on web hosts.
+    His,
 }
 
 /// When replies are sent.
@@ -55,6 +62,12 @@ pub struct ServeArguments {
     /// A checkpoint after this many milliseconds if the log has grown; without this after ten seconds
     #[arg(long)]
     pub checkpoint_ms: Option<u64>,
+    /// ups: this process' number among its partitions, from 0
+    #[arg(long, default_value_t = 0)]
+    pub partition: usize,
+    /// ups: how many partitions there are
+    #[arg(long, default_value_t = 1)]
+    pub partitions: usize,
 }
 
 impl ServeArguments {
@@ -72,6 +85,10 @@ impl ServeArguments {
     }
 }
 
+fn opened<S>(service: ObjectsResult<S>) -> io::Result<Arc<S>> {
+    service.map(Arc::new).map_err(io::Error::other)
+}
+
 /// Opens the service's folder and serves until a client asks for the end. `ready` is told the address.
 ///
 /// # Errors
@@ -84,8 +101,13 @@ pub fn run(arguments: &ServeArguments, ready: impl FnOnce(SocketAddr) -> io::Res
     };
     let objects = arguments.objects();
     match arguments.service {
-        ServiceKind::Pht => {
-            serve(Arc::new(PersistentTable::open(objects).map_err(io::Error::other)?), config, ready)
+        ServiceKind::Pht => serve(opened(PersistentTable::open(objects))?, config, ready),
+        ServiceKind::Ups => {
+            let partition = Partition::new(arguments.partition, arguments.partitions);
+            let none = || io::Error::other("--partition is a number below --partitions");
+            let partition = partition.ok_or_else(none)?;
+            serve(opened(UrlService::open(objects, partition))?, config, ready)
         }
+        ServiceKind::His => serve(opened(HostService::open(objects))?, config, ready),
     }
 }

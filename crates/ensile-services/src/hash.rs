@@ -3,7 +3,7 @@
 //! Invariant: it is the same on every machine, and in every version of this crate: folders and clients rest on it.
 //! Inside a bucket keys are hashed by a secret of the process, so nobody can choose keys that collide there.
 //!
-//! Neighbours: [`crate::pht`] chooses buckets, a partitioned service its process.
+//! Neighbours: [`crate::pht`] chooses buckets, [`crate::partition`] processes.
 
 use rapidhash::v3::rapidhash_v3;
 

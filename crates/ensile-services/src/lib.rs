@@ -1,6 +1,8 @@
 //! Services over `ensile-objects` (SLACH §5), spoken to in RESP.
 //!
 //! - [`pht`]: a concurrent persistent hash table, for redis-cli, redis-benchmark and clients of redis.
+//! - [`ups`]: properties of URLs, partitioned over processes.
+//! - [`his`]: information on web hosts, with daily bursts.
 //!
 //! Each is a program's own objects in its own structures. What a service has only so that it persists stands in its
 //! `persist` module; a test counts these lines. [`server`] serves any of them, [`client`] talks to them.
@@ -38,11 +40,15 @@
 pub mod hash;
 pub mod service;
 
+mod arguments;
 mod number;
+pub mod partition;
 
 pub mod server;
 
+pub mod his;
 pub mod pht;
+pub mod ups;
 
 pub mod client;
 

@@ -19,7 +19,9 @@ struct ServiceCommandLine {
 
 const EXAMPLES: &str = "Examples:
   ensile-service pht --data table.ensile                      a hash table for redis-cli, at port 6379
-  ensile-service pht --data table.ensile --durability relaxed --loops 2";
+  ensile-service pht --data table.ensile --durability relaxed --loops 2
+  ensile-service ups --data urls-0.ensile --listen 127.0.0.1:7000 --partition 0 --partitions 2
+  ensile-service his --data hosts.ensile --listen 127.0.0.1:7100";
 
 fn main() -> ExitCode {
     let arguments = ServiceCommandLine::parse().serve;

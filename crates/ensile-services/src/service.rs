@@ -3,7 +3,7 @@
 //! Invariant: a command returns the epoch that its reply rests on (R1): that of the last operation on each object that
 //! it changed or shows. A strict server holds the reply until that epoch is durable.
 //!
-//! Neighbours: [`crate::pht`] is a service; [`crate::server`] serves any.
+//! Neighbours: [`crate::pht`], [`crate::ups`] and [`crate::his`] are services; [`crate::server`] serves any.
 
 use std::fmt;
 
@@ -82,6 +82,9 @@ pub trait KeptObjects {
     /// Figures of log and checkpoints.
     fn stats(&self) -> ObjectsStats;
 
+    /// So many requests were served since this was last said: the load that checkpoints may follow (SLACH §4).
+    fn report_requests(&self, served: u64);
+
     /// Makes everything durable and lets go of the folder.
     ///
     /// # Errors
@@ -104,6 +107,10 @@ impl KeptObjects for ApplicationLog {
 
     fn stats(&self) -> ObjectsStats {
         ApplicationLog::stats(self)
+    }
+
+    fn report_requests(&self, served: u64) {
+        ApplicationLog::report_requests(self, served, 0);
     }
 
     fn close(&self) -> ObjectsResult<()> {
@@ -129,6 +136,10 @@ impl<K: ObjectKey, T: Persistent> KeptObjects for Objects<K, T> {
 
     fn stats(&self) -> ObjectsStats {
         Objects::stats(self)
+    }
+
+    fn report_requests(&self, served: u64) {
+        Objects::report_requests(self, served, 0);
     }
 
     fn close(&self) -> ObjectsResult<()> {

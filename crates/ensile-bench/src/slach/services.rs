@@ -1,12 +1,14 @@
 //! SLACH's services (§5) in processes of their own: what is done to them, and how a process is had.
 //!
 //! ```text
+//! load    arrivals at a rate -> connections over loopback -> losses and responses
 //! kills   exercise -> clients over loopback -> the process is killed -> it recovers -> each object is looked at
 //! ```
-//! Neighbours: `ensile-services` has servers and clients; [`kills`] uses [`ServiceProcess`].
+//! Neighbours: `ensile-services` has servers and clients; [`load`] and [`kills`] use [`ServiceProcess`].
 
 mod exercise;
 pub(super) mod kills;
+pub(super) mod load;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -42,6 +44,40 @@ pub(crate) struct ServicesArguments {
     /// kills: milliseconds between checkpoints
     #[arg(long, default_value_t = 50, value_parser = value_parser!(u64).range(1..=3_600_000))]
     pub(crate) checkpoint_ms: u64,
+    /// load: requests a second, a run for each
+    #[arg(long = "rate", default_value = "5000", value_delimiter = ',', value_parser = value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) rates: Vec<u64>,
+    /// load: percent of writes, a run for each
+    #[arg(long, default_value = "20,50,80", value_delimiter = ',', value_parser = value_parser!(u64).range(0..=100))]
+    pub(crate) writes: Vec<u64>,
+    /// load: seconds that are measured; a fifth of it goes before and does not count
+    #[arg(long, default_value_t = 5.0, value_parser = positive_seconds)]
+    pub(crate) load_seconds: f64,
+    /// load: connections
+    #[arg(long, default_value_t = 16, value_parser = value_parser!(u64).range(1..=1_000))]
+    pub(crate) connections: u64,
+    /// load: a request without a good reply for this many milliseconds is lost
+    #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=600_000))]
+    pub(crate) timeout_ms: u64,
+    /// load: bytes of a value of the hash table
+    #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(0..=16 << 20))]
+    pub(crate) value_bytes: u64,
+    /// load: replies wait until they are durable
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// load: a service that runs already, in place of one that is started
+    #[arg(long)]
+    pub(crate) address: Option<SocketAddr>,
+}
+
+fn positive_seconds(text: &str) -> std::result::Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    if seconds > 0.0 && seconds < 1e6 { Ok(seconds) } else { Err("it is to be above zero".to_owned()) }
+}
+
+/// A service's name on the command line.
+fn name_of(service: ServiceKind) -> String {
+    service.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// A service that runs in a process of its own. It is killed when this goes.
@@ -53,7 +89,7 @@ impl ServiceProcess {
     /// Starts a service: this program again, with these options.
     pub(super) fn start(service: ServiceKind, data: &Path, options: &[String]) -> Result<Self> {
         let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
-        let kind = service.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        let kind = name_of(service);
         let process = Command::new(program)
             .args(["slach-service", &kind, "--listen", "127.0.0.1:0", "--data"])
             .arg(data)

@@ -103,7 +103,13 @@ pub struct ServiceLoop<T, S: Service> {
     parked: ParkedReplies,
     /// A reply that is being written.
     reply: Vec<u8>,
+    /// Requests that were served since this was last reported, and when that was.
+    unreported: u64,
+    reported_nanos: u64,
 }
+
+/// A loop reports this often how many requests it has served.
+const REPORT_NANOS: u64 = 1_000_000_000;
 
 impl<T, S: Service> std::fmt::Debug for ServiceLoop<T, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -116,7 +122,16 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     pub fn new(transport: T, state: Arc<ServerState<S>>, limits: NetLimits) -> Self {
         let net = NetLoop::new(transport, state.clock.clone(), limits);
         let parked = ParkedReplies::new(net.wake_up());
-        Self { net, state, sessions: HashMap::new(), parked, reply: Vec::new() }
+        let reported_nanos = state.clock.nanos();
+        Self {
+            net,
+            state,
+            sessions: HashMap::new(),
+            parked,
+            reply: Vec::new(),
+            unreported: 0,
+            reported_nanos,
+        }
     }
 
     /// Accepts connections at `address`; says where.
@@ -157,7 +172,17 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             }
         }
         self.parked.fill_durable(&mut self.net, self.state.service.kept());
+        self.report();
         Ok(!self.state.has_stopped())
+    }
+
+    /// Tells the load, which a policy of checkpoints may follow.
+    fn report(&mut self) {
+        let now_nanos = self.state.clock.nanos();
+        if now_nanos - self.reported_nanos >= REPORT_NANOS {
+            self.reported_nanos = now_nanos;
+            self.state.service.kept().report_requests(std::mem::take(&mut self.unreported));
+        }
     }
 
     /// Replies to what is durable now, and sends: the last step, behind the close of the objects.
@@ -219,6 +244,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         }
         // A large one does not stay.
         self.reply.shrink_to(REQUEST_LIMITS.inline_bytes_max);
+        self.unreported += served;
         // Relaxed: a figure for people.
         self.state.requests.fetch_add(served, Ordering::Relaxed);
     }

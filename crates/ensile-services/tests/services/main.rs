@@ -1,6 +1,9 @@
 //! The services from outside: commands, replies that wait, recovery, lines.
 
+mod his;
 mod lines;
 mod pht;
+mod processes;
 mod protocol;
 mod rig;
+mod ups;

@@ -68,3 +68,76 @@ impl Exercised for Element {
         self.0.map_or_else(|| "-".to_owned(), |value| value.to_string())
     }
 }
+
+/// A URL: its last crawl, crawls and links, if it is there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Url(Option<(u64, u32, i64)>);
+
+impl Exercised for Url {
+    fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (Words, String) {
+        let drawn = random.below(10);
+        if drawn == 0 {
+            let was_there = self.0.take().is_some();
+            return (words(&["UPS.FORGET", object]), format!(":{}", i64::from(was_there)));
+        }
+        let (crawled, crawls, links) = self.0.get_or_insert_default();
+        if drawn < 4 {
+            (*crawled, *crawls) = (sequence.max(*crawled), *crawls + 1);
+            (words(&["UPS.CRAWLED", object, &sequence.to_string()]), format!(":{crawls}"))
+        } else {
+            *links += 1;
+            (words(&["UPS.COUNT", object, "inlinks", "1"]), format!(":{links}"))
+        }
+    }
+
+    fn look(object: &str) -> Words {
+        words(&["UPS.GET", object])
+    }
+
+    fn shown(&self) -> String {
+        let Some((crawled, crawls, links)) = self.0 else { return "-".to_owned() };
+        format!(
+            "[crawled :{crawled} modified :0 language  crawls :{crawls} failures :0 classes :0 inlinks :{links} \
+             outlinks :0 clicks :0 duplicates :0]"
+        )
+    }
+}
+
+/// A host: its day, its days and its URLs, if it is there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Host(Option<(u64, u32, i64)>);
+
+impl Exercised for Host {
+    fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (Words, String) {
+        let drawn = random.below(10);
+        if drawn == 0 {
+            let was_there = self.0.take().is_some();
+            return (words(&["HIS.FORGET", object]), format!(":{}", i64::from(was_there)));
+        }
+        let (day, days, urls) = self.0.get_or_insert_default();
+        if drawn < 3 {
+            // An older day's figures come too late.
+            let is_taken = sequence >= *day;
+            if is_taken {
+                *days += u32::from(sequence > *day);
+                (*day, *urls) = (sequence, (sequence % 1000) as i64);
+            }
+            let figures = [sequence.to_string(), (sequence % 1000).to_string()];
+            let request = ["HIS.DAILY", object, &figures[0], "de", &figures[1], "0"];
+            (words(&request), format!(":{}", i64::from(is_taken)))
+        } else {
+            *urls += 1;
+            (words(&["HIS.ADD", object, "1"]), format!(":{urls}"))
+        }
+    }
+
+    fn look(object: &str) -> Words {
+        words(&["HIS.GET", object])
+    }
+
+    fn shown(&self) -> String {
+        let Some((day, days, urls)) = self.0 else { return "-".to_owned() };
+        let country = if days == 0 { "" } else { "de" };
+        format!("[day :{day} days :{days} country {country} urls :{urls} delay :0]")
+    }
+}

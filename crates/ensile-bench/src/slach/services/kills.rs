@@ -24,8 +24,8 @@ use ensile_base::sync::{AtomicU64, Mutex, Ordering, sleep};
 use ensile_services::client::{ClientError, RespClient, in_words};
 use ensile_services::command::ServiceKind;
 
-use super::exercise::{Element, Exercised};
-use super::{ServiceProcess, ServicesArguments};
+use super::exercise::{Element, Exercised, Host, Url};
+use super::{ServiceProcess, ServicesArguments, name_of};
 use crate::driver::panic_message;
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
@@ -133,8 +133,10 @@ impl Account {
 pub(crate) fn kills(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let account = match arguments.services.service {
         ServiceKind::Pht => all_lives::<Element>(arguments)?,
+        ServiceKind::Ups => all_lives::<Url>(arguments)?,
+        ServiceKind::His => all_lives::<Host>(arguments)?,
     };
-    let service = format!("{:?}", arguments.services.service).to_lowercase();
+    let service = name_of(arguments.services.service);
     let counts = [
         ("kills", f64::from(account.kills)),
         ("recoveries killed", f64::from(account.recoveries)),

@@ -1,0 +1,147 @@
+//! Connections of a load generator: none blocks, and one wait is for all of them.
+//!
+//! Invariant: the replies of a connection are those of its requests in their order.
+//!
+//! Neighbours: [`super`] decides when a request is sent, and what its reply counts for.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use ensile_resp::{Reply as RespReply, ReplyDecoder, ReplyLimits, encode_request};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::failure::{Failure, Result};
+
+/// A read's room.
+const READ_BYTES: usize = 64 << 10;
+
+/// The reply to a request.
+pub(super) struct Reply {
+    /// When the request was to arrive.
+    pub(super) arrived: u64,
+    /// It is no error.
+    pub(super) is_good: bool,
+}
+
+struct Connection {
+    stream: TcpStream,
+    decoder: ReplyDecoder,
+    received: Vec<u8>,
+    to_send: Vec<u8>,
+    sent: usize,
+    /// The intended arrivals of requests without a reply.
+    under_way: VecDeque<u64>,
+}
+
+/// All connections.
+pub(super) struct Clients(Vec<Connection>);
+
+impl Clients {
+    pub(super) fn connect(address: SocketAddr, count: usize) -> Result<Self> {
+        let connect = || {
+            let stream = TcpStream::connect(address)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            Ok(Connection {
+                stream,
+                decoder: ReplyDecoder::new(ReplyLimits::default()),
+                received: Vec::new(),
+                to_send: Vec::new(),
+                sent: 0,
+                under_way: VecDeque::new(),
+            })
+        };
+        let all: io::Result<Vec<Connection>> = (0..count).map(|_| connect()).collect();
+        Ok(Self(all.map_err(Failure::io(format!("connecting to {address}")))?))
+    }
+
+    /// Requests without a reply.
+    pub(super) fn under_way(&self) -> usize {
+        self.0.iter().map(|one| one.under_way.len()).sum()
+    }
+
+    /// Puts a request behind what a connection is to send.
+    pub(super) fn request(&mut self, connection: usize, words: &[String], arrived: u64) {
+        let one = &mut self.0[connection];
+        encode_request(&mut one.to_send, words);
+        one.under_way.push_back(arrived);
+    }
+
+    /// Sends what can be sent, and tells of every reply that is there.
+    pub(super) fn exchange(&mut self, mut tell: impl FnMut(Reply)) -> Result<()> {
+        let all = self.0.iter_mut();
+        all.map(|one| one.send().and_then(|()| one.receive(&mut tell)))
+            .collect::<io::Result<()>>()
+            .map_err(Failure::io("talking to the service"))
+    }
+
+    /// Waits until something can be received or sent, at most so many nanoseconds.
+    pub(super) fn wait(&self, nanos: u64) -> Result<()> {
+        let mut all: Vec<PollFd<'_>> = self
+            .0
+            .iter()
+            .map(|one| {
+                let sends = if one.sent < one.to_send.len() { PollFlags::OUT } else { PollFlags::empty() };
+                PollFd::new(&one.stream, PollFlags::IN | sends)
+            })
+            .collect();
+        let wait =
+            Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+        match poll(&mut all, Some(&wait)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(Failure::io("waiting for the service")(error.into())),
+        }
+    }
+}
+
+impl Connection {
+    fn send(&mut self) -> io::Result<()> {
+        while self.sent < self.to_send.len() {
+            match self.stream.write(&self.to_send[self.sent..]) {
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.to_send.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    fn receive(&mut self, tell: &mut impl FnMut(Reply)) -> io::Result<()> {
+        if self.under_way.is_empty() {
+            return Ok(());
+        }
+        loop {
+            let before = self.received.len();
+            self.received.resize(before + READ_BYTES, 0);
+            let read = self.stream.read(&mut self.received[before..]);
+            self.received.truncate(before + read.as_ref().map_or(0, |read| *read));
+            match read {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => {
+                    self.take_replies(tell)?;
+                    if bytes < READ_BYTES {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take_replies(&mut self, tell: &mut impl FnMut(Reply)) -> io::Result<()> {
+        let mut consumed = 0;
+        while let Some(decoded) = self.decoder.decode(&self.received[consumed..]).map_err(io::Error::other)? {
+            let is_good = !matches!(decoded.reply(), RespReply::Error(_));
+            consumed += decoded.consumed();
+            let arrived = self.under_way.pop_front();
+            let none = || io::Error::other("a reply came that nobody had asked for");
+            tell(Reply { arrived: arrived.ok_or_else(none)?, is_good });
+        }
+        self.received.drain(..consumed);
+        Ok(())
+    }
+}

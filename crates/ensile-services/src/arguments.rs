@@ -1,0 +1,43 @@
+//! Arguments that the services of objects share: keys, times, codes, pairs of a name and a value.
+//!
+//! Neighbours: [`crate::ups`] and [`crate::his`] read their requests by these.
+
+use ensile_base::limits::KEY_BYTES_MAX;
+use ensile_resp::{ReplyEncoder, Request};
+
+use crate::service::CallError;
+
+/// The argument number `at`; the number of arguments was checked.
+pub(crate) fn argument<'r>(request: Request<'r>, at: usize) -> &'r [u8] {
+    request.get(at).unwrap_or_default()
+}
+
+/// A key that an object may have.
+pub(crate) fn key<'r>(request: Request<'r>, at: usize) -> Result<&'r [u8], CallError> {
+    let key = argument(request, at);
+    if key.len() > KEY_BYTES_MAX {
+        return Err(CallError::TooLong { what: "a key", bytes: key.len(), limit: KEY_BYTES_MAX });
+    }
+    Ok(key)
+}
+
+/// A code of two letters: of a language (ISO 639-1) or a country (ISO 3166), in small letters.
+pub(crate) fn code(bytes: &[u8]) -> Result<[u8; 2], CallError> {
+    match bytes {
+        [a, b] if a.is_ascii_alphabetic() && b.is_ascii_alphabetic() => {
+            Ok([a.to_ascii_lowercase(), b.to_ascii_lowercase()])
+        }
+        _ => Err(CallError::Argument("a language or country is two letters")),
+    }
+}
+
+/// Writes a code; zeros are none.
+pub(crate) fn code_text(code: [u8; 2], reply: &mut ReplyEncoder<'_>) {
+    reply.bulk(if code == [0; 2] { b"" } else { &code });
+}
+
+/// Writes a name and its number.
+pub(crate) fn pair(name: &str, number: i64, reply: &mut ReplyEncoder<'_>) {
+    reply.bulk(name.as_bytes());
+    reply.integer(number);
+}

@@ -1,0 +1,109 @@
+//! A client of the host service, and its daily bursts.
+//!
+//! Neighbours: [`super::RespClient`] sends and receives; [`crate::his`] is at the other end.
+
+use std::net::ToSocketAddrs;
+
+use super::{ClientResult, MapValue, RespClient, integer_of, object_of};
+use crate::his::{DailyFigures, HostInformation};
+
+/// Requests that a burst has under way.
+const BURST: usize = 256;
+
+/// A client of the host service, [`crate::his`].
+#[derive(Debug)]
+pub struct HostClient(RespClient);
+
+impl HostClient {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`ClientError::Connection`].
+    pub fn connect(address: impl ToSocketAddrs) -> ClientResult<Self> {
+        RespClient::connect(address).map(Self)
+    }
+
+    /// The connection, for other commands.
+    pub fn connection(&mut self) -> &mut RespClient {
+        &mut self.0
+    }
+
+    /// What is known of a host.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn get(&mut self, host: &[u8]) -> ClientResult<Option<HostInformation>> {
+        self.0.call(&[&b"HIS.GET"[..], host], |reply| object_of(reply, host_of))
+    }
+
+    /// The burst of a day: the figures of many hosts, in pipelines. How many were not older than those that are there.
+    ///
+    /// # Errors
+    /// [`ClientError`], of the first host that was refused; others may have been taken.
+    pub fn daily<'h>(
+        &mut self,
+        hosts: impl IntoIterator<Item = (&'h [u8], DailyFigures)>,
+    ) -> ClientResult<u64> {
+        let (mut under_way, mut taken) = (0, 0);
+        for (host, DailyFigures { day, country, urls, delay_micros }) in hosts {
+            let (day, urls, delay) = (day.to_string(), urls.to_string(), delay_micros.to_string());
+            let words =
+                [&b"HIS.DAILY"[..], host, day.as_bytes(), &country, urls.as_bytes(), delay.as_bytes()];
+            self.0.request(&words);
+            under_way += 1;
+            if under_way == BURST {
+                taken += self.taken(under_way)?;
+                under_way = 0;
+            }
+        }
+        Ok(taken + self.taken(under_way)?)
+    }
+
+    fn taken(&mut self, under_way: usize) -> ClientResult<u64> {
+        let replies: Vec<ClientResult<i64>> = (0..under_way).map(|_| self.0.receive_as(integer_of)).collect();
+        replies.into_iter().try_fold(0, |taken, reply| Ok(taken + u64::from(reply? == 1)))
+    }
+
+    /// Adds to the URLs of a host that are stored. How many there are.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn add(&mut self, host: &[u8], urls: i64) -> ClientResult<i64> {
+        self.0.call(&[&b"HIS.ADD"[..], host, urls.to_string().as_bytes()], integer_of)
+    }
+
+    /// Adds a measured delay to the average. What it is then, in microseconds.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn delay(&mut self, host: &[u8], micros: u64) -> ClientResult<i64> {
+        self.0.call(&[&b"HIS.DELAY"[..], host, micros.to_string().as_bytes()], integer_of)
+    }
+
+    /// Removes a host; whether it was there.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn forget(&mut self, host: &[u8]) -> ClientResult<bool> {
+        Ok(self.0.call(&[&b"HIS.FORGET"[..], host], integer_of)? == 1)
+    }
+
+    /// Asks the server to make everything durable and to end.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn shut_down(&mut self) -> ClientResult<()> {
+        self.0.shut_down()
+    }
+}
+
+fn host_of(values: &[MapValue]) -> Option<HostInformation> {
+    let [day, days, country, urls, delay] = values else { return None };
+    Some(HostInformation {
+        day: day.number()?,
+        days: days.number()?,
+        country: country.code()?,
+        urls: urls.number()?,
+        delay_micros: delay.number()?,
+    })
+}

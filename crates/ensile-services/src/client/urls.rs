@@ -1,0 +1,120 @@
+//! A client of the URL service, with a connection to each partition.
+//!
+//! Neighbours: [`super::RespClient`] sends and receives; [`crate::ups`] is at the other end, and
+//! [`crate::partition`] says which process has a URL.
+
+use std::net::ToSocketAddrs;
+
+use super::{ClientError, ClientResult, MapValue, RespClient, all_of, integer_of, object_of};
+use crate::partition::Partition;
+use crate::ups::{COUNTERS, UrlProperties};
+
+/// A client of the URL service, [`crate::ups`]: it has a connection to each partition.
+#[derive(Debug)]
+pub struct UrlClient(Vec<RespClient>);
+
+impl UrlClient {
+    /// Connects to all partitions, in the order of their numbers.
+    ///
+    /// # Errors
+    /// [`ClientError::Connection`]; [`ClientError::Unexpected`] if a process has another place than in this list.
+    pub fn connect(addresses: &[impl ToSocketAddrs]) -> ClientResult<Self> {
+        let mut clients = Vec::new();
+        for (number, address) in addresses.iter().enumerate() {
+            let mut client = RespClient::connect(address)?;
+            let place = client.call(&["UPS.PARTITION"], |reply| all_of(reply, integer_of))?;
+            if place != [number as i64, addresses.len() as i64] {
+                let all = addresses.len();
+                let why = format!("the process that is named as partition {number} of {all} is {place:?}");
+                return Err(ClientError::Unexpected(why.into()));
+            }
+            clients.push(client);
+        }
+        Ok(Self(clients))
+    }
+
+    /// The connection to the partition of a URL.
+    pub fn connection(&mut self, url: &[u8]) -> &mut RespClient {
+        let all = self.0.len();
+        &mut self.0[Partition::of(url, all)]
+    }
+
+    /// What is known of a URL.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn get(&mut self, url: &[u8]) -> ClientResult<Option<UrlProperties>> {
+        self.connection(url).call(&[&b"UPS.GET"[..], url], |reply| object_of(reply, url_of))
+    }
+
+    /// Notes a crawl: when, and when the page was modified; zero is not known. How many there were.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn crawled(&mut self, url: &[u8], seconds: u64, modified: u64) -> ClientResult<i64> {
+        let (seconds, modified) = (seconds.to_string(), modified.to_string());
+        let words = [&b"UPS.CRAWLED"[..], url, seconds.as_bytes(), b"MODIFIED", modified.as_bytes()];
+        self.connection(url).call(&words, integer_of)
+    }
+
+    /// Notes a crawl that failed. How many did since the last good one.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn failed(&mut self, url: &[u8]) -> ClientResult<i64> {
+        self.connection(url).call(&[&b"UPS.FAILED"[..], url], integer_of)
+    }
+
+    /// Adds to a counter, by its place in [`COUNTERS`]. What it is then.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    ///
+    /// # Panics
+    /// If there is no counter of this number.
+    pub fn count(&mut self, url: &[u8], counter: usize, by: i64) -> ClientResult<i64> {
+        let by = by.to_string();
+        let words = [&b"UPS.COUNT"[..], url, COUNTERS[counter].as_bytes(), by.as_bytes()];
+        self.connection(url).call(&words, integer_of)
+    }
+
+    /// Sets features and clears others. All of them then.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn classify(&mut self, url: &[u8], set: u32, clear: u32) -> ClientResult<i64> {
+        let (set, clear) = (set.to_string(), clear.to_string());
+        let words = [&b"UPS.CLASSIFY"[..], url, set.as_bytes(), clear.as_bytes()];
+        self.connection(url).call(&words, integer_of)
+    }
+
+    /// Removes a URL; whether it was there.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn forget(&mut self, url: &[u8]) -> ClientResult<bool> {
+        Ok(self.connection(url).call(&[&b"UPS.FORGET"[..], url], integer_of)? == 1)
+    }
+
+    /// Asks all partitions to make everything durable and to end.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn shut_down(&mut self) -> ClientResult<()> {
+        self.0.iter_mut().try_for_each(RespClient::shut_down)
+    }
+}
+
+fn url_of(values: &[MapValue]) -> Option<UrlProperties> {
+    let [crawled, modified, language, crawls, failures, classes, counters @ ..] = values else { return None };
+    let counters: Vec<i64> = counters.iter().map(|count| count.number()).collect::<Option<_>>()?;
+    Some(UrlProperties {
+        crawled: crawled.number()?,
+        modified: modified.number()?,
+        language: language.code()?,
+        crawls: crawls.number()?,
+        failures: failures.number()?,
+        classes: classes.number()?,
+        counters: counters.try_into().ok()?,
+    })
+}

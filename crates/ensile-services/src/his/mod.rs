@@ -1,0 +1,142 @@
+//! HIS: information on web hosts, whose figures come in a burst once a day (SLACH §5).
+//!
+//! ```text
+//! daily    HIS.DAILY host day country urls delay-micros => 1, or 0 if newer figures are there       HIS.FORGET host => 1 if it was there
+//! between  HIS.ADD host urls => its URLs    HIS.DELAY host micros => the moving average
+//! readers  HIS.GET host => a map, or none   HIS.MGET host ..
+//! ```
+//! A burst is as many `HIS.DAILY` as there are hosts, in pipelines: [`crate::client::HostClient::daily`].
+//!
+//! Invariant: R1: a reply rests on the last operation on each host that it changes or shows.
+//!
+//! Neighbours: `host` has what is kept, `persist` what keeps it; [`crate::server`] calls.
+
+mod host;
+mod persist;
+
+use ensile_base::Epoch;
+use ensile_objects::{ObjectsBuilder, ObjectsResult};
+use ensile_resp::{ReplyEncoder, Request};
+
+use crate::arguments::{argument, code, code_text, key, pair};
+use crate::number::{integer, number};
+use crate::service::{CallResult, CommandCall, CommandInfo, KeptObjects, Service, ServiceCommand};
+pub use host::{DailyFigures, HostInformation, HostOperation};
+use persist::Hosts;
+
+/// The hosts.
+#[derive(Debug)]
+pub struct HostService {
+    hosts: Hosts, // persist
+}
+
+impl Service for HostService {
+    const NAME: &'static str = "ensile-his";
+
+    const COMMANDS: &'static [ServiceCommand<Self>] = &[
+        command("HIS.GET", 2, READ, (1, 1, 1), Self::get, "Shows a host"),
+        command("HIS.DAILY", 6, WRITE, (1, 1, 1), Self::daily, "Notes a day's figures: country, URLs, delay"),
+        command("HIS.ADD", 3, WRITE, (1, 1, 1), Self::add, "Adds to the URLs that are stored"),
+        command("HIS.DELAY", 3, WRITE, (1, 1, 1), Self::delay, "Adds a measured delay to the average"),
+        command("HIS.MGET", -2, READ, (1, -1, 1), Self::get_many, "Shows several hosts"),
+        command("HIS.FORGET", 2, WRITE, (1, 1, 1), Self::forget, "Removes a host"),
+    ];
+
+    fn kept(&self) -> &dyn KeptObjects {
+        &self.hosts // persist
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("hosts", self.hosts.stats().objects)]
+    }
+}
+
+const READ: &[&str] = &["readonly", "fast"];
+const WRITE: &[&str] = &["write", "fast"];
+
+const fn command(
+    name: &'static str,
+    arity: i64,
+    flags: &'static [&'static str],
+    keys: (i64, i64, i64),
+    call: CommandCall<HostService>,
+    summary: &'static str,
+) -> ServiceCommand<HostService> {
+    ServiceCommand { info: CommandInfo { name, arity, flags, keys, summary }, call }
+}
+
+impl HostService {
+    /// Opens the hosts of a folder.
+    ///
+    /// # Errors
+    /// The folder is damaged, in use, or of something else.
+    pub fn open(objects: ObjectsBuilder) -> ObjectsResult<Self> {
+        Ok(Self { hosts: persist::open(objects)? }) // persist
+    }
+
+    fn change(
+        &self,
+        request: Request<'_>,
+        operation: &HostOperation,
+        reply: &mut ReplyEncoder<'_>,
+    ) -> CallResult {
+        let (output, epoch) = persist::change(&self.hosts, key(request, 1)?, operation)?; // persist
+        reply.integer(output);
+        Ok(epoch)
+    }
+
+    fn daily(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let figures = DailyFigures {
+            day: number(argument(request, 2))?,
+            country: code(argument(request, 3))?,
+            urls: integer(argument(request, 4))?,
+            delay_micros: number(argument(request, 5))?,
+        };
+        self.change(request, &HostOperation::Daily(figures), reply)
+    }
+
+    fn add(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        self.change(request, &HostOperation::Add(integer(argument(request, 2))?), reply)
+    }
+
+    fn delay(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        self.change(request, &HostOperation::Delay(number(argument(request, 2))?), reply)
+    }
+
+    fn forget(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        self.change(request, &HostOperation::Forget, reply)
+    }
+
+    fn get(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        self.show(request, 1, reply)
+    }
+
+    fn get_many(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let mut rests_on = Epoch::ZERO;
+        reply.array(request.len() - 1);
+        for at in 1..request.len() {
+            rests_on = rests_on.max(self.show(request, at, reply)?);
+        }
+        Ok(rests_on)
+    }
+
+    fn show(&self, request: Request<'_>, at: usize, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let show = |host: Option<&HostInformation>| match host {
+            Some(host) => show(host, reply),
+            None => reply.null(),
+        };
+        let ((), epoch) = persist::look(&self.hosts, key(request, at)?, show)?; // persist
+        Ok(epoch)
+    }
+}
+
+/// A map of what is known of a host.
+fn show(host: &HostInformation, reply: &mut ReplyEncoder<'_>) {
+    reply.map(5);
+    pair("day", i64::from(host.day), reply);
+    pair("days", i64::from(host.days), reply);
+    reply.bulk(b"country");
+    code_text(host.country, reply);
+    pair("urls", host.urls, reply);
+    pair("delay", i64::try_from(host.delay_micros).unwrap_or(i64::MAX), reply);
+}

@@ -1,0 +1,48 @@
+//! What exists in the host service only so that it persists: a codec, and calls of the collection.
+//!
+//! Neighbours: [`super::host`] has objects and operations; `ensile-objects` keeps them.
+
+use ensile_base::Epoch;
+use ensile_objects::{Objects, ObjectsBuilder, ObjectsResult, Persistent, serde_codec};
+
+use super::host::{HostInformation, HostOperation};
+use crate::service::CallError;
+
+/// All hosts.
+pub(super) type Hosts = Objects<Vec<u8>, HostInformation>;
+
+impl Persistent for HostInformation {
+    type Operation = HostOperation;
+    type Output = i64;
+    serde_codec! { object 1, operation 1 }
+
+    fn apply(host: &mut Option<Self>, operation: &HostOperation) -> i64 {
+        operation.make(host)
+    }
+}
+
+/// Opens the hosts of a folder.
+pub(super) fn open(objects: ObjectsBuilder) -> ObjectsResult<Hosts> {
+    objects.open()
+}
+
+/// Logs and makes a change, unless it is refused: what it replies, and the epoch that this rests on.
+pub(super) fn change(
+    hosts: &Hosts,
+    host: &[u8],
+    operation: &HostOperation,
+) -> Result<(i64, Epoch), CallError> {
+    let changed = hosts.update_if(host.to_vec(), operation, |host| operation.check(host))?;
+    let (output, receipt) = changed?;
+    Ok((output, receipt.epoch()))
+}
+
+/// Shows a host, and the epoch that this rests on.
+pub(super) fn look<R>(
+    hosts: &Hosts,
+    host: &[u8],
+    show: impl FnOnce(Option<&HostInformation>) -> R,
+) -> Result<(R, Epoch), CallError> {
+    let (shown, receipt) = hosts.look(&host.to_vec(), show)?;
+    Ok((shown, receipt.epoch()))
+}

@@ -1,0 +1,67 @@
+//! Which process of a partitioned service has an object: by the hash of its key (SLACH §5).
+//!
+//! Invariant: clients and processes choose alike, by the same hash and the same number of partitions. A process refuses
+//! what is not its own, so a client that has it wrong is told, and changes nothing.
+//!
+//! Neighbours: [`crate::hash`]; [`crate::ups`] is partitioned, and its client asks here which process to talk to.
+
+use crate::hash::stable_hash;
+use crate::service::CallError;
+
+/// A process' place among those of a partitioned service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    this: usize,
+    all: usize,
+}
+
+impl Partition {
+    /// The process that has all objects.
+    pub const WHOLE: Self = Self { this: 0, all: 1 };
+
+    /// Process number `this`, from 0, of `all`; `None` if there is no such.
+    #[must_use]
+    pub fn new(this: usize, all: usize) -> Option<Self> {
+        (this < all).then_some(Self { this, all })
+    }
+
+    /// The number of the process that has this key, among `all`.
+    #[must_use]
+    pub fn of(key: &[u8], all: usize) -> usize {
+        // The upper half of the product is below `all`, and follows the hash's upper bits.
+        ((u128::from(stable_hash(key)) * all as u128) >> 64) as usize
+    }
+
+    /// This process' number, and how many there are.
+    pub(crate) fn numbers(self) -> [usize; 2] {
+        [self.this, self.all]
+    }
+
+    /// Refuses a key that another process has.
+    pub(crate) fn check(self, key: &[u8]) -> Result<(), CallError> {
+        let (of, Self { this, all }) = (Self::of(key, self.all), self);
+        if of == this { Ok(()) } else { Err(CallError::WrongPartition { of, this, all }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Partition;
+
+    #[test]
+    fn every_key_has_one_process_and_all_have_their_share() {
+        assert_eq!((Partition::new(2, 2), Partition::new(0, 0)), (None, None));
+        let mut keys = [0; 5];
+        for number in 0..10_000 {
+            let key = format!("http://host{}.example/page{number}", number % 100);
+            let of = Partition::of(key.as_bytes(), 5);
+            keys[of] += 1;
+            for this in 0..5 {
+                let partition = Partition::new(this, 5).expect("it is one of five");
+                assert_eq!(partition.check(key.as_bytes()).is_ok(), this == of);
+            }
+            assert!(Partition::WHOLE.check(key.as_bytes()).is_ok());
+        }
+        assert!(keys.iter().all(|keys| (1_800..2_200).contains(keys)), "{keys:?}");
+    }
+}

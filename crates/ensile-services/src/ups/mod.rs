@@ -1,0 +1,182 @@
+//! UPS: properties of URLs, partitioned by the hash of the URL over processes (SLACH §5).
+//!
+//! ```text
+//! crawler  UPS.CRAWLED url seconds [MODIFIED seconds] [LANGUAGE code]   => crawls so far      UPS.FAILED url  => failures since
+//! others   UPS.COUNT url counter by => the count    UPS.CLASSIFY url set clear => the bits    UPS.FORGET url  => 1 if it was there
+//! readers  UPS.GET url => a map, or none            UPS.MGET url ..                           UPS.PARTITION   => this one, and all
+//! ```
+//! Invariants:
+//! - A process has the URLs of its partition, and refuses others.
+//! - R1: a reply rests on the last operation on each URL that it changes or shows.
+//!
+//! Neighbours: `properties` has what is kept, `persist` what keeps it; [`crate::client::UrlClient`] talks to all
+//! processes.
+
+mod persist;
+mod properties;
+
+use ensile_base::Epoch;
+use ensile_objects::{ObjectsBuilder, ObjectsResult};
+use ensile_resp::{ReplyEncoder, Request};
+
+use crate::arguments::{argument, code, code_text, key, pair};
+use crate::number::{integer, number};
+use crate::partition::Partition;
+use crate::service::{CallError, CallResult, CommandCall, CommandInfo, KeptObjects, Service, ServiceCommand};
+use persist::Urls;
+pub use properties::{COUNTERS, UrlOperation, UrlProperties};
+
+/// The URLs of one process.
+#[derive(Debug)]
+pub struct UrlService {
+    urls: Urls, // persist
+    partition: Partition,
+}
+
+impl Service for UrlService {
+    const NAME: &'static str = "ensile-ups";
+
+    const COMMANDS: &'static [ServiceCommand<Self>] = &[
+        command("UPS.GET", 2, READ, (1, 1, 1), Self::get, "Shows a URL's properties"),
+        command("UPS.CRAWLED", -3, WRITE, (1, 1, 1), Self::crawled, "Notes a crawl: MODIFIED, LANGUAGE"),
+        command("UPS.COUNT", 4, WRITE, (1, 1, 1), Self::count, "Adds to a counter"),
+        command("UPS.MGET", -2, READ, (1, -1, 1), Self::get_many, "Shows the properties of several URLs"),
+        command("UPS.FAILED", 2, WRITE, (1, 1, 1), Self::failed, "Notes a crawl that failed"),
+        command("UPS.CLASSIFY", 4, WRITE, (1, 1, 1), Self::classify, "Sets and clears features"),
+        command("UPS.FORGET", 2, WRITE, (1, 1, 1), Self::forget, "Removes a URL"),
+        command(
+            "UPS.PARTITION",
+            1,
+            READ,
+            (0, 0, 0),
+            Self::partition,
+            "Tells this partition and how many there are",
+        ),
+    ];
+
+    fn kept(&self) -> &dyn KeptObjects {
+        &self.urls // persist
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("urls", self.urls.stats().objects)]
+    }
+}
+
+const READ: &[&str] = &["readonly", "fast"];
+const WRITE: &[&str] = &["write", "fast"];
+
+const fn command(
+    name: &'static str,
+    arity: i64,
+    flags: &'static [&'static str],
+    keys: (i64, i64, i64),
+    call: CommandCall<UrlService>,
+    summary: &'static str,
+) -> ServiceCommand<UrlService> {
+    ServiceCommand { info: CommandInfo { name, arity, flags, keys, summary }, call }
+}
+
+impl UrlService {
+    /// Opens the URLs of a folder, which are those of this partition.
+    ///
+    /// # Errors
+    /// The folder is damaged, in use, or of something else.
+    pub fn open(objects: ObjectsBuilder, partition: Partition) -> ObjectsResult<Self> {
+        Ok(Self { urls: persist::open(objects)?, partition }) // persist
+    }
+
+    /// The URL of a request.
+    fn url<'r>(&self, request: Request<'r>, at: usize) -> Result<&'r [u8], CallError> {
+        let url = key(request, at)?;
+        self.partition.check(url)?;
+        Ok(url)
+    }
+
+    fn change(
+        &self,
+        request: Request<'_>,
+        operation: &UrlOperation,
+        reply: &mut ReplyEncoder<'_>,
+    ) -> CallResult {
+        let (output, epoch) = persist::change(&self.urls, self.url(request, 1)?, operation)?; // persist
+        reply.integer(output);
+        Ok(epoch)
+    }
+
+    fn crawled(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let (at, mut modified, mut language) = (number(argument(request, 2))?, 0, [0; 2]);
+        for option in (3..request.len()).step_by(2) {
+            let value = request.get(option + 1).ok_or(CallError::Syntax)?;
+            match argument(request, option).to_ascii_uppercase().as_slice() {
+                b"MODIFIED" => modified = number(value)?,
+                b"LANGUAGE" => language = code(value)?,
+                _ => return Err(CallError::Syntax),
+            }
+        }
+        self.change(request, &UrlOperation::Crawled { at, modified, language }, reply)
+    }
+
+    fn failed(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        self.change(request, &UrlOperation::Failed, reply)
+    }
+
+    fn count(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let name = argument(request, 2);
+        let counter = COUNTERS.iter().position(|counter| name.eq_ignore_ascii_case(counter.as_bytes()));
+        let known = "a counter is one of inlinks, outlinks, clicks, duplicates";
+        let counter = counter.ok_or(CallError::Argument(known))? as u8;
+        self.change(request, &UrlOperation::Count { counter, by: integer(argument(request, 3))? }, reply)
+    }
+
+    fn classify(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let (set, clear) = (number(argument(request, 2))?, number(argument(request, 3))?);
+        self.change(request, &UrlOperation::Classify { set, clear }, reply)
+    }
+
+    fn forget(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        self.change(request, &UrlOperation::Forget, reply)
+    }
+
+    fn get(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        self.show(request, 1, reply)
+    }
+
+    fn get_many(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let mut rests_on = Epoch::ZERO;
+        reply.array(request.len() - 1);
+        for at in 1..request.len() {
+            rests_on = rests_on.max(self.show(request, at, reply)?);
+        }
+        Ok(rests_on)
+    }
+
+    fn show(&self, request: Request<'_>, at: usize, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let show = |url: Option<&UrlProperties>| match url {
+            Some(url) => show(url, reply),
+            None => reply.null(),
+        };
+        let ((), epoch) = persist::look(&self.urls, self.url(request, at)?, show)?; // persist
+        Ok(epoch)
+    }
+
+    fn partition(&self, _: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        reply.array(2);
+        self.partition.numbers().into_iter().for_each(|number| reply.integer(number as i64));
+        Ok(Epoch::ZERO)
+    }
+}
+
+/// A map of a URL's properties.
+fn show(url: &UrlProperties, reply: &mut ReplyEncoder<'_>) {
+    let seconds = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+    reply.map(6 + COUNTERS.len());
+    pair("crawled", seconds(url.crawled), reply);
+    pair("modified", seconds(url.modified), reply);
+    reply.bulk(b"language");
+    code_text(url.language, reply);
+    pair("crawls", i64::from(url.crawls), reply);
+    pair("failures", i64::from(url.failures), reply);
+    pair("classes", i64::from(url.classes), reply);
+    COUNTERS.iter().zip(url.counters).for_each(|(name, count)| pair(name, count, reply));
+}
