@@ -62,13 +62,30 @@ fn programs_get_one_json_document() {
 #[test]
 fn a_killed_service_has_all_that_it_replied_once_and_in_order() {
     let folder = Folder::new("bench-service-kills");
-    for line in
-        ["slach kills --kills 4 --life-ms 50", "slach kills --kills 3 --life-ms 50 --loops 2 --clients 8"]
-    {
-        let (output, stdout, stderr) = bench(&folder, line);
+    for options in ["pht", "pht --loops 2 --clients 8", "ups", "his --kill-in-recovery 2"] {
+        let line = format!("slach kills --kills 3 --life-ms 50 --service {options}");
+        let (output, stdout, stderr) = bench(&folder, &line);
         assert!(output.status.success(), "{stdout}\n{stderr}");
         assert!(stdout.contains(" acknowledged, 0 lost, 0 twice or out of order: clean\n"), "{stdout}");
         assert!(!stdout.contains("  0 operations acknowledged"), "{stdout}");
+    }
+}
+
+#[test]
+fn an_open_load_tells_losses_and_responses_by_rate_and_writes() {
+    let folder = Folder::new("bench-service-load");
+    for service in ["pht --strict", "ups", "his"] {
+        let small =
+            "--rate 200,400 --writes 20,80 --load-seconds 0.2 --rounds 1 --objects 300 --connections 3";
+        let (output, stdout, stderr) = bench(&folder, &format!("slach load --service {service} {small}"));
+        assert!(output.status.success(), "{stdout}\n{stderr}");
+        for said in
+            ["20 % writes  200  loss (%)", "80 % writes  400  response, mean (ms)", "within 1000 ms of"]
+        {
+            assert!(stdout.contains(said), "{said}: {stdout}");
+        }
+        let csv = std::fs::read_to_string(folder.0.join("slach-results/load.csv")).expect("it was written");
+        assert_eq!(csv.lines().filter(|line| line.contains(",loss,%,")).count(), 4, "{csv}");
     }
 }
 

@@ -18,7 +18,7 @@ impl HostClient {
     /// Connects.
     ///
     /// # Errors
-    /// [`ClientError::Connection`].
+    /// [`ClientError::Connection`](super::ClientError::Connection).
     pub fn connect(address: impl ToSocketAddrs) -> ClientResult<Self> {
         RespClient::connect(address).map(Self)
     }
@@ -31,7 +31,7 @@ impl HostClient {
     /// What is known of a host.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn get(&mut self, host: &[u8]) -> ClientResult<Option<HostInformation>> {
         self.0.call(&[&b"HIS.GET"[..], host], |reply| object_of(reply, host_of))
     }
@@ -39,7 +39,7 @@ impl HostClient {
     /// The burst of a day: the figures of many hosts, in pipelines. How many were not older than those that are there.
     ///
     /// # Errors
-    /// [`ClientError`], of the first host that was refused; others may have been taken.
+    /// [`ClientError`](super::ClientError), of the first host that was refused; others may have been taken.
     pub fn daily<'h>(
         &mut self,
         hosts: impl IntoIterator<Item = (&'h [u8], DailyFigures)>,
@@ -67,7 +67,7 @@ impl HostClient {
     /// Adds to the URLs of a host that are stored. How many there are.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn add(&mut self, host: &[u8], urls: i64) -> ClientResult<i64> {
         self.0.call(&[&b"HIS.ADD"[..], host, urls.to_string().as_bytes()], integer_of)
     }
@@ -75,7 +75,7 @@ impl HostClient {
     /// Adds a measured delay to the average. What it is then, in microseconds.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn delay(&mut self, host: &[u8], micros: u64) -> ClientResult<i64> {
         self.0.call(&[&b"HIS.DELAY"[..], host, micros.to_string().as_bytes()], integer_of)
     }
@@ -83,7 +83,7 @@ impl HostClient {
     /// Removes a host; whether it was there.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn forget(&mut self, host: &[u8]) -> ClientResult<bool> {
         Ok(self.0.call(&[&b"HIS.FORGET"[..], host], integer_of)? == 1)
     }
@@ -91,7 +91,7 @@ impl HostClient {
     /// Asks the server to make everything durable and to end.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn shut_down(&mut self) -> ClientResult<()> {
         self.0.shut_down()
     }

@@ -16,7 +16,7 @@ impl TableClient {
     /// Connects.
     ///
     /// # Errors
-    /// [`ClientError::Connection`].
+    /// [`ClientError::Connection`](super::ClientError::Connection).
     pub fn connect(address: impl ToSocketAddrs) -> ClientResult<Self> {
         RespClient::connect(address).map(Self)
     }
@@ -29,7 +29,7 @@ impl TableClient {
     /// A value, if it is there.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn get(&mut self, key: &[u8]) -> ClientResult<Option<Vec<u8>>> {
         self.0.call(&[&b"GET"[..], key], value_of)
     }
@@ -37,7 +37,7 @@ impl TableClient {
     /// Values, in the order of their keys, in one round trip.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn get_many(&mut self, keys: &[&[u8]]) -> ClientResult<Vec<Option<Vec<u8>>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -49,7 +49,7 @@ impl TableClient {
     /// Sets a value.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> ClientResult<()> {
         self.0.call(&[&b"SET"[..], key, value], is_ok)?;
         Ok(())
@@ -58,7 +58,7 @@ impl TableClient {
     /// Sets a value if the one that is there is `expected`, or if there is none and none is expected. Whether it was.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn compare_and_set(
         &mut self,
         key: &[u8],
@@ -74,7 +74,7 @@ impl TableClient {
     /// Deletes an element; whether it was there.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn delete(&mut self, key: &[u8]) -> ClientResult<bool> {
         Ok(self.0.call(&[&b"DEL"[..], key], integer_of)? == 1)
     }
@@ -82,7 +82,7 @@ impl TableClient {
     /// Adds to a whole number, which is zero where there is none. What it is then.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn increment(&mut self, key: &[u8], by: i64) -> ClientResult<i64> {
         self.0.call(&[&b"INCRBY"[..], key, by.to_string().as_bytes()], integer_of)
     }
@@ -90,7 +90,7 @@ impl TableClient {
     /// A step of a scan: keys, and the cursor to go on from; zero begins, and zero says that it was the last step.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn scan(&mut self, cursor: u64, count: usize) -> ClientResult<(u64, Vec<Vec<u8>>)> {
         let (cursor, count) = (cursor.to_string(), count.to_string());
         self.0.call(&["SCAN", &cursor, "COUNT", &count], |reply| {
@@ -104,7 +104,7 @@ impl TableClient {
     /// Asks the server to make everything durable and to end.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError`](super::ClientError).
     pub fn shut_down(&mut self) -> ClientResult<()> {
         self.0.shut_down()
     }

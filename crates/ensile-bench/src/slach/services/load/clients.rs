@@ -70,9 +70,8 @@ impl Clients {
 
     /// Sends what can be sent, and tells of every reply that is there.
     pub(super) fn exchange(&mut self, mut tell: impl FnMut(Reply)) -> Result<()> {
-        let all = self.0.iter_mut();
-        all.map(|one| one.send().and_then(|()| one.receive(&mut tell)))
-            .collect::<io::Result<()>>()
+        let mut all = self.0.iter_mut();
+        all.try_for_each(|one| one.send().and_then(|()| one.receive(&mut tell)))
             .map_err(Failure::io("talking to the service"))
     }
 
