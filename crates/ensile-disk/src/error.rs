@@ -35,6 +35,8 @@ pub enum Operation {
     Length,
     /// Setting space aside.
     Preallocate,
+    /// Mapping a file.
+    Map,
     /// Syncing a file.
     Sync,
     /// Asking which file or folder it is, or how many names it has.
@@ -59,6 +61,7 @@ impl fmt::Display for Operation {
             Self::Write => "write",
             Self::Length => "set or get the length of",
             Self::Preallocate => "set space aside for",
+            Self::Map => "map",
             Self::Sync => "sync",
             Self::Identify => "tell the identity of",
             Self::FreeSpace => "tell the free space of",

@@ -13,11 +13,17 @@
 //! Neighbours: the durability crate reads and writes through [`Disk`]; `ensile-sim` has a disk that loses, tears and
 //! fails on purpose; `Database` opens a [`RealDisk`].
 //!
-//! `unsafe` is permitted in `process` only.
+//! `unsafe` is permitted in `process` and `mapped` only.
 #![deny(unsafe_code)]
 
+mod boot;
 mod error;
 mod identity;
+#[expect(
+    unsafe_code,
+    reason = "a file's pages are mapped, and written through a pointer that the kernel gave"
+)]
+mod mapped;
 #[expect(unsafe_code, reason = "a page that the kernel clears at fork is mapped and read by raw calls")]
 mod process;
 mod real;
@@ -25,8 +31,10 @@ mod real;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
+pub use boot::BootId;
 pub use error::{DiskError, Operation};
 pub use identity::FolderId;
+pub use mapped::{MappedWords, SimulatedWords};
 pub use process::{Process, ProcessMarks};
 pub use real::RealDisk;
 
@@ -124,6 +132,9 @@ pub trait Disk: Send + Sync + Debug {
     /// Bytes that may be written to the device of `folder` before it is full; `None` if the system does not say.
     fn free_bytes(&self, folder: &str) -> Result<Option<u64>, DiskError>;
 
+    /// Which run of the operating system this is; `None` if the system does not say.
+    fn boot(&self) -> Option<BootId>;
+
     /// The process that opened this disk. A child that is forked from it must not change anything through the disk, nor
     /// give a lock back: the files behind the handles are its parent's.
     fn process(&self) -> Process;
@@ -164,6 +175,11 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Makes the file at least `bytes` long, the new part reading as zeros, with space set aside where the file
     /// system can do so.
     fn preallocate(&self, bytes: u64) -> Result<(), DiskError>;
+
+    /// Makes the file `bytes` long, all of it written with zeros behind what it has, and maps it. Bytes that are stored
+    /// there survive the process at once, and a crash of the machine as unsynced writes do. An error that
+    /// [`DiskError::is_unsupported`] on a file system of which it is not known that a store there cannot fail.
+    fn map(&self, bytes: u64) -> Result<MappedWords, DiskError>;
 
     /// Makes all bytes written so far survive a crash, and of the metadata what reading them back needs.
     fn sync_data(&self) -> Result<(), DiskError>;

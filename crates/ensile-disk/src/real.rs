@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::error::{DiskError, Operation};
-use crate::{Disk, DiskFile, DiskLock, FolderId, FolderKind, Process};
+use crate::{BootId, Disk, DiskFile, DiskLock, FolderId, FolderKind, Process};
 use file::RealFile;
 use folder::{Folder, NameTarget};
 use lock::RealLock;
@@ -359,6 +359,10 @@ impl Disk for RealDisk {
             Err(Errno::NOSYS | Errno::OPNOTSUPP) => Ok(None),
             Err(error) => Err(error.into()),
         })
+    }
+
+    fn boot(&self) -> Option<BootId> {
+        BootId::of_machine()
     }
 
     fn process(&self) -> Process {

@@ -17,6 +17,9 @@
 //!   if asked for ([`SimDisk::set_copies_on_write`]). A folder may be a device of its own ([`SimDisk::set_device`]).
 //! - Worse media, if asked for: old bytes in space that was never written ([`SimDisk::set_stale_space`]), and synced
 //!   bytes lost beside a torn write ([`SimDisk::set_torn_pages`]).
+//! - Mapped files: a store into one is in the cache at once, and in no sync's order. Processes may die between two
+//!   words of one store ([`SimDisk::die_at_word`]). A kill leaves the cache and the system's boot as they are; a crash
+//!   begins another boot.
 //! - Processes: each [`SimDisk::mounted`] handle is one. They lock each other out, die one by one or all at once, and
 //!   fork ([`SimDisk::in_child`]). As on a machine a process holds its folders open, whatever becomes of their names.
 //! - What others do to folders: rename, copy, hard-link, link, unmount and mount them. They keep their identities, and
@@ -65,6 +68,23 @@ struct World {
     state: Mutex<State>,
     /// Calls that waited on a stalled device may go on.
     released: Condvar,
+    watch: Watch,
+}
+
+/// Who is told of stores into mapped files.
+#[derive(Default)]
+struct Watch(Mutex<Option<Arc<dyn Fn() + Send + Sync>>>);
+
+impl Watch {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<dyn Fn() + Send + Sync>>> {
+        self.0.lock()
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watch")
+    }
 }
 
 /// A folder of a simulated machine; clones share it.
@@ -111,7 +131,8 @@ impl SimDisk {
     }
 
     fn of(state: State) -> Self {
-        let world = Arc::new(World { state: Mutex::new(state), released: Condvar::new() });
+        let (state, released) = (Mutex::new(state), Condvar::new());
+        let world = Arc::new(World { state, released, watch: Watch::default() });
         Self { world, root: ROOT, mounted: None, process: Process::simulated() }
     }
 
@@ -167,6 +188,34 @@ impl SimDisk {
     pub fn kill(&self) {
         self.lock_state().restart();
         self.world.released.notify_all();
+    }
+
+    /// Lets the processes die at the `count`th word from now that is stored into a mapped file (1 is the next): it is
+    /// not stored, and nothing succeeds from then on until [`SimDisk::kill`], or [`SimDisk::crash_with`].
+    pub fn die_at_word(&self, count: u64) {
+        let mut state = self.lock_state();
+        state.die_at_word = Some(state.stored_words + count.max(1) - 1);
+    }
+
+    /// Calls this behind each store into a mapped file, on the thread that stores, from now on.
+    pub fn watch_stores(&self, watch: Option<Arc<dyn Fn() + Send + Sync>>) {
+        *self.world.watch.lock() = watch;
+    }
+
+    /// Words that were stored into mapped files so far.
+    #[must_use]
+    pub fn stored_words(&self) -> u64 {
+        self.lock_state().stored_words
+    }
+
+    /// The system does not tell which boot it is, or tells it again.
+    pub fn set_no_boot(&self, no_boot: bool) {
+        self.lock_state().no_boot = no_boot;
+    }
+
+    /// No file can be mapped, as on a file system where a store may fail, or files can be again.
+    pub fn set_no_maps(&self, no_maps: bool) {
+        self.lock_state().no_maps = no_maps;
     }
 
     /// This process dies, and others live on.
@@ -241,6 +290,12 @@ impl SimDisk {
         self.lock_state().sequence.cut_at(number);
     }
 
+    /// Lets the processes die as they begin the call of this number, of which nothing is done: nothing succeeds from
+    /// then on until [`SimDisk::kill`], or [`SimDisk::crash_with`].
+    pub fn die_before(&self, number: u64) {
+        self.lock_state().sequence.cut_before(number);
+    }
+
     /// Has power failed at the call that [`SimDisk::cut_power_at`] names?
     #[must_use]
     pub fn is_without_power(&self) -> bool {
@@ -270,7 +325,9 @@ impl SimDisk {
 
     /// Takes back every failure that was asked for and has not come yet. A capacity stays.
     pub fn heal(&self) {
-        self.lock_state().sequence.heal();
+        let mut state = self.lock_state();
+        state.sequence.heal();
+        state.die_at_word = None;
     }
 
     /// The device stalls: calls of these kinds wait from now on, until [`SimDisk::release`], a crash or a kill.

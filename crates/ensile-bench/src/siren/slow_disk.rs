@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, sleep};
-use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Process};
+use ensile_disk::{BootId, Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, MappedWords, Process};
 
 /// A call that comes this late, or less, is taken as if it had come in time.
 const LATE_NANOS: u64 = 10_000_000;
@@ -251,6 +251,10 @@ impl Disk for SlowDisk {
         self.disk.free_bytes(folder)
     }
 
+    fn boot(&self) -> Option<BootId> {
+        self.disk.boot()
+    }
+
     fn process(&self) -> Process {
         self.disk.process()
     }
@@ -294,6 +298,10 @@ impl DiskFile for SlowFile {
 
     fn preallocate(&self, bytes: u64) -> Result<(), DiskError> {
         self.file.preallocate(bytes)
+    }
+
+    fn map(&self, bytes: u64) -> Result<MappedWords, DiskError> {
+        self.file.map(bytes)
     }
 
     fn sync_data(&self) -> Result<(), DiskError> {

@@ -3,8 +3,10 @@
 //! - A short write or read is carried on until done, an interrupted one is repeated: callers never see either.
 //! - What the file system cannot do cheaply is done the plain way (`preallocate` falls back to setting the length).
 //! - No call lets a file grow beyond the process's limit (`RLIMIT_FSIZE`): the kernel would send SIGXFSZ, which ends
-//!   the process. It is an error as of a full disk instead. No other call here can raise a signal: files are not mapped
-//!   (SIGBUS), and a pipe in a file's place is opened to read and write (SIGPIPE).
+//!   the process. It is an error as of a full disk instead. No other call here can raise a signal: a pipe in a file's
+//!   place is opened to read and write (SIGPIPE).
+//! - A file is mapped once all of it is written, and on file systems that overwrite in place, so a store into it finds
+//!   its space (no SIGBUS), unless somebody cuts the file meanwhile.
 //! - I4: a forked child writes and syncs nothing.
 //!
 //! Neighbours: made by [`super::RealDisk`].
@@ -15,7 +17,16 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use crate::error::{DiskError, Operation};
-use crate::{DiskFile, Process};
+use crate::{DiskFile, MappedWords, Process};
+
+/// Written at once where a file is filled with zeros.
+const ZEROS_BYTES: usize = 64 << 10;
+
+/// File systems of which it is known that bytes which were written are overwritten in place, and that a mapping of them
+/// is the cache that `read` sees, by the number that `statfs` tells: ext2 to ext4, XFS, F2FS, tmpfs, overlayfs (whose
+/// upper one is to be one of these).
+#[cfg(target_os = "linux")]
+const MAPPED_SYSTEMS: [u64; 5] = [0xef53, 0x5846_5342, 0xf2f5_2010, 0x0102_1994, 0x794c_7630];
 
 #[derive(Debug)]
 pub(super) struct RealFile {
@@ -51,6 +62,19 @@ impl RealFile {
             return Err(self.fail(operation)(rustix::io::Errno::FBIG.into()));
         }
         Ok(())
+    }
+
+    /// Can a store into a mapping of the file not fail?
+    fn check_mappable(&self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            let system = rustix::fs::fstatfs(&self.file)?.f_type as u64;
+            if MAPPED_SYSTEMS.contains(&system) {
+                return Ok(());
+            }
+        }
+        let detail = "on this file system a store into a mapped file may fail: use ext4, XFS, F2FS or tmpfs";
+        Err(io::Error::new(io::ErrorKind::Unsupported, detail))
     }
 
     fn grow(&self, from: u64, to: u64) -> io::Result<()> {
@@ -129,6 +153,19 @@ impl DiskFile for RealFile {
         }
         self.check_end(Operation::Preallocate, bytes)?;
         self.grow(have, bytes).map_err(self.fail(Operation::Preallocate))
+    }
+
+    fn map(&self, bytes: u64) -> Result<MappedWords, DiskError> {
+        self.check_process(Operation::Map)?;
+        self.check_mappable().map_err(self.fail(Operation::Map))?;
+        let mut have = self.len()?;
+        let zeros = [0; ZEROS_BYTES];
+        while have < bytes {
+            let piece = &zeros[..zeros.len().min((bytes - have) as usize)];
+            self.write_at(piece, have)?;
+            have += piece.len() as u64;
+        }
+        MappedWords::of_file(&self.file, bytes as usize).map_err(self.fail(Operation::Map))
     }
 
     fn sync_data(&self) -> Result<(), DiskError> {

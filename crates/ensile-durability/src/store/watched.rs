@@ -14,7 +14,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Process};
+use ensile_disk::{BootId, Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Process};
 
 use super::locks::Locks;
 use super::names::LOCK;
@@ -137,6 +137,10 @@ impl Disk for Watched {
 
     fn free_bytes(&self, folder: &str) -> Result<Option<u64>, DiskError> {
         self.disk.free_bytes(folder)
+    }
+
+    fn boot(&self) -> Option<BootId> {
+        self.disk.boot()
     }
 
     fn process(&self) -> Process {

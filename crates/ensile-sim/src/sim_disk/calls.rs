@@ -120,6 +120,8 @@ pub(super) struct Sequence {
     planned_of_kind: Vec<(Operation, u64)>,
     all_syncs_fail: bool,
     cut_at: Option<u64>,
+    /// Nothing of that call is done.
+    cuts_before: bool,
     pub(super) is_cut: bool,
     trace: Option<Vec<Call>>,
 }
@@ -154,7 +156,8 @@ impl Sequence {
             || self.all_syncs_fail && operation == Operation::Sync;
         let fate = if self.cut_at == Some(number) {
             self.is_cut = true;
-            Fate::Cut
+            let nothing = Fate::Fails { code: Fault::INPUT_OUTPUT.code, landed_percent: 0 };
+            if self.cuts_before { nothing } else { Fate::Cut }
         } else if let Some(&(_, _, Fault { code, landed_percent })) = planned {
             Fate::Fails { code, landed_percent }
         } else if by_kind {
@@ -200,7 +203,11 @@ impl Sequence {
     }
 
     pub(super) fn cut_at(&mut self, number: u64) {
-        self.cut_at = Some(number);
+        (self.cut_at, self.cuts_before) = (Some(number), false);
+    }
+
+    pub(super) fn cut_before(&mut self, number: u64) {
+        (self.cut_at, self.cuts_before) = (Some(number), true);
     }
 
     /// Power is back.

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ensile_base::sync::MutexGuard;
-use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Operation, Process};
+use ensile_disk::{BootId, Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Operation, Process};
 
 use super::calls::Fate;
 use super::content::{Change, Inode};
@@ -373,6 +373,12 @@ impl Disk for SimDisk {
             Some(found) => Ok(state.free_bytes(state.device_of(found))),
             None => Err(state.not_found(Operation::FreeSpace, folder)),
         }
+    }
+
+    fn boot(&self) -> Option<BootId> {
+        let state = self.lock_state();
+        // Not zero: a file of zeros names no boot.
+        (!state.no_boot).then(|| BootId::of_number(u128::from(state.machine_boot) + 1))
     }
 
     fn process(&self) -> Process {

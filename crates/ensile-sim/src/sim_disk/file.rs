@@ -2,13 +2,15 @@
 //!
 //! Neighbours: opened by `disk`; [`super::world`] has the state.
 
+use std::sync::Arc;
+
 use ensile_base::sync::MutexGuard;
-use ensile_disk::{DiskError, DiskFile, DiskLock, Operation};
+use ensile_disk::{DiskError, DiskFile, DiskLock, MappedWords, Operation, SimulatedWords};
 
 use super::SimDisk;
 use super::calls::Fate;
 use super::content::Change;
-use super::world::{Locked, State, input_output_error};
+use super::world::{Locked, State, fail, input_output_error};
 
 #[derive(Debug)]
 pub(super) struct SimLock {
@@ -81,6 +83,30 @@ impl SimFile {
     }
 }
 
+/// A mapped file: what a dead process stores reaches nobody.
+#[derive(Debug)]
+struct SimWords {
+    disk: SimDisk,
+    inode: usize,
+    boot: u64,
+}
+
+impl SimulatedWords for SimWords {
+    fn store(&self, at: usize, words: &mut dyn Iterator<Item = u64>) {
+        let mut state = self.disk.lock_state();
+        if state.boot != self.boot || self.disk.is_dead(&state) {
+            return;
+        }
+        assert!(self.disk.process.is_this(), "I4: a forked child stores nothing");
+        state.store_words(self.inode, at, words);
+        drop(state);
+        let watch = self.disk.world.watch.lock().clone();
+        if let Some(watch) = watch {
+            watch();
+        }
+    }
+}
+
 impl DiskFile for SimFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
         let (mut state, fate) = self.begin_change(Operation::Write, Some((offset, bytes.len() as u64)))?;
@@ -138,6 +164,26 @@ impl DiskFile for SimFile {
             state.change(self.inode, Change::Length(bytes as usize));
         }
         state.end(fate, Operation::Preallocate, &self.name)
+    }
+
+    fn map(&self, bytes: u64) -> Result<MappedWords, DiskError> {
+        let (mut state, fate) = self.begin_change(Operation::Map, Some((0, bytes)))?;
+        if state.no_maps {
+            return Err(fail(Operation::Map, &self.name, std::io::ErrorKind::Unsupported));
+        }
+        let have = state.inodes[self.inode].seen.length;
+        if fate.is_whole() && have < bytes as usize {
+            let room = state.make_room(self.inode, have, bytes as usize - have);
+            if room > 0 {
+                state.change(self.inode, Change::write(have, &vec![0; room]));
+            }
+            if have + room < bytes as usize {
+                return Err(state.refuse(Operation::Map, &self.name));
+            }
+        }
+        state.end(fate, Operation::Map, &self.name)?;
+        let words = SimWords { disk: self.disk.clone(), inode: self.inode, boot: self.boot };
+        Ok(MappedWords::simulated(Arc::new(words), bytes as usize / size_of::<u64>()))
     }
 
     fn sync_data(&self) -> Result<(), DiskError> {

@@ -33,8 +33,17 @@ pub(super) struct State {
     pub(super) no_folder_locks: NoFolderLocks,
     /// Nothing can be locked.
     pub(super) no_locks: bool,
-    /// Counts crashes: handles of an earlier boot are dead.
+    /// Counts crashes and kills of all processes: handles of an earlier boot are dead.
     pub(super) boot: u64,
+    /// Counts crashes of the machine: what the operating system calls its boot.
+    pub(super) machine_boot: u64,
+    /// Words that were stored into mapped files, and at which of them the machine's processes die.
+    pub(super) stored_words: u64,
+    pub(super) die_at_word: Option<u64>,
+    /// The system does not tell which boot it is.
+    pub(super) no_boot: bool,
+    /// No file can be mapped.
+    pub(super) no_maps: bool,
     pub(super) next_process: u64,
     /// Processes that were killed alone.
     pub(super) killed: BTreeSet<u64>,
@@ -103,6 +112,11 @@ impl Default for State {
             no_folder_locks: NoFolderLocks::default(),
             no_locks: false,
             boot: 0,
+            machine_boot: 0,
+            stored_words: 0,
+            die_at_word: None,
+            no_boot: false,
+            no_maps: false,
             next_process: 1,
             killed: BTreeSet::new(),
             sequence: Sequence::default(),
@@ -265,6 +279,22 @@ impl State {
         self.keep_moment();
     }
 
+    /// Stores words into a mapped file, one behind the other, until the process dies at one of them.
+    pub(super) fn store_words(&mut self, inode: usize, at: usize, words: &mut dyn Iterator<Item = u64>) {
+        let mut bytes = Vec::new();
+        for word in words {
+            if self.die_at_word == Some(self.stored_words) {
+                self.sequence.is_cut = true;
+                break;
+            }
+            self.stored_words += 1;
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        if !bytes.is_empty() {
+            self.inode(inode).change(Change::write(at * size_of::<u64>(), &bytes));
+        }
+    }
+
     /// What is in the file is not its bytes any more, but may still be on the medium.
     pub(super) fn bury(&mut self, inode: usize, from: usize) {
         if self.medium.stale_space {
@@ -295,10 +325,12 @@ impl State {
         self.locks.clear();
         self.sequence.restart();
         self.stalled.clear();
+        self.die_at_word = None;
     }
 
     pub(super) fn crash(&mut self, survival: Survival, random: &mut Random) {
         self.restart();
+        self.machine_boot += 1;
         let medium = self.medium.clone();
         for inode in 0..self.inodes.len() {
             if !self.inodes[inode].unsynced.is_empty() || self.inodes[inode].allocated > 0 {

@@ -1,0 +1,171 @@
+//! The bytes of a file as words of memory: a store is the operating system's once it is executed, without a call.
+//!
+//! What is promised:
+//! - *The process dies, however it dies:* the stores that its threads executed are in the file, for any reader.
+//!   Of each thread that is a prefix of its stores in the order of its program. Where one thread saw a store of another
+//!   one and then stored itself, the first store is there if the second is.
+//! - *The power fails:* of each page anything that it ever held may be what is left.
+//!
+//! The words are atomics, as other processes may read the file meanwhile.
+//!
+//! - No store can fail or raise SIGBUS while the file keeps its length and its space. So a file is mapped by the call
+//!   that writes all of it ([`crate::DiskFile::map`]), on file systems that overwrite in place.
+//! - A store may wait for the system where it has just written the page out: as long as it takes to note that the page
+//!   is dirty again.
+//! - A child that was forked shares the words. A caller asks whose process it is before it stores (I4).
+//!
+//! Neighbours: made by `real`, and by a simulator through [`SimulatedWords`]. `unsafe` stands here as it does in
+//! `process`: it reads and writes through a pointer that the kernel gave.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Bytes of a word.
+const WORD_BYTES: usize = 8;
+/// The least that a system maps.
+const PAGE_BYTES: usize = 4096;
+
+/// A simulated file's words.
+pub trait SimulatedWords: Send + Sync + fmt::Debug {
+    /// Stores these words, one behind the other from word `at` on, in this order.
+    fn store(&self, at: usize, words: &mut dyn Iterator<Item = u64>);
+}
+
+/// A file's words, until this value is dropped.
+pub struct MappedWords {
+    /// Of the machine's memory; dangling in a simulation.
+    words: NonNull<AtomicU64>,
+    count: usize,
+    simulated: Option<Arc<dyn SimulatedWords>>,
+}
+
+// SAFETY: the words are atomics, which any thread may use, and stay mapped as long as this value.
+unsafe impl Send for MappedWords {}
+// SAFETY: nothing is changed through a shared value but those atomics.
+unsafe impl Sync for MappedWords {}
+
+impl MappedWords {
+    /// The first `bytes` bytes of a file that has at least as many, all of them written.
+    pub(crate) fn of_file(file: &File, bytes: usize) -> io::Result<Self> {
+        assert!(bytes > 0 && bytes.is_multiple_of(WORD_BYTES), "{bytes} bytes are no words");
+        let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+        // SAFETY: a mapping at an address of the kernel's choice touches no memory that is in use.
+        let mapped = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, rustix::mm::MapFlags::SHARED, file, 0)
+        }?;
+        let words = NonNull::new(mapped.cast()).expect("a mapping that was made has an address");
+        let mapped = Self { words, count: bytes / WORD_BYTES, simulated: None };
+        mapped.touch(bytes);
+        Ok(mapped)
+    }
+
+    /// Words of a simulator.
+    #[must_use]
+    pub fn simulated(words: Arc<dyn SimulatedWords>, count: usize) -> Self {
+        Self { words: NonNull::dangling(), count, simulated: Some(words) }
+    }
+
+    /// How many words there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Are there none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    #[inline]
+    fn memory(&self) -> &[AtomicU64] {
+        debug_assert!(self.simulated.is_none(), "a simulated file has no memory");
+        // SAFETY: the mapping has `count` words, is aligned to a page, and lasts as long as this value. Every bit
+        // pattern is an atomic's, and all that is done to it in this process is atomic.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.count) }
+    }
+
+    /// Stores these bytes from word `at` on, filled up with zeros to a whole word. Their order among themselves is not
+    /// promised.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    #[inline]
+    pub fn store_bytes(&self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len().div_ceil(WORD_BYTES);
+        assert!(end <= self.count, "words up to {end} of {}", self.count);
+        let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
+        let last = (!rest.is_empty()).then(|| {
+            let mut word = [0; WORD_BYTES];
+            word[..rest.len()].copy_from_slice(rest);
+            u64::from_le_bytes(word)
+        });
+        let mut words = whole.iter().map(|word| u64::from_le_bytes(*word)).chain(last);
+        if let Some(simulated) = &self.simulated {
+            return simulated.store(at, &mut words);
+        }
+        let memory = &self.memory()[at..end];
+        for (place, word) in memory.iter().zip(whole) {
+            // Relaxed: published by a later `publish`, whose Release is the partner.
+            place.store(u64::from_le_bytes(*word).to_le(), Ordering::Relaxed);
+        }
+        if let (Some(place), Some(word)) = (memory.last(), last) {
+            // Relaxed: as for the words before it, the `publish` behind it orders it.
+            place.store(word.to_le(), Ordering::Relaxed);
+        }
+    }
+
+    /// Stores a word behind everything that this thread has stored here before.
+    #[inline]
+    pub fn publish(&self, at: usize, word: u64) {
+        if let Some(simulated) = &self.simulated {
+            return simulated.store(at, &mut std::iter::once(word));
+        }
+        // Release: the bytes that the word speaks of are stored before it; a reader that finds the word in the file,
+        // once the process is dead, finds them.
+        self.memory()[at].store(word.to_le(), Ordering::Release);
+    }
+
+    /// Stores a word before everything that this thread stores here later.
+    #[inline]
+    pub fn retract(&self, at: usize, word: u64) {
+        self.publish(at, word);
+        // Release: no later store to these words comes before the one above (partner: the read of a dead process's
+        // file, which finds the later store only with this one).
+        fence(Ordering::Release);
+    }
+
+    /// Writes to each page of the first `bytes` bytes, without changing it, so that the next stores there find it
+    /// writable. For a thread that may wait, and that has the words for itself.
+    pub fn touch(&self, bytes: usize) {
+        if self.simulated.is_some() {
+            return;
+        }
+        for word in self.memory()[..bytes.div_ceil(WORD_BYTES)].iter().step_by(PAGE_BYTES / WORD_BYTES) {
+            // Relaxed: adds nothing; only the fault that it causes is wanted.
+            word.fetch_add(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for MappedWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MappedWords").field("count", &self.count).field("simulated", &self.simulated).finish()
+    }
+}
+
+impl Drop for MappedWords {
+    fn drop(&mut self) {
+        if self.simulated.is_none() {
+            // SAFETY: the mapping was made for this value, whose last use this is. A forked child has one of its own.
+            let _ = unsafe { rustix::mm::munmap(self.words.as_ptr().cast(), self.count * WORD_BYTES) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! Mapped words of real files, read back as another process reads them.
+
+use crate::{Disk, RealDisk};
+
+fn folder(name: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("ensile-mapped-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    folder
+}
+
+#[test]
+fn what_is_stored_is_in_the_file_at_once_and_stays_when_the_mapping_goes() {
+    let path = folder("stored");
+    let disk = RealDisk::open(&path).expect("opens");
+    let file = disk.create("buffer").expect("made");
+    let words = file.map(8192 + 8).expect("maps");
+    assert_eq!((words.len(), file.len().expect("has a length")), (1025, 8200));
+    words.store_bytes(1, b"eleven byte");
+    words.publish(1024, 7);
+    let mut found = [0xff; 24];
+    assert_eq!(file.read_at(&mut found, 0).expect("reads"), 24);
+    assert_eq!(&found, b"\0\0\0\0\0\0\0\0eleven byte\0\0\0\0\0");
+    words.store_bytes(2, b"en bytes");
+    words.retract(1024, 0);
+    words.touch(8200);
+    drop(words);
+    let read = std::fs::read(path.join("buffer")).expect("reads");
+    assert_eq!(&read[8..24], b"eleven ben bytes");
+    assert!(read[24..].iter().all(|byte| *byte == 0), "all of it was written, and the last word taken back");
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn bytes_that_do_not_fit_are_refused() {
+    let path = folder("refused");
+    let disk = RealDisk::open(&path).expect("opens");
+    let words = disk.create("buffer").expect("made").map(64).expect("maps");
+    let beyond = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| words.store_bytes(7, &[1; 9])));
+    assert!(beyond.is_err());
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_was_opened_to_read_is_not_mapped() {
+    let path = folder("read");
+    let disk = RealDisk::open(&path).expect("opens");
+    drop(disk.create("buffer").expect("made"));
+    let read = disk.open_to_read("buffer").expect("opens");
+    assert!(read.map(64).is_err(), "it cannot be written");
+    std::fs::remove_dir_all(&path).expect("removed");
+}
