@@ -193,6 +193,14 @@ fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) 
             between(epochs)
         );
     }
+    if let Some((entries, epoch)) = found.to_take {
+        let _ = writeln!(
+            text,
+            "a process-safe life whose process died: in this boot the next open keeps all up to epoch {}, {entries} entries \
+             of which only mapped buffers have",
+            epoch.number()
+        );
+    }
     for Damage { file, offset, detail, .. } in &found.unneeded {
         let _ = writeln!(
             text,
@@ -424,6 +432,7 @@ fn role(role: &Role) -> String {
         Role::Lock => "the lock's file".to_owned(),
         Role::Folder => "says whose the folder is".to_owned(),
         Role::Log { generation, logger } => format!("log {logger} of generation {generation}"),
+        Role::Buffer => "a mapped log buffer, which counts in the boot that wrote it".to_owned(),
         Role::Checkpoint { number } => format!("checkpoint {number}"),
         Role::Discarded(why) => format!("void: {why}; the next open removes it"),
         _ => "not the database's".to_owned(),
@@ -508,12 +517,14 @@ fn examination(found: &Examination) -> Value {
         .collect();
     let unread: Vec<Value> =
         found.unread.iter().map(|unread| json!({ "path": unread.path, "detail": unread.detail })).collect();
+    let to_take =
+        found.to_take.map(|(entries, epoch)| json!({ "entries": entries, "epoch": epoch.number() }));
     json!({
         "whole": found.is_whole(), "refused": found.refused,
         "durable_epoch": found.durable_epoch.map(Epoch::number),
         "backup": found.backup.as_ref().map(backup::facts),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
-        "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": unread,
+        "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": unread, "to_take": to_take,
         "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),
         "remedy": found.remedy.as_ref().map(remedy),
     })

@@ -10,13 +10,16 @@
 //! Invariants:
 //! - E1: what may allocate or wait comes before the worker binds; an append does neither.
 //! - L2: a buffer that no worker holds can be taken without the worker running.
+//! - B1 to B3: where the log is process-safe, each buffer's entries stand in a mapped file too (`mapped`).
 //!
 //! Neighbours: below, `block` has the format of what is appended; above, the log's appenders and loggers.
 
 mod buffer;
+mod mapped;
 mod queue;
 mod worker_slot;
 
 pub(crate) use buffer::Buffer;
+pub(crate) use mapped::{COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
 pub(crate) use queue::BufferQueue;
 pub(crate) use worker_slot::{SlotScan, WorkerSlot};

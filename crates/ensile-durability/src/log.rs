@@ -37,7 +37,7 @@ mod removal;
 mod reserving;
 pub(crate) mod segments;
 
-mod start;
+pub(crate) mod start;
 mod stats;
 mod waiters;
 

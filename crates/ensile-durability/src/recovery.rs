@@ -48,6 +48,7 @@ mod judgement;
 
 mod replaying;
 mod scan;
+mod taking;
 
 mod clearing;
 mod ending;

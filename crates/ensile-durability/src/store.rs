@@ -21,6 +21,7 @@ pub(crate) mod installed;
 pub(crate) mod kept;
 mod made_from;
 pub(crate) mod manifest;
+pub(crate) mod mapped;
 pub(crate) mod mark;
 
 pub(crate) mod folders;

@@ -11,8 +11,10 @@ use ensile_base::checksum::crc32c;
 use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
 use ensile_base::sync::note;
 use ensile_base::{Epoch, Tid};
+use ensile_disk::DiskError;
 use ensile_memory::prefetch;
 
+use super::mapped::{MappedEntries, MappedFiles};
 use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
 use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
 
@@ -32,12 +34,14 @@ pub(crate) struct Buffer {
     entries: u32,
     epoch_min: Epoch,
     epoch_max: Epoch,
+    /// Where the entries stand too, in a log that is process-safe.
+    mapped: Option<Box<MappedEntries>>,
 }
 
 impl Buffer {
     /// A buffer without room: stands in a slot whose buffer the logger took when it had no free one.
     pub(crate) fn stub() -> Box<Self> {
-        Box::new(Self { bytes: Vec::new(), entries: 0, epoch_min: Epoch::ZERO, epoch_max: Epoch::ZERO })
+        Box::new(Self::empty(Vec::new()))
     }
 
     /// An empty buffer of the usual size.
@@ -73,7 +77,29 @@ impl Buffer {
             capacity,
             "the allocator gave what was asked for: buffers are counted by it"
         );
-        Box::new(Self { bytes, entries: 0, epoch_min: Epoch::ZERO, epoch_max: Epoch::ZERO })
+        Box::new(Self::empty(bytes))
+    }
+
+    fn empty(bytes: Vec<u8>) -> Self {
+        Self { bytes, entries: 0, epoch_min: Epoch::ZERO, epoch_max: Epoch::ZERO, mapped: None }
+    }
+
+    /// With a mapped file of its own (B1).
+    ///
+    /// # Errors
+    /// No file can be had.
+    pub(crate) fn with_mapped(
+        mut self: Box<Self>,
+        files: &mut dyn MappedFiles,
+    ) -> Result<Box<Self>, DiskError> {
+        assert!(self.is_empty() && self.mapped.is_none(), "a new buffer gets its file");
+        self.mapped = Some(Box::new(files.make(self.capacity() - HEADER_BYTES)?));
+        Ok(self)
+    }
+
+    /// The number of its mapped file, if it has one.
+    pub(crate) fn mapped_number(&self) -> Option<u64> {
+        self.mapped.as_ref().map(|mapped| mapped.number())
     }
 
     /// Is there room for one more entry with a body of `body_bytes`?
@@ -113,6 +139,9 @@ impl Buffer {
         self.epoch_max = tid.epoch();
         self.entries += 1;
         debug_assert!(self.epoch_min <= self.epoch_max);
+        if let Some(mapped) = &mut self.mapped {
+            mapped.push(&self.bytes[HEADER_BYTES..]);
+        }
         note::store(&raw const self.bytes[at], ENTRY_FRAME_BYTES + body);
         note::store(self, size_of::<Self>());
     }
@@ -150,6 +179,11 @@ impl Buffer {
         self.bytes.resize(HEADER_BYTES + padded(payload), 0);
         assert_eq!(self.bytes.capacity(), capacity, "there is room for the padding (E1)");
         assert!(self.bytes.len().is_multiple_of(ALIGN_BYTES), "{} bytes of a block", self.bytes.len());
+        let entries = &self.bytes[HEADER_BYTES..HEADER_BYTES + payload];
+        debug_assert!(
+            self.mapped.as_ref().is_none_or(|mapped| mapped.crc() == crc32c(entries)),
+            "B2: what is mapped is what is logged"
+        );
         (payload as u32, crc32c(&self.bytes[HEADER_BYTES..]))
     }
 
@@ -169,14 +203,13 @@ impl Buffer {
         &mut self.bytes
     }
 
-    /// Empties the buffer for its next use; `None` for a stub or one of unusual size.
-    pub(crate) fn recycle(mut self: Box<Self>) -> Option<Box<Self>> {
-        if self.bytes.capacity() != LOG_BUFFER_BYTES {
-            return None;
+    /// Empties the buffer, whose entries are written, for its next use (B3).
+    pub(crate) fn recycle(&mut self) {
+        if let Some(mapped) = &mut self.mapped {
+            mapped.forget();
         }
         self.bytes.truncate(HEADER_BYTES);
         (self.entries, self.epoch_min, self.epoch_max) = (0, Epoch::ZERO, Epoch::ZERO);
         debug_assert!(self.is_empty() && self.bytes.len() == HEADER_BYTES, "a used buffer is as a new one");
-        Some(self)
     }
 }

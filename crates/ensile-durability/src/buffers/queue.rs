@@ -12,8 +12,10 @@
 
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::sync::{Condvar, Mutex};
+use ensile_disk::DiskError;
 
 use super::buffer::Buffer;
+use super::mapped::MappedFiles;
 use crate::counter::Counter;
 
 /// Empty buffers kept for reuse beyond one per worker.
@@ -30,6 +32,8 @@ struct QueueState {
     workers: usize,
     /// Workers that wait for a buffer.
     waiting: usize,
+    /// Where the log is process-safe: files for the buffers.
+    files: Option<Box<dyn MappedFiles>>,
 }
 
 impl QueueState {
@@ -48,8 +52,13 @@ impl QueueState {
         debug_assert!(self.waiting <= self.workers, "{} of {} workers wait", self.waiting, self.workers);
     }
 
-    /// A buffer is no more.
-    fn forget(&mut self, capacity: usize) {
+    /// A buffer is no more: its entries, if it had any, are written.
+    fn forget(&mut self, buffer: Box<Buffer>) {
+        let capacity = buffer.capacity();
+        if let (Some(files), Some(number)) = (&self.files, buffer.mapped_number()) {
+            drop(buffer);
+            files.remove(number);
+        }
         assert!(capacity <= self.bytes, "a buffer that was not counted");
         self.bytes -= capacity;
         if capacity != LOG_BUFFER_BYTES {
@@ -59,12 +68,26 @@ impl QueueState {
     }
 
     /// Takes back an empty buffer, or one that is written.
-    fn take_back(&mut self, buffer: Box<Buffer>) {
-        let capacity = buffer.capacity();
-        match buffer.recycle() {
-            Some(buffer) if self.free.len() < self.workers + FREE_BUFFERS_MAX => self.free.push(buffer),
-            _ => self.forget(capacity),
+    fn take_back(&mut self, mut buffer: Box<Buffer>) {
+        buffer.recycle();
+        if buffer.capacity() == LOG_BUFFER_BYTES && self.free.len() < self.workers + FREE_BUFFERS_MAX {
+            self.free.push(buffer);
+        } else {
+            self.forget(buffer);
         }
+    }
+
+    /// A new buffer, counted, and with a file where the log is process-safe.
+    fn add(&mut self, buffer: Box<Buffer>) -> Result<Box<Buffer>, DiskError> {
+        let buffer = match &mut self.files {
+            Some(files) => buffer.with_mapped(&mut **files)?,
+            None => buffer,
+        };
+        self.bytes += buffer.capacity();
+        if buffer.is_large() {
+            self.large_bytes += buffer.capacity();
+        }
+        Ok(buffer)
     }
 
     fn take_back_all(&mut self, buffers: impl IntoIterator<Item = Box<Buffer>>) {
@@ -75,28 +98,22 @@ impl QueueState {
     }
 
     /// A buffer with room for an entry, if the bound allows it.
-    fn fresh(&mut self, body_bytes: usize, bound: usize) -> Option<Box<Buffer>> {
+    fn fresh(&mut self, body_bytes: usize, bound: usize) -> Result<Option<Box<Buffer>>, DiskError> {
         let needed = Buffer::bytes_for(body_bytes);
         if needed <= LOG_BUFFER_BYTES {
             if let Some(buffer) = self.free.pop() {
-                return Some(buffer);
+                return Ok(Some(buffer));
             }
             let is_due = self.bytes - self.large_bytes < self.workers * LOG_BUFFER_BYTES;
             let fits = is_due || self.bytes + LOG_BUFFER_BYTES <= bound;
-            return fits.then(|| {
-                self.bytes += LOG_BUFFER_BYTES;
-                Buffer::usual()
-            });
+            return fits.then(|| self.add(Buffer::usual())).transpose();
         }
-        while self.bytes + needed > bound && self.free.pop().is_some() {
-            self.forget(LOG_BUFFER_BYTES);
+        while self.bytes + needed > bound {
+            let Some(buffer) = self.free.pop() else { break };
+            self.forget(buffer);
         }
-        (self.large_bytes == 0 || self.bytes + needed <= bound).then(|| {
-            let buffer = Buffer::for_entry(body_bytes);
-            self.bytes += buffer.capacity();
-            self.large_bytes += buffer.capacity();
-            buffer
-        })
+        let fits = self.large_bytes == 0 || self.bytes + needed <= bound;
+        fits.then(|| self.add(Buffer::for_entry(body_bytes))).transpose()
     }
 }
 
@@ -110,6 +127,18 @@ pub(crate) struct BufferQueue {
 impl BufferQueue {
     pub(crate) fn new() -> Self {
         Self { state: Mutex::new(QueueState::default()), space: Condvar::new() }
+    }
+
+    /// Of a log that is process-safe: `first` is a buffer with a file that these made.
+    pub(crate) fn mapped(files: Box<dyn MappedFiles>, first: Box<Buffer>) -> Self {
+        assert!(
+            first.is_empty() && first.mapped_number().is_some(),
+            "its file shows what kind of life it is (B4)"
+        );
+        let bytes = first.capacity();
+        let state = QueueState { bytes, free: vec![first], files: Some(files), ..QueueState::default() };
+        state.check();
+        Self { state: Mutex::new(state), space: Condvar::new() }
     }
 
     /// A worker joins.
@@ -147,26 +176,29 @@ impl BufferQueue {
     /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than
     /// `bound`. The wait is counted in `waits` when it begins, so that it is seen while it lasts. `stopped` ends the
     /// wait, with none.
+    ///
+    /// # Errors
+    /// The log is process-safe, and no file can be had for a new buffer.
     pub(crate) fn fresh(
         &self,
         body_bytes: usize,
         bound: usize,
         waits: &Counter,
         stopped: impl Fn() -> bool,
-    ) -> Option<Box<Buffer>> {
+    ) -> Result<Option<Box<Buffer>>, DiskError> {
         let mut state = self.state.lock();
         let mut waited = false;
         loop {
             if stopped() {
-                return None;
+                return Ok(None);
             }
-            if let Some(buffer) = state.fresh(body_bytes, bound) {
+            if let Some(buffer) = state.fresh(body_bytes, bound)? {
                 state.check();
                 assert!(
                     buffer.is_empty() && buffer.has_room(body_bytes),
                     "a buffer without the room it is for (E1)"
                 );
-                return Some(buffer);
+                return Ok(Some(buffer));
             }
             if !waited {
                 waits.add(1);

@@ -13,6 +13,7 @@ use std::sync::Arc as StdArc;
 use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_base::sync::{Arc, note};
+use ensile_disk::DiskError;
 use ensile_epoch::CommitSlot;
 
 use super::Log;
@@ -102,7 +103,8 @@ impl Appender {
         }
         let bound = self.log.buffer_bytes_max;
         let waits = &self.log.counters.buffer_waits;
-        let Some(fresh) = logger.queue.fresh(body_bytes, bound, waits, || self.log.refuses()) else {
+        let fresh = logger.queue.fresh(body_bytes, bound, waits, || self.log.refuses());
+        let Some(fresh) = fresh.map_err(not_mapped)? else {
             self.check_refusal()?;
             // It refused, and went on just now.
             return self.reserve(body_bytes);
@@ -153,6 +155,11 @@ impl Appender {
     pub fn log(&self) -> &StdArc<Log> {
         &self.log
     }
+}
+
+/// No file could be had for a buffer of a process-safe log: nothing is reserved.
+fn not_mapped(error: DiskError) -> DurabilityError {
+    if error.is_full() { DurabilityError::DiskFull(error.to_string().into()) } else { error.into() }
 }
 
 impl Drop for Appender {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ensile_base::limits::LOG_BUFFER_BYTES;
+use ensile_disk::Disk;
 
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
@@ -44,6 +45,9 @@ pub struct LogConfig {
     /// A worker that needs one beyond this waits in [`Appender::reserve`](super::Appender::reserve). Each worker may
     /// have one in any case, and one entry that is larger than a buffer gets one of its own for each logger.
     pub buffer_bytes_max: usize,
+    /// An entry is the operating system's before its append returns: it survives the death of the process, as long as
+    /// the system lives (docs/protocols/process.md). Each buffer then has a mapped file in its log's folder.
+    pub process_safe: bool,
     /// The usual time between two epochs. The epochs that are reserved at open last for a day at this rate (L6).
     pub epoch_interval: Duration,
     /// Recovery takes the newest parts of the log while the state keeps fewer bytes for older ones, to measure what
@@ -66,6 +70,7 @@ impl Default for LogConfig {
             segment_bytes: 64 << 20,
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,
+            process_safe: false,
             epoch_interval: Duration::from_millis(40),
             #[cfg(feature = "experiments")]
             replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
@@ -83,6 +88,9 @@ impl LogConfig {
         if self.loggers == 0 && matches!(self.archiving, Archiving::To(_)) {
             return Err(DurabilityError::config("without a log there is nothing to archive"));
         }
+        if self.loggers == 0 && self.process_safe {
+            return Err(DurabilityError::config("without a log nothing is process-safe: give it a log"));
+        }
         check_links(&self.folders, self.loggers, "log", "logger")?;
         // By the names that the database's builder gives them.
         if self.segment_bytes < SEGMENT_BYTES_MIN {
@@ -91,6 +99,15 @@ impl LogConfig {
         }
         if self.buffer_bytes_max < LOG_BUFFER_BYTES {
             let why = format!("log_buffer_bytes_max must be at least {LOG_BUFFER_BYTES}, one log buffer");
+            return Err(DurabilityError::config(why));
+        }
+        Ok(())
+    }
+
+    /// Can what a process leaves in mapped buffers be told from what a power cut leaves (B4)?
+    pub(crate) fn check_boot(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
+        if self.process_safe && disk.boot().is_none() {
+            let why = "this system does not tell its boot, so nothing can be process-safe: choose strict or relaxed durability";
             return Err(DurabilityError::config(why));
         }
         Ok(())

@@ -18,6 +18,7 @@ use super::logger::Logger;
 use super::marks::Frontier;
 use super::waiters::{LogEnd, wake_all};
 use crate::DurabilityError;
+use crate::store::mapped;
 
 impl Log {
     /// Refuses further entries, makes everything appended durable, and gives unused space back. The caller has ended
@@ -33,11 +34,20 @@ impl Log {
         self.loggers.iter().for_each(Logger::wait_for_step);
         if closed.is_ok() {
             self.archive_rest();
+            self.remove_buffers();
         }
         // A thread that still has an appender keeps this log, but nothing writes any more once a step that reserves
         // epochs has ended: the folder is free.
         self.store.release();
         closed
+    }
+
+    /// Everything is durable: no mapped buffer has what the log lacks. What stays goes at the next open.
+    fn remove_buffers(&self) {
+        assert!(self.waiters.has_ended(), "B3: nothing is appended any more");
+        for logger in 0..self.loggers.len() as u32 {
+            let _ = mapped::remove(&**self.store.disk(), logger, self.store.manifest().manifest(), |_| true);
+        }
     }
 
     fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {

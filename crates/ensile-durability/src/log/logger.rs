@@ -96,7 +96,7 @@ enum Submission {
 }
 
 impl Logger {
-    pub(super) fn new(index: usize, segments: Segments) -> Self {
+    pub(super) fn new(index: usize, segments: Segments, queue: BufferQueue) -> Self {
         assert_eq!(segments.next_name().logger as usize, index, "each logger writes its own log");
         let open_bytes = AtomicU64::new(segments.file_bytes());
         let next = Mutex::new(NextFilePlan::of(&segments));
@@ -104,7 +104,7 @@ impl Logger {
         Self {
             index,
             slots: Mutex::new(Vec::new()),
-            queue: BufferQueue::new(),
+            queue,
             wake_up: WakeUp::new(),
             hurry: AtomicBool::new(false),
             roll_asked: AtomicBool::new(false),

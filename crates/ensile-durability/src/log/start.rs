@@ -6,6 +6,7 @@ use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex};
+use ensile_disk::{Disk, DiskError};
 
 use super::Log;
 use super::config::LogConfig;
@@ -15,7 +16,9 @@ use super::refusing::Refusal;
 use super::segments::Segments;
 use super::stats::LogCounters;
 use super::waiters::Waiters;
+use crate::buffers::{Buffer, BufferQueue};
 use crate::store::handle::OpenStore;
+use crate::store::mapped::{BufferFiles, BufferOwner};
 use crate::wake_up::WakeUp;
 
 /// What a log starts from: the files of the generation that a recovery has begun.
@@ -26,19 +29,50 @@ pub struct LogStart {
     pub(crate) config: LogConfig,
     /// One for each logger.
     pub(crate) segments: Vec<Segments>,
+    /// The same, in a log that is process-safe; none in others.
+    pub(crate) mapped: Vec<MappedStart>,
+}
+
+/// What the buffers of one log of a process-safe life start from.
+#[derive(Debug)]
+pub(crate) struct MappedStart {
+    files: BufferFiles,
+    /// Its file shows what kind of life this is, before an entry is appended (B4).
+    first: Box<Buffer>,
+}
+
+impl MappedStart {
+    /// Makes the first file of a log that has none.
+    pub(crate) fn make(disk: &StdArc<dyn Disk>, owner: BufferOwner) -> Result<Self, DiskError> {
+        let mut files = BufferFiles::new(StdArc::clone(disk), owner);
+        let first = Buffer::usual().with_mapped(&mut files)?;
+        assert_eq!(first.mapped_number(), Some(0), "it is the first");
+        Ok(Self { files, first })
+    }
+
+    fn into_queue(self) -> BufferQueue {
+        BufferQueue::mapped(Box::new(self.files), self.first)
+    }
 }
 
 impl Log {
     /// Starts the log of the generation that recovery has begun, in the store of the same recovery.
     #[must_use]
     pub fn start(recovered: LogStart, store: &StdArc<OpenStore>) -> StdArc<Self> {
-        let LogStart { first_epoch, config, segments } = recovered;
+        let LogStart { first_epoch, config, segments, mapped } = recovered;
+        assert_eq!(
+            mapped.len(),
+            if config.process_safe { config.loggers } else { 0 },
+            "B4: each log has its first buffer"
+        );
+        let mut mapped = mapped.into_iter();
+        let mut queue = || mapped.next().map_or_else(BufferQueue::new, MappedStart::into_queue);
         let (clock, durable) = (store.clock().clone(), first_epoch.previous());
         assert!(store.epochs().now() > durable, "L4: E begins above D of the life before");
         let loggers: Box<[Logger]> = segments
             .into_iter()
             .enumerate()
-            .map(|(index, segments)| Logger::new(index, segments.started(clock.nanos())))
+            .map(|(index, segments)| Logger::new(index, segments.started(clock.nanos()), queue()))
             .collect();
         assert_eq!(loggers.len(), config.loggers, "a file for each logger");
         StdArc::new(Self {

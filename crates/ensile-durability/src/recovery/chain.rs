@@ -70,8 +70,9 @@ pub(super) struct Chain {
     /// The largest epoch in any block.
     pub(super) seen: Epoch,
     pub(super) end: ChainEnd,
-    /// How many blocks come before that.
+    /// How many blocks come before that, and the last one's checksum.
     pub(super) blocks: u64,
+    pub(super) crc: u32,
     pub(super) tail: Tail,
     /// Where something is missing that a block of this log shows to be synced.
     pub(super) lost: Option<Lost>,
@@ -107,6 +108,7 @@ impl Chain {
             seen: Epoch::ZERO,
             end: ChainEnd { file: first.file, offset: 0, detail: first.detail },
             blocks: 0,
+            crc: 0,
             tail: Tail::default(),
             lost: None,
             beyond: Vec::new(),
@@ -140,7 +142,7 @@ impl Chain {
         assert!(file.next_sequence > self.blocks, "L5: each file adds a block");
         assert!(file.synced_to <= file.end, "what is shown to be synced is in the chain");
         self.mark = file.mark;
-        self.blocks = file.next_sequence;
+        (self.blocks, self.crc) = (file.next_sequence, file.crc);
         self.published = self.published.max(file.published);
         self.seen = self.seen.max(file.seen);
         self.end = ChainEnd { file: file.file, offset: file.end, detail: file.detail };

@@ -30,6 +30,7 @@ use crate::block::origin::Origin;
 use crate::checkpoint::start::CheckpointStart;
 use crate::log::LogStart;
 use crate::log::segments::Segments;
+use crate::log::start::MappedStart;
 use crate::recoverable::NOT_TAKEN;
 use crate::store::archive::Archive;
 use crate::store::archive::seal::ArchiveSeal;
@@ -37,7 +38,8 @@ use crate::store::closed_files::ClosedFile;
 use crate::store::handle::StoreStart;
 use crate::store::hint::HintWriter;
 use crate::store::manifest::{Manifest, NotReplaced};
-use crate::store::names::{MANIFEST, SegmentName, log_folder};
+use crate::store::mapped::{self, BufferOwner};
+use crate::store::names::{BufferName, MANIFEST, SegmentName, log_folder, logger_of};
 use crate::store::reserve::Reserve;
 use crate::store::{Locks, leases};
 use crate::{DurabilityError, EntryKind, Recoverable};
@@ -90,6 +92,8 @@ struct NextLife {
     /// The file into which closed generations were merged.
     merged: Option<ClosedFile>,
     segments: Vec<Segments>,
+    /// Of a process-safe life.
+    mapped: Vec<MappedStart>,
     hint: Option<HintWriter>,
     /// Files that closed generations keep.
     older: Vec<ClosedFile>,
@@ -150,6 +154,7 @@ impl Recovery {
             clearance: None,
             merged: None,
             segments: Vec::new(),
+            mapped: Vec::new(),
             hint: None,
             older: Vec::new(),
         };
@@ -259,10 +264,18 @@ impl Recovery {
         let (identity, before) = (self.keeper.manifest().identity, next.plan.first.previous());
         let origin = Origin { identity, salt: next.salt, entries: next.entries };
         next.segments.clear();
+        next.mapped.clear();
         for logger in 0..self.config.loggers as u32 {
             let mut segments = Segments::create(&self.disk, next.log(logger), &self.config, before, origin)?;
             if is_tight {
                 segments.trim()?;
+            }
+            // Its first buffer's file shows from the beginning what kind of life it is. It needs no sync (B4).
+            if self.config.process_safe {
+                let boot = self.disk.boot().expect("it was asked before the scan");
+                let (generation, salt) = (next.plan.number, next.salt);
+                let owner = BufferOwner { database: identity, boot, generation, salt, logger };
+                next.mapped.push(MappedStart::make(&self.disk, owner)?);
             }
             self.disk.sync_folder(&log_folder(logger))?;
             next.segments.push(segments);
@@ -290,6 +303,8 @@ impl Recovery {
         for logger in 0..self.config.loggers as u32 {
             // The next open removes what stays.
             let _ = self.disk.remove(&next.log(logger).to_string());
+            let is_next = |name: BufferName| name.generation == next.plan.number;
+            let _ = mapped::remove(&*self.disk, logger, self.keeper.manifest(), is_next);
         }
     }
 
@@ -302,13 +317,22 @@ impl Recovery {
             self.cut_page_files()?;
         }
         next.older.extend(self.clear(&next.plan)?);
+        self.remove_buffers(next.plan.number)?;
         next.older.extend(next.merged.take());
         Ok(self.disk.sync_folder("")?)
     }
 
+    /// Removes mapped buffers of other lives than the one that begins: what counted of them is in the logs (B5).
+    fn remove_buffers(&self, own: u64) -> Result<(), DurabilityError> {
+        for logger in self.keeper.manifest().folders.keys().filter_map(|folder| logger_of(folder)) {
+            mapped::remove(&*self.disk, logger, self.keeper.manifest(), |name| name.generation != own)?;
+        }
+        Ok(())
+    }
+
     /// What the next life goes on from.
     fn into_recovered(mut self, next: NextLife) -> Recovered {
-        let NextLife { plan: Plan { first, .. }, reserve, segments, hint, older, .. } = next;
+        let NextLife { plan: Plan { first, .. }, reserve, segments, mapped, hint, older, .. } = next;
         assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");
         let report = self.final_report(first);
         let Self { disk, keeper, config, locks, archive, load, .. } = self;
@@ -320,7 +344,7 @@ impl Recovery {
         let checkpoints = CheckpointStart { picture, ..CheckpointStart::default() };
         let store =
             StoreStart { disk, keeper, locks, hint, reserve, older, archive, epoch_interval, replayed_bytes };
-        let log = LogStart { first_epoch: first, config, segments };
+        let log = LogStart { first_epoch: first, config, segments, mapped };
         Recovered { report, store, log, checkpoints }
     }
 

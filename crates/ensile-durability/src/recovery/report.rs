@@ -51,6 +51,9 @@ pub struct RecoveryReport {
     pub covered_entries: u64,
     /// Whole entries that were not replayed, as their epochs never became durable.
     pub ignored_entries: u64,
+    /// Entries that only the mapped buffers of a process-safe life had, whose process died and whose system lived on.
+    /// They count, as everything that was logged in that life.
+    pub taken_entries: u64,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
     /// Log files that the database does not need any more, and that stay as the archive lacks them and cannot take

@@ -3,6 +3,7 @@
 //! Invariants:
 //! - I1, I3: the folders are locked, and proved to be this database's, before anything is read.
 //! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain.
+//! - B4, B5: what a process-safe life of this boot left behind D is made durable first.
 //!
 //! Neighbours: the store opens the folders, `file` reads each file on any thread, `judgement` judges; then `Recovery`
 //! replays.
@@ -13,19 +14,21 @@ use ensile_base::Epoch;
 use ensile_base::sync::{AtomicUsize, Mutex, Ordering};
 use ensile_disk::Disk;
 
+use super::chain::Chain;
 use super::file::FileChain;
 use super::judgement::{self, FirstEnds, Inventory};
 use super::listing::Files;
 use super::load::Load;
 use super::replaying::{Judged, Recovery};
-use super::verdict;
+use super::taking;
+use super::verdict::{self, Verdict};
 use crate::DurabilityError;
 use crate::log::LogConfig;
 use crate::store::archive::{self, Archive};
 use crate::store::claim::{Wanted, claim};
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
-use crate::store::manifest::ManifestKeeper;
+use crate::store::manifest::{Generation, ManifestKeeper};
 use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, checkpoint_folder, log_folder};
 use crate::store::open::Store;
 use crate::store::{Archiving, Locks};
@@ -84,6 +87,7 @@ impl LogScan {
     /// anything is changed.
     pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
+        config.check_boot(&*disk)?;
         let has_ended = config.archiving == Archiving::Ended;
         let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening, has_ended)?;
         let is_archive_listed = keeper.manifest().has_archive();
@@ -163,16 +167,12 @@ impl LogScan {
         (recovery.archive, recovery.is_archive_listed) = (archive, is_archive_listed);
         let mut read = read.into_iter();
         for generation in generations {
-            let mut chains = Vec::new();
             // Files were read in the order of generations and logs.
-            for logger in 0..generation.logs {
-                let files = read.by_ref().take(listed[&(generation.number, logger)].len()).collect();
-                let low = recovery.load.low();
-                chains.extend(judgement::log(&*recovery.disk, &generation, files, low, &mut FirstEnds)?);
-            }
+            let logs = (0..generation.logs)
+                .map(|logger| read.by_ref().take(listed[&(generation.number, logger)].len()).collect())
+                .collect();
+            let (chains, verdict) = recovery.judge_and_take(&generation, logs, hint.as_ref())?;
             let checkpoint = recovery.load.checkpoint();
-            let verdict =
-                judgement::generation(&generation, &chains, hint.as_ref(), checkpoint, &mut FirstEnds)?;
             if generation.durable.is_none() {
                 // The verdict has found all blocks that the hint counts: nothing was written after it.
                 let own = hint.as_ref().filter(|hint| hint.is_of(&generation));
@@ -183,11 +183,52 @@ impl LogScan {
                     checkpoint.filter(|_| generation.logs == 0).map(InstalledCheckpoint::durable_min);
                 recovery.proven = shown.max(picture.unwrap_or_default());
             }
-            recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
+            recovery.take_generation(generation, chains, verdict);
         }
         assert!(read.next().is_none(), "each file has its log, and each log its generation");
         judgement::reserved(recovery.keeper.manifest(), hint.as_ref(), recovery.judged.seen, &mut FirstEnds)?;
         recovery.order_pieces();
         Ok(recovery)
+    }
+}
+
+impl Recovery {
+    /// Judges a generation by the files of its logs. Where a process-safe life of this boot left it, what that life's
+    /// process had given to the system is taken first, and the logs are judged as they are then (B4, B5).
+    fn judge_and_take(
+        &mut self,
+        generation: &Generation,
+        logs: Vec<Vec<FileChain>>,
+        hint: Option<&Hint>,
+    ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
+        let disk = Arc::clone(&self.disk);
+        let Some(left) = taking::find(&*disk, disk.boot(), generation)? else {
+            return self.judge(generation, logs, hint);
+        };
+        let (chains, verdict) = self.judge(generation, logs.clone(), hint)?;
+        let Some(lacking) = taking::Lacking::of(&*disk, &chains, left)? else { return Ok((chains, verdict)) };
+        let high = lacking.high();
+        self.report.taken_entries = lacking.entries();
+        lacking.write(&*disk, &chains)?;
+        let grown = chains.iter().zip(logs);
+        let logs = grown.map(|(chain, files)| taking::read_again(&*disk, chain, files));
+        let (chains, verdict) = self.judge(generation, logs.collect::<Result<_, _>>()?, hint)?;
+        assert_eq!(verdict.durable, high, "B5: D covers all that counts");
+        Ok((chains, verdict))
+    }
+
+    fn judge(
+        &self,
+        generation: &Generation,
+        logs: Vec<Vec<FileChain>>,
+        hint: Option<&Hint>,
+    ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
+        let (low, mut chains) = (self.load.low(), Vec::new());
+        for files in logs {
+            chains.extend(judgement::log(&*self.disk, generation, files, low, &mut FirstEnds)?);
+        }
+        let checkpoint = self.load.checkpoint();
+        let verdict = judgement::generation(generation, &chains, hint, checkpoint, &mut FirstEnds)?;
+        Ok((chains, verdict.expect(NOTHING_FOUND)))
     }
 }

@@ -127,6 +127,29 @@ impl std::fmt::Display for SegmentFile {
     }
 }
 
+/// A log buffer that is mapped: `log<logger>/buffer-<generation>-<number>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BufferName {
+    pub(crate) generation: u64,
+    pub(crate) logger: u32,
+    pub(crate) number: u64,
+}
+
+impl BufferName {
+    /// The buffer of this name in the folder of `logger`.
+    pub(crate) fn parse(logger: u32, name: &str) -> Option<Self> {
+        let (generation, number) = name.strip_prefix("buffer-")?.split_once('-')?;
+        let parsed = Self { generation: number::parse(generation)?, logger, number: number::parse(number)? };
+        (format!("buffer-{}-{}", parsed.generation, parsed.number) == name).then_some(parsed)
+    }
+}
+
+impl std::fmt::Display for BufferName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "log{}/buffer-{}-{}", self.logger, self.generation, self.number)
+    }
+}
+
 /// One file of one checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartName {

@@ -19,6 +19,7 @@ mod logging;
 mod matrix;
 mod next_files;
 mod poison;
+mod process;
 mod recovering;
 mod repair_crashes;
 mod repairing;

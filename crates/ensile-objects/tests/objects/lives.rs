@@ -1,11 +1,14 @@
 //! Seeded lives with operations, checkpoints and a disk that fails and loses power at any call: each object comes back
-//! as its operations of epochs up to D have made it, each once and in order, and D is not below what was reported.
+//! as its operations of epochs up to D have made it, each once and in order, and D is not below what was reported. At
+//! the process-safe level processes die at any call and any stored word too, and then everything that was returned is
+//! there.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use ensile_base::Epoch;
 use ensile_base::random::Random;
+use ensile_objects::ObjectDurability;
 use ensile_sim::environment::count;
 use ensile_sim::{Fault, SimDisk};
 
@@ -28,6 +31,14 @@ struct Logged {
     step: Step,
 }
 
+/// What a life logged, and of how much of it the calls returned before its end.
+struct Lived {
+    logged: Vec<Logged>,
+    returned: usize,
+    /// The largest D that was reported.
+    reported: Epoch,
+}
+
 fn replayed(rows: &Rows, logged: &[Logged], durable: Epoch) -> Rows {
     let mut rows = rows.clone();
     for Logged { key, step, .. } in logged.iter().filter(|logged| logged.epoch <= durable) {
@@ -44,8 +55,15 @@ fn replayed(rows: &Rows, logged: &[Logged], durable: Epoch) -> Rows {
     rows
 }
 
-fn disturb(disk: &SimDisk, random: &mut Random) {
+fn disturb(disk: &SimDisk, random: &mut Random, level: ObjectDurability) {
     let calls = disk.calls().all;
+    if level == ObjectDurability::Process {
+        match random.below(10) {
+            0..3 => return disk.die_at_word(random.between(1, 3000)),
+            3..5 => return disk.die_before(calls + random.between(1, 200)),
+            _ => {}
+        }
+    }
     match random.below(10) {
         0 => disk.fail_sync(random.between(1, 12)),
         1 => disk.fail_write(random.between(1, 12)),
@@ -99,12 +117,21 @@ struct Figures {
     loaded: u64,
     covered: u64,
     replayed: u64,
+    /// Lives that ended with their process alone, what only buffers had of them, and operations that were in flight.
+    killed: u64,
+    taken: u64,
+    in_flight: u64,
 }
 
-/// Runs one life; what it logged, and the largest D that it reported.
-fn live(life: &Life, disk: &SimDisk, random: &mut Random, figures: &mut Figures) -> (Vec<Logged>, Epoch) {
-    let mut logged = Vec::new();
-    disturb(disk, random);
+/// Runs one life.
+fn live(
+    life: &Life,
+    disk: &SimDisk,
+    random: &mut Random,
+    (level, figures): (ObjectDurability, &mut Figures),
+) -> Lived {
+    let (mut logged, mut returned) = (Vec::new(), 0);
+    disturb(disk, random, level);
     in_operations(Some(hook(life, random.next_u64())));
     let mut reported = life.durable();
     for _ in 0..random.between(5, 700) {
@@ -122,7 +149,7 @@ fn live(life: &Life, disk: &SimDisk, random: &mut Random, figures: &mut Figures)
         if disk.is_without_power() {
             break;
         }
-        reported = life.durable();
+        (reported, returned) = (life.durable(), logged.len());
     }
     in_operations(None);
     let stats = life.objects.stats();
@@ -133,58 +160,96 @@ fn live(life: &Life, disk: &SimDisk, random: &mut Random, figures: &mut Figures)
         let last = logged.iter().map(|logged| logged.epoch).max();
         assert!(last <= Some(reported), "a close loses nothing");
     }
-    (logged, reported)
+    Lived { logged, returned, reported }
 }
 
-fn run(seed: u64, figures: &mut Figures) {
+/// Opens of these processes die too; with their machine, or not. True if each machine lived on.
+fn interrupt_opens(
+    disk: &SimDisk,
+    random: &mut Random,
+    (level, loggers): (ObjectDurability, usize),
+) -> Option<bool> {
+    let mut all_lived_on = None;
+    while random.percent(if level == ObjectDurability::Process { 25 } else { 10 }) {
+        disk.cut_power_at(disk.calls().all + random.between(1, 60));
+        drop(Life::try_open_at(level, disk, loggers));
+        disk.heal();
+        let lives_on = level == ObjectDurability::Process && random.percent(50);
+        if lives_on {
+            disk.kill()
+        } else {
+            disk.crash(random.next_u64())
+        }
+        all_lived_on = Some(lives_on && all_lived_on != Some(false));
+    }
+    all_lived_on
+}
+
+/// What the objects of a life are to be, of these epochs at most; with the operation that was in flight or without.
+fn as_at(
+    found: &Rows,
+    expected: &Rows,
+    last: &Lived,
+    (least, most): (Epoch, Epoch),
+) -> Option<(Epoch, usize)> {
+    (least.number()..=most.number()).map(Epoch::new).find_map(|durable| {
+        let of = [last.returned, last.logged.len()];
+        let count =
+            of.into_iter().find(|count| replayed(expected, &last.logged[..*count], durable) == *found)?;
+        Some((durable, count))
+    })
+}
+
+fn run(level: ObjectDurability, seed: u64, figures: &mut Figures) {
     let mut random = Random::seeded(seed);
     let disk = SimDisk::new();
     let mut expected = Rows::new();
-    let mut last: (Vec<Logged>, Epoch) = (Vec::new(), Epoch::ZERO);
+    let mut last = Lived { logged: Vec::new(), returned: 0, reported: Epoch::ZERO };
+    // Of the life before, did only the process die?
+    let mut is_killed = false;
     for number in 0..=LIVES {
         let loggers = random.between(1, 3) as usize;
-        let mut interrupted = false;
-        while random.percent(10) {
-            disk.cut_power_at(disk.calls().all + random.between(1, 60));
-            drop(Life::try_open(&disk, loggers));
-            disk.heal();
-            disk.crash(random.next_u64());
-            interrupted = true;
-        }
-        let life = Life::try_open(&disk, loggers)
+        let interrupted = interrupt_opens(&disk, &mut random, (level, loggers));
+        is_killed &= interrupted != Some(false);
+        let life = Life::try_open_at(level, &disk, loggers)
             .unwrap_or_else(|error| panic!("seed {seed} life {number}: {error}"));
         let report = life.objects.recovery();
         figures.loaded += report.checkpoint_entries;
         figures.covered += report.covered_entries;
         figures.replayed += report.entries;
+        figures.taken += report.taken_entries;
         let most = report.durable_epoch;
+        let keeps_all = is_killed && level == ObjectDurability::Process;
         // An open that was interrupted may have decided D already.
-        let least = if interrupted { last.1.min(most) } else { most };
+        let least = if interrupted.is_some() && !keeps_all { last.reported.min(most) } else { most };
         let found = life.rows();
-        let at = (least.number()..=most.number()).map(Epoch::new).find_map(|durable| {
-            let rows = replayed(&expected, &last.0, durable);
-            (rows == found).then_some((durable, rows))
-        });
-        let Some((durable, rows)) = at else {
-            let wanted = replayed(&expected, &last.0, most);
+        let Some((durable, count)) = as_at(&found, &expected, &last, (least, most)) else {
+            let wanted = replayed(&expected, &last.logged, most);
             let differs = |key: &u64| wanted.get(key) != found.get(key);
             let keys: Vec<_> = (0..KEYS).filter(differs).collect();
             panic!("seed {seed} life {number}: objects {keys:?} are not as at D = {most}");
         };
-        let is_lost = |logged: &&Logged| logged.epoch > durable && logged.epoch <= last.1;
-        if let Some(Logged { key, epoch, .. }) = last.0.iter().find(is_lost) {
-            panic!(
-                "seed {seed} life {number}: an operation of {epoch} on {key} was reported durable and is lost"
-            );
+        let returned = &last.logged[..last.returned];
+        let kept = if keeps_all { Epoch::MAX } else { last.reported };
+        let is_lost = |logged: &&Logged| logged.epoch > durable && logged.epoch <= kept;
+        if let Some(Logged { key, epoch, .. }) = returned.iter().find(is_lost) {
+            panic!("seed {seed} life {number}: an operation of {epoch} on {key} was to be kept and is lost");
         }
-        expected = rows;
-        last = live(&life, &disk, &mut random, figures);
+        figures.in_flight += u64::from(count > last.returned);
+        expected = found;
+        last = live(&life, &disk, &mut random, (level, figures));
         disk.heal();
-        if !disk.is_without_power() && random.percent(20) {
-            disk.kill();
+        let lives_on = match level {
+            ObjectDurability::Process => random.percent(65),
+            _ => !disk.is_without_power() && random.percent(20),
+        };
+        if lives_on {
+            disk.kill()
         } else {
-            disk.crash(random.next_u64());
+            disk.crash(random.next_u64())
         }
+        is_killed = lives_on;
+        figures.killed += u64::from(lives_on);
         // Dead by now: it closes nothing.
         drop(life);
     }
@@ -195,9 +260,20 @@ fn lives_with_power_cuts_keep_each_operation_that_was_reported_once_and_in_order
     let databases = count("ENSILE_SEEDS", 60);
     let mut figures = Figures::default();
     for seed in 0..databases {
-        run(seed, &mut figures);
+        run(ObjectDurability::Relaxed, seed, &mut figures);
     }
     assert!(figures.installed > databases / 2 && figures.failed > databases / 8, "{figures:?}");
     assert!(figures.loaded > databases && figures.covered > databases, "{figures:?}");
     assert!(figures.replayed > 10 * databases, "{figures:?}");
+}
+
+#[test]
+fn lives_whose_process_dies_keep_each_operation_that_was_returned_once_and_in_order() {
+    let databases = count("ENSILE_SEEDS", 60);
+    let mut figures = Figures::default();
+    for seed in 0..databases {
+        run(ObjectDurability::Process, 1_000_000 + seed, &mut figures);
+    }
+    assert!(figures.killed > 3 * databases && figures.taken > 4 * databases, "{figures:?}");
+    assert!(figures.in_flight > databases / 10 && figures.installed > databases / 4, "{figures:?}");
 }

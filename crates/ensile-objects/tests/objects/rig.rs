@@ -40,8 +40,12 @@ pub(crate) struct Life {
 
 impl Life {
     pub(crate) fn try_open(disk: &SimDisk, loggers: usize) -> Result<Self> {
+        Self::try_open_at(ObjectDurability::Relaxed, disk, loggers)
+    }
+
+    pub(crate) fn try_open_at(level: ObjectDurability, disk: &SimDisk, loggers: usize) -> Result<Self> {
         let clock = Clock::manual();
-        let objects = builder(disk, loggers).manual_clock(clock.clone()).open()?;
+        let objects = builder(disk, loggers).durability(level).manual_clock(clock.clone()).open()?;
         Ok(Self { objects, clock, loggers })
     }
 

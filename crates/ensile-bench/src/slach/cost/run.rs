@@ -28,6 +28,9 @@ const FOLDER: &str = "slach-cost-run";
 /// Bytes of an operation that is called, and of one that is replayed.
 const CALLED_BYTES: usize = 40;
 const REPLAYED_BYTES: usize = 100;
+/// What is asked for: nanoseconds of a logged update beside an unlogged one, relaxed and process-safe.
+const LOGGED_NANOS_MAX: f64 = 60.0;
+const SAFE_NANOS_MAX: f64 = 120.0;
 /// No epoch ends by itself while calls are counted.
 const EPOCH: Duration = Duration::from_secs(10);
 
@@ -38,6 +41,8 @@ pub(crate) enum Called {
     UnloggedUpdate,
     /// An update of an object of a collection.
     Update,
+    /// An update of an object of a collection that is process-safe.
+    SafeUpdate,
     /// A whole value of a collection.
     Put,
     /// A read in a hash map of locks.
@@ -48,6 +53,8 @@ pub(crate) enum Called {
     OwnUnloggedUpdate,
     /// The same, logged before.
     OwnUpdate,
+    /// The same, process-safe.
+    OwnSafeUpdate,
     /// Writes what `replay` replays.
     WriteReplayed,
     /// The open of a collection.
@@ -59,11 +66,13 @@ impl Called {
         match self {
             Self::UnloggedUpdate => "update, not logged",
             Self::Update => "update",
+            Self::SafeUpdate => "update, process-safe",
             Self::Put => "whole value",
             Self::UnloggedGet => "get, not of a collection",
             Self::Get => "get",
             Self::OwnUnloggedUpdate => "own object, not logged",
             Self::OwnUpdate => "own object, logged",
+            Self::OwnSafeUpdate => "own object, process-safe",
             Self::WriteReplayed => "what is replayed",
             Self::Replay => "replay",
         }
@@ -82,15 +91,28 @@ impl Called {
     /// What it is compared with.
     pub(super) fn unlogged(self) -> Option<Self> {
         match self {
-            Self::Update | Self::Put => Some(Self::UnloggedUpdate),
+            Self::Update | Self::SafeUpdate | Self::Put => Some(Self::UnloggedUpdate),
             Self::Get => Some(Self::UnloggedGet),
-            Self::OwnUpdate => Some(Self::OwnUnloggedUpdate),
+            Self::OwnUpdate | Self::OwnSafeUpdate => Some(Self::OwnUnloggedUpdate),
             _ => None,
         }
     }
 
-    pub(super) fn is_logged_update(self) -> bool {
-        matches!(self, Self::Update | Self::OwnUpdate)
+    /// The most nanoseconds more than unlogged that are asked for, if any are.
+    pub(super) fn nanos_max(self) -> Option<f64> {
+        match self {
+            Self::Update | Self::OwnUpdate => Some(LOGGED_NANOS_MAX),
+            Self::SafeUpdate | Self::OwnSafeUpdate => Some(SAFE_NANOS_MAX),
+            _ => None,
+        }
+    }
+
+    /// When its results are released.
+    fn durability(self) -> ObjectDurability {
+        match self {
+            Self::SafeUpdate | Self::OwnSafeUpdate => ObjectDurability::Process,
+            _ => ObjectDurability::Relaxed,
+        }
     }
 }
 
@@ -139,7 +161,7 @@ pub(crate) fn one_run(arguments: &SlachRunArguments) -> Result<()> {
         Called::UnloggedGet => unlogged(arguments, |object, _| {
             std::hint::black_box(object.changes());
         }),
-        Called::Update => collection(arguments, |objects, key, operation| {
+        Called::Update | Called::SafeUpdate => collection(arguments, |objects, key, operation| {
             std::hint::black_box(objects.update(key, operation)?);
             Ok(())
         })?,
@@ -152,9 +174,11 @@ pub(crate) fn one_run(arguments: &SlachRunArguments) -> Result<()> {
             Ok(())
         })?,
         Called::OwnUnloggedUpdate => own(arguments, None)?,
-        Called::OwnUpdate => {
+        Called::OwnUpdate | Called::OwnSafeUpdate => {
             let log = |own: &Arc<OwnObjects<CALLED_BYTES>>| {
-                Ok(builder(&fresh_folder(&arguments.data, FOLDER)?).open_application(Arc::clone(own))?)
+                let folder = fresh_folder(&arguments.data, FOLDER)?;
+                let builder = builder(&folder).durability(arguments.called.durability());
+                Ok(builder.open_application(Arc::clone(own))?)
             };
             own(arguments, Some(&log))?
         }
@@ -235,7 +259,9 @@ fn unlogged(
 fn opened<const BYTES: usize>(
     arguments: &SlachRunArguments,
 ) -> Result<(Objects<u64, Held<BYTES>>, Calls<BYTES>)> {
-    let objects: Objects<u64, Held<BYTES>> = builder(&fresh_folder(&arguments.data, FOLDER)?).open()?;
+    let folder = fresh_folder(&arguments.data, FOLDER)?;
+    let objects: Objects<u64, Held<BYTES>> =
+        builder(&folder).durability(arguments.called.durability()).open()?;
     let mut last = None;
     for key in 0..arguments.objects {
         last = Some(objects.submit(key, &[0; BYTES])?.1);

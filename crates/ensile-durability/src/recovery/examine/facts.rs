@@ -102,6 +102,8 @@ pub enum Role {
         /// The logger.
         logger: u32,
     },
+    /// A mapped buffer of a process-safe life: what it has and the log lacks, an open takes if its boot is this one.
+    Buffer,
     /// Of the installed checkpoint.
     Checkpoint {
         /// Its number; of a range that of its turn.
@@ -410,6 +412,9 @@ pub struct Examination {
     /// Epochs above the last one that counts which some logs have a mark of and others not. Entries of them, if a log
     /// lost any, are gone; if it was a crash that took them, none was acknowledged.
     pub unfinished_epochs: Option<(Epoch, Epoch)>,
+    /// A process-safe life has left entries above the last epoch that counts, in this boot: how many only its buffers
+    /// have, and up to which epoch all will count. The next open takes them; a repair gives them up.
+    pub to_take: Option<(u64, Epoch)>,
     /// What is damaged.
     pub damage: Vec<Damage>,
     /// What cannot be read, so that it is unknown whether it is damaged.

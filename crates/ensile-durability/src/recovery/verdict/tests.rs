@@ -53,6 +53,7 @@ fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
         seen: Epoch::new(mark),
         end: ChainEnd { file, offset: 640, detail: "the block's checksum is wrong" },
         blocks: mark,
+        crc: 0,
         tail: Tail { bytes: tail_bytes, ..Tail::default() },
         lost: None,
         beyond: Vec::new(),

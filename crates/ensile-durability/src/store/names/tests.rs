@@ -2,7 +2,7 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use super::{PageFileName, PartName, SegmentFile, SegmentName, checkpoint_folder};
+use super::{BufferName, PageFileName, PartName, SegmentFile, SegmentName, checkpoint_folder};
 use ensile_base::Epoch;
 
 #[test]
@@ -12,6 +12,16 @@ fn page_files_are_spelled_one_way() {
     assert_eq!(PageFileName::parse(2, "pages-11"), Some(name));
     for other in ["pages-", "pages-011", "pages-+11", "pages--1", "pages-1-1", "ckpt-7-11", "pages"] {
         assert_eq!(PageFileName::parse(2, other), None, "{other}");
+    }
+}
+
+#[test]
+fn mapped_buffers_are_spelled_one_way() {
+    let name = BufferName { generation: 7, logger: 2, number: 11 };
+    assert_eq!(name.to_string(), "log2/buffer-7-11");
+    assert_eq!(BufferName::parse(2, "buffer-7-11"), Some(name));
+    for other in ["buffer-7", "buffer-07-11", "buffer-7-11-1", "buffer-7-+11", "buffer--1-1", "log-7-11"] {
+        assert_eq!(BufferName::parse(2, other), None, "{other}");
     }
 }
 

@@ -13,6 +13,7 @@ use super::super::super::file::FileChain;
 use super::super::super::judgement::{self, Findings as _};
 use super::super::super::replay::{self, Bounds, LogPiece};
 use super::super::super::report::RecoveryReport;
+use super::super::super::taking::{self, Lacking};
 use super::super::Nowhere;
 use super::super::facts::{Damage, FileFacts, GenerationFacts, Role};
 use super::{Judge, Work};
@@ -144,6 +145,11 @@ impl Judge {
             facts.durable = Some(verdict.durable);
             found.torn_tails.extend(verdict.torn);
             found.unfinished_epochs = verdict.unfinished;
+            let left = taking::find(&*self.disk, self.disk.boot(), generation);
+            if let Some(left) = found.note(left)?.flatten() {
+                let lacking = found.note(Lacking::of(&*self.disk, chains, left))?.flatten();
+                found.to_take = lacking.map(|lacking| (lacking.entries(), lacking.high()));
+            }
         }
         let durable = facts.durable.unwrap_or(Epoch::MAX);
         let bounds = Bounds { first: generation.first, covered: self.covered, durable };

@@ -1,0 +1,238 @@
+//! Taking what a process-safe life left behind D, when only its process died (docs/protocols/process.md).
+//!
+//! The operating system has all that the dead process gave it: its logs up to their last whole blocks, and the mapped
+//! buffers that were not written yet. So the open does what the dead loggers would have done: it writes those buffers
+//! behind the logs, a mark of the largest epoch behind each, and syncs. What follows is a recovery as any other.
+//!
+//! Invariants:
+//! - B4: only in the boot that the buffers were written in.
+//! - B5: a mark comes once all before it is written again and synced, in each log. Nothing is served before. An open
+//!   that ends in between is repeated: in the same boot with the same outcome, in another one as if it had not begun.
+//! - B6: a buffer that the log has is not taken. Its first epoch is not above the log's last mark (L1), or a block
+//!   behind that mark has its very bytes.
+//! - L5: what is damaged is judged before anything is written.
+//!
+//! Neighbours: called by `scan` once the open generation is judged, which is then read and judged again;
+//! `store::mapped` has the buffers, `unproven` writes again.
+
+use ensile_base::Epoch;
+use ensile_base::checksum::crc32c;
+use ensile_disk::{BootId, Disk};
+
+use super::chain::{Chain, Link};
+use super::file::FileChain;
+use super::unproven::{self, AtOnce};
+use crate::DurabilityError;
+use crate::block::scan::{At, Scanner};
+use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
+use crate::store::manifest::Generation;
+use crate::store::mapped::{BufferOwner, LeftBuffers, LeftEntries};
+
+/// What a process-safe life of this boot left in the open generation; `None` if there was none.
+///
+/// # Errors
+/// [`DurabilityError::Damaged`].
+pub(super) fn find(
+    disk: &dyn Disk,
+    boot: Option<BootId>,
+    generation: &Generation,
+) -> Result<Option<LeftBuffers>, DurabilityError> {
+    let Some(boot) = boot.filter(|_| generation.durable.is_none()) else { return Ok(None) };
+    let Generation { number, salt, database, logs, .. } = *generation;
+    LeftBuffers::find(disk, BufferOwner { database, boot, generation: number, salt, logger: 0 }, logs)
+}
+
+/// What the logs lack of what was left, and up to which epoch all counts.
+#[derive(Debug)]
+pub(super) struct Lacking {
+    /// By log.
+    buffers: Vec<Vec<LeftEntries>>,
+    high: Epoch,
+}
+
+impl Lacking {
+    /// `None` if the logs have all, with marks.
+    pub(super) fn of(
+        disk: &dyn Disk,
+        chains: &[Chain],
+        left: LeftBuffers,
+    ) -> Result<Option<Self>, DurabilityError> {
+        let mut buffers: Vec<_> = chains.iter().map(|_| Vec::new()).collect();
+        let mut logged = Vec::new();
+        assert!(chains.iter().all(|chain| chain.lost.is_none()), "L5: what is damaged is judged before");
+        for chain in chains {
+            logged.push(behind_mark(disk, chain)?);
+        }
+        for left in left.buffers {
+            let logger = left.name.logger as usize;
+            let is_logged = left.epochs.0 <= chains[logger].mark || logged[logger].contains(&of_block(&left));
+            if !is_logged {
+                buffers[logger].push(left);
+            }
+        }
+        let logged = chains.iter().filter_map(|chain| chain.links.last()).map(|link| link.largest);
+        let lacking = buffers.iter().flatten().map(|left| left.epochs.1);
+        let high = logged.chain(lacking).max().unwrap_or(Epoch::ZERO);
+        assert!(
+            chains.iter().all(|chain| chain.seen <= high || chain.mark >= high),
+            "nothing whole is above it"
+        );
+        let is_whole = buffers.iter().all(Vec::is_empty) && chains.iter().all(|chain| chain.mark >= high);
+        Ok((!is_whole).then_some(Self { buffers, high }))
+    }
+
+    /// Entries that only buffers have.
+    pub(super) fn entries(&self) -> u64 {
+        self.buffers.iter().flatten().map(|left| u64::from(left.entries)).sum()
+    }
+
+    /// Up to which epoch all counts.
+    pub(super) fn high(&self) -> Epoch {
+        self.high
+    }
+
+    /// Writes it behind the logs, with a mark each, and syncs (B5).
+    ///
+    /// # Errors
+    /// The disk's: nothing was promised, and opening again starts over.
+    pub(super) fn write(self, disk: &dyn Disk, chains: &[Chain]) -> Result<(), DurabilityError> {
+        assert_eq!(chains.len(), self.buffers.len(), "each log gets its own");
+        for chain in chains {
+            check_end(chain)?;
+            // What the dead process wrote may be in the system's cache only, behind a sync that failed.
+            unproven::rewrite(disk, chain, AtOnce::File)?;
+        }
+        for (chain, buffers) in chains.iter().zip(self.buffers) {
+            append(disk, chain, buffers, self.high)?;
+        }
+        Ok(())
+    }
+}
+
+/// Length and checksum of its block's payload.
+fn of_block(left: &LeftEntries) -> (u32, u32) {
+    let mut padded = left.bytes.clone();
+    padded.resize(block_bytes(left.bytes.len()) - HEADER_BYTES, 0);
+    assert!(left.entries > 0 && left.epochs.0 <= left.epochs.1, "{} is empty", left.name);
+    (left.bytes.len() as u32, crc32c(&padded))
+}
+
+/// The payloads of a log's data blocks behind its last mark: their lengths and checksums.
+fn behind_mark(disk: &dyn Disk, chain: &Chain) -> Result<Vec<(u32, u32)>, DurabilityError> {
+    let mut found = Vec::new();
+    for link in chain.links.iter().filter(|link| link.largest > chain.mark) {
+        let mut scanner = Scanner::new(disk.open_to_read(&link.file.to_string())?)?;
+        let mut offset = 0;
+        let Ok(opened) = scanner.opening()? else { continue };
+        let mut header = opened.header;
+        loop {
+            if header.kind == BlockKind::Data && header.epoch_min > chain.mark {
+                found.push((header.payload_bytes, header.payload_crc));
+            }
+            offset += header.block_bytes() as u64;
+            if offset >= link.end {
+                break;
+            }
+            let At::Block(next, _) = scanner.header(offset, link.origin.salt)? else { break };
+            header = next;
+        }
+    }
+    Ok(found)
+}
+
+/// Does the log end where a dead process may have left it?
+fn check_end(chain: &Chain) -> Result<(), DurabilityError> {
+    if !chain.lacks_next() {
+        return Ok(());
+    }
+    let detail = "the file behind it is missing, and its process alone died";
+    Err(DurabilityError::damaged(&chain.end_file(), chain.end.offset, detail))
+}
+
+/// Appends the buffers and a mark of `high` to a log, all of which before is synced.
+fn append(
+    disk: &dyn Disk,
+    chain: &Chain,
+    buffers: Vec<LeftEntries>,
+    high: Epoch,
+) -> Result<(), DurabilityError> {
+    let Some(Link { origin, .. }) = chain.links.last() else { return Ok(()) };
+    let mut end =
+        GrownEnd { chain, salt: origin.salt, sequence: chain.blocks, crc: chain.crc, bytes: Vec::new() };
+    for left in buffers {
+        assert!(
+            left.epochs.0 > chain.mark,
+            "an entry of {} behind a mark of {} (L1)",
+            left.epochs.0,
+            chain.mark
+        );
+        end.data(&left);
+    }
+    if chain.mark < high {
+        end.mark(high);
+    }
+    assert!(!end.bytes.is_empty() || chain.mark >= high, "B5: each log has a mark of it");
+    let file = disk.open(&chain.end_file())?;
+    // A block that the dead process had begun to write, and space that it had set aside.
+    file.set_len(chain.end.offset)?;
+    file.write_at(&end.bytes, chain.end.offset)?;
+    Ok(file.sync_all()?)
+}
+
+/// Blocks behind the end of a log.
+struct GrownEnd<'c> {
+    chain: &'c Chain,
+    salt: Salt,
+    sequence: u64,
+    /// Of the block before.
+    crc: u32,
+    bytes: Vec<u8>,
+}
+
+impl GrownEnd<'_> {
+    fn header(&self, kind: BlockKind, mark: Epoch) -> Header {
+        let Chain { logger, generation, published, .. } = *self.chain;
+        let header = Header::of(kind, logger, generation);
+        Header { sequence: self.sequence, previous_crc: self.crc, mark, published, ..header }
+    }
+
+    /// `mark` of a data block is the last synced one.
+    fn data(&mut self, left: &LeftEntries) {
+        assert_eq!(left.name.logger, self.chain.logger, "B5: a buffer goes behind its own log");
+        let (payload_bytes, payload_crc) = of_block(left);
+        let (epoch_min, epoch_max) = left.epochs;
+        let header = self.header(BlockKind::Data, self.chain.mark);
+        let header =
+            Header { payload_bytes, payload_crc, entries: left.entries, epoch_min, epoch_max, ..header };
+        self.push(&header, &left.bytes);
+    }
+
+    fn mark(&mut self, d: Epoch) {
+        assert!(d > self.chain.mark, "a mark of {d} behind one of {} (L3)", self.chain.mark);
+        self.push(&self.header(BlockKind::Mark, d), &[]);
+    }
+
+    fn push(&mut self, header: &Header, payload: &[u8]) {
+        let from = self.bytes.len();
+        assert_eq!(payload.len(), header.payload_bytes as usize, "the header is of this payload");
+        self.bytes.resize(from + HEADER_BYTES, 0);
+        self.bytes.extend_from_slice(payload);
+        self.bytes.resize(from + header.block_bytes(), 0);
+        self.crc = header.encode(&mut self.bytes[from..], self.salt);
+        self.sequence += 1;
+    }
+}
+
+/// The files of the logs once more, of which each one's last has grown; `files` as they were read before.
+pub(super) fn read_again(
+    disk: &dyn Disk,
+    chain: &Chain,
+    mut files: Vec<FileChain>,
+) -> Result<Vec<FileChain>, DurabilityError> {
+    let last =
+        files.iter().position(|file| file.file == chain.end.file).expect("a log ends in one of its files");
+    let next = files.get(last + 1).map(|next| next.file);
+    assert!(!files[last + 1..].iter().any(|file| file.opening.is_some()), "L5: the log ends there");
+    files[last] = FileChain::read(disk, chain.end.file, next)?;
+    Ok(files)
+}

@@ -1,0 +1,464 @@
+//! The process-safe level (B1 to B6): what an append returned survives the process at every call and every stored word
+//! of a life, and of the opens behind it; after a power cut D rules.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use ensile_base::Tid;
+use ensile_base::clock::Clock;
+use ensile_base::limits::LOG_BUFFER_BYTES;
+use ensile_disk::Disk;
+use ensile_durability::examine::{examine, visit_log};
+use ensile_durability::{DurabilityError, LogConfig, adopt};
+use ensile_sim::{SimDisk, Survival};
+
+use crate::rig::{Map, Rig, config};
+
+/// Rows by key: which value, by which commit.
+type Found = BTreeMap<u64, (Tid, Vec<u8>)>;
+
+fn safe(loggers: usize) -> LogConfig {
+    LogConfig { process_safe: true, ..config(loggers) }
+}
+
+fn try_open(disk: &SimDisk, config: LogConfig) -> Result<Rig, DurabilityError> {
+    Rig::open(Arc::new(disk.mounted()), config, Clock::manual())
+}
+
+fn open(disk: &SimDisk, config: LogConfig) -> Rig {
+    try_open(disk, config).expect("opens")
+}
+
+fn found(rig: &Rig) -> Found {
+    rig.rows.iter().map(|(key, row)| (*key, row.clone())).collect()
+}
+
+/// Mapped buffers that are there.
+fn buffers(disk: &SimDisk) -> Vec<String> {
+    disk.files().into_iter().filter(|name| name.contains("/buffer-")).collect()
+}
+
+/// Changes a byte in the cache, where a dead process left it.
+fn flip(disk: &SimDisk, name: &str, at: u64) {
+    let (file, mut byte) = (disk.open(name).expect("is there"), [0]);
+    assert_eq!(file.read_at(&mut byte, at).expect("reads"), 1);
+    file.write_at(&[byte[0] ^ 1], at).expect("writes");
+}
+
+/// All entries that count, in the order of the log.
+fn entries(disk: &SimDisk) -> Vec<Tid> {
+    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+    let mut tids = Vec::new();
+    let examined = visit_log(&on, &Map::default(), &mut |entry| {
+        tids.push(entry.tid);
+        ControlFlow::Continue(())
+    });
+    assert!(examined.expect("reads").damage.is_empty());
+    tids
+}
+
+/// A life of two workers and their loggers until the processes die; what its commits returned, and the one that died
+/// with it. With it, whether it came to its end.
+struct Lived {
+    returned: Found,
+    in_flight: Option<(u64, Vec<u8>)>,
+    ended: bool,
+}
+
+/// Where the processes die.
+#[derive(Clone, Copy, Debug)]
+enum Death {
+    /// Once the call is done, and before it is.
+    Call(u64),
+    Before(u64),
+    Word(u64),
+}
+
+impl Death {
+    fn plan(self, disk: &SimDisk) {
+        match self {
+            Self::Call(count) => disk.cut_power_at(disk.calls().all + count),
+            Self::Before(count) => disk.die_before(disk.calls().all + count),
+            Self::Word(count) => disk.die_at_word(count),
+        }
+    }
+}
+
+fn live(disk: &SimDisk, rig: &Rig) -> Lived {
+    let mut lived = Lived { returned: Found::new(), in_flight: None, ended: false };
+    let mut workers = [rig.worker(), rig.worker()];
+    let mut key = 100;
+    let mut commit = |lived: &mut Lived, worker: usize, bytes: usize| {
+        key += 1;
+        let value = vec![key as u8; bytes];
+        let committed = workers[worker].commit(&rig.epochs, key, &value);
+        match committed {
+            Ok(tid) if !disk.is_without_power() => drop(lived.returned.insert(key, (tid, value))),
+            _ if lived.in_flight.is_none() => lived.in_flight = Some((key, value)),
+            _ => {}
+        }
+        disk.is_without_power()
+    };
+    for round in 0..3 {
+        // Lengths that end within a word, and one for which a buffer of its own is made.
+        for (worker, bytes) in [(0, 5), (1, 13), (0, 40), (1, if round == 1 { LOG_BUFFER_BYTES } else { 7 })]
+        {
+            if commit(&mut lived, worker, bytes) {
+                return lived;
+            }
+        }
+        // One log is written and not marked, then both are marked and synced, then the other is behind.
+        rig.log.logger_step(0);
+        if round != 1 {
+            rig.settle();
+        }
+        if commit(&mut lived, 0, 3) || commit(&mut lived, 1, 9) {
+            return lived;
+        }
+        rig.advance();
+        rig.log.logger_step(1);
+        if disk.is_without_power() {
+            return lived;
+        }
+    }
+    lived.ended = true;
+    lived
+}
+
+/// What is there is what was returned, with the one that was in flight or without it. With it or without?
+fn has_in_flight(found: &Found, lived: &Lived, when: &str) -> bool {
+    let mut others = found.clone();
+    for (key, row) in &lived.returned {
+        assert_eq!(others.remove(key).as_ref(), Some(row), "{when}: key {key} was returned");
+    }
+    let Some((key, (_, value))) = others.pop_first() else { return false };
+    assert_eq!(Some((key, value)), lived.in_flight, "{when}: only what was in flight may be there");
+    assert!(others.is_empty(), "{when}: one was in flight");
+    true
+}
+
+/// One life of a process that dies, two opens behind it with a power cut between them; false behind the last death.
+fn dies(death: Death, with: &mut [u64; 2]) -> bool {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(2));
+    death.plan(&disk);
+    let lived = live(&disk, &rig);
+    let was_cut = disk.is_without_power();
+    disk.kill();
+    drop(rig);
+    if lived.ended && !was_cut {
+        return false;
+    }
+    let when = format!("{death:?}");
+    let again = open(&disk, safe(2));
+    let there = found(&again);
+    with[usize::from(has_in_flight(&there, &lived, &when))] += 1;
+    assert!(there.values().all(|(tid, _)| tid.epoch() <= again.report.durable_epoch), "{when}: D covers all");
+    // B5: what was served stays, whatever of the cache is lost.
+    disk.crash_with(Survival::Nothing, 1);
+    drop(again);
+    let last = open(&disk, safe(1));
+    assert_eq!(found(&last), there, "{when}: it was served");
+    assert_eq!(last.report.taken_entries, 0, "{when}: another boot takes nothing");
+    disk.kill();
+    drop(last);
+    let mut tids = entries(&disk);
+    let count = tids.len();
+    tids.sort_unstable();
+    tids.dedup();
+    assert_eq!((tids.len(), count), (there.len(), there.len()), "{when}: each is in the log once (B6)");
+    true
+}
+
+#[test]
+fn what_was_returned_survives_a_death_at_every_call() {
+    let mut with = [0; 2];
+    for death in [Death::Call, Death::Before] {
+        let calls = (1..).take_while(|call| dies(death(*call), &mut with)).count();
+        assert!(calls > 30, "{calls} calls");
+    }
+}
+
+#[test]
+fn b1_b2_what_was_returned_survives_a_death_at_every_stored_word() {
+    let mut with = [0; 2];
+    // The large entry has too many words to die at each: most of them are alike.
+    let words = (1..400).chain((400..70_000).step_by(4001)).chain(70_000..70_200);
+    let died = words.take_while(|word| dies(Death::Word(*word), &mut with)).count();
+    assert!(died > 200 && with[0] > 100, "{died} deaths, without and with the one in flight: {with:?}");
+}
+
+#[test]
+fn an_open_that_dies_at_any_call_is_repeated() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(2));
+    let lived = live(&disk, &rig);
+    disk.kill();
+    drop(rig);
+    let calls = {
+        let disk = disk.fork();
+        let before = disk.calls().all;
+        let rig = open(&disk, safe(2));
+        assert!(rig.report.taken_entries > 0 && !has_in_flight(&found(&rig), &lived, "at once"));
+        disk.calls().all - before
+    };
+    let (mut kept, mut lost) = (0, 0);
+    for call in 1..=calls {
+        for survival in [None].into_iter().chain(Survival::ALL.map(Some)) {
+            let (disk, when) = (disk.fork(), format!("call {call}, {survival:?}"));
+            disk.cut_power_at(disk.calls().all + call);
+            assert!(try_open(&disk, safe(2)).is_err() || call == calls, "{when}");
+            let Some(survival) = survival else {
+                disk.kill();
+                let rig = open(&disk, safe(2));
+                assert!(!has_in_flight(&found(&rig), &lived, &when), "{when}");
+                continue;
+            };
+            disk.crash_with(survival, call);
+            let rig = open(&disk, safe(2));
+            // What one D covers: all that is not above it.
+            let durable = rig.report.durable_epoch;
+            let wanted = lived.returned.iter().filter(|(_, (tid, _))| tid.epoch() <= durable);
+            let wanted: Found = wanted.map(|(key, row)| (*key, row.clone())).collect();
+            assert_eq!(found(&rig), wanted, "{when}: D = {durable}");
+            if wanted.len() == lived.returned.len() { kept += 1 } else { lost += 1 }
+        }
+    }
+    assert!(kept > 20 && lost > 20, "{kept} kept all, {lost} what was durable");
+}
+
+#[test]
+fn b4_another_boot_takes_nothing() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(1));
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    let durable = rig.log.durable_epoch();
+    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    let same = disk.fork();
+    same.kill();
+    assert_eq!(found(&open(&same, safe(1))).len(), 2);
+    // Whole files, as the system may have written them out.
+    disk.crash_with(Survival::Everything, 1);
+    assert_eq!(buffers(&disk).len(), 1);
+    let rig = open(&disk, safe(1));
+    assert_eq!(found(&rig).into_keys().collect::<Vec<_>>(), [1]);
+    assert_eq!((rig.report.taken_entries, rig.report.durable_epoch), (0, durable));
+    assert!(buffers(&disk).iter().all(|name| name.contains("buffer-2-")), "the old one is gone");
+}
+
+#[test]
+fn b4_a_copied_buffer_is_not_believed() {
+    let machine = SimDisk::new();
+    let disk = machine.at("original");
+    let rig = open(&disk, safe(1));
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    machine.copy_tree("original", "copy");
+    let copy = machine.at("copy");
+    assert_eq!(buffers(&copy).len(), 1);
+    let on: Arc<dyn Disk> = Arc::new(copy.mounted());
+    adopt(&on).expect("adopts");
+    drop(on);
+    let copied = open(&copy, safe(1));
+    assert_eq!(found(&copied).into_keys().collect::<Vec<_>>(), [1]);
+    disk.kill();
+    assert_eq!(found(&open(&disk, safe(1))).len(), 2);
+}
+
+#[test]
+fn other_levels_take_and_remove_what_was_left() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(2));
+    rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs");
+    disk.kill();
+    let rig = open(&disk, config(1));
+    assert_eq!((found(&rig).len(), rig.report.taken_entries), (1, 1));
+    assert_eq!(buffers(&disk), Vec::<String>::new());
+}
+
+#[test]
+fn a_clean_close_leaves_no_buffer_and_nothing_to_take() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(2));
+    rig.worker().commit(&rig.epochs, 1, b"closed").expect("runs");
+    assert!(buffers(&disk).len() >= 2);
+    rig.log.close().expect("closes");
+    assert_eq!(buffers(&disk), Vec::<String>::new());
+    drop(rig);
+    let rig = open(&disk, safe(2));
+    assert_eq!((found(&rig).len(), rig.report.taken_entries), (1, 0));
+}
+
+#[test]
+fn a_log_that_was_stopped_keeps_what_was_returned() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(1));
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"before").expect("runs");
+    rig.advance();
+    disk.fail_sync(1);
+    rig.step_all();
+    assert!(worker.commit(&rig.epochs, 2, b"refused").is_err(), "a failed sync has stopped the log");
+    drop(worker);
+    assert!(rig.log.close().is_err());
+    drop(rig);
+    let rig = open(&disk, safe(1));
+    assert_eq!(found(&rig).into_keys().collect::<Vec<_>>(), [1]);
+    // It was written again and synced, as the failed sync has lost it.
+    disk.crash_with(Survival::Nothing, 1);
+    assert_eq!(found(&open(&disk, safe(1))).into_keys().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn b5_what_a_failed_sync_has_lost_is_written_again_before_blocks_rest_on_it() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(1));
+    let mut workers = [rig.worker(), rig.worker()];
+    let first = workers[0].commit(&rig.epochs, 1, &[1; 2000]).expect("runs");
+    rig.advance();
+    // Above the mark whose sync fails: only its buffer has it.
+    let second = workers[1].commit(&rig.epochs, 2, b"later").expect("runs");
+    disk.fail_sync(1);
+    rig.log.logger_step(0);
+    disk.kill();
+    drop((workers, rig));
+    let calls = {
+        let disk = disk.fork();
+        let before = disk.calls().all;
+        assert_eq!(open(&disk, safe(1)).report.taken_entries, 1);
+        disk.calls().all - before
+    };
+    let mut kept = 0;
+    for call in 1..calls {
+        for survival in Survival::ALL {
+            let (disk, when) = (disk.fork(), format!("call {call}, {survival:?}"));
+            disk.cut_power_at(disk.calls().all + call);
+            assert!(try_open(&disk, safe(1)).is_err(), "{when}");
+            disk.crash_with(survival, call);
+            let rig = try_open(&disk, safe(1)).unwrap_or_else(|error| panic!("{when}: {error}"));
+            let durable = rig.report.durable_epoch;
+            let wanted = [(1, first), (2, second)].into_iter().filter(|(_, tid)| tid.epoch() <= durable);
+            assert_eq!(
+                found(&rig).into_keys().collect::<Vec<_>>(),
+                wanted.map(|(key, _)| key).collect::<Vec<_>>(),
+                "{when}"
+            );
+            kept += rig.rows.len();
+        }
+    }
+    assert!(kept > 10, "{kept} rows kept");
+}
+
+#[test]
+fn a_full_disk_refuses_a_commit_that_needs_a_buffer_and_nothing_else() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(1));
+    let mut workers = [rig.worker(), rig.worker()];
+    workers[0].commit(&rig.epochs, 1, b"has a buffer").expect("runs");
+    disk.set_capacity(Some(disk.used_bytes() + 1000));
+    let refused = workers[1].commit(&rig.epochs, 2, b"needs one").expect_err("has no space");
+    assert!(matches!(refused, DurabilityError::DiskFull(_)), "{refused}");
+    workers[0].commit(&rig.epochs, 3, b"goes on").expect("runs");
+    disk.set_capacity(None);
+    workers[1].commit(&rig.epochs, 4, b"has space").expect("runs");
+    disk.kill();
+    assert_eq!(found(&open(&disk, safe(1))).into_keys().collect::<Vec<_>>(), [1, 3, 4]);
+}
+
+#[test]
+fn an_open_without_space_for_what_was_returned_fails_and_loses_nothing() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(1));
+    rig.worker().commit(&rig.epochs, 1, &[7; 300_000]).expect("runs");
+    disk.kill();
+    drop(rig);
+    // The file's zeros are cut behind the log's end, and what is taken is longer than they were.
+    disk.set_capacity(Some(1));
+    let error = try_open(&disk, safe(1)).err().expect("has no space");
+    assert!(error.to_string().contains("No space") || error.to_string().contains("full"), "{error}");
+    disk.set_capacity(None);
+    assert_eq!(found(&open(&disk, safe(1))).len(), 1);
+}
+
+#[test]
+fn where_it_cannot_be_had_an_open_says_so_and_changes_nothing() {
+    let disk = SimDisk::new();
+    disk.set_no_boot(true);
+    let error = try_open(&disk, safe(1)).err().expect("no boot");
+    assert!(error.to_string().contains("does not tell its boot"), "{error}");
+    assert_eq!(disk.files(), Vec::<String>::new());
+    disk.set_no_boot(false);
+    disk.set_no_maps(true);
+    assert!(try_open(&disk, safe(1)).is_err(), "no file can be mapped");
+    assert_eq!(buffers(&disk), Vec::<String>::new());
+    drop(open(&disk, config(1)));
+    let error = try_open(&SimDisk::new(), LogConfig { loggers: 0, ..safe(1) }).err().expect("no log");
+    assert!(error.to_string().contains("without a log"), "{error}");
+}
+
+#[test]
+fn bytes_that_no_death_leaves_are_damage() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(1));
+    rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs");
+    disk.kill();
+    drop(rig);
+    let name = buffers(&disk).pop().expect("a buffer");
+    for at in [120, 124, 128, 140] {
+        let disk = disk.fork();
+        flip(&disk, &name, at);
+        let error = try_open(&disk, safe(1)).err().expect("damaged");
+        assert!(
+            matches!(&error, DurabilityError::Damaged { file, .. } if *file == name),
+            "byte {at}: {error}"
+        );
+        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+        let examined = examine(&on, &Map::default()).expect("reads");
+        assert!(examined.damage.iter().any(|damage| damage.file == name), "byte {at}");
+    }
+    // Of another life, or none: nothing is taken.
+    for at in [0, 20, 40, 50, 66, 93] {
+        let disk = disk.fork();
+        flip(&disk, &name, at);
+        assert_eq!(found(&open(&disk, safe(1))), Found::new(), "byte {at}");
+    }
+}
+
+#[test]
+fn an_examination_says_what_an_open_takes_and_changes_nothing() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(1));
+    let epoch = rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs").epoch();
+    disk.kill();
+    drop(rig);
+    let before = disk.fork();
+    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+    let examined = examine(&on, &Map::default()).expect("reads");
+    assert_eq!((examined.damage.len(), examined.to_take), (0, Some((1, epoch))));
+    drop(on);
+    assert_eq!(disk.files(), before.files());
+    let rig = open(&disk, safe(1));
+    assert_eq!((rig.report.taken_entries, rig.report.durable_epoch), (1, epoch));
+}
+
+#[test]
+fn i4_a_forked_child_stores_nothing_and_removes_nothing() {
+    let disk = SimDisk::new();
+    let process = disk.mounted();
+    let rig = Rig::open(Arc::new(process.clone()), safe(1), Clock::manual()).expect("opens");
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"parent").expect("runs");
+    {
+        let _child = process.in_child();
+        assert!(rig.log.close().is_err());
+        rig.step_all();
+    }
+    worker.commit(&rig.epochs, 2, b"parent").expect("runs");
+    disk.kill();
+    assert_eq!(found(&open(&disk, safe(1))).len(), 2);
+}
