@@ -25,7 +25,7 @@ use crate::worker::{PreparedPage, PreparedPages, Worker, WorkerCounters, WorkerS
 
 impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
-    /// overwritten.
+    /// overwritten. At the process-safe level the append comes before the first lock is released (B1).
     #[inline]
     pub(super) fn install_and_append(self, tid: Tid, boundary: Epoch) {
         // Each lock is released where its record is installed.
@@ -33,30 +33,36 @@ impl Locked<'_, '_, '_> {
         let mut locked = ManuallyDrop::new(self);
         let commit = &mut *locked.commit;
         let settings = &commit.shared.settings;
-        if !settings.commits_plainly && (settings.before_images || commit.worker.displaced.is_any_needed) {
+        let is_beside =
+            settings.before_images || settings.process_safe || commit.worker.displaced.is_any_needed;
+        if !settings.commits_plainly && is_beside {
             return commit.install_beside(tid, boundary);
         }
         debug_assert!(!commit.worker.displaced.is_any_needed, "nothing is left where there are no pictures");
         commit.install(tid, boundary);
-        commit.append(tid);
+        commit.append(tid, has_taken_effect);
     }
 }
 
 impl Commit<'_, '_> {
-    /// As [`Locked::install_and_append`], where log entries have before-images, or a version is left to a picture.
+    /// As [`Locked::install_and_append`], where log entries have before-images, the log is process-safe, or a version
+    /// is left to a picture.
     #[inline(never)]
     fn install_beside(&mut self, tid: Tid, boundary: Epoch) {
         let has_images = self.shared.settings.before_images;
+        let is_appended = has_images || self.shared.settings.process_safe;
         if has_images {
             images::append(self, tid);
+        } else if is_appended {
+            self.append(tid, |write| write.kind == WriteKind::Put || !write.before.is_absent());
         }
         if self.worker.displaced.is_any_needed {
             self.leave_and_install(tid, boundary);
         } else {
             self.install(tid, boundary);
         }
-        if !has_images {
-            self.append(tid);
+        if !is_appended {
+            self.append(tid, has_taken_effect);
         }
     }
 
@@ -80,13 +86,12 @@ impl Commit<'_, '_> {
         }
     }
 
-    /// The log entry, built from the write-set and never re-read from records (E1).
+    /// The log entry, built from the write-set and never re-read from records (E1). It has what `changes` something.
     #[inline(always)]
-    fn append(&mut self, tid: Tid) {
+    fn append(&mut self, tid: Tid, changes: impl Fn(&Write<'_>) -> bool) {
         let Some(appender) = &mut self.worker.appender else { return self.count_changes() };
         let (entries, arena) = self.sets.writes.parts();
-        let logged =
-            |write: &&Write<'_>| !matches!(write.effect, WriteEffect::Untouched) && is_logged(write.table);
+        let logged = |write: &&Write<'_>| changes(write) && is_logged(write.table);
         if !entries.iter().any(|write| logged(&write)) {
             return;
         }
@@ -124,6 +129,12 @@ impl Commit<'_, '_> {
             changed.map(|write| log_entry::bytes(write.key_bytes(), write.value_bytes())).sum();
         WorkerCounters::add(&self.worker.shared.counters.changed_bytes, bytes as u64);
     }
+}
+
+/// Whether installing it has changed anything.
+#[inline(always)]
+fn has_taken_effect(write: &Write<'_>) -> bool {
+    !matches!(write.effect, WriteEffect::Untouched)
 }
 
 /// What installing an entry needs.

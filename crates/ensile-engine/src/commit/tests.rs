@@ -1,7 +1,7 @@
 //! Steps of a commit, one at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -173,6 +173,47 @@ fn lock_beside(db: &Database, table: &Table<u64, u64>, key: u64, meanwhile: impl
     let before = record.lock();
     meanwhile();
     record.unlock_with(before);
+}
+
+/// A transaction that reads what this one has installed could survive it.
+#[test]
+fn b1_a_process_safe_commit_is_mapped_before_its_first_lock_is_released() -> Result<()> {
+    for before_images in [false, true] {
+        let disk = SimDisk::new();
+        let builder = Database::builder("unused").disk(Arc::new(disk.clone())).without_threads();
+        let builder = builder.durability(crate::Durability::Process).before_images(before_images);
+        let db = builder.open()?;
+        let table = db.table::<u64, u64>("rows")?;
+        db.run(|tx| tx.put(&table, &1, &1))?;
+        let (stores, unlocked) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let watch = {
+            let (db, table) = (db.clone(), table.clone());
+            let (stores, unlocked) = (Arc::clone(&stores), Arc::clone(&unlocked));
+            move || {
+                stores.fetch_add(1, Ordering::Relaxed);
+                unlocked.fetch_add(u64::from(!is_locked(&db, &table, 1)), Ordering::Relaxed);
+            }
+        };
+        disk.watch_stores(Some(Arc::new(watch)));
+        db.run(|tx| {
+            tx.put(&table, &1, &2)?;
+            tx.put(&table, &2, &2)
+        })?;
+        disk.watch_stores(None);
+        let found = (stores.load(Ordering::Relaxed), unlocked.load(Ordering::Relaxed));
+        assert!(found.0 > 0 && found.1 == 0, "{found:?} stores, of which behind a lock that was released");
+    }
+    Ok(())
+}
+
+fn is_locked(db: &Database, table: &Table<u64, u64>, key: u64) -> bool {
+    let shared = db.shared();
+    let mut pin = shared.epochs.register_pin();
+    let call = pin.begin(shared.epochs.now());
+    match table.core.tree.get(&key.to_be_bytes(), call.pinned()) {
+        RecordLookup::Found(record) => record.word().is_locked(),
+        _ => panic!("the row is there"),
+    }
 }
 
 fn reach(db: &Database, clock: &Clock, epoch: Epoch) {

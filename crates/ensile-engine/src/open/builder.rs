@@ -86,6 +86,7 @@ impl Builder {
                 durability: Durability::Strict,
                 snapshots: true,
                 before_images: false,
+                process_safe: false,
                 commits_plainly: true,
                 garbage_bytes_max: 256 << 20,
                 pictures: false,
@@ -104,7 +105,7 @@ impl Builder {
     }
 
     /// When results are released unless a transaction says otherwise. Strict by default; a database without a log is
-    /// relaxed.
+    /// relaxed. [`Durability::Process`] is for all of its transactions.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self

@@ -273,6 +273,7 @@ impl Builder {
             segment_interval: self.tuning.log_file_interval,
             buffer_bytes_max: self.tuning.log_buffer_bytes_max,
             epoch_interval: self.settings.epoch_interval,
+            process_safe: self.durability == Some(Durability::Process),
             ..LogConfig::default()
         };
         LogConfig { full_wait, ..config }
@@ -309,6 +310,8 @@ impl Builder {
             "a fuzzy checkpoint needs a log: without one checkpoints are pictures"
         } else if self.durability == Some(Durability::Strict) {
             NEEDS_LOG
+        } else if self.durability == Some(Durability::Process) {
+            "without a log nothing survives the process but its pictures: give it a log, or open it without Process"
         } else if self.log_folders.is_some() || self.tuning.loggers.is_some() {
             "without a log there are no loggers, and no folders for them"
         } else if is_archived {

@@ -22,6 +22,14 @@ pub enum Durability {
     Strict,
     /// At commit: a crash may lose the last epochs (whole ones, the newest first), never a part of a transaction.
     Relaxed,
+    /// At commit, which the operating system has by then: nothing that was released is lost when the process dies,
+    /// however it dies. A crash of the machine loses what it loses of relaxed results.
+    ///
+    /// It is a database's: [`Builder::durability`](crate::Builder::durability) with it makes every commit so, those of
+    /// relaxed transactions too. In a database that was opened without it, a transaction that asks for it is strict.
+    /// The folder's file system is to be ext4, XFS, F2FS or tmpfs, and the system Linux: the open fails elsewhere, and
+    /// says so.
+    Process,
 }
 
 impl SharedState {

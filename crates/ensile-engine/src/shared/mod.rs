@@ -98,7 +98,9 @@ pub(crate) struct Settings {
     pub(crate) snapshots: bool,
     /// Log entries carry the values that they replace.
     pub(crate) before_images: bool,
-    /// Neither before-images nor pictures: a commit asks once for both.
+    /// A commit is the operating system's before its first lock is released (B1).
+    pub(crate) process_safe: bool,
+    /// Neither before-images, nor pictures, nor process-safe: a commit asks once for all three.
     pub(crate) commits_plainly: bool,
     pub(crate) garbage_bytes_max: u64,
     /// Consistent pictures can be taken of it: commits leave to them what they displace.
@@ -141,7 +143,8 @@ impl SharedState {
         let has_loggers = parts.log.as_ref().is_some_and(|log| log.has_loggers());
         assert!(!(has_loggers && settings.is_without_log), "nothing is logged in a database without a log");
         settings.before_images &= has_loggers;
-        settings.commits_plainly = !settings.before_images && !settings.pictures;
+        settings.process_safe = has_loggers && settings.durability == Durability::Process;
+        settings.commits_plainly = !settings.before_images && !settings.pictures && !settings.process_safe;
         let loaded_pages = parts.loaded_pages.filter(|_| settings.pictures);
         let since = parts.epochs.newest_freeze();
         let pictures = settings.pictures.then(|| Pictures::new(&settings, loaded_pages.is_some()));

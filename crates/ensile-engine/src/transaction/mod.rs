@@ -248,6 +248,10 @@ impl<'db> Transaction<'db> {
     /// In a database without a log a transaction that asks to be strict ends there: what follows is [`Error::Misuse`].
     #[inline]
     pub fn set_durability(&mut self, durability: Durability) {
+        let settings = &self.database.settings;
+        // Elsewhere the strict level alone keeps what this one promises.
+        let is_elsewhere = durability == Durability::Process && !settings.process_safe;
+        let durability = if is_elsewhere { Durability::Strict } else { durability };
         self.durability = durability;
         if durability == Durability::Strict && self.database.settings.is_without_log {
             self.ended = Some(Ended::Strict);
