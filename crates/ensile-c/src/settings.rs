@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ensile_objects::{AdaptiveThreshold, CheckpointPolicy, LogCount, ObjectsBuilder};
+use ensile_objects::{AdaptiveThreshold, CheckpointPolicy, LogCount, ObjectDurability, ObjectsBuilder};
 
 use crate::boundary::{AnswerPlace, HandleKind, HandleType, boundary, handle_mut, take_handle};
 use crate::code::{Code, ErrorText, Failure};
@@ -21,6 +21,7 @@ pub mod numbers {
     pub const EPOCH_INTERVAL_MICROS: u32 = 4;
     pub const LOG_FILE_BYTES: u32 = 5;
     pub const CHECKPOINT_BYTES_PER_SECOND: u32 = 6;
+    pub const PROCESS_SAFE: u32 = 7;
     pub const POLICY_ON_DEMAND: u32 = 32;
     pub const POLICY_LOG_BYTES: u32 = 33;
     pub const POLICY_LOG_RECORDS: u32 = 34;
@@ -102,6 +103,12 @@ impl SettingValues {
             n::EPOCH_INTERVAL_MICROS => self.builder = builder.epoch_interval(Duration::from_micros(value)),
             n::LOG_FILE_BYTES => self.builder = builder.log_file_bytes(not_0(value)?),
             n::CHECKPOINT_BYTES_PER_SECOND => self.builder = builder.checkpoint_bandwidth(not_0(value)?),
+            n::PROCESS_SAFE => {
+                let is_safe = yes(value)?;
+                let durability =
+                    if is_safe { ObjectDurability::Process } else { ObjectDurability::default() };
+                self.builder = builder.durability(durability);
+            }
             n::POLICY_ON_DEMAND if value == 0 => self.policy = CheckpointPolicy::on_demand(),
             n::POLICY_ON_DEMAND => return Err(Failure::invalid("this setting has the value 0 only")),
             n::POLICY_LOG_BYTES => self.policy.log_bytes = unless_0(value),

@@ -119,6 +119,9 @@ enum {
     ENSILE_LOG_FILE_BYTES = 5,
     /* Most bytes a second that checkpoints write; as fast as they can without this. */
     ENSILE_CHECKPOINT_BYTES_PER_SECOND = 6,
+    /* 1: what ensile_objects_log returned is not lost when the process dies, however it dies; a crash of the machine
+     * takes what is not durable. The file system is ext4, XFS, F2FS or tmpfs. 0 by default. */
+    ENSILE_PROCESS_SAFE = 7,
 
     /* The policy, by which checkpoints begin: whatever comes first. 0: not by this. */
     /* Value 0, and the only one: no checkpoint begins by itself. It takes back what was set of the policy before. */

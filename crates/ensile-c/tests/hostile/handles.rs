@@ -209,6 +209,7 @@ fn settings_have_their_effect_and_others_are_refused() {
             (n::POLICY_ON_DEMAND, 1),
             (n::POLICY_ADAPTIVE_WEIGHT, 256),
             (n::POLICY_ADAPTIVE_PROBED, 2),
+            (n::PROCESS_SAFE, 2),
         ] {
             assert_eq!(refused(set(setting, value)), Code::Invalid, "{setting}");
         }

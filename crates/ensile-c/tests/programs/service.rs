@@ -122,6 +122,28 @@ fn the_service_in_c_keeps_what_it_printed_through_kills() {
     lives_of("my_service.c");
 }
 
+#[test]
+fn what_a_process_safe_service_logged_is_there_without_a_wait_after_kills() {
+    let folder = empty_folder("process-safe");
+    let program = folder.join("counters");
+    compile(&package().join("tests/programs/process_safe.cpp"), &program, ["-Wpedantic"]);
+    let mut ledger = Ledger::default();
+    let mut random = Random::seeded(3);
+    for _ in 0..12 {
+        let mut command = Command::new(&program);
+        let mut child = command.arg(folder.join("items")).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut output = BufReader::new(child.stdout.take().expect("its output")).lines();
+        for _ in 0..random.below(4000) {
+            ledger.take(&output.next().expect("it runs until it is killed").expect("text"));
+        }
+        child.kill().expect("is killed");
+        output.for_each(|line| ledger.take(&line.expect("text")));
+        child.wait().expect("has ended");
+    }
+    assert!(ledger.killed.replayed > 0 && ledger.killed.acknowledged > 5000, "{:?}", ledger.killed);
+    std::fs::remove_dir_all(&folder).expect("is removed");
+}
+
 /// Runs it under the address sanitizer, which sees the library's allocations too.
 fn sanitized(source: &Path, arguments: &[&str]) {
     let folder = empty_folder(&source.file_stem().expect("a name").to_string_lossy());
