@@ -33,6 +33,7 @@ mod fig9;
 mod foreground;
 mod formulas;
 mod increments;
+mod own_time;
 mod run;
 mod slow_disk;
 mod strategy;

@@ -19,6 +19,7 @@
 mod boot;
 mod error;
 mod identity;
+mod machine;
 #[expect(
     unsafe_code,
     reason = "a file's pages are mapped, and written through a pointer that the kernel gave"
@@ -34,6 +35,7 @@ use std::path::{Path, PathBuf};
 pub use boot::BootId;
 pub use error::{DiskError, Operation};
 pub use identity::FolderId;
+pub use machine::has_one_memory_node;
 pub use mapped::{MappedWords, SimulatedWords};
 pub use process::{Process, ProcessMarks};
 pub use real::RealDisk;

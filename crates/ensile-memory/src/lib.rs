@@ -8,6 +8,7 @@
 //! - A block is freed under the size class that it was allocated under.
 //! - Chunks are aligned to their size and every span of a chunk serves one class, until all its blocks are free (M1).
 //! - Memory that is free serves every size class, and goes back to the system at a bounded pace (M2).
+//! - Some memory is ready before it is written, if a thread sees to it (M3).
 //!
 //! Neighbours: index nodes and records are allocated here by the engine's workers; the epoch floor says when what
 //! was retired may come back.

@@ -1,7 +1,8 @@
 //! Address space from the kernel: aligned regions, advised to huge pages, optionally pre-faulted (Silo §5.1).
 //!
 //! A page lands on the NUMA node of the thread that touches it first. Chunks are first touched by the worker that
-//! cuts them, so a pinned worker's nodes and records are on its own node without a policy of ours.
+//! cuts them, so a pinned worker's nodes and records are on its own node without a policy of ours. A machine with one
+//! node may have a thread that touches them before ([`touch`]).
 //!
 //! Neighbours: [`crate::Memory`] maps and unmaps.
 
@@ -67,6 +68,20 @@ pub(crate) unsafe fn unmap(block: NonNull<u8>, bytes: usize, _align: usize) {
 pub(crate) unsafe fn give_back(block: NonNull<u8>, bytes: usize) {
     // SAFETY: by the caller's word. A kernel that refuses keeps the pages: nothing else changes.
     let _ = unsafe { rustix::mm::madvise(block.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxDontNeed) };
+}
+
+/// Has the system put memory behind each page of a part of a mapping, as a first write does: that takes a while, as
+/// the pages are cleared.
+///
+/// # Safety
+/// The range is a part of a mapping of [`map`], and nobody uses a byte of it.
+pub(crate) unsafe fn touch(block: NonNull<u8>, bytes: usize) {
+    // The smallest pages there are: each has one of these.
+    const PAGE_BYTES: usize = 4096;
+    for offset in (0..bytes).step_by(PAGE_BYTES) {
+        // SAFETY: inside the range, which is the caller's. Volatile, as nothing reads it.
+        unsafe { block.as_ptr().add(offset).write_volatile(0) };
+    }
 }
 
 /// Under miri nothing is given back before the end.

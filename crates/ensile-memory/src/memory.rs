@@ -9,7 +9,7 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use ensile_base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 use crate::class::SizeClass;
 use crate::map;
@@ -60,6 +60,8 @@ pub struct Memory {
     #[cfg(feature = "experiments")]
     general: bool,
     pool: Mutex<SpanPool>,
+    /// Where the thread waits that makes chunks ready.
+    wanted: Condvar,
     chunk_bytes: AtomicU64,
     large_bytes: AtomicU64,
 }
@@ -87,6 +89,7 @@ impl Memory {
             #[cfg(feature = "experiments")]
             general: config.general,
             pool: Mutex::new(SpanPool::new(wanted)),
+            wanted: Condvar::new(),
             chunk_bytes: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
         })
@@ -125,12 +128,48 @@ impl Memory {
 
     /// Spans in a row: free ones of a chunk, or a whole chunk.
     pub(crate) fn take_spans(&self) -> (NonNull<u8>, usize) {
-        let (first, count, is_chunk) = self.lock().take_spans();
+        let mut pool = self.lock();
+        let (first, count, is_chunk) = pool.take_spans();
+        let wants_ready = pool.wants_ready();
+        drop(pool);
         if is_chunk {
             // Relaxed: a figure.
             self.chunk_bytes.fetch_add(CHUNK_BYTES as u64, Ordering::Relaxed);
         }
+        if wants_ready {
+            self.wanted.notify_one();
+        }
         (first, count)
+    }
+
+    /// Has some chunks made ready from now on, by a thread that calls [`prepare`](Self::prepare) again and again: their
+    /// pages are there before a worker writes to them (M3).
+    pub fn begin_preparing(&self) {
+        self.lock().is_prepared = true;
+    }
+
+    /// Waits until a chunk is wanted, and makes one ready. False once that was stopped.
+    pub fn prepare(&self) -> bool {
+        let mut pool = self.lock();
+        while pool.is_prepared && !pool.wants_ready() {
+            pool = self.wanted.wait(pool);
+        }
+        if !pool.is_prepared {
+            return false;
+        }
+        let chunk = pool.take_untouched();
+        drop(pool);
+        // SAFETY: the chunk is a part of a region that is mapped, as nothing is released while this call is under way;
+        // it is in no list and nobody uses it (M3).
+        unsafe { map::touch(chunk, CHUNK_BYTES) };
+        self.lock().give_ready(chunk);
+        true
+    }
+
+    /// Ends [`prepare`](Self::prepare), on whatever thread it waits.
+    pub fn stop_preparing(&self) {
+        self.lock().is_prepared = false;
+        self.wanted.notify_all();
     }
 
     /// Free blocks of a class, if there are any.
@@ -208,7 +247,8 @@ impl Memory {
     /// Dropping a cache afterwards touches no block.
     ///
     /// # Safety
-    /// Nothing uses a block of this memory any more, and from now on nothing is done with its caches but dropping them.
+    /// Nothing uses a block of this memory any more, no call of [`prepare`](Self::prepare) is under way, and from now
+    /// on nothing is done with its caches but dropping them.
     pub unsafe fn release(&self) {
         let mut pool = self.lock();
         let given = std::mem::take(&mut *pool);
@@ -235,3 +275,6 @@ impl Drop for Memory {
         unsafe { self.release() };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,13 @@
 //! ```text
 //! region (mapped) -> chunk (2 MiB) -> span (64 KiB, one size class) -> block
 //!       fresh <--take--    empty <--all spans free--    free spans <--all blocks in the list--   span's list <--give-- cache
-//!                      released <--idle for a while--
+//!            --touch-->          --idle for a while--> released --touch--> empty
 //! ```
 //! Invariants:
 //! - M1: a span changes its class only once all its blocks are in its list here.
 //! - M2: a chunk goes back to the system only once none of its spans is in use, and while it is in no list that a cache
 //!   takes from; afterwards it is taken like a fresh one, and reads as zeros.
+//! - M3: a chunk that is being touched is in no list.
 //! - Taking and giving cost the same however much is free.
 //!
 //! Neighbours: behind the lock of [`crate::Memory`]; caches give and take.
@@ -36,6 +37,10 @@ const TAKEN_BLOCKS: usize = 256;
 const WINDOW_STEPS: u32 = 256;
 /// Chunks that a step gives back.
 const GIVEN_BACK_A_STEP: usize = 4;
+/// One chunk is kept ready for so many in use, within limits.
+const IN_USE_A_READY_ONE: usize = 16;
+const READY_MIN: usize = 1;
+const READY_MAX: usize = 8;
 
 /// The uncut rest of a span.
 pub(crate) struct UncutSpan {
@@ -60,6 +65,10 @@ pub(crate) struct SpanPool {
     pub(crate) large: HashMap<usize, Layout>,
     /// Nothing is taken back any more, since there is nothing behind it.
     pub(crate) is_released: bool,
+    /// Chunks of which caches have a part.
+    in_use: usize,
+    /// A thread makes chunks ready.
+    pub(crate) is_prepared: bool,
     pace: GiveBackPace,
 }
 
@@ -109,8 +118,28 @@ impl SpanPool {
         }
         let chunk = self.empty.pop();
         self.pace.fewest = self.pace.fewest.min(self.empty.len());
-        let chunk = chunk.or_else(|| self.released.pop()).unwrap_or_else(|| self.take_fresh());
-        (chunk, SPANS, true)
+        self.in_use += 1;
+        (chunk.unwrap_or_else(|| self.take_untouched()), SPANS, true)
+    }
+
+    /// Chunks to be kept ready: touched, and used by nobody. None if no thread makes them ready.
+    fn ready_wanted(&self) -> usize {
+        if self.is_prepared { (self.in_use / IN_USE_A_READY_ONE).clamp(READY_MIN, READY_MAX) } else { 0 }
+    }
+
+    /// Whether fewer chunks are ready than shall be.
+    pub(crate) fn wants_ready(&self) -> bool {
+        !self.is_released && self.empty.len() < self.ready_wanted()
+    }
+
+    /// A chunk that nobody uses and whose pages the system has, or may have. It is in no list now (M3).
+    pub(crate) fn take_untouched(&mut self) -> NonNull<u8> {
+        self.released.pop().unwrap_or_else(|| self.take_fresh())
+    }
+
+    /// Takes a chunk that was touched.
+    pub(crate) fn give_ready(&mut self, chunk: NonNull<u8>) {
+        self.empty.push(chunk);
     }
 
     fn take_fresh(&mut self) -> NonNull<u8> {
@@ -140,6 +169,7 @@ impl SpanPool {
         }
         self.partly_free.remove(&chunk);
         self.empty.push(chunk);
+        self.in_use -= 1;
         true
     }
 
@@ -211,10 +241,11 @@ impl SpanPool {
 
     /// One step of giving back what was empty for a whole window. How many chunks went.
     pub(crate) fn give_back_step(&mut self) -> usize {
+        let ready = self.ready_wanted();
         let pace = &mut self.pace;
         pace.steps += 1;
         if pace.steps >= WINDOW_STEPS {
-            pace.surplus = pace.fewest.saturating_sub(pace.kept);
+            pace.surplus = pace.fewest.saturating_sub(pace.kept.max(ready));
             (pace.steps, pace.fewest) = (0, self.empty.len());
         }
         let most = pace.surplus.min(GIVEN_BACK_A_STEP);

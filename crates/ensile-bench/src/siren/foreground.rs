@@ -20,6 +20,7 @@ use hdrhistogram::Histogram;
 
 use super::Made;
 use super::arguments::SirenArguments;
+use super::own_time::OwnTime;
 use super::run::{FOLDER, Setup, must_fit, options, slow_disk};
 use super::slow_disk::{SlowDisk, SlowFiles, Speed};
 use super::strategy::Strategy;
@@ -54,6 +55,7 @@ pub(super) const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
 const RELAXED: (&str, &str) = ("relaxed commit, p99.9", "ms");
 const STRICT: (&str, &str) = ("latency until durable, p99.9", "ms");
 const LONGEST: (&str, &str) = ("longest relaxed commit", "ms");
+const LONGEST_OWN: (&str, &str) = ("the same less waits for a processor", "ms");
 const LATER: (&str, &str) = ("longest relaxed commit, later", "ms");
 
 /// Which part of a run it is.
@@ -90,12 +92,15 @@ struct Timed<'e> {
     phase: AtomicU32,
     /// Nanoseconds of commits, of each side.
     commits: Mutex<[Histogram<u64>; 2]>,
+    /// Nanoseconds of the longest one of each side less what it waited for a processor, if that is looked at.
+    own: Option<Mutex<[u64; 2]>>,
 }
 
 impl<'e> Timed<'e> {
-    fn new(engine: &'e Engine<VALUE_BYTES>) -> Self {
+    fn new(engine: &'e Engine<VALUE_BYTES>, looks_at_own: bool) -> Self {
         let commits = Mutex::new([new_histogram(), new_histogram()]);
-        Self { engine, clock: Clock::machine(), phase: AtomicU32::new(Phase::LeadIn as u32), commits }
+        let own = looks_at_own.then(|| Mutex::new([0; 2]));
+        Self { engine, clock: Clock::machine(), phase: AtomicU32::new(Phase::LeadIn as u32), commits, own }
     }
 
     fn phase(&self) -> Phase {
@@ -120,15 +125,26 @@ impl Subject for Timed<'_> {
 
     fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
         let mut commits = [new_histogram(), new_histogram()];
+        let mut longest = [0; 2];
+        let own = self.own.as_ref().map(|_| OwnTime::of_this_thread(self.clock.nanos()));
+        let mut own = own.transpose()?;
         let durable = || self.engine.database().durable_epoch().number();
         let outcome = slice.repeat(durable, |random| {
             let (before, began) = (self.phase(), self.clock.nanos());
+            own.as_mut().map_or(Ok(()), |own| own.begin(began))?;
             let step = self.engine.step(random)?;
+            let now = self.clock.nanos();
+            let nanos = now.saturating_sub(began);
+            let own = own.as_mut().map_or(Ok(nanos), |own| own.of_step(nanos, now))?;
             if let Some(side) = before.side(self.phase()) {
-                commits[side].saturating_record(self.clock.nanos().saturating_sub(began));
+                commits[side].saturating_record(nanos);
+                longest[side] = own.max(longest[side]);
             }
             Ok(step)
         });
+        if let Some(own) = &self.own {
+            own.lock().iter_mut().zip(longest).for_each(|(all, own)| *all = own.max(*all));
+        }
         for (all, own) in self.commits.lock().iter_mut().zip(&commits) {
             all.add(own).expect("histograms of the same bounds");
         }
@@ -141,6 +157,8 @@ pub(super) struct Side {
     /// By what became durable.
     pub(super) part: Part,
     commits: Histogram<u64>,
+    /// Of the longest, less what it waited for a processor, if that was looked at.
+    longest_own: Option<u64>,
 }
 
 impl Side {
@@ -150,6 +168,10 @@ impl Side {
 
     fn longest_ms(&self) -> f64 {
         self.commits.max() as f64 / 1e6
+    }
+
+    fn longest_own_ms(&self) -> Option<f64> {
+        self.longest_own.map(|nanos| nanos as f64 / 1e6)
     }
 }
 
@@ -267,17 +289,21 @@ pub(super) fn hang(arguments: &SirenArguments) -> Result<Made> {
     for (strategy, courses) in strategies.iter().zip(&courses) {
         let name = strategy.name();
         rows.extend(rows_of(name, courses));
-        let longest =
-            |side: usize| courses.iter().map(|course| course.sides[side].longest_ms()).fold(0.0, f64::max);
-        let (without, within) = (longest(WITHOUT), longest(WITHIN));
+        let longest = |side: usize, of: &dyn Fn(&Side) -> f64| {
+            courses.iter().map(|course| of(&course.sides[side])).fold(0.0, f64::max)
+        };
+        let [without, within] = [WITHOUT, WITHIN].map(|side| longest(side, &Side::longest_ms));
         let later = within - without;
+        let own = |side: &Side| side.longest_own_ms().unwrap_or(f64::NAN);
+        let [own_without, own_within] = [WITHOUT, WITHIN].map(|side| longest(side, &own));
         rows.push(Row::new(name, Place::Bar("within - without".to_owned()), LATER, vec![later]));
         // Commits have something to do for the picture, and it does not end.
         let is_held = courses.iter().all(|course| course.report.is_none() && course.displaced_peak > 0);
         is_as_asked &= is_held;
         said += &format!(
             "  {name}: longest relaxed commit of all runs {within:.3} ms within and {without:.3} ms without, {later:+.3} \
-             ms; asked <= {LATER_MS_MAX} ms; asked: the device hangs all the time, and commits displace versions{}\n",
+             ms; asked <= {LATER_MS_MAX} ms; less waits for a processor {own_within:.3} and {own_without:.3} ms; asked: \
+             the device hangs all the time, and commits displace versions{}\n",
             if is_held { "" } else { ": NOT HELD" }
         );
     }
@@ -312,6 +338,7 @@ pub(super) fn rows_of_sides(name: &str, runs: &[&[Side; 2]]) -> Vec<Row> {
         row(THROUGHPUT, &|side| Some(side.part.rate()));
         row(RELAXED, &|side| Some(side.milliseconds(0.999)));
         row(LONGEST, &|side| Some(side.longest_ms()));
+        row(LONGEST_OWN, &Side::longest_own_ms);
         row(STRICT, &|side| side.part.quantile_ms(0.999));
     }
     rows
@@ -392,7 +419,8 @@ fn beside_a_picture(
     let most = if hanging.is_some() { arguments.seconds } else { arguments.seconds * LONGER_MAX };
     let db = engine.database();
     let mut picturing = Picturing { db, hanging, asked: None, report: None };
-    let sides = watched(arguments, engine, (seed, most), &mut picturing)?;
+    let subject = Timed::new(engine, hanging.is_some());
+    let sides = watched_subject(arguments, subject, (seed, most), &mut picturing)?;
     Ok(Course { sides, report: picturing.report, displaced_peak: db.stats().displaced_bytes_peak })
 }
 
@@ -404,10 +432,20 @@ pub(super) fn watched(
     (seed, most): (u64, f64),
     beside: &mut dyn Beside,
 ) -> Result<[Side; 2]> {
+    watched_subject(arguments, Timed::new(engine, false), (seed, most), beside)
+}
+
+/// The same of commits that are timed in this way.
+fn watched_subject(
+    arguments: &SirenArguments,
+    subject: Timed<'_>,
+    (seed, most): (u64, f64),
+    beside: &mut dyn Beside,
+) -> Result<[Side; 2]> {
     let (lead_in, seconds) = ((arguments.seconds / 4.0).min(1.0), arguments.seconds);
     let threads = arguments.workers();
     let plan = Plan { threads, batch: 1, pace: Pace::Timed(seconds), rounds: 1, seed, pin: None };
-    let (subject, mut failed) = (Timed::new(engine), None);
+    let mut failed = None;
     // When the sides began and ended, in nanoseconds.
     let mut sides = [(0, u64::MAX); 2];
     let timeline = driver::over_time(&subject, &plan, |nanos| {
@@ -437,14 +475,16 @@ pub(super) fn watched(
     })?;
     failed.map_or(Ok(()), Err)?;
     let [without, within] = subject.commits.into_inner();
-    let side = |(from, to): (u64, u64), commits| {
+    let own = subject.own.map(Mutex::into_inner);
+    let side = |side: usize, commits| {
+        let (from, to) = sides[side];
         let is_in = |step: usize| {
             let begin = step as u64 * STEP_NANOS;
             from <= begin && begin + STEP_NANOS <= to
         };
-        Side { part: timeline.part(is_in), commits }
+        Side { part: timeline.part(is_in), commits, longest_own: own.map(|own| own[side]) }
     };
-    Ok([side(sides[WITHOUT], without), side(sides[WITHIN], within)])
+    Ok([side(WITHOUT, without), side(WITHIN, within)])
 }
 
 #[cfg(test)]

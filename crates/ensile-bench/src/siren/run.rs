@@ -218,7 +218,7 @@ fn taken(
 ) -> Result<Run> {
     let db = &benchmark.db;
     let memory = db.stats().memory;
-    let memory_bytes = memory.chunk_bytes - memory.empty_bytes + memory.large_bytes;
+    let memory_bytes = memory.chunk_bytes + memory.large_bytes;
     let mut samples = vec![Sample::of(clock, updates, db, 0)];
     let limit = samples[0].second + longest(arguments);
     let picture = db.checkpoint()?;

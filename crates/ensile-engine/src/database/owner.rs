@@ -39,6 +39,7 @@ impl OpenDatabase {
             self.shared.mark_closed();
             let result = self.end_files(last);
             self.shared.stop.stop();
+            self.shared.memory.stop_preparing();
             self.threads.join();
             self.shared.folder_lock.lock().take();
             result

@@ -1,5 +1,5 @@
-//! The threads of a database: a heartbeat, one per logger, one per checkpointer, and recovery's for as long as it
-//! lasts.
+//! The threads of a database: a heartbeat, one that makes memory ready, one per logger, one per checkpointer, and
+//! recovery's for as long as it lasts.
 //!
 //! They only call steps that lower floors offer, so that a caller that opens a database `without_threads` can drive the
 //! same steps from one seed.
@@ -48,6 +48,12 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
         keep(&heart, 0);
         heartbeat(&heart, step);
     })?;
+    // With several nodes a worker's memory is to be on its own (Silo §5.1), so it touches it first.
+    if ensile_disk::has_one_memory_node() {
+        let shared = Arc::clone(shared);
+        shared.memory.begin_preparing();
+        threads.spawn("ensile-memory".to_owned(), move || while shared.memory.prepare() {})?;
+    }
     if let Some(log) = &shared.log {
         for logger in 0..log.loggers() {
             let (log, shared) = (StdArc::clone(log), Arc::clone(shared));
