@@ -3,7 +3,7 @@
 //! A line is test code if its file lies under `tests/`, is called `tests.rs`, is declared by `#[cfg(test)] mod`, or
 //! if an item around it carries `#[cfg(test)]` or `#[test]`.
 //!
-//! Neighbours: made from [`crate::lexer`]'s tokens, read by every rule in [`crate::tidy`].
+//! Neighbours: made from [`crate::lexer`]'s tokens, read by every rule in [`mod@crate::tidy`].
 
 use std::collections::BTreeSet;
 

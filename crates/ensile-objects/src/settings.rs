@@ -25,7 +25,8 @@ pub enum ObjectDurability {
     Relaxed,
     /// Once the operating system has it: nothing that was returned is lost when the process dies, however it dies. A
     /// crash of the machine loses what it loses of relaxed ones. It costs some tens of instructions more than those,
-    /// and no system call. [`Receipt::durable`](crate::Receipt::durable) waits until it survives the machine, too.
+    /// and no system call. [`ObjectReceipt::durable`](crate::ObjectReceipt::durable) waits until it survives the
+    /// machine, too.
     ///
     /// The folder's file system is to be ext4, XFS, F2FS or tmpfs, and the system Linux: the open fails elsewhere, and
     /// says so. Each log buffer takes its size on disk.
