@@ -24,6 +24,7 @@ use crate::silor::{self, arguments::SilorArguments};
 use crate::siren::{
     self, arguments::SirenArguments, backup_kills::copier::CopierArguments, cost::run::CostRunArguments,
 };
+use crate::slach::target::victim::TargetVictimArguments;
 use crate::slach::{self, arguments::SlachArguments, cost::run::SlachRunArguments};
 use crate::snapshots::{self, arguments::SnapshotsArguments};
 use crate::tpcc::{self, arguments::TpccArguments};
@@ -78,6 +79,9 @@ pub enum Bench {
     /// The service that `slach load` loads and `slach kills` kills.
     #[command(hide = true)]
     SlachService(ServeArguments),
+    /// The process that `slach target` kills.
+    #[command(hide = true)]
+    SlachTargetVictim(TargetVictimArguments),
     /// The process that `tpcc --crash-after` kills.
     #[command(hide = true)]
     TpccVictim(VictimArguments),
@@ -140,7 +144,11 @@ const SLACH_EXAMPLES: &str = "Examples:
   ensile-bench slach cost --objects 1000000 --rounds 5 --out docs/results/slach
   ensile-bench slach load --service ups --rate 2000,5000,10000 --writes 20,50,80
   ensile-bench slach load --strict --address 127.0.0.1:6379 --rate 1000     a service that runs already
-  ensile-bench slach kills --service his --kills 1000 a service is killed under load, and looked at";
+  ensile-bench slach kills --service his --kills 1000 a service is killed under load, and looked at
+  ensile-bench slach target                           20 kills each at targets of 2, 5 and 10 s: half an hour
+  ensile-bench slach target --seconds-of-target 2 --kills-of-target 5
+  ensile-bench slach adaptive --objects 200000        thresholds of a tenth of the paper's: an hour
+  ensile-bench slach adaptive --of-services ups --loads 10,50,90 --rounds 1";
 
 const RECOVERY_EXAMPLES: &str = "Examples:
   ensile-bench recovery                               every scene, into ./recovery-results
@@ -215,6 +223,10 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         }
         Bench::SlachService(arguments) => {
             slach::services::serve(arguments)?;
+            true
+        }
+        Bench::SlachTargetVictim(arguments) => {
+            slach::target::victim::run(arguments)?;
             true
         }
         Bench::TpccVictim(arguments) => {

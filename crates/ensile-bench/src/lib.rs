@@ -8,7 +8,7 @@
 //!         -> silo        the experiments of Silo's paper -> figure; shared_writes
 //!         -> silor       the experiments of SiloR's paper: driver -> timeline -> figure
 //!         -> siren       the experiments of SIREN's paper: slow_disk, formulas -> figure
-//!         -> slach       what logging an object's operations costs -> cachegrind, figure
+//!         -> slach       what logging an object's operations costs, and its checkpoints -> cachegrind, figure
 //!         -> recovery    how fast a killed database is back
 //!         -> snapshots, open_transaction       what versions and idle transactions cost
 //!         -> limits      memory held back, versions kept, turns, contention, threads that end
@@ -64,6 +64,7 @@ pub use siren::arguments::SirenArguments;
 pub use siren::cost::run::CostRunArguments;
 pub use slach::arguments::SlachArguments;
 pub use slach::cost::run::SlachRunArguments;
+pub use slach::target::victim::TargetVictimArguments;
 pub use snapshots::arguments::SnapshotsArguments;
 pub use tpcc::arguments::{BusinessArguments, Mix, TpccArguments};
 pub use ycsb::arguments::YcsbArguments;

@@ -1,17 +1,22 @@
 //! `ensile-bench slach`: the experiments of SLACH's evaluation, each by its name, as far as they are built.
 //!
 //! ```text
-//! cost    §6.5  what a logged operation costs beside an unlogged one; replay       `cost`
-//! load    §6.1  losses and responses of a service under an open load               `services::load`
-//! kills   §5    the services are killed under load: nothing lost, nothing twice    `services::kills`
+//! cost      §6.5  what a logged operation costs beside an unlogged one; replay       `cost`
+//! load      §6.1  losses and responses of a service under an open load               `services::load`
+//! kills     §5    the services are killed under load: nothing lost, nothing twice    `services::kills`
+//! target    -     processes with a target for the recovery time are killed           `target`
+//! adaptive  §6.4  fixed thresholds against one that follows the load, figures 8, 9   `adaptive`
 //! ```
 //! Exit code 1 says that something is not as it was asked for.
 //!
 //! Neighbours: [`crate::figure`] writes what was measured.
 
+pub(crate) mod adaptive;
 pub(crate) mod arguments;
 pub(crate) mod cost;
+mod held;
 pub(crate) mod services;
+pub(crate) mod target;
 
 use clap::ValueEnum;
 
@@ -31,6 +36,11 @@ pub(crate) enum Name {
     Load,
     /// A service of §5 is killed under load, again and again: what it replied is there, once and in order.
     Kills,
+    /// Processes that have a target for the recovery time are killed at random: how long the next open takes, and how
+    /// many checkpoints that took.
+    Target,
+    /// Fixed thresholds for checkpoints against one that follows the load: replay time, lost requests, response time.
+    Adaptive,
 }
 
 /// Runs what was asked for, prints it and writes its files. False if something was not as it was asked for.
@@ -48,6 +58,8 @@ pub(crate) fn run(arguments: &SlachArguments) -> Result<bool> {
         Name::Cost => cost::cost(arguments)?,
         Name::Load => services::load::load(arguments)?,
         Name::Kills => services::kills::kills(arguments)?,
+        Name::Target => target::target(arguments)?,
+        Name::Adaptive => adaptive::adaptive(arguments, &machine)?,
     };
     if arguments.json {
         print!("{}", figure.json(&machine, &command));

@@ -140,6 +140,33 @@ fn pictures_beside_updates_keep_one_version_of_a_row_and_say_what_was_held() {
 }
 
 #[test]
+fn processes_with_a_recovery_time_are_killed_and_thresholds_are_compared() {
+    let folder = Folder::new("bench-slach");
+    let target = "slach target --seconds-of-target 1 --kills-of-target 1 --objects-a-second 2000 --rate 1000 --out figures";
+    let (output, stdout, stderr) = bench(&folder, target);
+    // What a busy machine comes to is said, and not judged: only that it is measured.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{stdout}\n{stderr}");
+    assert!(stdout.contains("target of 1 s: the longest recovery took"), "{stdout}\n{stderr}");
+    assert!(
+        stdout.contains("refused: ") && stdout.contains("cannot be kept: loading the checkpoint alone"),
+        "{stdout}"
+    );
+    let adaptive =
+        "slach adaptive --of-services ups --loads 10,90 --rounds 1 --seconds 0.2 --of-thresholds 0.001";
+    let (output, stdout, stderr) = bench(&folder, &format!("{adaptive} --objects 500 --out figures"));
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{stdout}\n{stderr}");
+    for said in ["UPS at 10 %: replay", "UPS at 90 %: loss", "UPS, fixed 8 M"] {
+        assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");
+    }
+    for file in ["target", "adaptive-cost", "adaptive-replay"] {
+        for extension in ["csv", "json", "svg"] {
+            assert!(folder.0.join(format!("figures/{file}.{extension}")).is_file(), "{file}.{extension}");
+        }
+    }
+    assert!(!folder.0.join("ensile-data").exists(), "the objects are gone");
+}
+
+#[test]
 fn commits_beside_a_picture_are_timed_whether_it_is_written_or_hangs() {
     let folder = Folder::new("bench-siren-beside");
     let small = "--rows 20000 --seconds 0.5 --hang 0.2 --rounds 1 --ways lists,semi-fuzzy --out figures";

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, builder::RangedU64ValueParser, value_parser};
 
 use super::Name;
+use super::adaptive::AdaptiveArguments;
 use super::services::ServicesArguments;
+use super::target::TargetArguments;
 
 /// `ensile-bench slach`.
 #[derive(Clone, Debug, Args)]
@@ -24,7 +26,7 @@ pub struct SlachArguments {
     /// Folder for the objects; removed when they are measured
     #[arg(long, default_value = "ensile-data")]
     pub(crate) data: PathBuf,
-    /// Objects, of 40 bytes each; of 100 where operations are replayed
+    /// Objects, of 40 bytes each; of about 100 where operations are replayed and where checkpoints are looked at
     #[arg(long, default_value_t = 20_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) objects: u64,
     /// Calls that are timed; a tenth of them is counted under valgrind
@@ -38,4 +40,8 @@ pub struct SlachArguments {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) services: ServicesArguments,
+    #[command(flatten)]
+    pub(crate) target: TargetArguments,
+    #[command(flatten)]
+    pub(crate) adaptive: AdaptiveArguments,
 }

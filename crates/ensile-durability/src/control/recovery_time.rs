@@ -22,8 +22,8 @@
 
 use std::time::Duration;
 
-/// A phase that took less says nothing of its costs.
-const MEASURED_NANOS_MIN: u64 = 20_000_000;
+/// A phase that is predicted to take less says nothing of its costs: what it takes is mostly what any takes.
+const PREDICTED_NANOS_MIN: f64 = 50e6;
 /// What a measurement makes of a prediction, at most and at least: it may have been a disturbance.
 const CORRECTION_MAX: f64 = 8.0;
 const CORRECTION_MIN: f64 = 0.3;
@@ -104,34 +104,31 @@ impl RecoveryCosts {
     /// What this recovery teaches.
     pub(crate) fn learn(&mut self, measured: &MeasuredRecovery) {
         let threads = measured.threads.max(1) as f64;
-        let is_long = |nanos: u64, bytes: u64| nanos >= MEASURED_NANOS_MIN && bytes > 0;
-        if is_long(measured.load_nanos, measured.load_bytes) {
-            let amounts = [measured.load_bytes as f64, measured.load_entries as f64];
-            correct(&mut self.load, amounts, measured.load_nanos as f64 * threads);
-            self.is_measured = true;
-        }
-        if is_long(measured.replay_nanos, measured.replayed.bytes) {
-            let amounts = measured.replayed.amounts();
-            correct(&mut self.replay, amounts, measured.replay_nanos as f64 * threads);
-            self.is_measured = true;
-        }
+        let loaded = [measured.load_bytes as f64, measured.load_entries as f64];
+        self.is_measured |= correct(&mut self.load, loaded, measured.load_nanos, threads);
+        let replayed = measured.replayed.amounts();
+        self.is_measured |= correct(&mut self.replay, replayed, measured.replay_nanos, threads);
         if measured.rest_nanos > 0 {
             self.rest = (self.rest + measured.rest_nanos as f64) / 2.0;
         }
     }
 }
 
-/// Corrects each cost by its share of what was predicted, so that the prediction comes to what was measured.
-fn correct<const N: usize>(costs: &mut [f64; N], amounts: [f64; N], nanos: f64) {
+/// Corrects each cost by its share of what was predicted, so that the prediction comes to what was measured. False if
+/// there was too little to learn from.
+fn correct<const N: usize>(costs: &mut [f64; N], amounts: [f64; N], nanos: u64, threads: f64) -> bool {
     let parts: [f64; N] = std::array::from_fn(|at| costs[at] * amounts[at]);
     let predicted: f64 = parts.iter().sum();
-    debug_assert!(predicted > 0.0, "there is something to load or replay");
-    let ratio = (nanos / predicted).clamp(CORRECTION_MIN, CORRECTION_MAX);
+    if predicted / threads < PREDICTED_NANOS_MIN || nanos == 0 {
+        return false;
+    }
+    let ratio = (nanos as f64 * threads / predicted).clamp(CORRECTION_MIN, CORRECTION_MAX);
     let squares: f64 = parts.iter().map(|part| (part / predicted).powi(2)).sum();
     for (cost, part) in costs.iter_mut().zip(parts) {
         *cost *= 1.0 + (ratio - 1.0) * part / predicted / squares;
         assert!(*cost > 0.0, "a cost stays positive");
     }
+    true
 }
 
 fn dot<const N: usize>(costs: &[f64; N], amounts: [f64; N]) -> f64 {
@@ -154,6 +151,10 @@ pub struct RecoveryForecast {
     pub growth: Duration,
     /// How long such a checkpoint is expected to take.
     pub checkpoint: Duration,
+    /// What would be replayed: bytes and entries of the log.
+    pub log_bytes: u64,
+    /// See [`RecoveryForecast::log_bytes`].
+    pub log_entries: u64,
     /// At which rates.
     pub rates: RecoveryRates,
 }
@@ -305,6 +306,8 @@ impl RecoveryOutlook {
             rest: nanos(self.costs.rest),
             growth: nanos(growth),
             checkpoint,
+            log_bytes: replayed_bytes,
+            log_entries: (all.entries as f64 * share) as u64,
             rates,
         }
     }

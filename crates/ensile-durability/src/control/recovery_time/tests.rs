@@ -69,9 +69,10 @@ fn recoveries_of_different_operations_teach_each_cost() {
 #[test]
 fn what_was_too_short_or_much_disturbed_teaches_little() {
     let mut costs = RecoveryCosts::default();
-    let replayed = work(100, 100, 0);
+    // It took most of a second to find out that there is little.
+    let replayed = work(66_000, 100, 0);
     costs.learn(&MeasuredRecovery {
-        replay_nanos: 19_999_999,
+        replay_nanos: 900_000_000,
         replayed,
         threads: 1,
         ..MeasuredRecovery::default()

@@ -1,0 +1,257 @@
+//! One run of `slach adaptive`: objects under an open loop at a rate, with a policy; then the recovery of what it left.
+//!
+//! Neighbours: [`super`] says which runs; the objects are [`crate::slach::held`]'s.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_objects::{
+    CheckpointPolicy, ObjectDurability, Objects, ObjectsBuilder, ObjectsResult, Phase, RecoveryReport,
+};
+
+use super::Policy;
+use crate::failure::Result;
+use crate::slach::arguments::SlachArguments;
+use crate::slach::held::{Mixing, Property};
+
+/// How often requests are reported, and what a recovery would replay is looked at.
+const LOOK_NANOS: u64 = 20_000_000;
+/// The share of the rate that writes.
+const WRITES_PERCENT: u64 = 50;
+/// Windows of the moving average that the load settles in, before anything is measured.
+const SETTLE_WINDOWS: f64 = 15.0;
+/// The paper's window, of which the share is taken.
+const WINDOW: Duration = Duration::from_secs(5);
+/// A policy that has had no two checkpoints goes on for this many times as long.
+const LONGER: f64 = 4.0;
+/// Requests that are served back to back to find the capacity.
+const PROBED_REQUESTS: u64 = 400_000;
+/// What is served, of the rate at which the rest is lost.
+const SERVED_SHARE: f64 = 0.95;
+
+/// What a run is to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) policy: Policy,
+    /// Requests a second.
+    pub(super) rate: f64,
+    pub(super) rounds: u32,
+    pub(super) seed: u64,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measured {
+    pub(super) loss_percent: f64,
+    pub(super) response_ms: f64,
+    pub(super) replay_ms: f64,
+    pub(super) loading_ms: f64,
+    /// What a recovery would have replayed, on the average.
+    pub(super) records: f64,
+    pub(super) installed_a_minute: f64,
+}
+
+/// Requests a second at which 5 % are lost: what is served back to back is 95 % of it.
+pub(super) fn capacity(arguments: &SlachArguments, folder: &Path, rounds: u32) -> Result<u64> {
+    let objects = filled(arguments, folder)?;
+    let (clock, mut random) = (Clock::machine(), Random::seeded(arguments.seed));
+    let begun = clock.nanos();
+    for _ in 0..PROBED_REQUESTS {
+        request(&objects, &mut random, arguments.objects, rounds)?;
+    }
+    let seconds = (clock.nanos() - begun) as f64 / 1e9;
+    objects.close()?;
+    Ok((PROBED_REQUESTS as f64 / seconds / SERVED_SHARE) as u64)
+}
+
+fn builder(folder: &Path) -> ObjectsBuilder {
+    ObjectsBuilder::new(folder).durability(ObjectDurability::Relaxed).policy(&CheckpointPolicy::on_demand())
+}
+
+/// Objects, all in a checkpoint.
+fn filled(arguments: &SlachArguments, folder: &Path) -> Result<Objects<u64, Property>> {
+    let objects: Objects<u64, Property> = builder(folder).open()?;
+    for key in 0..arguments.objects {
+        objects.submit(key, &Mixing { with: key, rounds: 1 })?;
+    }
+    objects.checkpoint().wait().map_err(ensile_objects::ObjectsError::from)?;
+    Ok(objects)
+}
+
+fn request(
+    objects: &Objects<u64, Property>,
+    random: &mut Random,
+    keys: u64,
+    rounds: u32,
+) -> ObjectsResult<()> {
+    let key = random.below(keys);
+    if random.below(100) < WRITES_PERCENT {
+        std::hint::black_box(objects.submit(key, &Mixing { with: key, rounds })?.0);
+    } else {
+        std::hint::black_box(objects.look(&key, |property| property.is_some())?.0);
+    }
+    Ok(())
+}
+
+/// What is summed up over the measured part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    served: u64,
+    lost: u64,
+    waited_nanos: u64,
+}
+
+/// Makes the run, and recovers what it left.
+pub(super) fn run(arguments: &SlachArguments, folder: &Path, setup: &Setup) -> Result<Measured> {
+    let objects = filled(arguments, folder)?;
+    let (log_records, adaptive) = match setup.policy {
+        Policy::Never => (None, None),
+        Policy::Fixed(records) => (Some(records), None),
+        Policy::Adaptive(adaptive) => (None, Some(adaptive)),
+    };
+    objects.register_policy(&CheckpointPolicy { log_records, adaptive, ..CheckpointPolicy::on_demand() })?;
+    let loop_of = OpenLoop {
+        objects: &objects,
+        setup,
+        keys: arguments.objects,
+        time_out_nanos: arguments.adaptive.time_out_ms * 1_000_000,
+        clock: Clock::machine(),
+    };
+    let settle = WINDOW.mul_f64(arguments.adaptive.of_thresholds * SETTLE_WINDOWS).as_secs_f64();
+    let (sums, cycles, seconds) = loop_of.run(settle, arguments.adaptive.seconds)?;
+    objects.close()?;
+    drop(objects);
+    let objects: Objects<u64, Property> = builder(folder).open()?;
+    let (loading_ms, replay_ms_each) = phases(objects.recovery());
+    objects.close()?;
+    let requests = (sums.served + sums.lost).max(1) as f64;
+    let records = cycles.mean();
+    Ok(Measured {
+        loss_percent: 100.0 * sums.lost as f64 / requests,
+        response_ms: sums.waited_nanos as f64 / 1e6 / sums.served.max(1) as f64,
+        replay_ms: records * replay_ms_each,
+        loading_ms,
+        records,
+        installed_a_minute: cycles.installed() as f64 * 60.0 / seconds,
+    })
+}
+
+/// Milliseconds of loading, and of reading and replaying one record.
+fn phases(report: &RecoveryReport) -> (f64, f64) {
+    let millis = |wanted: &[Phase]| {
+        let of = report.phases.iter().filter(|phase| wanted.contains(&phase.phase));
+        of.map(|phase| phase.elapsed.as_secs_f64() * 1e3).sum::<f64>()
+    };
+    (millis(&[Phase::Load]), millis(&[Phase::Scan, Phase::Replay]) / report.entries.max(1) as f64)
+}
+
+/// What a recovery would replay, look by look, with how many checkpoints there were.
+#[derive(Debug, Default)]
+struct Cycles(Vec<(u64, u64)>);
+
+impl Cycles {
+    fn installed(&self) -> u64 {
+        match (self.0.first(), self.0.last()) {
+            (Some(first), Some(last)) => last.0 - first.0,
+            _ => 0,
+        }
+    }
+
+    /// The mean over whole cycles: from the first checkpoint that was installed meanwhile to the last; over all of it
+    /// if there were no two.
+    fn mean(&self) -> f64 {
+        let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else { return 0.0 };
+        let is_whole = |look: &&(u64, u64)| self.installed() < 2 || look.0 > first.0 && look.0 < last.0;
+        let looks = self.0.iter().filter(is_whole);
+        let (count, records) = looks.fold((0_u64, 0), |(count, sum), look| (count + 1, sum + look.1));
+        records as f64 / count.max(1) as f64
+    }
+}
+
+/// One thread that serves requests in the order of their intended arrivals.
+struct OpenLoop<'o> {
+    objects: &'o Objects<u64, Property>,
+    setup: &'o Setup,
+    keys: u64,
+    time_out_nanos: u64,
+    clock: Clock,
+}
+
+impl OpenLoop<'_> {
+    /// Settles, then measures for this many seconds at least.
+    fn run(&self, settle: f64, seconds: f64) -> Result<(Sums, Cycles, f64)> {
+        let mut random = Random::seeded(self.setup.seed);
+        let begun = self.clock.nanos();
+        let at = |seconds: f64| begun + (seconds * 1e9) as u64;
+        let (from, least, most) = (at(settle), at(settle + seconds), at(settle + seconds * LONGER));
+        let mut arrival = begun as f64;
+        let (mut sums, mut told, mut settled) = (Sums::default(), Sums::default(), None);
+        let (mut cycles, mut look) = (Cycles::default(), begun);
+        loop {
+            arrival += self.gap(&mut random);
+            let mut now = self.clock.nanos();
+            while now < arrival as u64 {
+                std::hint::spin_loop();
+                now = self.clock.nanos();
+            }
+            if now >= look {
+                look = now + LOOK_NANOS;
+                self.objects.report_requests(sums.served - told.served, sums.lost - told.lost);
+                told = sums;
+                if now >= from {
+                    settled.get_or_insert((sums, now));
+                    cycles.0.push(self.look());
+                }
+                let is_enough = self.setup.policy == Policy::Never || cycles.installed() >= 2;
+                if now >= most || now >= least && is_enough {
+                    break;
+                }
+            }
+            if now - arrival as u64 > self.time_out_nanos {
+                sums.lost += 1;
+                continue;
+            }
+            request(self.objects, &mut random, self.keys, self.setup.rounds)?;
+            sums.served += 1;
+            sums.waited_nanos += self.clock.nanos() - arrival as u64;
+        }
+        let (before, measured_from) = settled.unwrap_or((Sums::default(), begun));
+        let measured = Sums {
+            served: sums.served - before.served,
+            lost: sums.lost - before.lost,
+            waited_nanos: sums.waited_nanos - before.waited_nanos,
+        };
+        Ok((measured, cycles, (self.clock.nanos() - measured_from) as f64 / 1e9))
+    }
+
+    /// Nanoseconds between two arrivals, exponentially distributed.
+    fn gap(&self, random: &mut Random) -> f64 {
+        let share = (random.below(1 << 30) + 1) as f64 / (1_u64 << 30) as f64;
+        -share.ln() * 1e9 / self.setup.rate
+    }
+
+    /// Checkpoints, and records that a recovery would replay now.
+    fn look(&self) -> (u64, u64) {
+        let checkpoints = self.objects.stats().checkpoints;
+        (checkpoints.installed, checkpoints.recovery.map_or(0, |recovery| recovery.log_entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cycles;
+
+    #[test]
+    fn the_mean_is_over_whole_cycles() {
+        let looks =
+            |installed: &[u64]| Cycles(installed.iter().zip(1..).map(|(of, at)| (*of, at * 10)).collect());
+        // Whole is what lies between the first checkpoint that is installed here and the last.
+        let cycles = looks(&[4, 4, 5, 5, 6, 6, 7, 7]);
+        assert_eq!((cycles.installed(), cycles.mean()), (3, 45.0));
+        let cycles = looks(&[4, 4, 5, 5]);
+        assert_eq!((cycles.installed(), cycles.mean()), (1, 25.0), "there is no whole one");
+        assert!(Cycles::default().mean().abs() < f64::EPSILON);
+    }
+}
