@@ -142,7 +142,7 @@ fn pictures_beside_updates_keep_one_version_of_a_row_and_say_what_was_held() {
 #[test]
 fn processes_with_a_recovery_time_are_killed_and_thresholds_are_compared() {
     let folder = Folder::new("bench-slach");
-    let target = "slach target --seconds-of-target 1 --kills-of-target 1 --objects-a-second 2000 --rate 1000 --out figures";
+    let target = "slach target --seconds-of-target 1 --kills-of-target 1 --objects-a-second 2000 --target-rate 1000 --out figures";
     let (output, stdout, stderr) = bench(&folder, target);
     // What a busy machine comes to is said, and not judged: only that it is measured.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{stdout}\n{stderr}");

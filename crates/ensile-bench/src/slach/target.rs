@@ -55,7 +55,7 @@ pub(crate) struct TargetArguments {
     pub(crate) objects_a_second: u64,
     /// Operations a second, of which a tenth is the lower rate
     #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(10..=1 << 30))]
-    pub(crate) rate: u64,
+    pub(crate) target_rate: u64,
 }
 
 const TIME: (&str, &str) = ("recovery time", "of the target");
@@ -219,7 +219,7 @@ fn lives(
         ));
         let words = TargetVictimArguments::words(
             folder,
-            [(seconds * 1e3) as u64, objects, arguments.target.rate, arguments.seed + number],
+            [(seconds * 1e3) as u64, objects, arguments.target.target_rate, arguments.seed + number],
         );
         let most = Duration::from_secs_f64(GIVEN_UP * seconds) + MAKING;
         lives.push(life(&words, Duration::from_secs_f64(killed), most)?);
