@@ -88,6 +88,9 @@ pub struct SirenArguments {
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024)
     )]
     pub(crate) clients: Vec<usize>,
+    /// Snapshots are kept beside pictures, which need none
+    #[arg(long)]
+    pub(crate) snapshots: bool,
     /// In `fig9` everything is on the slow device (`--disk-mb`, `--sync-ms`, `--device`)
     #[arg(long)]
     pub(crate) slow: bool,

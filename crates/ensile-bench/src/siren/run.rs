@@ -168,7 +168,7 @@ pub(super) fn options(arguments: &SirenArguments, setup: &Setup) -> Options {
     setup.strategy.tune(&mut tuning);
     Options {
         data: arguments.data.clone(),
-        snapshots: false,
+        snapshots: arguments.snapshots,
         checkpoints: Schedule::on_demand(),
         loggers: usize::from(setup.strategy.has_log()),
         before_images: setup.strategy == Strategy::UndoRedo,
