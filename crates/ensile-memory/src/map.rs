@@ -10,8 +10,13 @@ use std::ptr::NonNull;
 
 /// Maps `bytes` zeroed bytes aligned to `align` (a power of two, a multiple of the page size). Aborts when the
 /// address space is used up, as the global allocator does.
-#[cfg(not(miri))]
 pub(crate) fn map(bytes: usize, align: usize, prefault: bool) -> NonNull<u8> {
+    try_map(bytes, align, prefault).unwrap_or_else(|| out_of_memory(bytes, align))
+}
+
+/// The same. `None` when the address space is used up.
+#[cfg(not(miri))]
+pub(crate) fn try_map(bytes: usize, align: usize, prefault: bool) -> Option<NonNull<u8>> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     let reserve = bytes + align;
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
@@ -23,7 +28,7 @@ pub(crate) fn map(bytes: usize, align: usize, prefault: bool) -> NonNull<u8> {
             MapFlags::PRIVATE | MapFlags::NORESERVE,
         )
     };
-    let Ok(mapped) = mapped else { out_of_memory(bytes, align) };
+    let mapped = mapped.ok()?;
     let start = mapped as usize;
     let aligned = start.next_multiple_of(align);
     let (head, tail) = (aligned - start, start + reserve - (aligned + bytes));
@@ -47,7 +52,7 @@ pub(crate) fn map(bytes: usize, align: usize, prefault: bool) -> NonNull<u8> {
         // SAFETY: the range is ours; populating is advice: where the kernel cannot, pages come at first touch.
         let _ = unsafe { madvise(block.cast(), bytes, Advice::LinuxPopulateWrite) };
     }
-    NonNull::new(block).unwrap_or_else(|| out_of_memory(bytes, align))
+    NonNull::new(block)
 }
 
 /// Gives a mapping back.
@@ -91,7 +96,7 @@ pub(crate) unsafe fn touch(block: NonNull<u8>, bytes: usize) {
 #[cfg(miri)]
 pub(crate) unsafe fn give_back(_block: NonNull<u8>, _bytes: usize) {}
 
-fn out_of_memory(bytes: usize, align: usize) -> ! {
+pub(crate) fn out_of_memory(bytes: usize, align: usize) -> ! {
     match std::alloc::Layout::from_size_align(bytes, align) {
         Ok(layout) => std::alloc::handle_alloc_error(layout),
         Err(_) => std::process::abort(),
@@ -100,10 +105,10 @@ fn out_of_memory(bytes: usize, align: usize) -> ! {
 
 /// Under miri there are no mappings: the global allocator stands in.
 #[cfg(miri)]
-pub(crate) fn map(bytes: usize, align: usize, _prefault: bool) -> NonNull<u8> {
-    let Ok(layout) = std::alloc::Layout::from_size_align(bytes, align) else { out_of_memory(bytes, align) };
+pub(crate) fn try_map(bytes: usize, align: usize, _prefault: bool) -> Option<NonNull<u8>> {
+    let layout = std::alloc::Layout::from_size_align(bytes, align).ok()?;
     // SAFETY: the layout is not empty.
-    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).unwrap_or_else(|| out_of_memory(bytes, align))
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
 }
 
 /// Under miri: back to the global allocator.

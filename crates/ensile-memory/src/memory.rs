@@ -148,7 +148,8 @@ impl Memory {
         self.lock().is_prepared = true;
     }
 
-    /// Waits until a chunk is wanted, and makes one ready. False once that was stopped.
+    /// Waits until a chunk is wanted, and makes one ready. False once that was stopped, or the address space is used up:
+    /// who needs more will be told.
     pub fn prepare(&self) -> bool {
         let mut pool = self.lock();
         while pool.is_prepared && !pool.wants_ready() {
@@ -157,7 +158,7 @@ impl Memory {
         if !pool.is_prepared {
             return false;
         }
-        let chunk = pool.take_untouched();
+        let Some(chunk) = pool.take_untouched() else { return false };
         drop(pool);
         // SAFETY: the chunk is a part of a region that is mapped, as nothing is released while this call is under way;
         // it is in no list and nobody uses it (M3).

@@ -53,6 +53,8 @@ pub(crate) struct SpanPool {
     pub(crate) regions: Vec<(NonNull<u8>, usize)>,
     /// The newest region's first chunk that nobody took, and its end.
     pub(crate) fresh: Option<(NonNull<u8>, usize)>,
+    /// Chunks there that were touched beforehand, before the others.
+    touched_fresh: usize,
     /// Chunks of which some spans are free: a bit for each that is. By address, so that the lowest are used first.
     partly_free: BTreeMap<NonNull<u8>, u32>,
     /// Chunks that nobody uses.
@@ -95,6 +97,7 @@ impl SpanPool {
             let region = map::map(bytes, CHUNK_BYTES, true);
             pool.regions.push((region, bytes));
             pool.fresh = Some((region, bytes));
+            pool.touched_fresh = bytes / CHUNK_BYTES;
             pool.pace.kept = bytes / CHUNK_BYTES;
         }
         pool
@@ -119,7 +122,8 @@ impl SpanPool {
         let chunk = self.empty.pop();
         self.pace.fewest = self.pace.fewest.min(self.empty.len());
         self.in_use += 1;
-        (chunk.unwrap_or_else(|| self.take_untouched()), SPANS, true)
+        let chunk = chunk.or_else(|| self.take_untouched());
+        (chunk.unwrap_or_else(|| map::out_of_memory(REGION_BYTES, CHUNK_BYTES)), SPANS, true)
     }
 
     /// Chunks to be kept ready: touched, and used by nobody. None if no thread makes them ready.
@@ -129,12 +133,13 @@ impl SpanPool {
 
     /// Whether fewer chunks are ready than shall be.
     pub(crate) fn wants_ready(&self) -> bool {
-        !self.is_released && self.empty.len() < self.ready_wanted()
+        !self.is_released && self.touched_fresh == 0 && self.empty.len() < self.ready_wanted()
     }
 
-    /// A chunk that nobody uses and whose pages the system has, or may have. It is in no list now (M3).
-    pub(crate) fn take_untouched(&mut self) -> NonNull<u8> {
-        self.released.pop().unwrap_or_else(|| self.take_fresh())
+    /// A chunk that nobody uses and that may have no memory behind it. It is in no list now (M3). None if the address
+    /// space is used up.
+    pub(crate) fn take_untouched(&mut self) -> Option<NonNull<u8>> {
+        self.released.pop().or_else(|| self.take_fresh())
     }
 
     /// Takes a chunk that was touched.
@@ -142,17 +147,19 @@ impl SpanPool {
         self.empty.push(chunk);
     }
 
-    fn take_fresh(&mut self) -> NonNull<u8> {
-        let (chunk, left) = self.fresh.take().unwrap_or_else(|| {
-            let region = map::map(REGION_BYTES, CHUNK_BYTES, false);
+    fn take_fresh(&mut self) -> Option<NonNull<u8>> {
+        if self.fresh.is_none() {
+            let region = map::try_map(REGION_BYTES, CHUNK_BYTES, false)?;
             self.regions.push((region, REGION_BYTES));
-            (region, REGION_BYTES)
-        });
+            self.fresh = Some((region, REGION_BYTES));
+        }
+        let (chunk, left) = self.fresh.take()?;
+        self.touched_fresh = self.touched_fresh.saturating_sub(1);
         if left > CHUNK_BYTES {
             // SAFETY: `left` bytes of the region begin at `chunk`.
             self.fresh = Some((unsafe { chunk.add(CHUNK_BYTES) }, left - CHUNK_BYTES));
         }
-        chunk
+        Some(chunk)
     }
 
     /// Takes spans in a row back, of which nobody uses a byte. Whether their chunk is empty now.
@@ -241,19 +248,18 @@ impl SpanPool {
 
     /// One step of giving back what was empty for a whole window. How many chunks went.
     pub(crate) fn give_back_step(&mut self) -> usize {
-        let ready = self.ready_wanted();
+        let stay = self.pace.kept.max(self.ready_wanted());
         let pace = &mut self.pace;
         pace.steps += 1;
         if pace.steps >= WINDOW_STEPS {
-            pace.surplus = pace.fewest.saturating_sub(pace.kept.max(ready));
+            pace.surplus = pace.fewest.saturating_sub(stay);
             (pace.steps, pace.fewest) = (0, self.empty.len());
         }
+        // Caches may have taken some of the surplus since.
+        pace.surplus = pace.surplus.min(self.empty.len().saturating_sub(stay));
         let most = pace.surplus.min(GIVEN_BACK_A_STEP);
-        for gone in 0..most {
-            let Some(chunk) = self.empty.pop() else {
-                self.pace.surplus = 0;
-                return gone;
-            };
+        for _ in 0..most {
+            let Some(chunk) = self.empty.pop() else { break };
             // SAFETY: the chunk is a part of a region that is mapped, as nothing was released; nobody uses a byte of
             // it, and it is in no list now (M2).
             unsafe { map::give_back(chunk, CHUNK_BYTES) };

@@ -112,3 +112,31 @@ fn a_chunk_that_is_made_ready_is_nobodys_meanwhile() {
         memory.stop_preparing();
     });
 }
+
+#[test]
+fn what_was_touched_beforehand_is_not_touched_again() {
+    let memory = Memory::new(&MemoryConfig::prefaulted(8 << 20));
+    memory.begin_preparing();
+    let mut cache = memory.cache();
+    assert!(!memory.lock().wants_ready(), "four chunks are ready");
+    blocks(&mut cache, 7 << 20);
+    assert!(memory.lock().wants_ready(), "all of it is in use: {:?}", memory.stats());
+}
+
+#[test]
+fn a_surplus_that_is_wanted_again_is_not_given_back() {
+    let memory = Memory::new(&MemoryConfig::default());
+    memory.begin_preparing();
+    let mut cache = memory.cache();
+    let taken = blocks(&mut cache, 64 << 20);
+    // SAFETY: allocated under this class from the same memory, freed once.
+    taken.into_iter().for_each(|block| unsafe { cache.free(block, SizeClass::of_bytes(BLOCK_BYTES)) });
+    // A window ends with a surplus, of which the first step gives some back; then all of it is in use again, but for
+    // what is ready.
+    let first = (0..600).map(|_| memory.give_back_step()).find(|bytes| *bytes > 0);
+    assert_eq!(first, Some(8 << 20));
+    while memory.stats().empty_bytes > 2 << 20 {
+        cache.allocate(SizeClass::of_bytes(BLOCK_BYTES));
+    }
+    (0..200).for_each(|_| assert_eq!(memory.give_back_step(), 0));
+}
