@@ -184,18 +184,33 @@ impl LeftBuffers {
         owner: BufferOwner,
         logs: u32,
     ) -> Result<Option<Self>, DurabilityError> {
-        let (mut is_of_this_boot, mut buffers) = (false, Vec::new());
+        let (mut is_of_this_boot, mut buffers, mut nameless) = (false, Vec::new(), None);
         for logger in 0..logs {
             for name in names(disk, logger)? {
                 let owner = BufferOwner { logger, ..owner };
                 if is_left_by(disk, name, &owner)? {
                     is_of_this_boot = true;
                     buffers.extend(read(disk, name)?);
+                } else if name.generation == owner.generation && has_lost_its_header(disk, name)? {
+                    nameless = Some(name);
                 }
             }
         }
+        // Another boot may find headers that a power cut took. The boot that wrote them finds them all: without this one
+        // a cause may be missing of what the others have.
+        if let Some(name) = nameless.filter(|_| is_of_this_boot) {
+            let detail =
+                "it has no header, the others of its life have theirs, and no death of a process leaves that";
+            return Err(DurabilityError::damaged(&name.to_string(), 0, detail));
+        }
         Ok(is_of_this_boot.then_some(Self { buffers }))
     }
+}
+
+/// Has it bytes, and no header before them? A file that is being made gets its header with its first bytes.
+fn has_lost_its_header(disk: &dyn Disk, name: BufferName) -> Result<bool, DiskError> {
+    let path = name.to_string();
+    Ok(BufferHeader::read(disk, &path, None)?.is_none() && !disk.open_to_read(&path)?.is_empty()?)
 }
 
 /// The mapped buffers in a log's folder, in the order of their numbers.

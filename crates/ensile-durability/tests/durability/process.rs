@@ -430,6 +430,53 @@ fn bytes_that_no_death_leaves_are_damage() {
 }
 
 #[test]
+fn b4_a_buffer_without_its_header_beside_others_of_its_life_is_damage() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(2));
+    rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs");
+    disk.kill();
+    drop(rig);
+    let all = buffers(&disk);
+    assert_eq!(all.len(), 2, "each log has one: {all:?}");
+    for name in &all {
+        let disk = disk.fork();
+        flip(&disk, name, 20);
+        let error = try_open(&disk, safe(2)).err().expect("damaged");
+        assert!(matches!(&error, DurabilityError::Damaged { file, .. } if file == name), "{error}");
+        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+        let examined = examine(&on, &Map::default()).expect("reads");
+        assert!(examined.damage.iter().any(|damage| damage.file == *name), "{name}");
+    }
+    assert_eq!(found(&open(&disk, safe(2))).len(), 1);
+}
+
+#[test]
+fn an_examination_of_a_damaged_log_of_a_killed_process_says_what_is_damaged() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(1));
+    let mut worker = rig.worker();
+    for key in 1..4 {
+        worker.commit(&rig.epochs, key, b"durable").expect("runs");
+        rig.settle();
+    }
+    worker.commit(&rig.epochs, 4, b"returned").expect("runs");
+    disk.kill();
+    drop(worker);
+    drop(rig);
+    let log = disk.files().into_iter().rfind(|name| name.contains("log0/") && !name.contains("/buffer-"));
+    let log = log.expect("a log file");
+    let bytes = disk.open(&log).expect("is there").len().expect("has a length");
+    for at in (0..bytes.min(2048)).step_by(7) {
+        let disk = disk.fork();
+        flip(&disk, &log, at);
+        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+        let examined = examine(&on, &Map::default()).expect("reads");
+        let opened = try_open(&disk, safe(1));
+        assert_eq!(opened.is_err(), !examined.damage.is_empty(), "byte {at}: {:?}", examined.damage);
+    }
+}
+
+#[test]
 fn an_examination_says_what_an_open_takes_and_changes_nothing() {
     let disk = SimDisk::new();
     let rig = open(&disk, safe(1));

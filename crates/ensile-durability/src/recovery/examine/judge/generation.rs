@@ -146,7 +146,9 @@ impl Judge {
             found.torn_tails.extend(verdict.torn);
             found.unfinished_epochs = verdict.unfinished;
             let left = taking::find(&*self.disk, self.disk.boot(), generation);
-            if let Some(left) = found.note(left)?.flatten() {
+            // What is damaged is judged before (L5), and an open takes nothing then.
+            let is_whole = chains.iter().all(|chain| chain.lost.is_none());
+            if let Some(left) = found.note(left)?.flatten().filter(|_| is_whole) {
                 let lacking = found.note(Lacking::of(&*self.disk, chains, left))?.flatten();
                 found.to_take = lacking.map(|lacking| (lacking.entries(), lacking.high()));
             }
