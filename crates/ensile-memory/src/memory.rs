@@ -148,8 +148,8 @@ impl Memory {
         self.lock().is_prepared = true;
     }
 
-    /// Waits until a chunk is wanted, and makes one ready. False once that was stopped, or the address space is used up:
-    /// who needs more will be told.
+    /// Waits until a chunk is wanted, and makes one ready. False once that was stopped, or the address space is used
+    /// up: who needs more will be told.
     pub fn prepare(&self) -> bool {
         let mut pool = self.lock();
         while pool.is_prepared && !pool.wants_ready() {

@@ -196,8 +196,8 @@ impl LeftBuffers {
                 }
             }
         }
-        // Another boot may find headers that a power cut took. The boot that wrote them finds them all: without this one
-        // a cause may be missing of what the others have.
+        // A power cut may take a header, and then it is another boot. The boot that wrote them finds them all: without
+        // this one a cause may be missing of what the others have.
         if let Some(name) = nameless.filter(|_| is_of_this_boot) {
             let detail =
                 "it has no header, the others of its life have theirs, and no death of a process leaves that";
