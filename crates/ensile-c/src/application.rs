@@ -1,7 +1,7 @@
 //! An application whose call-backs are C functions.
 //!
 //! Invariants:
-//! - While a call-back runs, its thread is marked, and a writer is lent to it at most until it returns.
+//! - While a call-back runs, its thread is marked. A writer that it gets works until it returns, and no longer.
 //! - Bytes that a call-back gets are there until it returns.
 //!
 //! Neighbours: `objects` opens with it; recovery and checkpoints of `ensile-objects` call in, from several threads.

@@ -3,8 +3,7 @@
 //! A call-back gets an address and no more. What it means is known to its thread while the call-back runs; a writer
 //! that was kept, or went to another thread, is never followed.
 //!
-//! Invariant: an `ObjectWriter` is reached by its thread's [`CURRENT`] only, and only while [`LentWriter`] lives, whose
-//! borrow of it that is.
+//! Invariant: an `ObjectWriter` is reached through [`CURRENT`] of its thread alone, while a [`LentWriter`] borrows it.
 //!
 //! Neighbours: `application` lends the writer to a call-back; `ensile-objects` takes the objects.
 
@@ -37,7 +36,7 @@ struct LentTo {
     is_full: bool,
 }
 
-/// A writer that is lent to a call-back of this thread while this lives.
+/// Makes a writer the one of this thread's call-back, until it is dropped.
 pub(crate) struct LentWriter<'l, 'w> {
     writer: *mut ObjectWriter<'w>,
     before: LentTo,
@@ -77,8 +76,8 @@ fn with_writer(
     if writer.is_null() || current.writer != writer.cast() {
         return Err(Failure::invalid("the writer is of no call-back that runs on this thread"));
     }
-    // SAFETY: a `LentWriter` of this thread lives, which has borrowed the writer from its owner for as long; nobody
-    // else has a reference to it, as this function alone makes one and `take` does not call it.
+    // SAFETY: `CURRENT` names a writer only until the `LentWriter` that borrows it is dropped, so it is there. There is
+    // no other reference to it: this function alone makes one, and `take` does not call it.
     let out = unsafe { &mut *current.writer.cast::<ObjectWriter<'_>>() };
     let has_room = take(out);
     CURRENT.set(LentTo { is_full: !has_room, ..current });

@@ -51,6 +51,22 @@ pub struct ServiceCommand<S> {
     pub call: CommandCall<S>,
 }
 
+/// The flags of commands that read, and of those that change something.
+pub(crate) const READ: &[&str] = &["readonly", "fast"];
+pub(crate) const WRITE: &[&str] = &["write", "fast"];
+
+/// A command, from what is told of it and what carries it out.
+pub(crate) const fn command<S>(
+    name: &'static str,
+    arity: i64,
+    flags: &'static [&'static str],
+    keys: (i64, i64, i64),
+    call: CommandCall<S>,
+    summary: &'static str,
+) -> ServiceCommand<S> {
+    ServiceCommand { info: CommandInfo { name, arity, flags, keys, summary }, call }
+}
+
 impl<S> fmt::Debug for ServiceCommand<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ServiceCommand").field(&self.info.name).finish()

@@ -20,7 +20,7 @@ use ensile_resp::{ReplyEncoder, Request};
 
 use crate::arguments::{argument, code, code_text, key, pair};
 use crate::number::{integer, number};
-use crate::service::{CallResult, CommandCall, CommandInfo, KeptObjects, Service, ServiceCommand};
+use crate::service::{CallResult, KeptObjects, READ, Service, ServiceCommand, WRITE, command};
 pub use host::{DailyFigures, HostInformation, HostOperation};
 use persist::Hosts;
 
@@ -49,20 +49,6 @@ impl Service for HostService {
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("hosts", self.hosts.stats().objects)]
     }
-}
-
-const READ: &[&str] = &["readonly", "fast"];
-const WRITE: &[&str] = &["write", "fast"];
-
-const fn command(
-    name: &'static str,
-    arity: i64,
-    flags: &'static [&'static str],
-    keys: (i64, i64, i64),
-    call: CommandCall<HostService>,
-    summary: &'static str,
-) -> ServiceCommand<HostService> {
-    ServiceCommand { info: CommandInfo { name, arity, flags, keys, summary }, call }
 }
 
 impl HostService {

@@ -27,7 +27,7 @@ use ensile_resp::{ReplyEncoder, Request};
 
 use crate::number::{integer, number};
 use crate::service::{
-    CallError, CallResult, CommandCall, CommandInfo, KeptObjects, REPLY_BYTES, Service, ServiceCommand,
+    CallError, CallResult, KeptObjects, READ, REPLY_BYTES, Service, ServiceCommand, WRITE, command,
 };
 use table::{BUCKETS, PhtBucket, PhtBuckets, PhtChange};
 
@@ -79,20 +79,6 @@ impl Service for PersistentTable {
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("elements", self.buckets.elements())]
     }
-}
-
-const READ: &[&str] = &["readonly", "fast"];
-const WRITE: &[&str] = &["write", "fast"];
-
-const fn command(
-    name: &'static str,
-    arity: i64,
-    flags: &'static [&'static str],
-    keys: (i64, i64, i64),
-    call: CommandCall<PersistentTable>,
-    summary: &'static str,
-) -> ServiceCommand<PersistentTable> {
-    ServiceCommand { info: CommandInfo { name, arity, flags, keys, summary }, call }
 }
 
 /// When a value is set.

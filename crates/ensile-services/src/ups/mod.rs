@@ -22,7 +22,7 @@ use ensile_resp::{ReplyEncoder, Request};
 use crate::arguments::{argument, code, code_text, key, pair};
 use crate::number::{integer, number};
 use crate::partition::Partition;
-use crate::service::{CallError, CallResult, CommandCall, CommandInfo, KeptObjects, Service, ServiceCommand};
+use crate::service::{CallError, CallResult, KeptObjects, READ, Service, ServiceCommand, WRITE, command};
 use persist::Urls;
 pub use properties::{COUNTERS, UrlOperation, UrlProperties};
 
@@ -61,20 +61,6 @@ impl Service for UrlService {
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("urls", self.urls.stats().objects)]
     }
-}
-
-const READ: &[&str] = &["readonly", "fast"];
-const WRITE: &[&str] = &["write", "fast"];
-
-const fn command(
-    name: &'static str,
-    arity: i64,
-    flags: &'static [&'static str],
-    keys: (i64, i64, i64),
-    call: CommandCall<UrlService>,
-    summary: &'static str,
-) -> ServiceCommand<UrlService> {
-    ServiceCommand { info: CommandInfo { name, arity, flags, keys, summary }, call }
 }
 
 impl UrlService {
