@@ -143,7 +143,7 @@ const SLACH_EXAMPLES: &str = "Examples:
   ensile-bench slach cost                             instructions, by valgrind, and nanoseconds
   ensile-bench slach cost --objects 1000000 --rounds 5 --out docs/results/slach
   ensile-bench slach load --service ups --rate 2000,5000,10000 --writes 20,50,80
-  ensile-bench slach load --strict --address 127.0.0.1:6379 --rate 1000     a service that runs already
+  ensile-bench slach load --address 127.0.0.1:6379 --rate 1000              a service that runs already
   ensile-bench slach kills --service his --kills 1000 a service is killed under load, and looked at
   ensile-bench slach target                           20 kills each at targets of 2, 5 and 10 s: half an hour
   ensile-bench slach target --seconds-of-target 2 --kills-of-target 5

@@ -43,6 +43,10 @@ pub enum ObjectsError {
     /// `u64::MAX` is the number of no object. Nothing was logged.
     #[error("u64::MAX is the number of no object: use a smaller one")]
     NoObject,
+    /// Nothing is logged ([`ObjectDurability::NoLog`](crate::ObjectDurability::NoLog)), so no receipt becomes durable.
+    /// Ask for a checkpoint, and wait for that.
+    #[error("nothing is logged, so nothing becomes durable but by a checkpoint: ask for one and wait for it")]
+    NotLogged,
     /// The system refused a thread. Nothing was opened.
     #[error("the system refuses a thread: {0}")]
     NoThread(Arc<std::io::Error>),

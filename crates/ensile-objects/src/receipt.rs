@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use ensile_base::Epoch;
 use ensile_durability::Durable;
 
-use crate::error::ObjectsResult as Result;
+use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::runtime::Runtime;
 
 /// What was logged, or read, and when it survives a crash. It borrows the handle that made it.
@@ -45,10 +45,10 @@ impl<'o> ObjectReceipt<'o> {
         Self { epoch: self.epoch.max(other.epoch), ..self }
     }
 
-    /// Whether it is durable by now.
+    /// Whether it is durable by now. Never, where nothing is logged.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.runtime.log.durable_epoch() >= self.epoch
+        self.runtime.is_logged && self.runtime.log.durable_epoch() >= self.epoch
     }
 
     /// Waits until it is durable.
@@ -56,6 +56,7 @@ impl<'o> ObjectReceipt<'o> {
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the log stopped before, so the outcome is unknown
     /// until the objects are opened again; or the disk was full for long, and it is not durable yet.
+    /// [`ObjectsError::NotLogged`].
     pub fn durable(&self) -> Result<()> {
         self.runtime.check_process()?;
         self.runtime.wait_durable(self.epoch)
@@ -64,7 +65,7 @@ impl<'o> ObjectReceipt<'o> {
     /// As [`ObjectReceipt::durable`], as a future of any executor, which borrows nothing. Its waker is called on one of
     /// the objects' own threads, or on one that waits for a result by itself.
     pub fn durable_async(&self) -> DurableObjects {
-        DurableObjects(self.runtime.log.durable(self.epoch))
+        DurableObjects(self.runtime.is_logged.then(|| self.runtime.log.durable(self.epoch)))
     }
 }
 
@@ -80,12 +81,18 @@ impl IntoFuture for ObjectReceipt<'_> {
 /// Ready once a receipt's operations are durable: see [`ObjectReceipt::durable_async`].
 #[derive(Debug)]
 #[must_use = "a future waits when it is awaited"]
-pub struct DurableObjects(Durable);
+pub struct DurableObjects(
+    /// `None` where nothing is logged.
+    Option<Durable>,
+);
 
 impl Future for DurableObjects {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.0).poll(context).map(|answer| Ok(answer?))
+        match &mut self.0 {
+            Some(durable) => Pin::new(durable).poll(context).map(|answer| Ok(answer?)),
+            None => Poll::Ready(Err(ObjectsError::NotLogged)),
+        }
     }
 }

@@ -31,6 +31,13 @@ pub enum ObjectDurability {
     /// The folder's file system is to be ext4, XFS, F2FS or tmpfs, and the system Linux: the open fails elsewhere, and
     /// says so. Each log buffer takes its size on disk.
     Process,
+    /// Nothing is logged. What is kept is what a checkpoint has, each object as it was at some moment of it, and a
+    /// checkpoint begins only when it is asked for: no other reason for one comes about without a log. Everything else
+    /// ends with the process, however that ends. A receipt is never durable:
+    /// [`ObjectReceipt::durable`](crate::ObjectReceipt::durable) returns
+    /// [`ObjectsError::NotLogged`](crate::ObjectsError::NotLogged). It is what logging is measured against (SLACH
+    /// §6.2), and for data that can be made again.
+    NoLog,
 }
 
 /// When checkpoints begin (SLACH §4): what is `None` asks for none. It may be changed while the objects are open.
@@ -109,6 +116,7 @@ impl ObjectsBuilder {
             clock: Clock::machine(),
             own_threads: true,
             is_strict: true,
+            is_logged: true,
             recovery_threads: std::thread::available_parallelism().map_or(1, usize::from),
             log: LogConfig::default(),
             checkpoints: CheckpointConfig::default(),
@@ -145,6 +153,7 @@ impl ObjectsBuilder {
     #[must_use]
     pub fn durability(mut self, durability: ObjectDurability) -> Self {
         self.settings.is_strict = durability == ObjectDurability::Strict;
+        self.settings.is_logged = durability != ObjectDurability::NoLog;
         self.settings.log.process_safe = durability == ObjectDurability::Process;
         self
     }

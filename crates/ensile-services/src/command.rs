@@ -1,7 +1,9 @@
 //! The `ensile-service` command: which service, of which folder, where, and how durable.
 //!
-//! Neighbours: the binary parses these options, the bench hands them to a process of its own;
-//! [`crate::server::threads`] serves.
+//! Neighbours: the binary parses these options, the bench hands them to a process of its own; `checkpoints` has those
+//! of when checkpoints begin; [`crate::server::threads`] serves.
+
+mod checkpoints;
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ensile_objects::{CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsResult};
+use ensile_objects::{ObjectDurability, ObjectsBuilder, ObjectsResult};
+
+pub use checkpoints::CheckpointArguments;
 
 use crate::his::HostService;
 use crate::partition::Partition;
@@ -32,10 +36,25 @@ pub enum ServiceKind {
 /// When replies are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReplyDurability {
-    /// Once what they rest on is on disk.
+    /// Once what they rest on is on disk: a crash of the machine loses nothing that was replied.
     Strict,
-    /// At once: a crash may lose the last fraction of a second.
+    /// At once, when the operating system has what they rest on: the death of the process loses nothing that was
+    /// replied; a crash of the machine may lose the last fraction of a second.
+    Process,
+    /// At once: the death of the process, too, may lose the last fraction of a second.
     Relaxed,
+}
+
+impl ReplyDurability {
+    /// What the service's objects are opened with.
+    #[must_use]
+    pub fn objects(self) -> ObjectDurability {
+        match self {
+            Self::Strict => ObjectDurability::Strict,
+            Self::Process => ObjectDurability::Process,
+            Self::Relaxed => ObjectDurability::Relaxed,
+        }
+    }
 }
 
 /// How a service is run.
@@ -53,35 +72,52 @@ pub struct ServeArguments {
     /// When replies are sent
     #[arg(long, value_enum, default_value_t = ReplyDurability::Strict)]
     pub durability: ReplyDurability,
+    /// Log nothing: all that no checkpoint has is lost when the process ends, however it ends. A checkpoint is made
+    /// only when a client asks for it (BGSAVE). It is what logging is measured against, and for data that can be made
+    /// again
+    #[arg(long, conflicts_with = "durability", conflicts_with_all = checkpoints::REASONS)]
+    pub no_log: bool,
     /// Threads that serve
     #[arg(long, default_value_t = 1)]
     pub loops: usize,
     /// Milliseconds between two epochs: how long a relaxed reply may take to be durable
     #[arg(long, default_value_t = 40)]
     pub epoch_ms: u64,
-    /// A checkpoint after this many milliseconds if the log has grown; without this after ten seconds
-    #[arg(long)]
-    pub checkpoint_ms: Option<u64>,
     /// ups: this process' number among its partitions, from 0
     #[arg(long, default_value_t = 0)]
     pub partition: usize,
     /// ups: how many partitions there are
     #[arg(long, default_value_t = 1)]
     pub partitions: usize,
+    /// When checkpoints begin
+    #[command(flatten)]
+    pub checkpoints: CheckpointArguments,
 }
 
 impl ServeArguments {
+    /// With which the service's objects are opened.
+    #[must_use]
+    pub fn durability(&self) -> ObjectDurability {
+        if self.no_log { ObjectDurability::NoLog } else { self.durability.objects() }
+    }
+
+    /// What a person who starts the service is to know, if there is something.
+    #[must_use]
+    pub fn warning(&self) -> Option<&'static str> {
+        let lost =
+            "nothing is logged: what no checkpoint has is lost when this process ends; BGSAVE makes one";
+        self.no_log.then_some(lost)
+    }
+
     fn objects(&self) -> ObjectsBuilder {
-        let durability = match self.durability {
-            ReplyDurability::Strict => ObjectDurability::Strict,
-            ReplyDurability::Relaxed => ObjectDurability::Relaxed,
-        };
-        let mut policy = CheckpointPolicy::default();
-        if let Some(millis) = self.checkpoint_ms {
-            policy.interval = Some(Duration::from_millis(millis));
+        let objects = ObjectsBuilder::new(&self.data)
+            .durability(self.durability())
+            .policy(&self.checkpoints.policy(self.service))
+            .epoch_interval(Duration::from_millis(self.epoch_ms));
+        match self.checkpoints.checkpoint_bandwidth {
+            Some(bytes_per_second) => objects.checkpoint_bandwidth(bytes_per_second),
+            None => objects,
         }
-        let objects = ObjectsBuilder::new(&self.data).durability(durability).policy(&policy);
-        objects.epoch_interval(Duration::from_millis(self.epoch_ms))
     }
 }
 
@@ -96,7 +132,7 @@ fn opened<S>(service: ObjectsResult<S>) -> io::Result<Arc<S>> {
 pub fn run(arguments: &ServeArguments, ready: impl FnOnce(SocketAddr) -> io::Result<()>) -> io::Result<()> {
     let config = ServerConfig {
         address: arguments.listen,
-        is_strict: arguments.durability == ReplyDurability::Strict,
+        durability: arguments.durability(),
         loops: arguments.loops,
     };
     let objects = arguments.objects();

@@ -9,14 +9,14 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use ensile_objects::ObjectsBuilder;
+//! use ensile_objects::{ObjectDurability, ObjectsBuilder};
 //! use ensile_services::client::TableClient;
 //! use ensile_services::pht::PersistentTable;
 //! use ensile_services::server::threads::{ServerConfig, serve};
 //!
 //! # let folder = std::env::temp_dir().join(format!("ensile-services-doc-{}", std::process::id()));
 //! let table = PersistentTable::open(ObjectsBuilder::new(&folder))?;
-//! let config = ServerConfig { address: "127.0.0.1:0".parse()?, is_strict: true, loops: 1 };
+//! let config = ServerConfig { address: "127.0.0.1:0".parse()?, durability: ObjectDurability::Strict, loops: 1 };
 //! let (told, address) = std::sync::mpsc::channel();
 //! std::thread::scope(|scope| {
 //!     let server = scope.spawn(move || {
@@ -51,5 +51,8 @@ pub mod pht;
 pub mod ups;
 
 pub mod client;
+
+#[cfg(feature = "exercise")]
+pub mod exercise;
 
 pub mod command;

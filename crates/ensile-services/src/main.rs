@@ -19,12 +19,19 @@ struct ServiceCommandLine {
 
 const EXAMPLES: &str = "Examples:
   ensile-service pht --data table.ensile                      a hash table for redis-cli, at port 6379
-  ensile-service pht --data table.ensile --durability relaxed --loops 2
+  ensile-service pht --data table.ensile --durability process --loops 2
+  ensile-service pht --data table.ensile --checkpoint-records 1000000
+  ensile-service ups --data urls.ensile --durability relaxed --adaptive 56000
+  ensile-service his --data hosts.ensile --recovery-ms 5000
+  ensile-service pht --data cache.ensile --no-log             only what a checkpoint has is kept
   ensile-service ups --data urls-0.ensile --listen 127.0.0.1:7000 --partition 0 --partitions 2
   ensile-service his --data hosts.ensile --listen 127.0.0.1:7100";
 
 fn main() -> ExitCode {
     let arguments = ServiceCommandLine::parse().serve;
+    if let Some(warning) = arguments.warning() {
+        eprintln!("ensile-service: {warning}");
+    }
     let ready = |address| {
         println!("{address}");
         io::stdout().flush()
@@ -41,7 +48,7 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, ValueEnum};
-    use ensile_services::command::ServiceKind;
+    use ensile_services::command::{ReplyDurability, ServiceKind};
 
     use super::ServiceCommandLine;
 
@@ -52,6 +59,10 @@ mod tests {
         let help = command.render_long_help().to_string();
         for service in ServiceKind::value_variants() {
             let name = service.to_possible_value().expect("none is hidden").get_name().to_owned();
+            assert!(help.contains(&format!("- {name}:")), "{name} in {help}");
+        }
+        for durability in ReplyDurability::value_variants() {
+            let name = durability.to_possible_value().expect("none is hidden").get_name().to_owned();
             assert!(help.contains(&format!("- {name}:")), "{name} in {help}");
         }
     }

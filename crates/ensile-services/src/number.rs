@@ -28,14 +28,47 @@ pub(crate) fn number<N: TryFrom<i64>>(bytes: &[u8]) -> Result<N, CallError> {
     N::try_from(integer(bytes)?).map_err(|_| CallError::NotInteger)
 }
 
+/// A whole number in this form.
+pub(crate) struct Digits {
+    bytes: [u8; DIGITS_MAX],
+    begin: usize,
+}
+
+/// Of the least number of 64 bits, with its sign.
+const DIGITS_MAX: usize = 20;
+
+impl Digits {
+    pub(crate) fn of(number: i64) -> Self {
+        let (mut bytes, mut begin, mut rest) = ([0; DIGITS_MAX], DIGITS_MAX, number.unsigned_abs());
+        loop {
+            begin -= 1;
+            bytes[begin] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if number < 0 {
+            begin -= 1;
+            bytes[begin] = b'-';
+        }
+        Self { bytes, begin }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.begin..]
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{integer, number};
+    use super::{Digits, integer, number};
 
     #[test]
     fn numbers_have_one_form() {
         for value in [0, 1, -1, 42, i64::MAX, i64::MIN] {
             assert_eq!(integer(value.to_string().as_bytes()).ok(), Some(value));
+            assert_eq!(Digits::of(value).bytes(), value.to_string().as_bytes());
         }
         for text in ["", "-", "+1", "01", "-0", "-01", " 1", "1 ", "9223372036854775808", "1.0", "x"] {
             assert!(integer(text.as_bytes()).is_err(), "{text:?}");

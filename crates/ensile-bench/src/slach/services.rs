@@ -6,7 +6,6 @@
 //! ```
 //! Neighbours: `ensile-services` has servers and clients; [`load`] and [`kills`] use [`ServiceProcess`].
 
-mod exercise;
 pub(super) mod kills;
 pub(super) mod load;
 
@@ -16,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use clap::{Args, ValueEnum, value_parser};
-use ensile_services::command::{self, ServeArguments, ServiceKind};
+use ensile_services::command::{self, ReplyDurability, ServeArguments, ServiceKind};
 
 use crate::failure::{Failure, Result};
 
@@ -62,9 +61,12 @@ pub(crate) struct ServicesArguments {
     /// load: bytes of a value of the hash table
     #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(0..=16 << 20))]
     pub(crate) value_bytes: u64,
-    /// load: replies wait until they are durable
-    #[arg(long)]
-    pub(crate) strict: bool,
+    /// When replies are sent: kills strict or process, without this strict; load without this relaxed
+    #[arg(long, value_enum)]
+    pub(crate) durability: Option<ReplyDurability>,
+    /// load: nothing is logged (the paper's base, beside its log)
+    #[arg(long, conflicts_with = "durability")]
+    pub(crate) no_log: bool,
     /// load: a service that runs already, in place of one that is started
     #[arg(long)]
     pub(crate) address: Option<SocketAddr>,
@@ -75,9 +77,9 @@ fn positive_seconds(text: &str) -> std::result::Result<f64, String> {
     if seconds > 0.0 && seconds < 1e6 { Ok(seconds) } else { Err("it is to be above zero".to_owned()) }
 }
 
-/// A service's name on the command line.
-fn name_of(service: ServiceKind) -> String {
-    service.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+/// A choice's name on the command line.
+fn name_of(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// A service that runs in a process of its own. It is killed when this goes.
@@ -128,6 +130,9 @@ impl Drop for ServiceProcess {
 
 /// The process: serves until it is killed, or asked to end.
 pub(crate) fn serve(arguments: &ServeArguments) -> Result<()> {
+    if let Some(warning) = arguments.warning() {
+        eprintln!("{warning}");
+    }
     let ready = |address| {
         println!("{address}");
         std::io::stdout().flush()

@@ -225,6 +225,10 @@ impl ApplicationLog {
         if bytes > TRANSACTION_BYTES_MAX {
             return Err(DurabilityError::TooLarge { bytes, limit: TRANSACTION_BYTES_MAX }.into());
         }
+        if !self.runtime.is_logged {
+            self.runtime.check_open()?;
+            return Ok(ObjectReceipt::new(&self.runtime, Epoch::ZERO));
+        }
         let mut worker = self.runtime.worker();
         let append_key = |out: &mut Vec<u8>| out.extend_from_slice(&object.to_le_bytes());
         let encoded = encode_body(&mut worker.body, (BodyForm::Call, 0), append_key, |out| {

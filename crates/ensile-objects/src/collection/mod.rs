@@ -20,6 +20,7 @@ mod recover;
 mod shards;
 mod walk;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -27,6 +28,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::KEY_BYTES_MAX;
 use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_durability::{CheckpointHandle, RecoveryReport};
+use ensile_memory::prefetch;
 
 use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
@@ -39,6 +41,11 @@ use checked::Checked;
 use persistent::{ObjectKey, Persistent};
 use recover::LoggedChange;
 use shards::{CellState, KeyHash, KeyHasher, ObjectCell, Shards};
+
+/// Keys that are looked up side by side. More of them do not wait less for memory.
+const TOGETHER: usize = 16;
+/// The most bytes of a cell that are prefetched; the processor sees the others coming.
+const PREFETCHED_BYTES_MAX: usize = 512;
 
 /// The objects, and what recovery and checkpoints keep beside them.
 pub(crate) struct ObjectsState<K, T: Persistent> {
@@ -169,9 +176,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// As for [`Objects::update`].
     #[inline]
     pub fn submit(&self, key: K, operation: &T::Operation) -> Result<(T::Output, ObjectReceipt<'_>)> {
-        let worker = self.operation(&key, operation)?;
-        let done = self.change(&key, worker, Poison::Refuses, |state| self.apply(&key, state, operation))?;
-        let (output, receipt) = done;
+        let apply = |state: &mut CellState<K, T>| self.apply(&key, state, operation);
+        let (output, receipt) = if self.runtime.is_logged {
+            let worker = self.operation(&key, operation)?;
+            self.change(&key, worker, Poison::Refuses, apply)?
+        } else {
+            self.change_unlogged(&key, Poison::Refuses, apply)?
+        };
         Ok((output?, receipt))
     }
 
@@ -189,6 +200,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         operation: &T::Operation,
         check: impl Fn(Option<&T>) -> Result<(), E>,
     ) -> Result<Result<(T::Output, ObjectReceipt<'_>), E>> {
+        if !self.runtime.is_logged {
+            let change = |state: &mut CellState<K, T>| self.apply(&key, state, operation);
+            return match self.change_unlogged_if(&key, Poison::Refuses, check, change)? {
+                Ok((output, receipt)) => Ok(Ok((output?, receipt))),
+                Err(refusal) => Ok(Err(refusal)),
+            };
+        }
         let mut worker = self.operation(&key, operation)?;
         let hash = self.state.shards.hash(&key);
         let mut guess = self.state.shards.guess(hash);
@@ -220,10 +238,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// # Errors
     /// As for [`Objects::submit`].
     pub fn put(&self, key: K, object: T) -> Result<ObjectReceipt<'_>> {
-        let worker = self.entry(&key, BodyForm::Value, T::VERSION, |bytes| object.encode(bytes))?;
+        let worker = match self.runtime.is_logged {
+            true => Some(self.entry(&key, BodyForm::Value, T::VERSION, |bytes| object.encode(bytes))?),
+            false => None,
+        };
         let mut object = Some(object);
         let become_it = |state: &mut CellState<K, T>| state.become_known(object.take(), &self.state.poisoned);
-        Ok(self.change(&key, worker, Poison::Ends, become_it)?.1)
+        self.become_known(&key, worker, become_it)
     }
 
     /// Removes the object, whatever it was, a poisoned one too. Removing one that is not there is logged as well.
@@ -231,9 +252,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// # Errors
     /// As for [`Objects::submit`].
     pub fn remove(&self, key: K) -> Result<ObjectReceipt<'_>> {
-        let worker = self.entry(&key, BodyForm::Removal, 0, |_| {})?;
+        let worker = match self.runtime.is_logged {
+            true => Some(self.entry(&key, BodyForm::Removal, 0, |_| {})?),
+            false => None,
+        };
         let remove = |state: &mut CellState<K, T>| state.become_known(None, &self.state.poisoned);
-        Ok(self.change(&key, worker, Poison::Ends, remove)?.1)
+        self.become_known(&key, worker, remove)
     }
 
     /// Shows the object, or that there is none, under its lock. With strict durability it returns once what was shown
@@ -255,15 +279,83 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     #[inline]
     pub fn look<R>(&self, key: &K, look: impl FnOnce(Option<&T>) -> R) -> Result<(R, ObjectReceipt<'_>)> {
         self.runtime.check_process()?;
-        let receipt = |epoch: Epoch| ObjectReceipt::new(&self.runtime, epoch);
         let hash = self.state.shards.hash(key);
-        let mut guess = self.state.shards.guess(hash);
+        let (seen, epoch) = self.look_at(key, (hash, self.state.shards.guess(hash)), look)?;
+        Ok((seen, ObjectReceipt::new(&self.runtime, epoch)))
+    }
+
+    /// As [`Objects::look`], of several keys in their order: `look` gets a key's number and its object, each under its
+    /// own lock. The memory of sixteen keys is asked for at once, so a thread waits for it once and not as often as
+    /// there are keys. What the objects and keys point to is not asked for. The receipt is for all that was shown.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Poisoned`] at the first key whose object is; the keys behind that are not shown.
+    pub fn look_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k K>,
+        mut look: impl FnMut(usize, Option<&T>),
+    ) -> Result<ObjectReceipt<'_>>
+    where
+        K: 'k,
+    {
+        self.runtime.check_process()?;
+        let shards = &self.state.shards;
+        let (mut keys, mut number, mut rests_on) = (keys.into_iter(), 0, Epoch::ZERO);
+        loop {
+            let mut hashed: [Option<(&K, KeyHash)>; TOGETHER] = [None; TOGETHER];
+            for (place, key) in hashed.iter_mut().zip(&mut keys) {
+                let hash = shards.hash(key);
+                shards.prefetch_slot(hash);
+                *place = Some((key, hash));
+            }
+            if hashed[0].is_none() {
+                return Ok(ObjectReceipt::new(&self.runtime, rests_on));
+            }
+            let mut guesses = [None; TOGETHER];
+            for (guess, (_, hash)) in guesses.iter_mut().zip(hashed.iter().flatten()) {
+                *guess = shards.guess(*hash);
+                guess
+                    .iter()
+                    .for_each(|cell| prefetch::lines(*cell, size_of_val(*cell).min(PREFETCHED_BYTES_MAX)));
+            }
+            for (guess, (key, hash)) in guesses.into_iter().zip(hashed.into_iter().flatten()) {
+                let ((), epoch) = self.look_at(key, (hash, guess), |object| look(number, object))?;
+                rests_on = rests_on.max(epoch);
+                number += 1;
+            }
+        }
+    }
+
+    /// As [`Objects::look_many`]. With strict durability it returns once all that was shown is durable.
+    ///
+    /// # Errors
+    /// As for [`Objects::look_many`]; and, strict, those of [`ObjectReceipt::durable`].
+    pub fn read_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k K>,
+        look: impl FnMut(usize, Option<&T>),
+    ) -> Result<()>
+    where
+        K: 'k,
+    {
+        let receipt = self.look_many(keys, look)?;
+        self.runtime.wait_if_strict(receipt.epoch())
+    }
+
+    /// Shows a key's object, which may be in the guessed cell; and the epoch that this rests on.
+    #[inline]
+    fn look_at<R>(
+        &self,
+        key: &K,
+        (hash, mut guess): (KeyHash, Option<&ObjectCell<K, T>>),
+        look: impl FnOnce(Option<&T>) -> R,
+    ) -> Result<(R, Epoch)> {
         loop {
             let state = match guess.take().and_then(|cell| locked_guess(cell, key)) {
                 Some(state) => state,
                 None => match self.state.shards.find(key, hash) {
                     Ok(cell) => cell.lock(),
-                    Err(epoch) => return Ok((look(None), receipt(epoch))),
+                    Err(epoch) => return Ok((look(None), epoch)),
                 },
             };
             if !state.is_of(key) {
@@ -272,7 +364,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             if state.is_poisoned {
                 return Err(poisoned(key));
             }
-            return Ok((look(state.object.as_ref()), receipt(state.tid.epoch())));
+            return Ok((look(state.object.as_ref()), state.tid.epoch()));
         }
     }
 
@@ -363,6 +455,15 @@ fn poisoned<K: ObjectKey>(key: &K) -> ObjectsError {
     ObjectsError::Poisoned { object: format!("{key:?}").into() }
 }
 
+/// Refuses a key that no entry could have.
+#[cold]
+fn check_key<K: ObjectKey>(key: &K) -> Result<()> {
+    let mut encoded = Vec::new();
+    key.encode(&mut encoded);
+    let bytes = encoded.len();
+    if bytes > KEY_BYTES_MAX { Err(ObjectsError::KeyTooLong { bytes, limit: KEY_BYTES_MAX }) } else { Ok(()) }
+}
+
 /// What came of a change and when it is durable; or the worker, to try it again.
 type ChangeAttempt<'o, O> = Result<(O, ObjectReceipt<'o>), Box<LogWorker>>;
 
@@ -432,6 +533,66 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 Ok(done) => return Ok(done),
                 Err(again) => worker = again,
             }
+        }
+    }
+
+    /// Makes an object known, whatever it was, logged by this worker if there is one.
+    #[inline]
+    fn become_known(
+        &self,
+        key: &K,
+        worker: Option<Box<LogWorker>>,
+        change: impl FnMut(&mut CellState<K, T>),
+    ) -> Result<ObjectReceipt<'_>> {
+        let ((), receipt) = match worker {
+            Some(worker) => self.change(key, worker, Poison::Ends, change)?,
+            None => self.change_unlogged(key, Poison::Ends, change)?,
+        };
+        Ok(receipt)
+    }
+
+    /// As [`change`](Self::change), where nothing is logged.
+    fn change_unlogged<O>(
+        &self,
+        key: &K,
+        poison: Poison,
+        change: impl FnMut(&mut CellState<K, T>) -> O,
+    ) -> Result<(O, ObjectReceipt<'_>)> {
+        let allow = |_: Option<&T>| Ok::<(), Infallible>(());
+        self.change_unlogged_if(key, poison, allow, change).map(|Ok(done)| done)
+    }
+
+    /// Does this to an object, under its lock, if `check` allows it. Nothing is logged.
+    fn change_unlogged_if<O, E>(
+        &self,
+        key: &K,
+        poison: Poison,
+        check: impl Fn(Option<&T>) -> Result<(), E>,
+        mut change: impl FnMut(&mut CellState<K, T>) -> O,
+    ) -> Result<Result<(O, ObjectReceipt<'_>), E>> {
+        self.runtime.check_open()?;
+        let hash = self.state.shards.hash(key);
+        let mut guess = self.state.shards.guess(hash).and_then(|cell| locked_guess(cell, key));
+        loop {
+            let mut state = match guess.take() {
+                Some(state) => state,
+                None => {
+                    check_key(key)?;
+                    self.state.shards.find_or_make(key, hash).lock()
+                }
+            };
+            if !state.is_of(key) {
+                continue;
+            }
+            if state.is_poisoned && poison == Poison::Refuses {
+                return Err(poisoned(key));
+            }
+            if let Err(refusal) = check(state.object.as_ref()) {
+                return Ok(Err(refusal));
+            }
+            state.tid = self.runtime.unlogged_tid(state.tid);
+            let receipt = ObjectReceipt::new(&self.runtime, state.tid.epoch());
+            return Ok(Ok((change(&mut state), receipt)));
         }
     }
 

@@ -156,6 +156,12 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         shard.cells.get(shard.numbers.find(hash.tag(), |_| true)?)
     }
 
+    /// Asks for the line where the search for a key's cell begins.
+    #[inline]
+    pub(super) fn prefetch_slot(&self, hash: KeyHash) {
+        self.shards[hash.shard()].numbers.prefetch(hash.tag());
+    }
+
     /// The cell of this key; or, if there is none, the epoch that must be durable for that to stay so (R1).
     pub(super) fn find(&self, key: &K, hash: KeyHash) -> Result<&ObjectCell<K, T>, Epoch> {
         let shard = &self.shards[hash.shard()];

@@ -81,6 +81,7 @@ pub(crate) struct Runtime {
     process: Process,
     workers: StdArc<LogWorkers>,
     is_strict: bool,
+    pub(crate) is_logged: bool,
     epoch_interval: Duration,
     closed: AtomicBool,
     stop: HeartbeatStop,
@@ -245,6 +246,22 @@ impl Runtime {
         appended
     }
 
+    /// Fails where a change that is not logged cannot be made either.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<(), DurabilityError> {
+        self.check_process()?;
+        // Relaxed: nothing is logged, so a close has nothing to wait for.
+        if self.closed.load(Ordering::Relaxed) { Err(closed()) } else { Ok(()) }
+    }
+
+    /// The TID of a change that is not logged, for the object whose last one is this, and whose lock is held: a walk
+    /// writes TIDs, and forgets absent objects by them (O2). Where all TIDs of the epoch are used it stays: no two
+    /// entries have it.
+    #[inline]
+    pub(crate) fn unlogged_tid(&self, last: Tid) -> Tid {
+        tid_above(last, self.epochs.now()).unwrap_or(last)
+    }
+
     /// Closes the epoch, once it may: its TIDs are used (E5).
     fn close_epoch(&self) {
         // A clock that stands still would never let the epoch close; the machine's ignores this.
@@ -261,6 +278,9 @@ impl Runtime {
 
     /// Waits until `epoch` is durable.
     pub(crate) fn wait_durable(&self, epoch: Epoch) -> Result<()> {
+        if !self.is_logged {
+            return Err(ObjectsError::NotLogged);
+        }
         if self.log.durable_epoch() >= epoch {
             return Ok(());
         }

@@ -34,6 +34,8 @@ pub(crate) struct ObjectsSettings {
     pub(crate) clock: Clock,
     pub(crate) own_threads: bool,
     pub(crate) is_strict: bool,
+    /// False: changes are not logged, and only checkpoints keep them.
+    pub(crate) is_logged: bool,
     pub(crate) recovery_threads: usize,
     pub(crate) log: LogConfig,
     pub(crate) checkpoints: CheckpointConfig,
@@ -70,6 +72,7 @@ impl ObjectsSettings {
             workers: LogWorkers::new(process.clone()),
             process,
             is_strict: self.is_strict,
+            is_logged: self.is_logged,
             epoch_interval: self.log.epoch_interval,
             closed: AtomicBool::new(false),
             stop: HeartbeatStop::default(),

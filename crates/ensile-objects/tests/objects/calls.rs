@@ -72,6 +72,35 @@ fn a_receipt_is_durable_when_it_says_so_and_one_stands_for_several() {
 }
 
 #[test]
+fn several_keys_show_what_each_shows_by_itself_and_rest_on_all_of_it() {
+    let life = Life::open(&SimDisk::new());
+    for key in (0..500).step_by(2) {
+        life.objects.submit(key, &Change::Add(key)).expect("logs");
+    }
+    life.tick();
+    let newest = life.objects.submit(40, &Change::Add(1)).expect("logs").1;
+    for keys in [0..0, 0..1, 0..16, 30..47, 0..600] {
+        let asked: Vec<u64> = keys.clone().chain(keys.clone().take(2)).collect();
+        let mut shown = Vec::new();
+        let receipt = life
+            .objects
+            .look_many(&asked, |number, tally| shown.push((number, tally.cloned())))
+            .expect("none is poisoned");
+        let alone = |key: &u64| life.objects.look(key, |tally| tally.cloned()).expect("none is poisoned");
+        let wanted: Vec<_> = asked.iter().map(|key| alone(key).0).enumerate().collect();
+        assert_eq!(shown, wanted);
+        let rests_on = asked.iter().map(|key| alone(key).1.epoch()).max().unwrap_or_default();
+        assert_eq!(receipt.epoch(), rests_on);
+        assert_eq!(receipt.is_durable(), !keys.contains(&40) && rests_on <= life.durable());
+    }
+    life.settle();
+    newest.durable().expect("is durable");
+    let mut count = 0;
+    life.objects.read_many([&40, &41], |_, tally| count += usize::from(tally.is_some())).expect("reads");
+    assert_eq!(count, 1);
+}
+
+#[test]
 fn an_operation_that_is_refused_before_it_is_logged_leaves_nothing() {
     let disk = SimDisk::new();
     let life = Life::open(&disk);

@@ -13,3 +13,4 @@ mod policies;
 mod rig;
 mod serde;
 mod tally;
+mod unlogged;

@@ -14,7 +14,6 @@
 mod host;
 mod persist;
 
-use ensile_base::Epoch;
 use ensile_objects::{ObjectsBuilder, ObjectsResult};
 use ensile_resp::{ReplyEncoder, Request};
 
@@ -94,25 +93,21 @@ impl HostService {
     }
 
     fn get(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        self.show(request, 1, reply)
+        self.show(request, reply)
     }
 
     fn get_many(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let mut rests_on = Epoch::ZERO;
         reply.array(request.len() - 1);
-        for at in 1..request.len() {
-            rests_on = rests_on.max(self.show(request, at, reply)?);
-        }
-        Ok(rests_on)
+        self.show(request, reply)
     }
 
-    fn show(&self, request: Request<'_>, at: usize, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn show(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let hosts: Result<Vec<_>, _> = (1..request.len()).map(|at| key(request, at).map(Vec::from)).collect();
         let show = |host: Option<&HostInformation>| match host {
             Some(host) => show(host, reply),
             None => reply.null(),
         };
-        let ((), epoch) = persist::look(&self.hosts, key(request, at)?, show)?; // persist
-        Ok(epoch)
+        persist::look(&self.hosts, &hosts?, show) // persist
     }
 }
 

@@ -37,12 +37,11 @@ pub(super) fn change(
     Ok((output, receipt.epoch()))
 }
 
-/// Shows a host, and the epoch that this rests on.
-pub(super) fn look<R>(
+/// Shows hosts in their order, and the epoch that this rests on.
+pub(super) fn look(
     hosts: &Hosts,
-    host: &[u8],
-    show: impl FnOnce(Option<&HostInformation>) -> R,
-) -> Result<(R, Epoch), CallError> {
-    let (shown, receipt) = hosts.look(&host.to_vec(), show)?;
-    Ok((shown, receipt.epoch()))
+    keys: &[Vec<u8>],
+    mut show: impl FnMut(Option<&HostInformation>),
+) -> Result<Epoch, CallError> {
+    Ok(hosts.look_many(keys, |_, host| show(host))?.epoch())
 }

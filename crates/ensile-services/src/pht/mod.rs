@@ -11,13 +11,15 @@
 //!   after the other.
 //! - R1: a reply rests on the last change of each bucket that it shows.
 //!
-//! Neighbours: `table` has the buckets, `persist` what persists them, `glob` patterns of `SCAN`;
-//! [`crate::server`] calls.
+//! Neighbours: `table` has the buckets, `bucket` the elements of one, `persist` what persists them, `glob` patterns of
+//! `SCAN`; [`crate::server`] calls, and programs that have a table in their own process.
 
+mod bucket;
 mod glob;
 mod persist;
 mod table;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -29,7 +31,8 @@ use crate::number::{integer, number};
 use crate::service::{
     CallError, CallResult, KeptObjects, READ, REPLY_BYTES, Service, ServiceCommand, WRITE, command,
 };
-use table::{BUCKETS, PhtBucket, PhtBuckets, PhtChange};
+use bucket::PhtBucket;
+use table::{BUCKETS, PhtBuckets, PhtChange};
 
 /// A persistent hash table.
 #[derive(Debug)]
@@ -112,43 +115,100 @@ impl PersistentTable {
         Ok(Self { buckets, log })
     }
 
-    /// Logs a change of a bucket and makes it.
-    fn change(&self, (bucket, number): (&mut PhtBucket, u64), change: PhtChange<'_>) -> CallResult {
-        persist::log(&self.log, (bucket, number), change)?; // persist
+    /// Shows a value, or that there is none, under its bucket's lock: `show` is to be short, and calls nothing of this
+    /// table. What was shown rests on the epoch: it survives a crash once [that is durable](KeptObjects::receipt).
+    #[inline]
+    pub fn look<R>(&self, key: &[u8], show: impl FnOnce(Option<&[u8]>) -> R) -> (R, Epoch) {
+        let key = self.buckets.key(key);
+        let bucket = self.buckets.lock_of(key);
+        (show(bucket.get(key)), bucket.last)
+    }
+
+    /// As [`look`](Self::look), of several keys in their order: `show` gets a key's number and its value. The memory of
+    /// sixteen keys is waited for at once, so that each takes a fraction of what a look by itself does. Meanwhile up to
+    /// as many buckets are locked.
+    pub fn look_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        mut show: impl FnMut(usize, Option<&[u8]>),
+    ) -> Epoch {
+        let (mut rests_on, mut number) = (Epoch::ZERO, 0);
+        let Ok(()) = self.buckets.look_at_many(keys.into_iter(), |key, bucket| {
+            rests_on = rests_on.max(bucket.last);
+            show(number, bucket.get(key));
+            number += 1;
+            Ok::<(), Infallible>(())
+        });
+        rests_on
+    }
+
+    /// Sets a value; the epoch that must be durable for it to survive a crash.
+    ///
+    /// # Errors
+    /// [`CallError::TooLong`] and [`CallError::Objects`]: nothing was changed.
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8]) -> CallResult {
+        self.set_if(key, value, Condition::Always).1
+    }
+
+    /// Deletes an element, if it is there: whether it was, and the epoch that this rests on.
+    ///
+    /// # Errors
+    /// [`CallError::Objects`]: nothing was changed.
+    pub fn remove(&self, key: &[u8]) -> Result<(bool, Epoch), CallError> {
+        let key = self.buckets.key(key);
+        let mut bucket = self.buckets.lock_of(key);
+        if bucket.get(key).is_none() {
+            return Ok((false, bucket.last));
+        }
+        Ok((true, self.change(&mut bucket, PhtChange::Delete(key))?))
+    }
+
+    /// Logs a change of a bucket, which is locked, and makes it.
+    #[inline]
+    fn change(&self, bucket: &mut PhtBucket, change: PhtChange<'_>) -> CallResult {
+        persist::log(&self.log, bucket, change)?; // persist
         // What cannot be made was refused before.
         self.buckets.count(bucket.apply(change).unwrap_or(0));
         Ok(bucket.last)
     }
 
     fn get(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (bucket, _) = self.buckets.lock_of(key(request, 1));
-        match bucket.elements.get(key(request, 1)) {
-            Some(value) => reply.bulk(value),
-            None => reply.null(),
-        }
-        Ok(bucket.last)
+        let ((), rests_on) = self.look(key(request, 1), |value| show(value, reply));
+        Ok(rests_on)
     }
 
     fn length(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (bucket, _) = self.buckets.lock_of(key(request, 1));
-        let length = bucket.elements.get(key(request, 1)).map_or(0, |value| value.len());
+        let (length, rests_on) = self.look(key(request, 1), |value| value.map_or(0, <[u8]>::len));
         reply.integer(length as i64);
-        Ok(bucket.last)
+        Ok(rests_on)
     }
 
     fn set(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (key, value) = (checked_key(request, 1)?, key(request, 2));
-        if value.len() > VALUE_BYTES_MAX {
-            return Err(CallError::TooLong { what: "a value", bytes: value.len(), limit: VALUE_BYTES_MAX });
-        }
-        let condition = condition(request)?;
-        let (mut bucket, number) = self.buckets.lock_of(key);
-        if !condition.holds(bucket.elements.get(key).map(AsRef::as_ref)) {
+        let (is_set, outcome) = self.set_if(key(request, 1), key(request, 2), condition(request)?);
+        if is_set {
+            reply.simple("OK");
+        } else {
             reply.null();
-            return Ok(bucket.last);
         }
-        reply.simple("OK");
-        self.change((&mut bucket, number), PhtChange::Set(key, value))
+        outcome
+    }
+
+    /// Sets a value if the condition holds: whether it does, and the epoch that this rests on.
+    fn set_if(&self, key: &[u8], value: &[u8], condition: Condition<'_>) -> (bool, CallResult) {
+        for (what, bytes, limit) in
+            [("a key", key.len(), KEY_BYTES_MAX), ("a value", value.len(), VALUE_BYTES_MAX)]
+        {
+            if bytes > limit {
+                return (false, Err(CallError::TooLong { what, bytes, limit }));
+            }
+        }
+        let key = self.buckets.key(key);
+        let mut bucket = self.buckets.lock_of(key);
+        if condition != Condition::Always && !condition.holds(bucket.get(key)) {
+            return (false, Ok(bucket.last));
+        }
+        (true, self.change(&mut bucket, PhtChange::Set(key, value)))
     }
 
     fn add(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
@@ -156,56 +216,45 @@ impl PersistentTable {
     }
 
     fn add_one(&self, request: Request<'_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let key = checked_key(request, 1)?;
-        let (mut bucket, number) = self.buckets.lock_of(key);
+        let key = self.buckets.key(checked_key(request, 1)?);
+        let mut bucket = self.buckets.lock_of(key);
         // A value that is no number, or zero added to it, leaves nothing to add.
         bucket.sum(key, 0).ok_or(CallError::NotInteger)?;
         let sum = bucket.sum(key, by).ok_or(CallError::Overflow)?;
         reply.integer(sum);
-        self.change((&mut bucket, number), PhtChange::Add(key, by))
+        self.change(&mut bucket, PhtChange::Add(key, by))
     }
 
     fn get_many(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let (mut rests_on, mut bytes) = (Epoch::ZERO, 0);
         reply.array(request.len() - 1);
-        for key in request.iter().skip(1) {
-            let (bucket, _) = self.buckets.lock_of(key);
+        self.buckets.look_at_many(request.iter().skip(1), |key, bucket| {
             rests_on = rests_on.max(bucket.last);
-            match bucket.elements.get(key) {
-                Some(value) => {
-                    bytes += value.len();
-                    reply.bulk(value);
-                }
-                None => reply.null(),
-            }
+            let value = bucket.get(key);
+            bytes += value.map_or(0, <[u8]>::len);
             if bytes > REPLY_BYTES - VALUE_BYTES_MAX {
                 return Err(CallError::ReplyTooLong(REPLY_BYTES - VALUE_BYTES_MAX));
             }
-        }
+            show(value, reply);
+            Ok(())
+        })?;
         Ok(rests_on)
     }
 
     fn delete(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let (mut rests_on, mut deleted) = (Epoch::ZERO, 0);
         for key in request.iter().skip(1) {
-            let (mut bucket, number) = self.buckets.lock_of(key);
-            if bucket.elements.contains_key(key) {
-                self.change((&mut bucket, number), PhtChange::Delete(key))?;
-                deleted += 1;
-            }
-            rests_on = rests_on.max(bucket.last);
+            let (was_there, epoch) = self.remove(key)?;
+            deleted += i64::from(was_there);
+            rests_on = rests_on.max(epoch);
         }
         reply.integer(deleted);
         Ok(rests_on)
     }
 
     fn exists(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (mut rests_on, mut there) = (Epoch::ZERO, 0);
-        for key in request.iter().skip(1) {
-            let (bucket, _) = self.buckets.lock_of(key);
-            there += i64::from(bucket.elements.contains_key(key));
-            rests_on = rests_on.max(bucket.last);
-        }
+        let mut there = 0;
+        let rests_on = self.look_many(request.iter().skip(1), |_, value| there += i64::from(value.is_some()));
         reply.integer(there);
         Ok(rests_on)
     }
@@ -230,10 +279,10 @@ impl PersistentTable {
         while seen < count && next < BUCKETS && bytes < REPLY_BYTES / 2 {
             let Some(bucket) = self.buckets.lock(next) else { break };
             rests_on = rests_on.max(bucket.last);
-            seen += bucket.elements.len() as u64;
+            seen += bucket.len() as u64;
             let before = keys.len();
             let shown = |key: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, key));
-            keys.extend(bucket.elements.keys().filter(|key| shown(key)).cloned());
+            keys.extend(bucket.iter().map(|(key, _)| key).filter(|key| shown(key)).map(Box::<[u8]>::from));
             bytes += keys[before..].iter().map(|key| key.len()).sum::<usize>();
             next += 1;
         }
@@ -247,6 +296,14 @@ impl PersistentTable {
     fn size(&self, _: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         reply.integer(self.buckets.elements() as i64);
         Ok(Epoch::ZERO)
+    }
+}
+
+/// Writes a value, or that there is none.
+fn show(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
+    match value {
+        Some(value) => reply.bulk(value),
+        None => reply.null(),
     }
 }
 

@@ -6,22 +6,20 @@
 
 use ensile_objects::{Application, ApplicationLog, CallBackResult, ObjectWriter, ObjectsResult};
 
-use super::table::{BUCKETS, PhtBucket, PhtBuckets, PhtChange};
+use super::bucket::PhtBucket;
+use super::table::{BUCKETS, PhtBuckets, PhtChange};
 
 const SET: u32 = 1;
 const DELETE: u32 = 2;
 const ADD: u32 = 3;
 
 /// Logs a change of a bucket, whose lock the caller holds. The change is made behind it.
-pub(super) fn log(
-    log: &ApplicationLog,
-    (bucket, number): (&mut PhtBucket, u64),
-    change: PhtChange<'_>,
-) -> ObjectsResult<()> {
+pub(super) fn log(log: &ApplicationLog, bucket: &mut PhtBucket, change: PhtChange<'_>) -> ObjectsResult<()> {
+    let (number, key) = (change.key().bucket, change.key().bytes);
     let receipt = match change {
-        PhtChange::Set(key, value) => log.log(number, SET, &[key, value])?,
-        PhtChange::Delete(key) => log.log(number, DELETE, &[key])?,
-        PhtChange::Add(key, by) => log.log(number, ADD, &[key, &by.to_le_bytes()])?,
+        PhtChange::Set(_, value) => log.log(number, SET, &[key, value])?,
+        PhtChange::Delete(_) => log.log(number, DELETE, &[key])?,
+        PhtChange::Add(_, by) => log.log(number, ADD, &[key, &by.to_le_bytes()])?,
     };
     bucket.last = receipt.epoch();
     Ok(())
@@ -33,11 +31,11 @@ impl Application for PhtBuckets {
         for number in from..BUCKETS {
             let bucket = self.lock(number)?;
             // One that never had an element has no operation either.
-            if bucket.elements.capacity() == 0 {
+            if bucket.is_unused() {
                 continue;
             }
             bytes.clear();
-            for part in bucket.elements.iter().flat_map(|(key, value)| [key, value]) {
+            for part in bucket.iter().flat_map(|(key, value)| [key, value]) {
                 bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
                 bytes.extend_from_slice(part);
             }
@@ -51,18 +49,18 @@ impl Application for PhtBuckets {
     fn load_one(&self, object: u64, mut bytes: &[u8]) -> CallBackResult {
         while !bytes.is_empty() {
             let (key, value) = (part(&mut bytes)?, part(&mut bytes)?);
-            self.redo(object, PhtChange::Set(key, value))?;
+            self.redo(object, PhtChange::Set(self.key(key), value))?;
         }
         Ok(())
     }
 
     fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
         match (operation, parameters) {
-            (SET, [key, value]) => self.redo(object, PhtChange::Set(key, value)),
-            (DELETE, [key]) => self.redo(object, PhtChange::Delete(key)),
+            (SET, [key, value]) => self.redo(object, PhtChange::Set(self.key(key), value)),
+            (DELETE, [key]) => self.redo(object, PhtChange::Delete(self.key(key))),
             (ADD, [key, by]) => {
                 let by = (*by).try_into().map_err(|_| "a sum is of eight bytes")?;
-                self.redo(object, PhtChange::Add(key, i64::from_le_bytes(by)))
+                self.redo(object, PhtChange::Add(self.key(key), i64::from_le_bytes(by)))
             }
             _ => Err("no such operation on a bucket".into()),
         }
@@ -72,10 +70,9 @@ impl Application for PhtBuckets {
 impl PhtBuckets {
     /// Makes a change again that was logged, or stands in a checkpoint.
     fn redo(&self, number: u64, change: PhtChange<'_>) -> CallBackResult {
-        let (PhtChange::Set(key, _) | PhtChange::Delete(key) | PhtChange::Add(key, _)) = change;
-        let (mut bucket, of) = self.lock_of(key);
-        let more = bucket.apply(change).filter(|_| of == number).ok_or("it is no change of this bucket")?;
-        self.count(more);
+        let mut bucket = self.lock_of(change.key());
+        let more = bucket.apply(change).filter(|_| change.key().bucket == number);
+        self.count(more.ok_or("it is no change of this bucket")?);
         Ok(())
     }
 }

@@ -1,97 +1,170 @@
-//! The table: buckets with a lock each, and in each a hash map of elements (SLACH §5).
+//! The table: buckets with a lock each (SLACH §5), and searches for several keys at once.
 //!
+//! ```text
+//! several keys   hash all, ask for their buckets | lock those that are free, ask for slots | ask for elements | show each
+//! ```
 //! Invariants:
 //! - A key's bucket is the same for ever: folders name buckets by their numbers. So a scan goes bucket by bucket, and
 //!   shows each element that is there all the while exactly once.
 //! - A bucket is changed by [`PhtBucket::apply`] alone, when it serves and when it recovers.
+//! - A thread that holds a bucket's lock takes another one only if it is free. It waits for one while it holds none.
 //!
-//! Neighbours: [`super`] has the commands, `persist` logs changes and writes buckets.
+//! Neighbours: [`super`] has the commands, `bucket` the elements, `persist` logs changes and writes buckets.
 
-use std::collections::HashMap;
+use std::mem;
 
-use ensile_base::Epoch;
+use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
-use rapidhash::fast::RandomState;
+use ensile_memory::prefetch;
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
+use super::bucket::{PhtBucket, PhtKey};
 use crate::hash::stable_hash;
-use crate::number::integer;
+use crate::number::{Digits, integer};
 
 /// Buckets of a table. Folders rest on it.
 pub(super) const BUCKETS: u64 = 1 << 16;
 
+/// Keys that are looked up side by side. More of them do not wait less for memory.
+const TOGETHER: usize = 16;
+
 /// A change of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PhtChange<'c> {
-    Set(&'c [u8], &'c [u8]),
-    Delete(&'c [u8]),
+    Set(PhtKey<'c>, &'c [u8]),
+    Delete(PhtKey<'c>),
     /// Of an element whose value is a whole number, or that is not there: then of zero.
-    Add(&'c [u8], i64),
+    Add(PhtKey<'c>, i64),
 }
 
-/// A bucket: its elements.
-#[derive(Debug, Default)]
-pub(super) struct PhtBucket {
-    pub(super) elements: HashMap<Box<[u8]>, Box<[u8]>, RandomState>,
-    /// The epoch of the last change.
-    pub(super) last: Epoch, // persist
+impl<'c> PhtChange<'c> {
+    /// Of which element.
+    pub(super) fn key(self) -> PhtKey<'c> {
+        let (Self::Set(key, _) | Self::Delete(key) | Self::Add(key, _)) = self;
+        key
+    }
 }
 
 impl PhtBucket {
     /// The sum that adding would come to; `None` if the value is no number, or the sum none of 64 bits.
-    pub(super) fn sum(&self, key: &[u8], by: i64) -> Option<i64> {
-        let value = self.elements.get(key).map_or(Some(0), |value| integer(value).ok())?;
+    pub(super) fn sum(&self, key: PhtKey<'_>, by: i64) -> Option<i64> {
+        let value = self.get(key).map_or(Some(0), |value| integer(value).ok())?;
         value.checked_add(by)
     }
 
     /// Makes a change, and tells how many elements there are more than before; `None` if it cannot be made.
     pub(super) fn apply(&mut self, change: PhtChange<'_>) -> Option<i64> {
-        let before = self.elements.len() as i64;
+        let before = self.len() as i64;
         match change {
-            PhtChange::Set(key, value) => match self.elements.get_mut(key) {
-                // A value of the same length takes the place of the one before.
-                Some(there) if there.len() == value.len() => there.copy_from_slice(value),
-                Some(there) => *there = value.into(),
-                None => drop(self.elements.insert(key.into(), value.into())),
-            },
-            PhtChange::Delete(key) => drop(self.elements.remove(key)),
-            PhtChange::Add(key, by) => {
-                let sum = self.sum(key, by)?.to_string();
-                return self.apply(PhtChange::Set(key, sum.as_bytes()));
-            }
+            PhtChange::Set(key, value) => self.set(key, value),
+            PhtChange::Delete(key) => self.remove(key),
+            PhtChange::Add(key, by) => self.set(key, Digits::of(self.sum(key, by)?).bytes()),
         }
-        Some(self.elements.len() as i64 - before)
+        Some(self.len() as i64 - before)
     }
 }
 
+/// A bucket and its lock, on a line of memory of their own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct LockedBucket(Mutex<PhtBucket>);
+
 /// All buckets.
-#[derive(Debug)]
 pub(super) struct PhtBuckets {
-    buckets: Box<[Mutex<PhtBucket>]>,
+    buckets: Box<[LockedBucket]>,
+    /// Of hashes within buckets. It is drawn, so that keys that meet there are hard to choose.
+    secrets: RapidSecrets,
     elements: AtomicU64,
+}
+
+impl std::fmt::Debug for PhtBuckets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PhtBuckets").field("elements", &self.elements()).finish_non_exhaustive()
+    }
 }
 
 impl PhtBuckets {
     pub(super) fn new() -> Self {
-        Self { buckets: (0..BUCKETS).map(|_| Mutex::default()).collect(), elements: AtomicU64::new(0) }
+        Self {
+            buckets: (0..BUCKETS).map(|_| LockedBucket::default()).collect(),
+            secrets: RapidSecrets::seed(Random::unpredictable().next_u64()),
+            elements: AtomicU64::new(0),
+        }
     }
 
-    /// The number of a key's bucket.
+    /// Where a key is looked for.
     #[inline]
-    pub(super) fn number_of(key: &[u8]) -> u64 {
-        stable_hash(key) % BUCKETS
+    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> PhtKey<'k> {
+        let tag = rapidhash_v3_seeded(bytes, &self.secrets) as u32;
+        PhtKey { bytes, bucket: stable_hash(bytes) % BUCKETS, tag }
     }
 
     /// A bucket, locked; `None` if there is none of this number.
     #[inline]
     pub(super) fn lock(&self, number: u64) -> Option<MutexGuard<'_, PhtBucket>> {
-        self.buckets.get(number as usize).map(Mutex::lock)
+        self.buckets.get(number as usize).map(|bucket| bucket.0.lock())
     }
 
-    /// A key's bucket, locked, and its number.
+    /// A key's bucket, locked.
     #[inline]
-    pub(super) fn lock_of(&self, key: &[u8]) -> (MutexGuard<'_, PhtBucket>, u64) {
-        let number = Self::number_of(key);
-        (self.buckets[number as usize].lock(), number)
+    pub(super) fn lock_of(&self, key: PhtKey<'_>) -> MutexGuard<'_, PhtBucket> {
+        self.buckets[key.bucket as usize].0.lock()
+    }
+
+    /// Shows the bucket of each key, locked, in the order of the keys. The memory of up to [`TOGETHER`] of them is
+    /// asked for at once, so a thread waits for it once and not as often as there are keys. Up to as many buckets are
+    /// locked while one is shown.
+    ///
+    /// # Errors
+    /// The first that `show` returns; the keys behind that are not shown.
+    pub(super) fn look_at_many<'k, E>(
+        &self,
+        mut keys: impl Iterator<Item = &'k [u8]>,
+        mut show: impl FnMut(PhtKey<'k>, &PhtBucket) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut found: [PhtKey<'k>; TOGETHER] = [PhtKey { bytes: &[], bucket: 0, tag: 0 }; TOGETHER];
+        loop {
+            let mut count = 0;
+            for (place, bytes) in found.iter_mut().zip(&mut keys) {
+                *place = self.key(bytes);
+                prefetch::line(&raw const self.buckets[place.bucket as usize]);
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(());
+            }
+            self.look_at_few(&found[..count], &mut show)?;
+        }
+    }
+
+    fn look_at_few<'k, E>(
+        &self,
+        keys: &[PhtKey<'k>],
+        show: &mut impl FnMut(PhtKey<'k>, &PhtBucket) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut locked: [Option<MutexGuard<'_, PhtBucket>>; TOGETHER] = [const { None }; TOGETHER];
+        for (bucket, key) in locked.iter_mut().zip(keys) {
+            // Not free, or that of a key before: it is waited for when no other one is held.
+            *bucket = self.buckets[key.bucket as usize].0.try_lock_unless_panicked();
+            bucket.iter().for_each(|bucket| bucket.prefetch_slots(*key));
+        }
+        for (bucket, key) in locked.iter().zip(keys) {
+            bucket.iter().for_each(|bucket| bucket.prefetch_element(*key));
+        }
+        let mut is_holding = true;
+        for (at, key) in keys.iter().enumerate() {
+            let bucket = match locked[at].take() {
+                Some(bucket) => bucket,
+                None => {
+                    if mem::take(&mut is_holding) {
+                        locked.iter_mut().for_each(|bucket| *bucket = None);
+                    }
+                    self.lock_of(*key)
+                }
+            };
+            show(*key, &bucket)?;
+        }
+        Ok(())
     }
 
     /// Notes how many elements there are more, or less.
@@ -109,3 +182,6 @@ impl PhtBuckets {
         self.elements.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests;

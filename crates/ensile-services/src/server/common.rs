@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use ensile_base::Epoch;
 use ensile_base::sync::Ordering;
+use ensile_objects::ObjectDurability;
 use ensile_resp::{ReplyEncoder, Request, RespVersion};
 
 use super::{ServerState, is_called};
@@ -36,7 +37,7 @@ const COMMANDS: [CommandInfo; 9] = [
     info("INFO", -1, &[], "Tells figures"),
     info("BGSAVE", -1, &["admin"], "Asks for a checkpoint"),
     info("QUIT", -1, &["fast"], "Closes the connection"),
-    info("SHUTDOWN", -1, &["admin"], "Makes everything durable and ends the server"),
+    info("SHUTDOWN", -1, &["admin"], "Makes what is logged durable and ends the server"),
 ];
 
 const fn info(
@@ -83,7 +84,7 @@ pub(super) fn carry_out<S: Service>(
         "ECHO" => reply.bulk(request.get(1).unwrap_or_default()),
         "HELLO" => hello::<S>((version, number), request, buffer),
         "COMMAND" => tell_commands::<S>(request, &mut reply),
-        "CONFIG" => config(state.is_strict, request, &mut reply),
+        "CONFIG" => config(state.durability, request, &mut reply),
         "INFO" => reply.verbatim(*b"txt", figures(state).as_bytes()),
         "BGSAVE" => {
             // The handle waits for its end, and nobody does.
@@ -211,15 +212,19 @@ fn tell_command(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
     [first, last, step].into_iter().for_each(|at| reply.integer(at));
 }
 
-/// Parameters that are told in redis' words: everything is logged, and nothing is kept beside the log on a schedule of
-/// `save`.
-fn config(is_strict: bool, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
+/// Parameters that are told in redis' words: what is logged, when it reaches the disk, and that nothing is kept beside
+/// the log on a schedule of `save`. What is process-safe has reached the system before its reply, as with `everysec`.
+fn config(durability: ObjectDurability, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
     let word = request.get(1).unwrap_or_default();
     if !is_called(word, "GET") {
         return unknown_subcommand(word, "CONFIG: nothing is set while it runs;", reply);
     }
-    let sync = if is_strict { "always" } else { "everysec" };
-    let parameters = [("appendonly", "yes"), ("appendfsync", sync), ("save", ""), ("databases", "1")];
+    let (log, sync) = match durability {
+        ObjectDurability::Strict => ("yes", "always"),
+        ObjectDurability::Relaxed | ObjectDurability::Process => ("yes", "everysec"),
+        ObjectDurability::NoLog => ("no", "no"),
+    };
+    let parameters = [("appendonly", log), ("appendfsync", sync), ("save", ""), ("databases", "1")];
     let is_asked = |(name, _): &&(&str, &str)| request.iter().skip(2).any(|asked| is_called(asked, name));
     reply.map(parameters.iter().filter(is_asked).count());
     for (name, value) in parameters.iter().filter(is_asked) {
@@ -228,14 +233,24 @@ fn config(is_strict: bool, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
     }
 }
 
+/// A durability, as the command line has it.
+fn name_of(durability: ObjectDurability) -> &'static str {
+    match durability {
+        ObjectDurability::Strict => "strict",
+        ObjectDurability::Process => "process",
+        ObjectDurability::Relaxed => "relaxed",
+        ObjectDurability::NoLog => "no-log",
+    }
+}
+
 /// Figures, in redis' form.
 fn figures<S: Service>(state: &ServerState<S>) -> String {
     let stats = state.service.kept().stats();
     let mut text = format!(
-        "# Server\r\nservice:{}\r\nensile_version:{VERSION}\r\nstrict:{}\r\n# Clients\r\nconnected_clients:{}\r\n# Stats\r\n\
+        "# Server\r\nservice:{}\r\nensile_version:{VERSION}\r\ndurability:{}\r\n# Clients\r\nconnected_clients:{}\r\n# Stats\r\n\
          total_commands_processed:{}\r\n",
         S::NAME,
-        u8::from(state.is_strict),
+        name_of(state.durability),
         // Relaxed: figures for people.
         state.connections.load(Ordering::Relaxed),
         // Relaxed: figures for people.
@@ -245,6 +260,7 @@ fn figures<S: Service>(state: &ServerState<S>) -> String {
         ("epoch", stats.epoch.number()),
         ("durable_epoch", stats.durable_epoch.number()),
         ("log_bytes", stats.log.bytes),
+        ("checkpoints", stats.checkpoints.installed),
         ("poisoned_objects", stats.poisoned),
     ];
     text.push_str("# Persistence\r\n");

@@ -25,6 +25,7 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicU64, Ordering};
 use ensile_net::{ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport};
+use ensile_objects::ObjectDurability;
 use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits, RespVersion};
 
 use crate::service::{REPLY_BYTES, Service};
@@ -54,7 +55,7 @@ const REQUEST_LIMITS: RequestLimits = RequestLimits {
 #[derive(Debug)]
 pub struct ServerState<S> {
     service: Arc<S>,
-    is_strict: bool,
+    durability: ObjectDurability,
     clock: Clock,
     /// Whether it is to end.
     stopped: AtomicBool,
@@ -63,17 +64,21 @@ pub struct ServerState<S> {
 }
 
 impl<S: Service> ServerState<S> {
-    /// Of this service; strict if replies wait until they are durable.
+    /// Of this service, whose objects were opened with this durability: if it is strict, replies wait for it.
     #[must_use]
-    pub fn new(service: Arc<S>, is_strict: bool, clock: Clock) -> Self {
+    pub fn new(service: Arc<S>, durability: ObjectDurability, clock: Clock) -> Self {
         Self {
             service,
-            is_strict,
+            durability,
             clock,
             stopped: AtomicBool::new(false),
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),
         }
+    }
+
+    fn is_strict(&self) -> bool {
+        self.durability == ObjectDurability::Strict
     }
 
     /// Ends its loops; each is to be woken up, too.
@@ -227,7 +232,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             let consumed = requests.consumed();
             match flow {
                 Flow::Reply(epoch)
-                    if self.state.is_strict && !self.parked.knows(epoch, &*self.state.service) =>
+                    if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
                 {
                     self.parked.park(epoch, replies.reserve(), &self.reply);
                 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::sync::Mutex;
 use ensile_net::{Epoll, ListenAddress, LoopWakeUp};
+use ensile_objects::ObjectDurability;
 
 use super::{LIMITS, ServerState, ServiceLoop};
 use crate::service::Service;
@@ -25,8 +26,8 @@ const WAIT: Duration = Duration::from_secs(1);
 pub struct ServerConfig {
     /// Where clients connect; port 0 is any free one.
     pub address: SocketAddr,
-    /// Whether replies wait until they are durable.
-    pub is_strict: bool,
+    /// With which the objects were opened. If it is strict, replies wait until they are durable.
+    pub durability: ObjectDurability,
     /// Threads, with a loop each.
     pub loops: usize,
 }
@@ -45,7 +46,7 @@ pub fn serve<S: Service>(
     config: ServerConfig,
     ready: impl FnOnce(SocketAddr) -> io::Result<()>,
 ) -> io::Result<()> {
-    let state = ServerState::new(service, config.is_strict, Clock::machine());
+    let state = ServerState::new(service, config.durability, Clock::machine());
     let (state, wake_ups) = (Arc::new(state), Mutex::new(Vec::new()));
     let end_all = |state: &ServerState<S>| {
         state.stop();

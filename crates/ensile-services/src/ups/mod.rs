@@ -125,25 +125,22 @@ impl UrlService {
     }
 
     fn get(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        self.show(request, 1, reply)
+        self.show(request, reply)
     }
 
     fn get_many(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let mut rests_on = Epoch::ZERO;
         reply.array(request.len() - 1);
-        for at in 1..request.len() {
-            rests_on = rests_on.max(self.show(request, at, reply)?);
-        }
-        Ok(rests_on)
+        self.show(request, reply)
     }
 
-    fn show(&self, request: Request<'_>, at: usize, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn show(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let urls: Result<Vec<_>, _> =
+            (1..request.len()).map(|at| self.url(request, at).map(Vec::from)).collect();
         let show = |url: Option<&UrlProperties>| match url {
             Some(url) => show(url, reply),
             None => reply.null(),
         };
-        let ((), epoch) = persist::look(&self.urls, self.url(request, at)?, show)?; // persist
-        Ok(epoch)
+        persist::look(&self.urls, &urls?, show) // persist
     }
 
     fn partition(&self, _: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {

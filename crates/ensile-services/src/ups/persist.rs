@@ -33,12 +33,11 @@ pub(super) fn change(urls: &Urls, url: &[u8], operation: &UrlOperation) -> Resul
     Ok((output, receipt.epoch()))
 }
 
-/// Shows a URL, and the epoch that this rests on.
-pub(super) fn look<R>(
+/// Shows urls in their order, and the epoch that this rests on.
+pub(super) fn look(
     urls: &Urls,
-    url: &[u8],
-    show: impl FnOnce(Option<&UrlProperties>) -> R,
-) -> Result<(R, Epoch), CallError> {
-    let (shown, receipt) = urls.look(&url.to_vec(), show)?;
-    Ok((shown, receipt.epoch()))
+    keys: &[Vec<u8>],
+    mut show: impl FnMut(Option<&UrlProperties>),
+) -> Result<Epoch, CallError> {
+    Ok(urls.look_many(keys, |_, url| show(url))?.epoch())
 }

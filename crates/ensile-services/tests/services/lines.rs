@@ -9,7 +9,11 @@ const SERVICES: [(&str, &str, &[&str]); 3] = [
     (
         "pht",
         include_str!("../../src/pht/persist.rs"),
-        &[include_str!("../../src/pht/mod.rs"), include_str!("../../src/pht/table.rs")],
+        &[
+            include_str!("../../src/pht/mod.rs"),
+            include_str!("../../src/pht/table.rs"),
+            include_str!("../../src/pht/bucket.rs"),
+        ],
     ),
     (
         "ups",

@@ -3,6 +3,7 @@
 mod his;
 mod lines;
 mod pht;
+mod power_cuts;
 mod processes;
 mod protocol;
 mod rig;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use ensile_resp::Reply;
 use ensile_services::client::{ClientError, HostClient, TableClient, UrlClient};
 use ensile_services::his::{DailyFigures, HostInformation};
 
@@ -19,16 +20,16 @@ impl Folder {
         Self(path)
     }
 
-    fn start(&self, line: &str) -> Server {
+    fn command(&self, line: &str) -> Command {
         let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let data = self.0.join(words.remove(1));
-        let mut process = Command::new(env!("CARGO_BIN_EXE_ensile-service"))
-            .args(&words)
-            .args(["--listen", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it was built");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ensile-service"));
+        command.args(&words).args(["--listen", "127.0.0.1:0", "--data"]).arg(data);
+        command
+    }
+
+    fn start(&self, line: &str) -> Server {
+        let mut process = self.command(line).stdout(Stdio::piped()).spawn().expect("it was built");
         let mut told = String::new();
         BufReader::new(process.stdout.take().expect("it is piped")).read_line(&mut told).expect("it tells");
         Server { process, address: told.trim().parse().expect("its address") }
@@ -60,6 +61,20 @@ impl Drop for Server {
     }
 }
 
+/// Whether these figures have this line.
+fn told(figures: Reply<'_>, line: &str) -> Option<bool> {
+    match figures {
+        Reply::Bulk(text) | Reply::Verbatim(_, text) => {
+            Some(String::from_utf8_lossy(text).lines().any(|told| told == line))
+        }
+        _ => None,
+    }
+}
+
+fn integer(reply: Reply<'_>) -> Option<i64> {
+    if let Reply::Integer(number) = reply { Some(number) } else { None }
+}
+
 #[test]
 fn a_table_is_there_again_after_an_end_and_after_a_kill() {
     let folder = Folder::new("pht");
@@ -86,6 +101,77 @@ fn a_table_is_there_again_after_an_end_and_after_a_kill() {
     assert_eq!(client.scan(0, 1 << 20).expect("it serves"), (0, vec![b"b".to_vec()]));
     let refused = client.increment(b"b", i64::MAX).expect_err("it is too much");
     assert_eq!(refused.to_string(), "the server replied: ERR increment or decrement would overflow");
+}
+
+#[test]
+fn a_process_safe_server_that_is_killed_has_lost_nothing_that_it_replied() {
+    let folder = Folder::new("process-safe");
+    // No epoch closes by itself before the kill, so a relaxed server would lose all of it.
+    let line = "--durability process --epoch-ms 60000";
+    let server = folder.start(&format!("pht table {line}"));
+    let mut client = TableClient::connect(server.address).expect("it listens");
+    assert!(
+        client.connection().call(&["INFO"], |reply| told(reply, "durability:process")).expect("it serves")
+    );
+    (0..100).for_each(|number: u32| {
+        client.set(&number.to_le_bytes(), b"1").expect("it serves");
+        assert_eq!(client.increment(b"count", 1).expect("it serves"), i64::from(number) + 1);
+    });
+    assert!(client.delete(&7_u32.to_le_bytes()).expect("it serves"));
+    drop(server);
+    let server = folder.start(&format!("ups urls {line}"));
+    let mut urls = UrlClient::connect(&[server.address]).expect("it listens");
+    assert_eq!(urls.count(b"http://a.example/", 0, 3).expect("it serves"), 3);
+    drop(server);
+    let server = folder.start(&format!("his hosts {line}"));
+    let mut hosts = HostClient::connect(server.address).expect("it listens");
+    assert_eq!(hosts.add(b"a.example", 4).expect("it serves"), 4);
+    drop(server);
+    let server = folder.start("pht table");
+    let mut client = TableClient::connect(server.address).expect("it listens");
+    assert_eq!(client.get(b"count").expect("it serves"), Some(b"100".to_vec()));
+    assert_eq!(client.connection().call(&["DBSIZE"], integer).expect("it serves"), 100);
+    let server = folder.start("ups urls");
+    let mut urls = UrlClient::connect(&[server.address]).expect("it listens");
+    assert_eq!(urls.count(b"http://a.example/", 0, 1).expect("it serves"), 4);
+    let server = folder.start("his hosts");
+    let mut hosts = HostClient::connect(server.address).expect("it listens");
+    assert_eq!(hosts.add(b"a.example", 1).expect("it serves"), 5);
+}
+
+#[test]
+fn a_server_without_a_log_keeps_what_a_checkpoint_has() {
+    let folder = Folder::new("no-log");
+    let mut server = folder.start("pht table --no-log");
+    let mut client = TableClient::connect(server.address).expect("it listens");
+    client.set(b"kept", b"1").expect("it serves");
+    client.connection().call(&["BGSAVE"], |_| Some(())).expect("it serves");
+    while !client.connection().call(&["INFO"], |reply| told(reply, "checkpoints:1")).expect("it serves") {}
+    client.set(b"lost", b"1").expect("it serves");
+    client.shut_down().expect("it ends");
+    server.ends_well();
+    let server = folder.start("pht table");
+    let mut client = TableClient::connect(server.address).expect("it listens");
+    let all = client.get_many(&[b"kept", b"lost"]).expect("it serves");
+    assert_eq!(all, [Some(b"1".to_vec()), None]);
+    drop(server);
+}
+
+#[test]
+fn what_a_command_line_cannot_mean_is_said_before_anything_is_opened() {
+    let folder = Folder::new("refused");
+    let refused = |line: &str, names: &str| {
+        let refused = folder.command(line).output().expect("it was built");
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && told.contains(names), "{line}: {told}");
+    };
+    refused("pht table --no-log --durability strict", "--durability");
+    refused(
+        "pht table --adaptive 1000 --adaptive-lower 9 --adaptive-upper 8",
+        "lower bound is above its upper",
+    );
+    refused("ups table --partition 2 --partitions 2", "--partition is a number below --partitions");
+    assert!(!folder.0.join("table").exists());
 }
 
 #[test]

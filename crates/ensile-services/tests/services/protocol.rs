@@ -4,6 +4,7 @@
 use ensile_base::random::Random;
 use ensile_net::NetLimits;
 use ensile_net::simulated::ClientId;
+use ensile_objects::ObjectDurability;
 use ensile_resp::encode_request;
 use ensile_services::pht::PersistentTable;
 use ensile_services::server::LIMITS;
@@ -88,7 +89,7 @@ fn a_strict_reply_waits_for_its_epoch_and_keeps_those_behind_it() {
 
 #[test]
 fn a_relaxed_reply_waits_for_nothing() {
-    let mut rig = Rig::with(&SimDisk::new(), 3, PersistentTable::open, LIMITS, false);
+    let mut rig = Rig::with(&SimDisk::new(), 3, PersistentTable::open, LIMITS, ObjectDurability::Relaxed);
     rig.keeps = false;
     let client = rig.connect();
     rig.clients().send(client, b"SET a 1\r\nGET a\r\n");

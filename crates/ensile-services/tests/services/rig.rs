@@ -33,12 +33,27 @@ impl<S: Service> Rig<S> {
     }
 
     pub(crate) fn on(disk: &SimDisk, seed: u64, open: Open<S>, limits: NetLimits) -> Self {
-        Self::with(disk, seed, open, limits, true)
+        Self::with(disk, seed, open, limits, ObjectDurability::Strict)
     }
 
-    pub(crate) fn with(disk: &SimDisk, seed: u64, open: Open<S>, limits: NetLimits, strict: bool) -> Self {
+    pub(crate) fn with(
+        disk: &SimDisk,
+        seed: u64,
+        open: Open<S>,
+        limits: NetLimits,
+        durability: ObjectDurability,
+    ) -> Self {
+        Self::try_with(disk, seed, open, limits, durability).expect("it opens")
+    }
+
+    pub(crate) fn try_with(
+        disk: &SimDisk,
+        seed: u64,
+        open: Open<S>,
+        limits: NetLimits,
+        durability: ObjectDurability,
+    ) -> ObjectsResult<Self> {
         let clock = Clock::manual();
-        let durability = if strict { ObjectDurability::Strict } else { ObjectDurability::Relaxed };
         let objects = ObjectsBuilder::new("/")
             .disk(Arc::new(disk.mounted()))
             .manual_clock(clock.clone())
@@ -46,12 +61,12 @@ impl<S: Service> Rig<S> {
             .durability(durability)
             .recovery_threads(1)
             .without_threads();
-        let service = Arc::new(open(objects).expect("it opens"));
-        let state = Arc::new(ServerState::new(Arc::clone(&service), strict, clock.clone()));
+        let service = Arc::new(open(objects)?);
+        let state = Arc::new(ServerState::new(Arc::clone(&service), durability, clock.clone()));
         let mut server = ServiceLoop::new(SimulatedTransport::new(clock.clone(), seed), state, limits);
         let address = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
         server.listen(&address).expect("it is simulated");
-        Self { server, service, clock, keeps: true }
+        Ok(Self { server, service, clock, keeps: true })
     }
 
     pub(crate) fn clients(&mut self) -> &mut SimulatedTransport {

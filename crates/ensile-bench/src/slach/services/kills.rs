@@ -11,7 +11,7 @@
 //! - Each reply is compared with the model too, so an operation that was made twice is seen before the kill.
 //! - Objects and their models live on from kill to kill, in one folder.
 //!
-//! Neighbours: [`exercise`](super::exercise) has the operations.
+//! Neighbours: [`ensile_services::exercise`] has the operations.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -22,9 +22,9 @@ use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, Mutex, Ordering, sleep};
 use ensile_services::client::{ClientError, RespClient, in_words};
-use ensile_services::command::ServiceKind;
+use ensile_services::command::{ReplyDurability, ServiceKind};
+use ensile_services::exercise::{Exercised, Host, Mistake, TableElement, Tracked, Url};
 
-use super::exercise::{Element, Exercised, Host, Url};
 use super::{ServiceProcess, ServicesArguments, name_of};
 use crate::driver::panic_message;
 use crate::failure::{Failure, Result};
@@ -38,61 +38,11 @@ use crate::system::fresh_folder;
 const OBJECTS: usize = 24;
 /// Requests that a client sends before it waits for their replies.
 const PIPELINED: usize = 16;
-/// States before the last acknowledged one that are remembered, to tell what is wrong.
-const REMEMBERED: usize = 64;
 /// Mistakes that are told one by one.
 const TOLD_MAX: usize = 10;
 /// A recovery is killed at a random moment of this much of the time that the one before took until it served.
 const OF_A_RECOVERY: f64 = 1.5;
 const FOLDER: &str = "slach-kills";
-
-/// An object, and what may be found of it.
-struct Tracked<E> {
-    name: String,
-    /// The state behind the last acknowledged operation, then those behind each one that was sent.
-    states: VecDeque<E>,
-    /// States that were replaced by acknowledged operations, as they were shown.
-    old: VecDeque<String>,
-}
-
-impl<E: Exercised> Tracked<E> {
-    fn new(client: u64, number: usize) -> Self {
-        let states = VecDeque::from([E::default()]);
-        Self { name: format!("object-{client}-{number}"), states, old: VecDeque::new() }
-    }
-
-    /// The oldest operation that was sent is acknowledged.
-    fn acknowledge(&mut self) {
-        if let Some(state) = self.states.pop_front() {
-            self.old.push_back(state.shown());
-            if self.old.len() > REMEMBERED {
-                self.old.pop_front();
-            }
-        }
-    }
-
-    /// Takes what was found behind a recovery for the state from now on; or what is wrong with it.
-    fn find(&mut self, found: &str) -> std::result::Result<(), Mistake> {
-        let Some(at) = self.states.iter().position(|state| state.shown() == found) else {
-            let expected = self.states.front().map_or_else(String::new, E::shown);
-            let is_old = self.old.iter().any(|old| old == found);
-            let text = format!("{}: {found} was found, {expected} or later was to be", self.name);
-            return Err(if is_old { Mistake::Lost(text) } else { Mistake::Wrong(text) });
-        };
-        self.states.drain(..at);
-        self.states.truncate(1);
-        Ok(())
-    }
-}
-
-/// Something that must not be.
-#[derive(Debug)]
-enum Mistake {
-    /// An acknowledged operation is not there.
-    Lost(String),
-    /// Something is there that is none of the object's states: an operation was made twice, out of order, or by half.
-    Wrong(String),
-}
 
 /// What all kills have shown.
 #[derive(Default)]
@@ -132,7 +82,7 @@ impl Account {
 /// Kills as often as asked. False if something is not as it was acknowledged.
 pub(crate) fn kills(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let account = match arguments.services.service {
-        ServiceKind::Pht => all_lives::<Element>(arguments)?,
+        ServiceKind::Pht => all_lives::<TableElement>(arguments)?,
         ServiceKind::Ups => all_lives::<Url>(arguments)?,
         ServiceKind::His => all_lives::<Host>(arguments)?,
     };
@@ -148,7 +98,8 @@ pub(crate) fn kills(arguments: &SlachArguments) -> Result<(Figure, bool, String)
     ];
     let row = |(name, count)| Row::new(&service, Place::Bar(service.clone()), (name, "1"), vec![count]);
     let rows = counts.into_iter().map(row).collect();
-    let title = format!("{service} killed under load, strict, {} loops", arguments.services.loops);
+    let level = name_of(durability(&arguments.services)?);
+    let title = format!("{service} killed under load, {level}, {} loops", arguments.services.loops);
     let mut said: String = account.told.iter().map(|told| format!("  {told}\n")).collect();
     let is_clean = account.is_clean();
     said += &format!(
@@ -162,14 +113,26 @@ pub(crate) fn kills(arguments: &SlachArguments) -> Result<(Figure, bool, String)
     Ok((figure, is_clean, said))
 }
 
-fn options(services: &ServicesArguments) -> Vec<String> {
+/// How durable the service's replies are.
+fn durability(services: &ServicesArguments) -> Result<ReplyDurability> {
+    match services.durability.unwrap_or(ReplyDurability::Strict) {
+        ReplyDurability::Relaxed => {
+            let told =
+                "kills: what a relaxed service replies may be lost; strict and process are to be shown";
+            Err(Failure::Usage(told.to_owned()))
+        }
+        kept => Ok(kept),
+    }
+}
+
+fn options(services: &ServicesArguments) -> Result<Vec<String>> {
     let pairs = [
-        ("--durability", "strict".to_owned()),
+        ("--durability", name_of(durability(services)?)),
         ("--epoch-ms", "5".to_owned()),
         ("--checkpoint-ms", services.checkpoint_ms.to_string()),
         ("--loops", services.loops.to_string()),
     ];
-    pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+    Ok(pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect())
 }
 
 /// Lives one after the other in one folder.
@@ -179,7 +142,7 @@ fn all_lives<E: Exercised>(arguments: &SlachArguments) -> Result<Account> {
     let mut random = Random::seeded(arguments.seed);
     let mut progress = Progress::new(services.kills as usize);
     let mut clients: Vec<Vec<Tracked<E>>> = (0..services.clients)
-        .map(|client| (0..OBJECTS).map(|number| Tracked::new(client, number)).collect())
+        .map(|client| (0..OBJECTS).map(|number| Tracked::new(format!("object-{client}-{number}"))).collect())
         .collect();
     let (mut account, mut recovery_seconds) = (Account::default(), 0.0);
     let clock = Clock::machine();
@@ -192,7 +155,7 @@ fn all_lives<E: Exercised>(arguments: &SlachArguments) -> Result<Account> {
             }
         }
         let begun = clock.nanos();
-        let mut process = ServiceProcess::start(services.service, &folder, &options(services))?;
+        let mut process = ServiceProcess::start(services.service, &folder, &options(services)?)?;
         let address = process.address()?;
         recovery_seconds = (clock.nanos() - begun) as f64 / 1e9;
         look_at_all(address, &mut clients, &mut account)?;
@@ -217,7 +180,7 @@ fn recover_and_die(
     seconds: f64,
     account: &mut Account,
 ) -> Result<()> {
-    let mut process = ServiceProcess::start(services.service, folder, &options(services))?;
+    let mut process = ServiceProcess::start(services.service, folder, &options(services)?)?;
     sleep(Duration::from_secs_f64(seconds));
     process.process.kill().map_err(Failure::io("killing a service"))?;
     account.recoveries += 1;
@@ -234,7 +197,7 @@ fn look_at_all<E: Exercised>(
     let failed = |error: ClientError| Failure::Usage(format!("looking at objects: {error}"));
     let mut client = RespClient::connect(address).map_err(failed)?;
     let all = || clients.iter().flatten();
-    all().for_each(|object| client.request(&E::look(&object.name)));
+    all().for_each(|object| client.request(&E::look(object.name())));
     for object in clients.iter_mut().flatten() {
         let found = client.receive(in_words).map_err(failed)?;
         if let Err(mistake) = object.find(&found) {
@@ -278,7 +241,7 @@ fn live_and_die<E: Exercised>(
     })?;
     // Relaxed: the threads are joined.
     account.acknowledged += acknowledged.load(Ordering::Relaxed);
-    let under_way = clients.iter().flatten().map(|object| object.states.len() as u64 - 1);
+    let under_way = clients.iter().flatten().map(Tracked::under_way);
     account.unacknowledged += under_way.sum::<u64>();
     mistakes.into_inner().into_iter().for_each(|mistake| account.add(mistake));
     Ok(())
@@ -300,17 +263,15 @@ fn work<E: Exercised>(
         for _ in 0..PIPELINED {
             let at = random.below(objects.len() as u64) as usize;
             let object = &mut objects[at];
-            let mut state = object.states.back().cloned().unwrap_or_default();
             sequence += 1;
-            let (request, expected) = state.operate(&object.name, sequence, &mut random);
-            object.states.push_back(state);
+            let (request, expected) = object.operate(sequence, &mut random);
             client.request(&request);
             under_way.push_back((at, expected));
         }
         while let Some((at, expected)) = under_way.pop_front() {
             let Ok(said) = client.receive(in_words) else { return };
             if said != expected {
-                let text = format!("{}: {said} was replied, {expected} was to be", objects[at].name);
+                let text = format!("{}: {said} was replied, {expected} was to be", objects[at].name());
                 mistakes.lock().push(Mistake::Wrong(text));
                 return;
             }

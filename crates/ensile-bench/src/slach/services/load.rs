@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_services::client::{ClientError, RespClient};
-use ensile_services::command::ServiceKind;
+use ensile_services::command::{ReplyDurability, ServiceKind};
 use hdrhistogram::Histogram;
 
 use super::{ServiceProcess, ServicesArguments, name_of};
@@ -115,9 +115,21 @@ pub(crate) fn load(arguments: &SlachArguments) -> Result<(Figure, bool, String)>
 }
 
 fn options(services: &ServicesArguments) -> Vec<String> {
-    let durability = if services.strict { "strict" } else { "relaxed" };
-    let loops = services.loops.to_string();
-    ["--durability", durability, "--loops", &loops].map(str::to_owned).to_vec()
+    let mut options = vec!["--loops".to_owned(), services.loops.to_string()];
+    if services.no_log {
+        options.push("--no-log".to_owned());
+    } else {
+        options.extend(["--durability".to_owned(), level(services)]);
+    }
+    options
+}
+
+/// How durable the service's replies are.
+fn level(services: &ServicesArguments) -> String {
+    match services.no_log {
+        true => "no log".to_owned(),
+        false => name_of(services.durability.unwrap_or(ReplyDurability::Relaxed)),
+    }
 }
 
 fn figure(
@@ -136,7 +148,7 @@ fn figure(
     let title = format!(
         "{} under an open load, {}: {} objects, {} connections",
         name_of(services.service),
-        if services.strict { "strict" } else { "relaxed" },
+        level(services),
         grouped(arguments.objects as f64),
         services.connections
     );

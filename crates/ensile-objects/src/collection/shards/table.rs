@@ -15,6 +15,7 @@
 //! Neighbours: `super` has the shard's lock, and the cells.
 
 use ensile_base::sync::{AtomicU32, AtomicU64, OnceLock, Ordering};
+use ensile_memory::prefetch;
 
 /// Slots of the first table.
 const FIRST_SLOTS: usize = if cfg!(shuttle) { 2 } else { 8 };
@@ -51,6 +52,15 @@ impl NumberTable {
         // Acquire: the table was made before it became the newest; partner: the Release in `grow`.
         let newest = self.newest.load(Ordering::Acquire) as usize;
         self.tables[newest].get().map_or(&[], |slots| slots)
+    }
+
+    /// Asks for the line where a search for this tag begins.
+    #[inline]
+    pub(super) fn prefetch(&self, tag: u32) {
+        let slots = self.slots();
+        if let Some(slot) = slots.get(tag as usize & slots.len().wrapping_sub(1)) {
+            prefetch::line(slot);
+        }
     }
 
     /// A number of this tag that `is_wanted`. See O2 above for what it may miss.

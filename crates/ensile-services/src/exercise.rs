@@ -5,36 +5,111 @@
 //! - Objects that differ are shown differently.
 //! - Creating, removing and counting stand among the operations: one that is lost, made twice or out of order shows.
 //!
-//! Neighbours: [`super::kills`] sends the requests and compares.
+//! Neighbours: tests that cut the power, and the bench that kills processes, send the requests and compare.
+
+use std::collections::VecDeque;
 
 use ensile_base::random::Random;
 
-/// Words of a request.
-pub(super) type Words = Vec<String>;
+/// States before the last acknowledged one that are remembered, to tell what is wrong.
+const REMEMBERED: usize = 64;
+
+/// RequestWords of a request.
+pub type RequestWords = Vec<String>;
 
 /// An object of a service as its operations have made it.
-pub(super) trait Exercised: Clone + Default + Send {
+pub trait Exercised: Clone + Default + Send {
     /// Draws an operation, which is the client's number `sequence`, and makes it. The request, and its reply in words.
-    fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (Words, String);
+    fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String);
 
     /// The request that shows an object.
-    fn look(object: &str) -> Words;
+    fn look(object: &str) -> RequestWords;
 
     /// Its reply, in words.
     fn shown(&self) -> String;
 }
 
+/// An object, and what may be found of it.
+#[derive(Debug)]
+pub struct Tracked<E> {
+    name: String,
+    /// The state behind the last acknowledged operation, then those behind each one that was sent.
+    states: VecDeque<E>,
+    /// States that were replaced by acknowledged operations, as they were shown.
+    old: VecDeque<String>,
+}
+
+impl<E: Exercised> Tracked<E> {
+    /// One that is not there yet.
+    pub fn new(name: String) -> Self {
+        Self { name, states: VecDeque::from([E::default()]), old: VecDeque::new() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many operations were sent that are not acknowledged.
+    pub fn under_way(&self) -> u64 {
+        self.states.len() as u64 - 1
+    }
+
+    /// Draws the next operation: the request that is sent now, and its reply in words.
+    pub fn operate(&mut self, sequence: u64, random: &mut Random) -> (RequestWords, String) {
+        let mut state = self.states.back().cloned().unwrap_or_default();
+        let drawn = state.operate(&self.name, sequence, random);
+        self.states.push_back(state);
+        drawn
+    }
+
+    /// The oldest operation that was sent is acknowledged.
+    pub fn acknowledge(&mut self) {
+        if let Some(state) = self.states.pop_front() {
+            self.old.push_back(state.shown());
+            if self.old.len() > REMEMBERED {
+                self.old.pop_front();
+            }
+        }
+    }
+
+    /// Takes what was found behind a recovery for the state from now on; or what is wrong with it.
+    ///
+    /// # Errors
+    /// It is in none of the states that it may be in.
+    pub fn find(&mut self, found: &str) -> Result<(), Mistake> {
+        let Some(at) = self.states.iter().position(|state| state.shown() == found) else {
+            let expected = self.states.front().map_or_else(String::new, E::shown);
+            let is_old = self.old.iter().any(|old| old == found);
+            let text = format!("{}: {found} was found, {expected} or later was to be", self.name);
+            return Err(if is_old { Mistake::Lost(text) } else { Mistake::Wrong(text) });
+        };
+        self.states.drain(..at);
+        self.states.truncate(1);
+        Ok(())
+    }
+}
+
+/// Something that must not be.
+#[derive(Debug)]
+pub enum Mistake {
+    /// An acknowledged operation is not there.
+    Lost(String),
+    /// Something is there that is none of the object's states: an operation was made twice, out of order, or by half.
+    Wrong(String),
+}
+
 /// A request of these words.
-fn words(words: &[&str]) -> Words {
+fn words(words: &[&str]) -> RequestWords {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
 /// An element of the hash table: a whole number, if it is there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Element(Option<i64>);
+pub struct TableElement(Option<i64>);
 
-impl Exercised for Element {
-    fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (Words, String) {
+impl Exercised for TableElement {
+    fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String) {
         match random.below(10) {
             0 => {
                 let was_there = self.0.take().is_some();
@@ -60,7 +135,7 @@ impl Exercised for Element {
         }
     }
 
-    fn look(object: &str) -> Words {
+    fn look(object: &str) -> RequestWords {
         words(&["GET", object])
     }
 
@@ -71,10 +146,10 @@ impl Exercised for Element {
 
 /// A URL: its last crawl, crawls and links, if it is there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Url(Option<(u64, u32, i64)>);
+pub struct Url(Option<(u64, u32, i64)>);
 
 impl Exercised for Url {
-    fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (Words, String) {
+    fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String) {
         let drawn = random.below(10);
         if drawn == 0 {
             let was_there = self.0.take().is_some();
@@ -90,7 +165,7 @@ impl Exercised for Url {
         }
     }
 
-    fn look(object: &str) -> Words {
+    fn look(object: &str) -> RequestWords {
         words(&["UPS.GET", object])
     }
 
@@ -105,10 +180,10 @@ impl Exercised for Url {
 
 /// A host: its day, its days and its URLs, if it is there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Host(Option<(u64, u32, i64)>);
+pub struct Host(Option<(u64, u32, i64)>);
 
 impl Exercised for Host {
-    fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (Words, String) {
+    fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String) {
         let drawn = random.below(10);
         if drawn == 0 {
             let was_there = self.0.take().is_some();
@@ -131,7 +206,7 @@ impl Exercised for Host {
         }
     }
 
-    fn look(object: &str) -> Words {
+    fn look(object: &str) -> RequestWords {
         words(&["HIS.GET", object])
     }
 

@@ -1,0 +1,109 @@
+//! The options that say when a service's checkpoints begin: by records, bytes, time or load, in time for a recovery, or
+//! only on demand (SLACH §4).
+//!
+//! Invariant: what is not asked for is no reason for a checkpoint; where nothing is asked for, the usual policy holds.
+//!
+//! Neighbours: [`super`] opens a service with the policy; `ensile-objects` has what it means.
+
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+use ensile_objects::{AdaptiveThreshold, CheckpointPolicy};
+
+use super::ServiceKind;
+
+/// When checkpoints begin.
+#[derive(Clone, Debug, Default, Args)]
+#[command(
+    next_help_heading = "Checkpoints: without any of these one after ten seconds if the log has grown, or 4 GiB of log"
+)]
+pub struct CheckpointArguments {
+    /// A checkpoint after this many records of the log
+    #[arg(long, value_name = "RECORDS", value_parser = value_parser!(u64).range(1..))]
+    pub checkpoint_records: Option<u64>,
+    /// A checkpoint after this many bytes of the log
+    #[arg(long, value_name = "BYTES", value_parser = value_parser!(u64).range(1..))]
+    pub checkpoint_bytes: Option<u64>,
+    /// A checkpoint this many milliseconds after the last one, if the log has grown
+    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
+    pub checkpoint_ms: Option<u64>,
+    /// A checkpoint in time for no recovery to take longer than this many milliseconds, as far as that is known
+    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
+    pub recovery_ms: Option<u64>,
+    /// A checkpoint after a number of records that follows the load; this many requests a second are all that the
+    /// service can do
+    #[arg(long, value_name = "REQUESTS", value_parser = value_parser!(u64).range(1..))]
+    pub adaptive: Option<u64>,
+    /// Records while the load is low [default: 1000000; of his 300000]
+    #[arg(long, requires = "adaptive", value_name = "RECORDS")]
+    pub adaptive_lower: Option<u64>,
+    /// Records while the load is high [default: 8000000; of his 1800000]
+    #[arg(long, requires = "adaptive", value_name = "RECORDS")]
+    pub adaptive_upper: Option<u64>,
+    /// Up to this load, in percent of --adaptive, it is low [default: 20; of his 35]
+    #[arg(long, requires = "adaptive", value_name = "PERCENT")]
+    pub adaptive_low_watermark: Option<u8>,
+    /// From this load on, in percent of --adaptive, it is high [default: 85]
+    #[arg(long, requires = "adaptive", value_name = "PERCENT")]
+    pub adaptive_high_watermark: Option<u8>,
+    /// How long the number stays near the lower one as the load grows: a power [default: 3; of his 6]
+    #[arg(long, requires = "adaptive", value_name = "POWER")]
+    pub adaptive_scaling: Option<u8>,
+    /// The weight of the load so far beside that of the last window, in percent [default: 80]
+    #[arg(long, requires = "adaptive", value_name = "PERCENT")]
+    pub adaptive_weight: Option<u8>,
+    /// Milliseconds over which the load is taken [default: 5000]
+    #[arg(long, requires = "adaptive", value_name = "MS")]
+    pub adaptive_window_ms: Option<u64>,
+    /// Checkpoints only when a client asks for them (BGSAVE)
+    #[arg(long, conflicts_with_all = REASONS)]
+    pub checkpoint_on_demand: bool,
+    /// Most bytes a second that checkpoints write; without this as many as they can
+    #[arg(long, value_name = "BYTES", value_parser = value_parser!(u64).range(1..))]
+    pub checkpoint_bandwidth: Option<u64>,
+}
+
+/// The options that are reasons for a checkpoint to begin by itself, by their names.
+pub(super) const REASONS: [&str; 5] =
+    ["checkpoint_records", "checkpoint_bytes", "checkpoint_ms", "recovery_ms", "adaptive"];
+
+impl CheckpointArguments {
+    /// The policy that was asked for, or the usual one.
+    #[must_use]
+    pub fn policy(&self, service: ServiceKind) -> CheckpointPolicy {
+        let asked = CheckpointPolicy {
+            log_records: self.checkpoint_records,
+            log_bytes: self.checkpoint_bytes,
+            interval: self.checkpoint_ms.map(Duration::from_millis),
+            recovery_time: self.recovery_ms.map(Duration::from_millis),
+            adaptive: self.adaptive.map(|capacity| self.threshold(service, capacity)),
+        };
+        if asked == CheckpointPolicy::on_demand() && !self.checkpoint_on_demand {
+            CheckpointPolicy::default()
+        } else {
+            asked
+        }
+    }
+
+    /// Table 3's for the service, but for what is given. The paper has none for its hash table, which takes those of
+    /// UPS.
+    fn threshold(&self, service: ServiceKind, capacity: u64) -> AdaptiveThreshold {
+        let table_3 = match service {
+            ServiceKind::Pht | ServiceKind::Ups => AdaptiveThreshold::of_ups(capacity),
+            ServiceKind::His => AdaptiveThreshold::of_his(capacity),
+        };
+        AdaptiveThreshold {
+            lower: self.adaptive_lower.unwrap_or(table_3.lower),
+            upper: self.adaptive_upper.unwrap_or(table_3.upper),
+            low_watermark: self.adaptive_low_watermark.unwrap_or(table_3.low_watermark),
+            high_watermark: self.adaptive_high_watermark.unwrap_or(table_3.high_watermark),
+            scaling: self.adaptive_scaling.unwrap_or(table_3.scaling),
+            weight: self.adaptive_weight.unwrap_or(table_3.weight),
+            window: self.adaptive_window_ms.map_or(table_3.window, Duration::from_millis),
+            ..table_3
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! What the options come to: the policy, its defaults, and what cannot stand together.
+
+use std::time::Duration;
+
+use clap::Parser;
+use ensile_objects::{AdaptiveThreshold, CheckpointPolicy};
+
+use crate::command::{ServeArguments, ServiceKind};
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    serve: ServeArguments,
+}
+
+fn parsed(line: &str) -> Result<ServeArguments, String> {
+    let words = ["service", "pht", "--data", "x"].into_iter().chain(line.split_whitespace());
+    Line::try_parse_from(words).map(|line| line.serve).map_err(|error| error.to_string())
+}
+
+fn policy(service: ServiceKind, line: &str) -> CheckpointPolicy {
+    parsed(line).expect("it is a command line").checkpoints.policy(service)
+}
+
+#[test]
+fn what_is_asked_for_is_the_whole_policy() {
+    let of = |line| policy(ServiceKind::Pht, line);
+    let none = CheckpointPolicy::on_demand;
+    assert_eq!(of(""), CheckpointPolicy::default());
+    assert_eq!(of("--checkpoint-on-demand"), none());
+    assert_eq!(of("--checkpoint-records 9"), CheckpointPolicy { log_records: Some(9), ..none() });
+    assert_eq!(of("--checkpoint-bytes 9"), CheckpointPolicy { log_bytes: Some(9), ..none() });
+    let second = Some(Duration::from_secs(1));
+    assert_eq!(of("--checkpoint-ms 1000"), CheckpointPolicy { interval: second, ..none() });
+    assert_eq!(of("--recovery-ms 1000"), CheckpointPolicy { recovery_time: second, ..none() });
+    let both = CheckpointPolicy { interval: second, log_records: Some(9), ..none() };
+    assert_eq!(of("--checkpoint-ms 1000 --checkpoint-records 9"), both);
+}
+
+#[test]
+fn an_adaptive_threshold_is_table_3s_but_for_what_is_given() {
+    let of = |service, line| policy(service, line).adaptive;
+    let capacity = "--adaptive 1000";
+    for service in [ServiceKind::Pht, ServiceKind::Ups] {
+        assert_eq!(of(service, capacity), Some(AdaptiveThreshold::of_ups(1000)));
+    }
+    let his = AdaptiveThreshold::of_his(1000);
+    assert_eq!(of(ServiceKind::His, capacity), Some(his));
+    let given = "--adaptive 1000 --adaptive-lower 1 --adaptive-upper 2 --adaptive-low-watermark 3 \
+                 --adaptive-high-watermark 4 --adaptive-scaling 5 --adaptive-weight 6 --adaptive-window-ms 7";
+    let all = AdaptiveThreshold {
+        lower: 1,
+        upper: 2,
+        low_watermark: 3,
+        high_watermark: 4,
+        scaling: 5,
+        weight: 6,
+        window: Duration::from_millis(7),
+        ..his
+    };
+    assert_eq!(of(ServiceKind::His, given), Some(all));
+}
+
+#[test]
+fn what_cannot_stand_together_is_refused() {
+    for (line, named) in [
+        ("--no-log --durability process", "--durability"),
+        ("--no-log --checkpoint-ms 1000", "--checkpoint-ms"),
+        ("--no-log --recovery-ms 1000", "--recovery-ms"),
+        ("--checkpoint-on-demand --checkpoint-records 9", "--checkpoint-records"),
+        ("--adaptive-lower 9", "--adaptive <REQUESTS>"),
+        ("--checkpoint-records 0", "--checkpoint-records"),
+    ] {
+        let said = parsed(line).expect_err(line);
+        assert!(said.contains(named), "{line}: {said}");
+    }
+    assert!(parsed("--no-log --checkpoint-on-demand").is_ok());
+}

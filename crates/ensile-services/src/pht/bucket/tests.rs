@@ -1,0 +1,90 @@
+//! A bucket beside a map: whatever is done to it, it has the same elements.
+
+use std::collections::BTreeMap;
+
+use ensile_base::random::Random;
+
+use super::{FREE, LEFT_BYTES_MIN, PhtBucket, PhtKey, place_of};
+
+fn key(bytes: &[u8], tag: u32) -> PhtKey<'_> {
+    PhtKey { bytes, bucket: 0, tag }
+}
+
+impl PhtBucket {
+    /// Slots and elements fit together, and what was left is counted.
+    fn check(&self) {
+        let mut places: Vec<usize> =
+            self.slots.iter().filter(|slot| **slot != FREE).map(|slot| place_of(*slot)).collect();
+        assert_eq!(places.len(), self.len());
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), self.len(), "no two slots have one element");
+        let used: usize =
+            self.iter().map(|(key, value)| (8 + key.len() + value.len()).next_multiple_of(8)).sum();
+        let left = self.left as usize * 8;
+        assert_eq!(used + left, self.elements.len());
+        assert!(left <= LEFT_BYTES_MIN || left * 2 <= self.elements.len());
+        assert!(self.len() * 4 <= self.slots.len() * 3);
+    }
+}
+
+#[test]
+fn it_has_what_a_map_has_whatever_is_done() {
+    for seed in 0..40 {
+        let mut random = Random::seeded(seed);
+        let (mut bucket, mut map) = (PhtBucket::default(), BTreeMap::new());
+        let (keys, longest) = (1 + random.below(300), 1 + random.below(400));
+        for _ in 0..4000 {
+            let number = random.below(keys);
+            let bytes = format!("key {number}{}", "x".repeat(number as usize % 20));
+            // Tags that meet, and some that are the same.
+            let at = key(bytes.as_bytes(), (number % 97) as u32 * 0x0100_0001);
+            if random.percent(35) {
+                bucket.remove(at);
+                map.remove(&bytes);
+            } else {
+                let value = vec![number as u8; random.below(longest) as usize];
+                bucket.set(at, &value);
+                map.insert(bytes.clone(), value);
+            }
+            bucket.prefetch_slots(at);
+            bucket.prefetch_element(at);
+            assert_eq!(bucket.get(at), map.get(&bytes).map(Vec::as_slice), "seed {seed}");
+        }
+        bucket.check();
+        let all: BTreeMap<String, Vec<u8>> =
+            bucket.iter().map(|(key, value)| (String::from_utf8_lossy(key).into(), value.to_vec())).collect();
+        assert_eq!(all, map, "seed {seed}");
+        for number in 0..keys {
+            let bytes = format!("key {number}{}", "x".repeat(number as usize % 20));
+            bucket.remove(key(bytes.as_bytes(), (number % 97) as u32 * 0x0100_0001));
+        }
+        bucket.check();
+        assert_eq!((bucket.len(), bucket.iter().count()), (0, 0));
+        assert!(!bucket.is_unused(), "it had elements, and the log has operations on them");
+    }
+}
+
+#[test]
+fn an_unused_bucket_takes_no_memory_and_has_nothing() {
+    let mut bucket = PhtBucket::default();
+    let at = key(b"a", 7);
+    bucket.prefetch_slots(at);
+    bucket.prefetch_element(at);
+    bucket.remove(at);
+    assert!(bucket.get(at).is_none() && bucket.is_unused());
+    assert_eq!(bucket.elements.capacity(), 0);
+    bucket.set(at, b"");
+    assert_eq!((bucket.get(at), bucket.len()), (Some(&b""[..]), 1));
+}
+
+#[test]
+fn a_large_value_takes_no_more_memory_than_it_needs_and_gives_it_back() {
+    let mut bucket = PhtBucket::default();
+    let (large, at) = (vec![1; 1 << 20], key(b"large", 1));
+    bucket.set(at, &large);
+    assert!(bucket.elements.capacity() < large.len() + 100);
+    bucket.set(at, b"small");
+    assert!(bucket.elements.capacity() < 100, "{}", bucket.elements.capacity());
+    assert_eq!(bucket.get(at), Some(&b"small"[..]));
+}
