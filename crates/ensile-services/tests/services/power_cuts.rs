@@ -2,8 +2,8 @@
 //! too: what was replied is there, once and in order. Increments would show if they were made twice; elements are made
 //! and removed as well.
 //!
-//! Long runs: `ENSILE_POWER_CUTS=10000 ENSILE_PROCESS_DEATHS=10000 cargo test -p ensile-services --test services power_cuts
-//! -- --nocapture`; the numbers are of all three services together.
+//! Long runs: `ENSILE_POWER_CUTS=10000 ENSILE_PROCESS_DEATHS=10000 cargo test -p ensile-services --test services
+//! power_cuts -- --nocapture`; the numbers are of all three services together.
 
 use std::collections::VecDeque;
 
