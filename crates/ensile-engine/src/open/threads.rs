@@ -10,7 +10,7 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, Ordering, spin_loop, yield_now};
+use ensile_base::sync::{Arc, AtomicBool, Ordering, spin_loop};
 use ensile_durability::{CheckpointStep, LoggerStep};
 use ensile_epoch::Advance;
 
@@ -186,13 +186,14 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// A checkpointer's life: a block, then the core is left to other threads.
+/// A checkpointer's life. It leaves the core to other threads where it waits only: giving it up behind each block costs
+/// a whole slice on recent Linux, and beside busy threads a picture took minutes.
 fn checkpoint(shared: &SharedState, checkpointer: usize) {
     let Some(checkpoints) = &shared.checkpoints else { return };
     loop {
         match checkpoints.step(checkpointer, shared) {
             CheckpointStep::Stopped => return,
-            CheckpointStep::Worked => yield_now(),
+            CheckpointStep::Worked => {}
             CheckpointStep::Waiting => checkpoints.wait(checkpointer, EPOCH_WAIT),
             CheckpointStep::Paced(wait) => checkpoints.wait(checkpointer, wait),
             CheckpointStep::Idle => checkpoints.wait(checkpointer, TRIGGER_WAIT),

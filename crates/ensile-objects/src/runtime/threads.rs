@@ -10,7 +10,7 @@ use std::sync::Arc as StdArc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ensile_base::sync::{AtomicBool, Mutex, Ordering, yield_now};
+use ensile_base::sync::{AtomicBool, Mutex, Ordering};
 use ensile_durability::{CheckpointStep, LoggerStep};
 use ensile_epoch::Advance;
 
@@ -100,12 +100,13 @@ pub(super) fn tick(runtime: &Runtime) {
     }
 }
 
-/// A checkpointer's life: a block, then the core is left to other threads.
+/// A checkpointer's life. It leaves the core to other threads where it waits only: giving it up behind each block costs
+/// a whole slice on recent Linux, and beside busy threads a checkpoint takes minutes.
 fn checkpoint(runtime: &Runtime, checkpointer: usize) {
     loop {
         match runtime.checkpoint_step(checkpointer) {
             CheckpointStep::Stopped => return,
-            CheckpointStep::Worked => yield_now(),
+            CheckpointStep::Worked => {}
             CheckpointStep::Waiting => runtime.checkpoints.wait(checkpointer, EPOCH_WAIT),
             CheckpointStep::Paced(wait) => runtime.checkpoints.wait(checkpointer, wait),
             CheckpointStep::Idle => runtime.checkpoints.wait(checkpointer, TRIGGER_WAIT),
