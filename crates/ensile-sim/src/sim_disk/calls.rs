@@ -81,6 +81,8 @@ pub(super) enum Fate {
     },
     /// Power fails in the midst of it.
     Cut,
+    /// The process died before the system was called.
+    NotCalled,
 }
 
 impl Fate {
@@ -89,12 +91,13 @@ impl Fate {
         match self {
             Self::Fails { landed_percent, .. } => (whole as u64 * landed_percent / 100) as usize,
             Self::Done | Self::Cut => whole,
+            Self::NotCalled => 0,
         }
     }
 
     /// Is it done as a whole, whatever the caller is told?
     pub(super) fn is_whole(self) -> bool {
-        !matches!(self, Self::Fails { landed_percent: 0..100, .. })
+        !matches!(self, Self::Fails { landed_percent: 0..100, .. } | Self::NotCalled)
     }
 
     /// The error number that the caller is told.
@@ -102,7 +105,8 @@ impl Fate {
         match self {
             Self::Done => None,
             Self::Fails { code, .. } => Some(code),
-            Self::Cut => Some(Fault::INPUT_OUTPUT.code),
+            // Nobody is left to be told.
+            Self::Cut | Self::NotCalled => Some(Fault::INPUT_OUTPUT.code),
         }
     }
 }
@@ -156,8 +160,7 @@ impl Sequence {
             || self.all_syncs_fail && operation == Operation::Sync;
         let fate = if self.cut_at == Some(number) {
             self.is_cut = true;
-            let nothing = Fate::Fails { code: Fault::INPUT_OUTPUT.code, landed_percent: 0 };
-            if self.cuts_before { nothing } else { Fate::Cut }
+            if self.cuts_before { Fate::NotCalled } else { Fate::Cut }
         } else if let Some(&(_, _, Fault { code, landed_percent })) = planned {
             Fate::Fails { code, landed_percent }
         } else if by_kind {
@@ -237,5 +240,6 @@ fn outcome(fate: Fate) -> &'static str {
         Fate::Fails { code: 28, .. } => "ENOSPC",
         Fate::Fails { .. } => "EIO",
         Fate::Cut => "power fails",
+        Fate::NotCalled => "the process dies",
     }
 }

@@ -67,6 +67,29 @@ fn a_failed_sync_loses_bytes_that_later_syncs_do_not_bring_back() {
 }
 
 #[test]
+fn a_process_that_dies_before_its_sync_leaves_what_it_wrote_to_the_next_sync_of_the_file() {
+    for survival in [Survival::Nothing, Survival::Everything] {
+        let disk = SimDisk::new();
+        let file = disk.create("a").expect("create");
+        file.sync_all().expect("sync");
+        disk.sync_folder("").expect("sync");
+        file.write_at(b"cached", 0).expect("write");
+        disk.die_before(disk.calls().all + 1);
+        assert!(file.sync_data().is_err());
+        disk.kill();
+        assert_eq!(disk.bytes("a"), b"cached");
+        let unsynced = disk.fork();
+        // Another process, which only reads.
+        disk.mounted().open_to_read("a").expect("is there").sync_data().expect("sync");
+        disk.crash_with(Survival::Nothing, 1);
+        assert_eq!(disk.bytes("a"), b"cached");
+        unsynced.crash_with(survival, 1);
+        let left: &[u8] = if survival == Survival::Nothing { b"" } else { b"cached" };
+        assert_eq!(unsynced.bytes("a"), left);
+    }
+}
+
+#[test]
 fn a_killed_process_loses_its_handles_and_locks_but_not_the_cache() {
     let disk = SimDisk::new();
     let lock = disk.lock("LOCK").expect("free");
