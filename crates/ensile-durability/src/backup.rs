@@ -14,6 +14,7 @@
 //!   goes on from the newest root.
 //! - N12: nothing that the target's manifest reaches is written over. Its manifest is the last step, behind a look at
 //!   every byte that it will reach. So a run that is killed leaves the backup that was there.
+//! - N22: what a backup has of its source is on the source's medium before the backup counts.
 //! - I1: a target is an empty folder, or a backup of this very database that was never opened.
 //!
 //! Neighbours: a `Database` and the `ensile` command step a run; `checkpoint::picture` reads and writes blocks, the

@@ -10,6 +10,7 @@
 //!
 //! Invariants:
 //! - N20: a log that is whole for less than S is read again from its end on. Then each is cut at S.
+//! - N22: S is taken from what was read once that is synced in the source.
 //! - I1: the copy has an identity of its own from the beginning; its files go on naming the database that was copied,
 //!   and the manifest says so.
 //! - N12: the manifest comes last, behind a look at all that its newest state has, as an open would read it. Until then
@@ -252,6 +253,10 @@ impl FilesCopy {
 
     /// Makes the logs end together (N20), or has what is missing of them copied.
     fn end_logs(&mut self) -> Result<(), DurabilityError> {
+        if self.short.is_none() {
+            // Behind all that S is taken from, and before it is.
+            self.source.sync_logs()?;
+        }
         let disk = self.target.disk();
         let (manifest, logs) = (&self.source.manifest, self.source.logs());
         let looked = copied::look(disk, (manifest, self.source.hinted), &logs, self.short.as_ref());

@@ -3,6 +3,8 @@
 //! Invariants:
 //! - N16: a database is leased, a backup is locked: no file of either is removed while it is read, up to the limit that
 //!   leases have.
+//! - N22: the manifest that is read stands on the source's medium, and so do the logs once they are synced. A process
+//!   that died before its sync has left them in the system's cache.
 //! - A restore is made of a backup only.
 //!
 //! Neighbours: [`super::pages`] and [`super::files`] copy; the store has leases and locks.
@@ -92,6 +94,8 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, Dura
         Purpose::Backup => {
             let lease = lease(disk)?;
             let manifest = lease.manifest().clone();
+            // N22: behind the look at it. A later manifest is of the same history.
+            disk.sync_folder("")?;
             match &manifest.checkpoint {
                 Some(InstalledCheckpoint::Picture(picture)) => {
                     let hold = SourceHold::Lease { _lease: Box::new(lease) };
@@ -173,6 +177,14 @@ impl FilesSource {
         }
         logs.values_mut().for_each(|files| files.sort_unstable_by_key(|file| file.name));
         logs
+    }
+
+    /// Syncs what its logs have by now (N22). A file that was closed was synced before.
+    pub(super) fn sync_logs(&self) -> Result<(), DurabilityError> {
+        let open = self.manifest.generations.last().map_or(0, |generation| generation.number);
+        let is_open = |file: SegmentFile| file.name.generation == open && file.to.is_none();
+        let logs = self.files.iter().filter(|(name, _)| SegmentFile::at(name).is_some_and(is_open));
+        Ok(logs.map(|(_, file)| file).try_for_each(|file| file.sync_data())?)
     }
 
     /// Drops the log files that the checkpoint covers, as far as they say so.

@@ -6,6 +6,7 @@ mod files;
 mod holds;
 mod increments;
 mod refused;
+mod synced;
 mod to_epoch;
 
 use std::sync::Arc;
