@@ -190,8 +190,17 @@ impl FilesCopy {
             let behind = disk.open(&copied_name(name)).and_then(|file| file.set_len(known));
             behind.map_err(|error| failed(disk, error))?;
         }
-        // One that is shorter was damaged: it is copied anew.
-        Ok(if there < known { 0 } else { known })
+        if there < known {
+            // Something else has cut it. To copy it anew would empty it first, and an older state may need what is left
+            // of it (N12).
+            let copied = copied_name(name);
+            let detail = format!(
+                "{copied} is cut: it has {there} bytes, and the backup had {known} of it; {}",
+                helps(&copied)
+            );
+            return Err(failed(disk, detail));
+        }
+        Ok(known)
     }
 
     pub(super) fn tally(&self) -> &CopyTally {
@@ -476,10 +485,8 @@ impl FilesCopy {
             _ => None,
         };
         known.map_or(what.clone(), |known| {
-            format!(
-                "{what}; the backup had it before: remove {known} from the backup and back up again, which copies it \
-                 anew if the database still has it, or give an empty folder"
-            )
+            let helps = helps(&known);
+            format!("{what}; the backup had it before: {helps}")
         })
     }
 
@@ -494,6 +501,14 @@ impl FilesCopy {
         let place = if file.name < first.name { (first, 0) } else { (file, offset) };
         self.is_there(place).then(|| place.0.to_string())
     }
+}
+
+/// What helps where this file of the backup is damaged.
+fn helps(file: &str) -> String {
+    format!(
+        "remove {file} from the backup and back up again, which copies it anew if the database still has it, or give an \
+         empty folder"
+    )
 }
 
 /// Which of these files the logs of a generation have. None if a log is missing as a whole, which is damage: the

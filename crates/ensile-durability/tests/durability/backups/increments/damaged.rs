@@ -5,7 +5,10 @@ use ensile_disk::Disk as _;
 use ensile_durability::DurabilityError;
 use ensile_sim::SimDisk;
 
-use super::{back_up, bytes_of, examined, filled, manifest, opened, put, put_all, restored, take_checkpoint};
+use super::{
+    back_up, bytes_of, examined, filled, manifest, opened, put, put_all, restored, restored_at,
+    take_checkpoint,
+};
 use crate::checkpoints::store::settings;
 
 #[test]
@@ -44,6 +47,39 @@ fn n12_damage_in_a_file_that_stays_is_seen_before_the_next_backup_counts() {
         }
     }
     assert!(seen > 40 && not_needed < seen / 4, "{seen} seen, {not_needed} not needed");
+}
+
+#[test]
+fn n12_a_log_file_that_was_cut_in_the_backup_is_not_emptied_for_the_next_one() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, settings());
+    let first = back_up(&disk, "backup", 2).expect("is made");
+    let before = bytes_of(&disk, "backup", "/log-");
+    put(&life, &mut worker, 1, 2);
+    back_up(&disk, "backup", 2).expect("is made");
+    let after = bytes_of(&disk, "backup", "/log-");
+    let (name, bytes) =
+        after.iter().find(|(name, bytes)| before[*name].len() < bytes.len()).expect("one grew");
+    put(&life, &mut worker, 2, 3);
+    let state = restored_at(&disk, first.epoch);
+    // As much is left as the older state needs.
+    for left in [before[name].len(), bytes.len() - 8] {
+        let copy = disk.fork();
+        copy.at("backup").put(name, bytes[..left].to_vec());
+        let text = manifest(&copy, "backup");
+        let error = back_up(&copy, "backup", 2).expect_err("it is cut");
+        assert!(matches!(error, DurabilityError::TargetFailed { .. }), "{error}");
+        let said = format!("{name} is cut: it has {left} bytes, and the backup had {} of it", bytes.len());
+        assert!(error.to_string().contains(&said), "{error}");
+        assert_eq!((manifest(&copy, "backup"), copy.at("backup").bytes(name).len()), (text, left));
+        assert_eq!(restored_at(&copy, first.epoch), state, "an older state has what it had");
+        // As the error says.
+        assert!(error.to_string().contains(&format!("remove {name} from the backup")), "{error}");
+        copy.at("backup").mounted().remove(name).expect("is there");
+        back_up(&copy, "backup", 2).expect("is made");
+        assert_eq!(opened(&copy, "backup"), life.store.present());
+        assert!(examined(&copy, "backup").is_whole());
+    }
 }
 
 #[test]
