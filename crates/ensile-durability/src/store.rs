@@ -19,6 +19,7 @@ mod text;
 
 pub(crate) mod installed;
 pub(crate) mod kept;
+pub(crate) mod lineage;
 mod made_from;
 pub(crate) mod manifest;
 pub(crate) mod mapped;

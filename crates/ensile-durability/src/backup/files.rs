@@ -112,7 +112,8 @@ impl FilesCopy {
         target: &Arc<dyn Disk>,
         (purpose, keep): (Purpose, usize),
     ) -> Result<Self, DurabilityError> {
-        let mut target = TargetFolder::open(target, (source.manifest.identity, purpose))?;
+        let lives = source.manifest.lives();
+        let mut target = TargetFolder::open(target, (source.manifest.identity, &lives), purpose)?;
         let known = KnownFiles::of(target.manifest());
         let not_its = |folder, detail| Err(DurabilityError::NotItsBackup { folder, detail });
         if let Some(detail) = known.why_not(&source.manifest) {
@@ -348,18 +349,21 @@ impl FilesCopy {
         // What did not end together is no state, as the verification will say.
         let kept = self.ended.as_ref().map_or(Vec::new(), |_| self.target.kept(epoch, self.keep));
         let (of, own) = (&self.source.manifest, self.target.manifest());
-        Ok(Manifest {
+        let mut next = Manifest {
             identity: own.identity,
             parent: Some(of.identity),
             reserved,
             folders: own.folders.clone(),
             // The archive is the source's.
             archived: None,
+            lineage: of.lives(),
             made_from: Some(MadeFrom::Backup { of: of.identity }),
             kept,
             generations,
             ..of.clone()
-        })
+        };
+        next.remember_files_of(of);
+        Ok(next)
     }
 
     /// The source's generations, the open one closed at S, and one without a log behind it. Each says which files of

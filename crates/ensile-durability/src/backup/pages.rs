@@ -112,7 +112,7 @@ impl PagesCopy {
         (target, archive): (&Arc<dyn Disk>, Option<ArchiveSource>),
         (purpose, keep): (Purpose, usize),
     ) -> Result<Self, DurabilityError> {
-        let whose = (source.database, purpose);
+        let whose = ((source.database, &source.lives), purpose);
         let logs = usize::from(archive.is_some());
         let target = Target::open(target, whose, (source.picture.generation, source.entries), logs)?;
         let held = HeldExtents::of(&target.file);
@@ -249,6 +249,7 @@ impl PagesCopy {
             return Err(error);
         }
         let Found::Picture(found) = look(&self.source.disk, self.purpose)? else { return Err(error) };
+        found.check_follows(&self.source)?;
         if found.picture == self.source.picture {
             return Err(error);
         }
@@ -320,11 +321,11 @@ impl PagesCopy {
         verifier: &dyn Recoverable,
     ) -> Result<CopyReport, DurabilityError> {
         let ClosedCopy { picture, reached, held } = closed;
-        let PictureSource { database, reserved, entries, .. } = self.source;
+        let database = self.source.database;
         let kept = self.target.folder.kept(picture.epoch, self.keep);
         let epochs = std::iter::once(picture.epoch).chain(kept.iter().map(KeptState::epoch)).collect();
-        let whose = (database, self.purpose, reserved);
-        let next = self.target.next_manifest((picture.clone(), kept.clone()), whose, entries);
+        let whose = (&self.source, self.purpose);
+        let next = self.target.next_manifest((picture.clone(), kept.clone()), whose);
         let (mut epoch, mut log_entries) = (picture.epoch, 0);
         let next = match &self.archive {
             Some(archive) => {

@@ -25,6 +25,7 @@ use crate::store::hint::Hint;
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::kept::KeptState;
 use crate::store::leases::{Lease, LeasedFile, lease, open_all};
+use crate::store::lineage::Lineage;
 use crate::store::manifest::{Making, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::store::open::lock_existing;
@@ -65,6 +66,8 @@ pub(super) struct PictureSource {
     pub(super) disk: Arc<dyn Disk>,
     /// Whose it is.
     pub(super) database: Identity,
+    /// The generations that it has had.
+    pub(super) lives: Lineage,
     /// No epoch at or above this was ever shown there.
     pub(super) reserved: Epoch,
     pub(super) entries: EntryKind,
@@ -252,11 +255,37 @@ impl FilesSource {
     /// No epoch at or above this was shown by now: loggers go on beside a copy, and reserve more (L6).
     pub(super) fn reserved(&self) -> Result<Epoch, DurabilityError> {
         let now = expect_manifest(&*self.disk)?;
+        check_same(
+            &*self.disk,
+            (now.identity, &now.lives()),
+            (self.manifest.identity, &self.manifest.lives()),
+        )?;
         Ok(now.reserved.max(self.manifest.reserved))
     }
 }
 
+/// Is what stands there now the database that stood there before, however it has gone on?
+fn check_same(
+    disk: &dyn Disk,
+    (database, lives): (Identity, &Lineage),
+    (before, lives_before): (Identity, &Lineage),
+) -> Result<(), DurabilityError> {
+    if database == before && lives.is_behind(lives_before).is_ok() {
+        return Ok(());
+    }
+    let folder = disk.folder_place("")?;
+    Err(DurabilityError::config(format!(
+        "{} was exchanged for another database, or an older copy, while it was copied: nothing counts that was; begin again",
+        folder.display()
+    )))
+}
+
 impl PictureSource {
+    /// Is this the same database, however it has gone on since `before` was looked at?
+    pub(super) fn check_follows(&self, before: &Self) -> Result<(), DurabilityError> {
+        check_same(&*self.disk, (self.database, &self.lives), (before.database, &before.lives))
+    }
+
     fn open(
         disk: &Arc<dyn Disk>,
         manifest: &Manifest,
@@ -269,6 +298,7 @@ impl PictureSource {
         Ok(Found::Picture(Box::new(Self {
             disk: Arc::clone(disk),
             database: manifest.identity,
+            lives: manifest.lives(),
             reserved: manifest.reserved,
             entries: reader.entry_kind().expect("its root is in a file"),
             picture,

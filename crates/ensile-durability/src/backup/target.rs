@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - I1: it is an empty folder, or a backup of the very database that was never opened. Nothing else is changed.
+//! - N23: the generation of its newest state is one that the database has had.
 //! - N12: its page file's free units are those that no picture of its manifest reaches, and no file that one of its
 //!   states has is removed.
 //! - N16: nobody reads it under a lease meanwhile.
@@ -16,7 +17,7 @@ use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskLock};
 
-use super::source::Purpose;
+use super::source::{PictureSource, Purpose};
 use crate::DurabilityError;
 use crate::block::extent::Extent;
 use crate::block::origin::Origin;
@@ -34,6 +35,7 @@ use crate::store::claim::{Wanted, claim};
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::kept::KeptState;
 use crate::store::leases;
+use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::names::{
     MAIN, PageFileName, PartName, checkpoint_folder, checkpointer_of, log_folder, logger_of,
@@ -81,17 +83,18 @@ pub(super) fn failed(disk: &dyn Disk, error: impl std::fmt::Display) -> Durabili
 }
 
 impl TargetFolder {
-    /// Locks the folder, and looks whether it may get a copy of this database.
+    /// Locks the folder, and looks whether it may get a copy of this database, which has had these generations.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
-        (of, purpose): (Identity, Purpose),
+        (of, lives): (Identity, &Lineage),
+        purpose: Purpose,
     ) -> Result<Self, DurabilityError> {
         let opening = match purpose {
             Purpose::Backup => Opening::OpenOrCreate,
             Purpose::Restore { .. } => Opening::New,
         };
         let store = Store::open(Arc::clone(disk), opening, false)?;
-        check(&**disk, store.keeper.manifest(), of)?;
+        check(&**disk, store.keeper.manifest(), (of, lives))?;
         let Some(leases) = leases::try_lock(&**disk)? else {
             return Err(DurabilityError::InUse { path: disk.folder_place("")?.join("LEASES") });
         };
@@ -173,15 +176,26 @@ impl TargetFolder {
     }
 }
 
-/// May a folder with this manifest get a backup of the database `of`?
-fn check(disk: &dyn Disk, manifest: &Manifest, of: Identity) -> Result<(), DurabilityError> {
+/// May a folder with this manifest get a backup of the database `of`, which has had these generations?
+fn check(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    (of, lives): (Identity, &Lineage),
+) -> Result<(), DurabilityError> {
     let detail = match (manifest.state, manifest.made_from) {
         (Making::Creating, _) => return Ok(()),
         (Making::Created, Some(MadeFrom::Backup { of: found })) if found == of => {
-            if KeptState::newest(manifest).is_some() {
-                return Ok(());
+            match (KeptState::newest(manifest), lives.is_behind(&manifest.lineage)) {
+                (Some(_), Ok(())) => return Ok(()),
+                // N23: numbers and epochs of another history may be larger than those that are there.
+                (Some(newest), Err(why)) => {
+                    format!("its newest state, of epoch {}, is of {why}", newest.epoch())
+                }
+                (None, _) => {
+                    "a version before this one made it, and nothing is added to it: give an empty folder"
+                        .to_owned()
+                }
             }
-            "a version before this one made it, and nothing is added to it: give an empty folder".to_owned()
         }
         (Making::Created, Some(MadeFrom::Backup { of: found })) => {
             format!("it is a backup of another database ({found}, and this one is {of})")
@@ -198,11 +212,11 @@ impl Target {
     /// The folder, which gets pages of the picture of this generation, and so many logs if it is empty.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
-        (of, purpose): (Identity, Purpose),
+        (of, purpose): ((Identity, &Lineage), Purpose),
         (generation, entries): (u64, EntryKind),
         logs: usize,
     ) -> Result<Self, DurabilityError> {
-        let mut folder = TargetFolder::open(disk, (of, purpose))?;
+        let mut folder = TargetFolder::open(disk, of, purpose)?;
         match folder.manifest().state {
             Making::Creating => folder.claim_empty(logs, 1)?,
             Making::Created => folder.claim_backup(0, 1)?,
@@ -250,9 +264,9 @@ impl Target {
     pub(super) fn next_manifest(
         &self,
         (picture, kept): (PictureCheckpoint, Vec<KeptState>),
-        (of, purpose, reserved): (Identity, Purpose, Epoch),
-        entries: EntryKind,
+        (source, purpose): (&PictureSource, Purpose),
     ) -> Manifest {
+        let (of, entries) = (source.database, source.entries);
         let before = self.folder.manifest();
         let made_from = match purpose {
             Purpose::Backup => MadeFrom::Backup { of },
@@ -272,7 +286,8 @@ impl Target {
         Manifest {
             parent: before.parent.or(Some(of)),
             state: Making::Created,
-            reserved: before.reserved.max(reserved),
+            reserved: before.reserved.max(source.reserved),
+            lineage: source.lives.clone(),
             made_from: Some(made_from),
             checkpoint: Some(InstalledCheckpoint::Picture(picture)),
             kept,

@@ -26,6 +26,8 @@
 //! - K1, K5, N12: no generation before the checkpoint's own, of ranges the oldest of these, is listed, and a closed
 //!   one's D is not below the least that the checkpoint allows.
 //! - A2: with an archive it remembers what that said of generations that had ended.
+//! - I1: it remembers whose files it has listed: they are removed once it does not list them any more.
+//! - N23: it remembers the generations that have left the list; of a backup, those of the database that was copied.
 //! - N16, N21: of a backup it may name older states too; `kept` has them.
 //! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
 //!   which recovery hands to the log. What `read` would refuse is not written.
@@ -34,7 +36,7 @@
 //! checkpoint.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::iter::Peekable;
 use std::path::Path;
@@ -46,6 +48,7 @@ use ensile_disk::{Disk, DiskError, FolderId, Operation};
 use super::archive::seal::ArchiveSeal;
 use super::installed::{InstalledCheckpoint, PictureCheckpoint, WrittenEpochs};
 use super::kept::{FilesState, KeptState, LogSpan};
+use super::lineage::Lineage;
 use super::made_from::MadeFrom;
 use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW, SegmentName};
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
@@ -57,11 +60,13 @@ use crate::recoverable::EntryKind;
 
 /// The first words of its first line; the format's number follows.
 const TITLE: &str = "ensile manifest ";
+/// Begins the line of the databases whose files may be here, though nothing that is listed says so.
+const ANCESTORS: &str = "ancestors ";
 /// Of a manifest that names no picture and no ranges, and whose generations have logs. Programs that know neither read
 /// it.
 const FORMAT_BEFORE_PICTURES: u32 = 3;
-/// The newest one, of a manifest that names a picture, a checkpoint by ranges, an archive, or a generation without a
-/// log.
+/// The newest one, of a manifest that names a picture, a checkpoint by ranges, an archive, a generation without a log,
+/// or generations that have left its list.
 const MANIFEST_FORMAT: u32 = 4;
 /// Far above any real one: a longer file is not a manifest.
 const BYTES_MAX: u64 = 16 << 20;
@@ -148,8 +153,10 @@ pub(crate) enum Making {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) identity: Identity,
-    /// Of which database this one is an adopted copy.
+    /// Of which database this one is an adopted copy, a backup, or a restored one.
     pub(crate) parent: Option<Identity>,
+    /// Other databases whose files it has had, and does not list any more (I1).
+    pub(crate) ancestors: BTreeSet<Identity>,
     pub(crate) state: Making,
     /// L6: no epoch at or above this was ever shown.
     pub(crate) reserved: Epoch,
@@ -159,6 +166,8 @@ pub(crate) struct Manifest {
     pub(crate) folders: BTreeMap<String, FolderId>,
     /// A2: its archive says no less than this.
     pub(crate) archived: Option<ArchiveSeal>,
+    /// Generations that have left the list; of a backup see [`Manifest::lives`].
+    pub(crate) lineage: Lineage,
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
     /// Older states of a backup, the newest first.
     pub(crate) kept: Vec<KeptState>,
@@ -214,11 +223,13 @@ impl Manifest {
         Self {
             identity,
             parent: None,
+            ancestors: BTreeSet::new(),
             state: Making::Creating,
             reserved: Epoch::FIRST,
             made_from: None,
             folders: [(MAIN.to_owned(), main)].into(),
             archived: None,
+            lineage: Lineage::default(),
             checkpoint: None,
             kept: Vec::new(),
             generations: Vec::new(),
@@ -255,7 +266,8 @@ impl Manifest {
         // A program that knows no archive would remove what is not in it.
         let has_spans = self.generations.iter().any(|generation| !generation.spans.is_empty());
         let has_more = self.has_archive() || self.made_from.is_some() || has_spans;
-        if is_newer || lacks_log || has_more { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
+        let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty();
+        if is_newer || lacks_log || has_more || remembers { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
     }
 
     /// The main folder's number.
@@ -295,6 +307,27 @@ impl Manifest {
     /// Is it that of a backup, which was never opened?
     pub(crate) fn is_of_backup(&self) -> bool {
         matches!(self.made_from, Some(MadeFrom::Backup { .. }))
+    }
+
+    /// All generations of the database, as far as it remembers them. Of a backup those of the database that was copied:
+    /// its own generations are only of the folder (N23).
+    pub(crate) fn lives(&self) -> Lineage {
+        let mut lives = self.lineage.clone();
+        if !self.is_of_backup() {
+            lives.add(self.generations.iter());
+        }
+        lives
+    }
+
+    /// The same, which remembers what is not listed any more: generations (N23), and whose files they are (I1).
+    fn remembering(mut self, before: &Self) -> Self {
+        if !self.is_of_backup() {
+            let has_left = |generation: &&Generation| !self.lists(generation.number);
+            let left: Vec<_> = before.generations.iter().filter(has_left).collect();
+            self.lineage.add(left.into_iter());
+        }
+        self.remember_files_of(before);
+        self
     }
 
     /// The manifest that a folder would have with this older state alone.
@@ -339,19 +372,32 @@ impl Manifest {
         }
     }
 
+    /// The databases whose files may be here: this one, and those that it was copied from.
+    fn databases(&self) -> BTreeSet<Identity> {
+        let kept = || self.kept_files();
+        let generations = self.generations.iter().chain(kept().flat_map(|state| &state.generations));
+        let checkpoints = self.checkpoint.iter().chain(kept().flat_map(|state| &state.checkpoint));
+        let listed = generations.map(|generation| generation.database);
+        let listed = listed.chain(checkpoints.flat_map(InstalledCheckpoint::databases));
+        let listed = listed.chain(self.kept_pictures().map(|picture| picture.database));
+        listed.chain([self.identity]).chain(self.parent).chain(self.ancestors.iter().copied()).collect()
+    }
+
+    /// Files of the databases that `before` knows may be here too: what it listed is removed behind this one (I1).
+    pub(crate) fn remember_files_of(&mut self, before: &Self) {
+        if before.state == Making::Created {
+            let known = self.databases();
+            self.ancestors.extend(before.databases().difference(&known));
+        }
+    }
+
     /// May a file that says that it is of this database be removed or read (I1)? It may be older than the adoption of
     /// this copy.
     ///
     /// # Errors
     /// [`DurabilityError::NotOurs`].
     pub(crate) fn check_ours(&self, file: &str, found: Identity) -> Result<(), DurabilityError> {
-        let kept = || self.kept_files();
-        let generations = self.generations.iter().chain(kept().flat_map(|state| &state.generations));
-        let checkpoints = self.checkpoint.iter().chain(kept().flat_map(|state| &state.checkpoint));
-        let listed = generations.map(|generation| generation.database).chain(self.parent);
-        let listed = listed.chain(self.kept_pictures().map(|picture| picture.database));
-        let mut ours = listed.chain(checkpoints.flat_map(InstalledCheckpoint::databases));
-        if found == self.identity || ours.any(|own| own == found) {
+        if self.databases().contains(&found) {
             return Ok(());
         }
         Err(DurabilityError::not_ours(file, found, self.identity))
@@ -474,8 +520,9 @@ impl ManifestKeeper {
         &self.manifest
     }
 
-    /// Puts `next` in its place.
+    /// Puts `next` in its place, which remembers what leaves the list with it.
     pub(crate) fn replace(&mut self, next: Manifest) -> Result<(), NotReplaced> {
+        let next = next.remembering(&self.manifest);
         next.write(&*self.disk)?;
         self.manifest = next;
         Ok(())
@@ -506,8 +553,8 @@ impl fmt::Display for Manifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
         let mut body = format!("{TITLE}{}\n", self.format());
-        let Self { identity, parent, state, reserved, made_from, folders, archived, .. } = self;
-        let Self { checkpoint, kept, generations, .. } = self;
+        let Self { identity, parent, state, reserved, made_from, folders, archived, lineage, .. } = self;
+        let Self { ancestors, checkpoint, kept, generations, .. } = self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {
             Making::Creating => "creating",
@@ -523,6 +570,13 @@ impl fmt::Display for Manifest {
         }
         if let Some(archived) = archived {
             writeln!(body, "{archived}")?;
+        }
+        if !lineage.is_empty() {
+            writeln!(body, "{lineage}")?;
+        }
+        if !ancestors.is_empty() {
+            let ancestors: Vec<_> = ancestors.iter().map(Identity::to_string).collect();
+            writeln!(body, "{ANCESTORS}{}", ancestors.join(","))?;
         }
         if let Some(checkpoint) = checkpoint {
             writeln!(body, "{checkpoint}")?;
@@ -562,6 +616,12 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     }
     if let Some(line) = lines.next_if(|line| ArchiveSeal::is_line(line)) {
         manifest.archived = Some(ArchiveSeal::parse(line)?);
+    }
+    if let Some(line) = lines.next_if(|line| Lineage::is_line(line)) {
+        manifest.lineage = Lineage::parse(line)?;
+    }
+    if let Some(line) = lines.next_if(|line| line.starts_with(ANCESTORS)) {
+        manifest.ancestors = parse_ancestors(line)?;
     }
     manifest.checkpoint = parse_checkpoint(&mut lines)?;
     // Older pictures stand behind the newest, or behind the generations of newer files.
@@ -620,6 +680,13 @@ fn parse_database(line: &str) -> Option<Manifest> {
     // The folders' lines come later.
     let nowhere = FolderId { inode: 0, born_nanos: None };
     Some(Manifest { parent, state, ..Manifest::creating(Identity::parse(identity)?, nowhere) })
+}
+
+/// Each once, in order.
+fn parse_ancestors(line: &str) -> Option<BTreeSet<Identity>> {
+    let words = line.strip_prefix(ANCESTORS)?.split(',');
+    let ancestors: Vec<Identity> = words.map(Identity::parse).collect::<Option<_>>()?;
+    ancestors.is_sorted_by(|one, next| one < next).then(|| ancestors.into_iter().collect())
 }
 
 fn parse_folder(line: &str) -> Option<(String, FolderId)> {

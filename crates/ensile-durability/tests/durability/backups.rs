@@ -3,6 +3,7 @@
 
 mod crashes;
 mod files;
+mod histories;
 mod holds;
 mod increments;
 mod refused;

@@ -15,6 +15,7 @@ use crate::store::installed::{
     CyclingCheckpoint, FuzzyCheckpoint, InstalledRange, ListedPageFile, PartFiles, PictureCheckpoint,
     RangesCut,
 };
+use crate::store::lineage::Lineage;
 use crate::store::names::PageFileName;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, FolderId};
@@ -157,6 +158,69 @@ fn the_documented_text_is_the_one_that_is_written() {
     assert_eq!(other(4), Some(&*lines.join("\n")));
     assert_eq!(other(5), Some(&*backups::state_of_files().to_string()));
     assert_eq!(other(6), Some(&*archived().to_string()));
+    let lineage = other(7).expect("an example");
+    assert_eq!(Lineage::parse(lineage).map(|lineage| lineage.to_string()).as_deref(), Some(lineage));
+    let ancestors = [Identity::parse("00112233445566778899aabbccddeeff").expect("one")].into();
+    let text = Manifest { ancestors, ..manifest() }.to_string();
+    assert_eq!(other(8), text.lines().find(|line| line.starts_with("ancestors ")));
+}
+
+#[test]
+fn i1_whose_files_were_listed_is_remembered() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let of_checkpoint = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    keeper.replace(manifest()).expect("writes");
+    let is_ours = |manifest: &Manifest, of| manifest.check_ours("a", of).is_ok();
+    assert!(is_ours(keeper.manifest(), of_checkpoint) && keeper.manifest().ancestors.is_empty());
+    keeper.replace(without_checkpoint(vec![generation(4, 70, None)])).expect("writes");
+    let text = keeper.manifest().to_string();
+    assert!(text.contains(&format!("\nancestors {of_checkpoint}\n")), "{text}");
+    assert_eq!(Manifest::parse(&text).as_ref(), Ok(keeper.manifest()));
+    assert!(is_ours(keeper.manifest(), of_checkpoint));
+    // A copy that is adopted, of one that was adopted.
+    for _ in 0..2 {
+        let before = keeper.manifest().clone();
+        let own = Identity::draw();
+        let generations = vec![Generation { database: own, ..generation(4, 70, None) }];
+        let next = Manifest { identity: own, parent: Some(before.identity), generations, ..before };
+        keeper.replace(next).expect("writes");
+    }
+    assert!(is_ours(keeper.manifest(), of_checkpoint) && is_ours(keeper.manifest(), identity()));
+    assert!(!is_ours(keeper.manifest(), Identity::draw()));
+    let with = |first: Identity, second: Identity| {
+        let (one, two) = (format!("ancestors {of_checkpoint}"), format!("ancestors {first},{second}"));
+        Manifest::parse(&with_checksum(&text.replacen(&one, &two, 1)))
+    };
+    assert!(with(of_checkpoint, identity()).is_ok());
+    assert!(with(identity(), of_checkpoint).is_err(), "it has one spelling");
+    assert!(with(identity(), identity()).is_err(), "each stands there once");
+}
+
+#[test]
+fn n23_a_generation_that_leaves_the_list_is_remembered() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    keeper.replace(manifest()).expect("writes");
+    assert!(keeper.manifest().to_string().starts_with("ensile manifest 3\n"), "nothing has left it");
+    let all = "lineage 3:1a2b3c4d,4:1a2b3c4d";
+    assert_eq!(keeper.manifest().lives().to_string(), all);
+    let next = Manifest { checkpoint: None, generations: vec![generation(4, 70, None)], ..manifest() };
+    keeper.replace(next.clone()).expect("writes");
+    let read = Manifest::read(&*disk).expect("reads").expect("it is there");
+    assert_eq!((read.lineage.to_string(), read.lives().to_string()), (all[..18].to_owned(), all.to_owned()));
+    let text = read.to_string();
+    assert!(text.starts_with("ensile manifest 4\n") && text.contains("\nlineage 3:1a2b3c4d\n"), "{text}");
+    let older = with_checksum(&text.replacen("manifest 4", "manifest 3", 1));
+    assert!(Manifest::parse(&older).is_err(), "a program that does not know it would forget it");
+    let twice = "lineage 3:1a2b3c4d\nlineage 3:1a2b3c4d\n";
+    assert!(Manifest::parse(&with_checksum(&text.replacen("lineage 3:1a2b3c4d\n", twice, 1))).is_err());
+    // What leaves with the install of a checkpoint too.
+    keeper.install(checkpoint(8, 4, 71, 72)).expect("writes");
+    assert_eq!(keeper.manifest().lives().to_string(), all);
+    // The generations of a backup's folder are no lives of the database that was copied.
+    let of_backup = Manifest { made_from: Some(backups::backup_of()), lineage: read.lineage.clone(), ..next };
+    assert_eq!(of_backup.lives(), read.lineage);
 }
 
 fn archived() -> ArchiveSeal {

@@ -5,6 +5,7 @@ use ensile_durability::examine::{BackupFacts, Remedy};
 use ensile_durability::{CopyOptions, CopyReport, DurabilityError, adopt, backup, lease};
 use ensile_sim::SimDisk;
 
+use super::histories::without_line;
 use super::{back_up, examined, filled, loaded, manifest, of, page_file_bytes, put, restored, run};
 use crate::checkpoints::store::{KEYS, Life, pictures};
 
@@ -159,6 +160,11 @@ fn a_database_that_has_gone_on_from_an_older_state_is_told_apart() {
     assert_eq!(manifest(&this, "backup"), text);
     // Newer by epoch and number, and the page of row 1 has the name of the one that is there.
     let (newer, other, _worker) = gone_on(&[&[(1, 3)], &[(KEYS - 1, 3)]]);
+    let error = into_this(&newer).expect_err("it has another history");
+    assert!(error.to_string().contains("was it put back"), "{error}");
+    assert_eq!(manifest(&this, "backup"), text);
+    // A backup of a version that knew no lineage cannot tell. What it gets is whole.
+    without_line(&this, "backup", "lineage ");
     into_this(&newer).expect("is made");
     assert_eq!(loaded(&this, "backup"), other.store.present());
 }

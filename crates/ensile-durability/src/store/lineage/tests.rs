@@ -1,0 +1,91 @@
+//! The line, what is remembered, and which lineage is behind another one.
+
+use ensile_base::Epoch;
+
+use super::{LINEAGE_MAX, Lineage, NotBehind};
+use crate::block::{FORMAT, Salt};
+use crate::identity::Identity;
+use crate::recoverable::EntryKind;
+use crate::store::manifest::Generation;
+
+fn generation(number: u64, salt: &str) -> Generation {
+    Generation {
+        number,
+        first: Epoch::new(number),
+        format: FORMAT,
+        entries: EntryKind::Values,
+        logs: 1,
+        salt: Salt::parse(salt).expect("a salt"),
+        database: Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one"),
+        durable: None,
+        spans: Vec::new(),
+    }
+}
+
+fn of(generations: &[(u64, &str)]) -> Lineage {
+    let mut lineage = Lineage::default();
+    let generations: Vec<_> = generations.iter().map(|(number, salt)| generation(*number, salt)).collect();
+    lineage.add(generations.iter());
+    lineage
+}
+
+#[test]
+fn what_is_written_is_read_and_nothing_else() {
+    let lineage = of(&[(1, "1a2b3c4d"), (2, "5e6f7a8b"), (7, "00000001")]);
+    let line = lineage.to_string();
+    assert_eq!(line, "lineage 1:1a2b3c4d,2:5e6f7a8b,7:00000001");
+    assert!(Lineage::is_line(&line));
+    assert_eq!(Lineage::parse(&line), Some(lineage));
+    for wrong in [
+        "lineage ",
+        "lineage",
+        "lineage 1",
+        "lineage 1:",
+        "lineage 0:1a2b3c4d",
+        "lineage 1:1a2b3c4d,",
+        "lineage 1:1a2b3c4d, 2:5e6f7a8b",
+        "lineage 2:1a2b3c4d,1:5e6f7a8b",
+        "lineage 1:1a2b3c4d,1:1a2b3c4d",
+        "lineage 1:00000000",
+        "lineage 1:1a2b3c4",
+        "lineage 9223372036854775808:1a2b3c4d",
+    ] {
+        assert_eq!(Lineage::parse(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn n23_the_newest_generations_are_remembered() {
+    let mut lineage = Lineage::default();
+    let all: Vec<_> = (1..=LINEAGE_MAX as u64 + 5).map(|number| generation(number, "1a2b3c4d")).collect();
+    lineage.add(all.iter());
+    let line = lineage.to_string();
+    assert!(line.starts_with("lineage 6:1a2b3c4d,7:"), "{}", &line[..40]);
+    assert!(line.ends_with(&format!(",{}:1a2b3c4d", LINEAGE_MAX + 5)));
+    assert_eq!(Lineage::parse(&line).as_ref(), Some(&lineage));
+    assert_eq!(Lineage::parse(&line.replacen("lineage ", "lineage 5:1a2b3c4d,", 1)), None, "one too many");
+    // One that had begun as another database goes on with its own.
+    lineage.add([generation(9, "5e6f7a8b")].iter());
+    assert!(lineage.to_string().contains(",8:1a2b3c4d,9:5e6f7a8b,10:1a2b3c4d,"));
+}
+
+#[test]
+fn n23_a_history_that_has_gone_on_otherwise_is_told_apart() {
+    let before = of(&[(1, "00000001"), (2, "00000002")]);
+    let another = Err(NotBehind::Another { generation: 2 });
+    for (now, answer) in [
+        (of(&[(1, "00000001"), (2, "00000002")]), Ok(())),
+        (of(&[(1, "00000001"), (2, "00000002"), (9, "00000009")]), Ok(())),
+        (of(&[(2, "00000002"), (9, "00000009")]), Ok(())),
+        (of(&[(1, "00000001")]), another),
+        (of(&[(1, "00000001"), (2, "0000000a")]), another),
+        (of(&[(1, "00000001"), (2, "0000000a"), (9, "00000009")]), another),
+        // Its number was skipped there.
+        (of(&[(1, "00000001"), (3, "00000002")]), another),
+        (of(&[(3, "00000003"), (9, "00000009")]), Err(NotBehind::Forgotten { generation: 2, oldest: 3 })),
+        (Lineage::default(), another),
+    ] {
+        assert_eq!(now.is_behind(&before), answer, "{now}");
+        assert_eq!(now.is_behind(&Lineage::default()), Ok(()), "a version before this one wrote it");
+    }
+}

@@ -1,0 +1,211 @@
+//! A source that was put back to an older copy of itself and has gone on: its history is another one than its backup's,
+//! whatever its numbers and epochs are (N23).
+
+use ensile_base::checksum::crc32c;
+use ensile_durability::{CheckpointConfig, CopyOptions, CopyStep, DurabilityError, adopt, backup};
+use ensile_sim::SimDisk;
+
+use super::{at_rest, back_up, examined, manifest, of, restored, run};
+use crate::checkpoints::store::{Changes, Framing, Life, cycling, pictures, settings};
+
+fn opened(disk: &SimDisk, folder: &str) -> Changes {
+    Life::open(&at_rest(disk).at(folder), 2, settings()).expect("opens").found
+}
+
+/// A life of the database in `folder` that changes all keys, takes some checkpoints, and is closed.
+fn live(disk: &SimDisk, folder: &str, (strategy, checkpoints): (CheckpointConfig, u8), value: u8) -> Changes {
+    let life = Life::open(&disk.at(folder), 2, strategy).expect("opens");
+    let mut worker = life.rig.worker();
+    for round in 0..checkpoints.max(1) {
+        for key in 0..16 {
+            life.commit(&mut worker, key, Some(&[value, round]));
+            life.rig.settle();
+        }
+        if round < checkpoints {
+            life.checkpoint().expect("is installed");
+            // What it covers is removed.
+            (0..10).for_each(|_| _ = life.step(0));
+        }
+    }
+    life.rig.log.close().expect("closes");
+    life.store.present()
+}
+
+/// A manifest without the line of this name, as a version that does not know it wrote it.
+pub(super) fn without_line(disk: &SimDisk, folder: &str, name: &str) {
+    let text = manifest(disk, folder);
+    let kept = text.lines().filter(|line| !line.starts_with(name) && !line.starts_with("crc32c "));
+    let body: String = kept.map(|line| format!("{line}\n")).collect();
+    assert!(body.lines().count() + 2 == text.lines().count(), "{name} is in {text}");
+    let text = format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes()));
+    disk.at(folder).put("MANIFEST", text.into_bytes());
+}
+
+fn generations(disk: &SimDisk, folder: &str) -> Vec<String> {
+    let text = manifest(disk, folder);
+    text.lines().filter(|line| line.starts_with("generation ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn n23_a_source_that_was_put_back_and_has_gone_on_is_refused() {
+    for strategy in [settings(), cycling(), pictures()] {
+        let disk = SimDisk::new();
+        live(&disk, "data", (strategy.clone(), 1), 1);
+        // As a snapshot of the whole file system that is put back: folders are what they were.
+        let put_back = disk.fork();
+        live(&disk, "data", (strategy.clone(), 1), 2);
+        let first = back_up(&disk, "backup", 2).expect("is made");
+        let own = generations(&disk, "data");
+        // Its numbers and epochs become larger than those of the backup, and no generation is listed that both have.
+        for (number, value) in (0..4).zip(10..) {
+            live(&put_back, "data", (strategy.clone(), 3), value);
+            let there = generations(&put_back, "data");
+            let has_common = there.iter().any(|line| own.contains(line));
+            let (text, files) = (manifest(&disk, "backup"), disk.at("backup").files());
+            let copy = backup(&of(&put_back, "data"), &of(&disk, "backup"), CopyOptions::default());
+            let error = copy.and_then(run).expect_err("it has another history");
+            assert!(matches!(error, DurabilityError::NotItsBackup { .. }), "{number}: {error}");
+            let said = error.to_string();
+            assert!(said.contains("an older copy"), "{number}: {said}");
+            if number > 0 {
+                assert!(!has_common, "{there:?} {own:?}");
+                let state = format!("its newest state, of epoch {}, is of generation 2", first.epoch);
+                assert!(said.contains(&state), "{said}");
+            }
+            assert_eq!((manifest(&disk, "backup"), disk.at("backup").files()), (text, files));
+        }
+        // The database itself goes on, life for life, and so does its backup.
+        for value in 20..24 {
+            let state = live(&disk, "data", (strategy.clone(), 2), value);
+            let next = back_up(&disk, "backup", 2).expect("is made");
+            assert!(next.epoch > first.epoch);
+            assert!(examined(&disk, "backup").is_whole());
+            assert_eq!(opened(&disk, "backup"), state);
+        }
+        let lineage =
+            manifest(&disk, "backup").lines().find(|line| line.starts_with("lineage ")).map(str::to_owned);
+        let lineage = lineage.expect("a backup has its database's");
+        assert_eq!(lineage.matches(':').count(), 6, "{lineage}");
+    }
+}
+
+#[test]
+fn n23_a_backup_of_a_version_that_knew_no_lineage_goes_on() {
+    let disk = SimDisk::new();
+    live(&disk, "data", (settings(), 1), 1);
+    back_up(&disk, "backup", 1).expect("is made");
+    without_line(&disk, "backup", "lineage ");
+    let state = live(&disk, "data", (settings(), 1), 2);
+    back_up(&disk, "backup", 1).expect("is made");
+    assert!(manifest(&disk, "backup").contains("\nlineage 1:"));
+    assert_eq!(opened(&disk, "backup"), state);
+}
+
+#[test]
+fn n23_what_was_restored_has_a_lineage_that_its_own_backups_follow() {
+    for strategy in [settings(), pictures()] {
+        let disk = SimDisk::new();
+        live(&disk, "data", (strategy.clone(), 1), 1);
+        live(&disk, "data", (strategy.clone(), 1), 2);
+        back_up(&disk, "backup", 1).expect("is made");
+        restored(&disk, "backup", "restored", None).expect("is restored");
+        for value in 3..6 {
+            let state = live(&disk, "restored", (strategy.clone(), 1), value);
+            let options = CopyOptions::default();
+            let copy = backup(&of(&disk, "restored"), &of(&disk, "second"), options);
+            run(copy.expect("begins")).expect("is made");
+            assert_eq!(opened(&disk, "second"), state);
+            // A backup of the backup, whose own generations have other salts each time.
+            let copy = backup(&of(&disk, "second"), &of(&disk, "third"), options);
+            run(copy.expect("begins")).expect("is made");
+            assert_eq!(opened(&disk, "third"), state);
+        }
+    }
+}
+
+#[test]
+fn i1_files_of_a_copy_of_a_copy_go_and_it_opens_again() {
+    let disk = SimDisk::new();
+    let strategy = (settings(), 1);
+    live(&disk, "data", strategy.clone(), 1);
+    back_up(&disk, "backup", 1).expect("is made");
+    // The files are the database's, and the folder's parent is the backup.
+    restored(&disk, "backup", "restored", None).expect("is restored");
+    // Twice adopted: the files are the first one's.
+    disk.copy_tree("restored", "copy");
+    adopt(&of(&disk, "copy")).expect("is adopted");
+    disk.copy_tree("copy", "second");
+    adopt(&of(&disk, "second")).expect("is adopted");
+    for folder in ["restored", "second"] {
+        let target = format!("{folder}-backup");
+        // Each checkpoint drops files of another database from the manifest, before they are removed.
+        for value in 2..5 {
+            let copy = backup(&of(&disk, folder), &of(&disk, &target), CopyOptions::default());
+            run(copy.expect("begins")).expect("is made");
+            let state = live(&disk, folder, strategy.clone(), value);
+            assert_eq!(opened(&disk, folder), state, "{folder}, {value}");
+            assert!(examined(&disk, folder).is_whole());
+            let parts = disk.at(folder).files().into_iter().filter(|name| name.contains("/ckpt-"));
+            assert_eq!(parts.count(), 4, "{folder}: those of the checkpoint before are gone");
+            let copy = backup(&of(&disk, folder), &of(&disk, &target), CopyOptions::default());
+            run(copy.expect("begins")).expect("is made");
+            assert_eq!(opened(&disk, &target), state, "{folder}, {value}");
+        }
+    }
+}
+
+/// The files of another database, under the names of this one.
+fn exchange(disk: &SimDisk, other: &str) {
+    let (from, to) = (disk.at(other), disk.at("data"));
+    from.files().iter().filter(|name| *name != "LEASES").for_each(|name| to.put(name, from.bytes(name)));
+}
+
+#[test]
+fn i1_a_source_that_is_exchanged_beside_a_copy_of_files_is_seen() {
+    let disk = SimDisk::new();
+    live(&disk, "data", (settings(), 1), 1);
+    let put_back = disk.fork();
+    live(&disk, "data", (settings(), 1), 2);
+    live(&put_back, "data", (settings(), 1), 3);
+    live(&disk, "other", (settings(), 1), 4);
+    let other = disk.at("other").bytes("MANIFEST");
+    for exchanged in [other, put_back.at("data").bytes("MANIFEST")] {
+        let copy = disk.fork();
+        let mut run =
+            backup(&of(&copy, "data"), &of(&copy, "backup"), CopyOptions::default()).expect("begins");
+        assert_eq!(run.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
+        copy.at("data").put("MANIFEST", exchanged);
+        let error = loop {
+            match run.step(&Framing, 0) {
+                Ok(CopyStep::Ended(report)) => panic!("{report:?}"),
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        assert!(error.to_string().contains("was exchanged for another database"), "{error}");
+        assert!(manifest(&copy, "backup").contains("state creating"), "nothing counts");
+    }
+}
+
+#[test]
+fn i1_a_source_that_is_exchanged_beside_a_copy_of_pages_is_seen() {
+    let disk = SimDisk::new();
+    let strategy = CheckpointConfig { checkpointers: 1, ..pictures() };
+    live(&disk, "data", (strategy.clone(), 1), 1);
+    live(&disk, "other", (strategy, 2), 2);
+    let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
+    // What is written over shows that the lease was overrun, so it looks at the folder again.
+    let data = disk.at("data");
+    let pages = data.files().into_iter().find(|name| name.contains("/pages-")).expect("it has pages");
+    (0..data.bytes(&pages).len() as u64).step_by(512).for_each(|at| data.flip(&pages, at + 100, 1));
+    exchange(&disk, "other");
+    let error = loop {
+        match copy.step(&Framing, 0) {
+            Ok(CopyStep::Ended(report)) => panic!("{report:?}"),
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("was exchanged for another database"), "{error}");
+    assert!(manifest(&disk, "backup").contains("state creating"), "nothing counts");
+}
