@@ -32,6 +32,8 @@ use serde_json::{Value, json};
 pub(crate) const DAMAGED: u8 = 1;
 /// Exit code where that could not be told, or nothing could be done.
 pub(crate) const FAILED: u8 = 2;
+/// What `--rate-mb` counts in.
+pub(crate) const MEGABYTE: u64 = 1_000_000;
 
 /// `ensile verify`.
 #[derive(Debug, Args)]
@@ -448,7 +450,7 @@ fn between((low, high): (Epoch, Epoch)) -> String {
 }
 
 /// Bytes in a unit in which they are short.
-fn sized(bytes: u64) -> String {
+pub(crate) fn sized(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),
         10_000..10_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),

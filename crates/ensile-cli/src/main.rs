@@ -26,6 +26,7 @@ const EXAMPLES: &str = "Examples:
   ensile restore /backups/data again      make a new database from a backup
   ensile adopt copy                       make a copied folder a database of its own
   ensile lease data -- ls -l data         run a command that reads its files while it is open
+  ensile objects take-over /shared data   take over objects that another machine ships
   ensile objects check data --program P   replay a folder of objects against a program of yours";
 
 #[derive(Debug, Subcommand)]

@@ -1,18 +1,22 @@
 //! `ensile objects check`: a folder of objects judged, and replayed by the program that knows their types.
+//! `ensile objects take-over`: objects taken over from a shared store.
 //!
-//! Exit codes: 0 whole (and, with a program, what that says), 1 damaged or contradicting itself, 2 if it could not be
-//! told.
+//! Exit codes: 0 whole (and, with a program, what that says), or taken over; 1 damaged or contradicting itself, 2 if it
+//! could not be told, or was not taken over.
 //!
-//! Neighbours: `ensile_objects` judges; an application's own binary replays, with `ensile_objects::check_command`.
+//! Neighbours: `ensile_objects` judges and takes over; an application's own binary replays, with
+//! `ensile_objects::check_command`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
-use ensile_objects::{FolderJudgement, judge_folder};
+use ensile_objects::{DurabilityError, FolderJudgement, ObjectsError, SharedFolder, SharedStore, judge_folder};
 
-use crate::folder::{DAMAGED, FAILED, failed, passed_on, show};
+use crate::folder::{DAMAGED, FAILED, MEGABYTE, failed, passed_on, show, sized};
 
 /// `ensile objects`.
 #[derive(Debug, Args)]
@@ -26,6 +30,11 @@ enum ObjectsCommand {
     /// Judge a folder of objects, which no process has open: every byte, whose it is, every mark, the order of each
     /// object's operations. With a program of the application's, which knows the types, replay it as well.
     Check(CheckArguments),
+    /// Take over objects that another machine ships to a shared folder, into an empty folder of this one. All of it is
+    /// fetched and read before the shared folder is claimed; then the other machine ships nothing any more, and stops
+    /// once it notices. A run that was killed is run again. Exit code 0: taken over; 1: something there is damaged, and
+    /// nothing was claimed; 2: not taken over.
+    TakeOver(TakeOverArguments),
 }
 
 #[derive(Debug, Args)]
@@ -38,9 +47,58 @@ struct CheckArguments {
     program: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+struct TakeOverArguments {
+    /// The shared folder
+    store: PathBuf,
+    /// The folder for the objects: empty, or not there
+    folder: PathBuf,
+    /// Fetch and read so many MB a second at most [default: no limit]
+    #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
+    rate_mb: Option<u64>,
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &ObjectsArguments) -> ExitCode {
-    let ObjectsCommand::Check(CheckArguments { folder, program }) = &arguments.command;
+    match &arguments.command {
+        ObjectsCommand::Check(arguments) => check(arguments),
+        ObjectsCommand::TakeOver(arguments) => take_over(arguments),
+    }
+}
+
+fn take_over(TakeOverArguments { store, folder, rate_mb }: &TakeOverArguments) -> ExitCode {
+    let rate = rate_mb.map(|rate| rate * MEGABYTE);
+    let taken = SharedFolder::open(store).map_err(ObjectsError::from).and_then(|shared| {
+        let shared: Arc<dyn SharedStore> = Arc::new(shared);
+        ensile_objects::take_over(&shared, folder, rate)
+    });
+    match taken {
+        Ok(report) => {
+            show(&format!(
+                "{}: database {}, taken over from {} in term {}\n  complete up to the end of epoch {}: what {} \
+                 committed in later epochs is not here\n  {} files; {} fetched, compared and read\n",
+                folder.display(),
+                report.database,
+                report.parent,
+                report.term,
+                report.epoch.number(),
+                report.parent,
+                report.files,
+                sized(report.bytes)
+            ));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let code = failed(store, &error.to_string());
+            match error {
+                ObjectsError::Durability(DurabilityError::SharedDamaged { .. }) => ExitCode::from(DAMAGED),
+                _ => code,
+            }
+        }
+    }
+}
+
+fn check(CheckArguments { folder, program }: &CheckArguments) -> ExitCode {
     let found = match judge_folder(folder) {
         Ok(found) => found,
         Err(error) => return failed(folder, &error.to_string()),

@@ -1,4 +1,5 @@
 //! `ensile objects check` from outside: a folder alone, and with a program that knows the types of its objects.
+//! `ensile objects take-over`: what another machine ships.
 //!
 //! Not under a harness, as it is that program too: run with folders as arguments it checks them, in one line.
 //!
@@ -7,8 +8,12 @@
 mod outside;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
-use ensile_objects::{ObjectsBuilder, Persistent, check_command, serde_codec};
+use ensile_objects::{
+    ObjectsBuilder, Persistent, SharedFolder, ShippingConfig, check_command, serde_codec,
+};
 use serde::{Deserialize, Serialize};
 
 use outside::Folder;
@@ -108,6 +113,53 @@ fn a_database_is_refused() {
     assert!(said.contains("does not take"), "{said}");
 }
 
+fn another_machine_takes_over() {
+    let folder = Folder::new("objects-take-over");
+    let shared = folder.0.join("shared");
+    std::fs::create_dir_all(&shared).expect("makes");
+    let open = |name: &str| {
+        let store = SharedFolder::open(&shared).expect("is there");
+        let builder = ObjectsBuilder::new(folder.0.join(name)).ship_to(ShippingConfig::new(Arc::new(store)));
+        builder.open::<u64, Count>().expect("opens")
+    };
+    let take_over = |line: &str| {
+        let line = format!("objects take-over {line}");
+        let (output, stdout, stderr) = folder.run(env!("CARGO_BIN_EXE_ensile"), &line);
+        (output.status.code(), stdout + &stderr)
+    };
+    let (code, said) = take_over("shared again");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("nothing was ever shipped there"), "{said}");
+    let counts = open("data");
+    for key in 0..10 {
+        counts.update(key, &Change::By(key)).expect("logs");
+    }
+    let shipped = counts.ship(Duration::from_secs(300)).expect("is shipped");
+    let (code, said) = take_over("shared again");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("in term 2") && said.contains(&format!("end of epoch {}:", shipped.number())), "{said}");
+    let again = open("again");
+    for key in 0..10 {
+        assert_eq!(again.read(&key, |count| count.map(|count| count.0)).expect("reads"), Some(key));
+    }
+    drop(again);
+    // What is damaged is named, and nothing is claimed.
+    let (code, said) = take_over("shared again");
+    assert_eq!(code, Some(2), "{said}");
+    for entry in walk(&shared).into_iter().filter(|path| path.to_string_lossy().contains("log0")) {
+        std::fs::write(entry, b"short").expect("writes");
+    }
+    let (code, said) = take_over("shared third");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("is damaged"), "{said}");
+    drop(counts);
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("lists").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
 fn main() -> ExitCode {
     let folders: Vec<_> = std::env::args_os().skip(1).collect();
     // A harness's own options are not folders: `cargo test` hands them to this one too.
@@ -117,6 +169,7 @@ fn main() -> ExitCode {
     let program = std::env::current_exe().expect("it is a file");
     a_folder_is_judged_alone_and_replayed_by_its_program(program.to_str().expect("its name is text"));
     a_database_is_refused();
-    println!("2 passed, 0 failed");
+    another_machine_takes_over();
+    println!("3 passed, 0 failed");
     ExitCode::SUCCESS
 }

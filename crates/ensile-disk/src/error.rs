@@ -17,6 +17,8 @@ pub enum Operation {
     List,
     /// Renaming.
     Rename,
+    /// Giving a file one more name.
+    AddName,
     /// Removing.
     Remove,
     /// Making a folder.
@@ -52,6 +54,7 @@ impl fmt::Display for Operation {
             Self::Create => "create",
             Self::List => "list",
             Self::Rename => "rename",
+            Self::AddName => "give one more name to",
             Self::Remove => "remove",
             Self::CreateFolder => "create the folder",
             Self::LinkFolder => "make a link to the folder",

@@ -253,6 +253,14 @@ impl Disk for RealDisk {
         self.with(Operation::Rename, from, |folder, last| folder.rename(last, &to_folder, to))
     }
 
+    fn add_name(&self, of: &str, name: &str) -> Result<(), DiskError> {
+        self.check_process(Operation::AddName, of)?;
+        let (to_folder, to) = name.rsplit_once('/').unwrap_or(("", name));
+        let fail = |error| DiskError::io(Operation::AddName, &self.path(of), error);
+        let to_folder = self.folder(to_folder).map_err(fail)?;
+        self.with(Operation::AddName, of, |folder, last| folder.add_name(last, &to_folder, to))
+    }
+
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.check_process(Operation::Remove, name)?;
         self.with(Operation::Remove, name, |folder, last| folder.remove(last))

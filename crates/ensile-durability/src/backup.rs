@@ -41,6 +41,7 @@ use files::FilesCopy;
 use pages::PagesCopy;
 use source::{Found, Purpose};
 use tally::CopyTally;
+pub(crate) use target::TargetFolder;
 
 /// How a backup or a restore is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -225,6 +225,52 @@ pub enum DurabilityError {
         /// What is wrong.
         detail: String,
     },
+    /// The shared store cannot be used now. Nothing else is lost: shipping tries again by itself; a take-over is run
+    /// again once the cause is gone.
+    #[error("the shared store {place} cannot be used: {detail}")]
+    SharedStore {
+        /// Where it is.
+        place: Box<str>,
+        /// What it said, or what it holds.
+        detail: Box<str>,
+    },
+    /// An object of the shared store is not what its manifest says: put it back from a copy, or use the machine that
+    /// has shipped it.
+    #[error("{object} in the shared store {place} is damaged: {detail}; put it back from a copy")]
+    SharedDamaged {
+        /// Where the store is.
+        place: Box<str>,
+        /// The object's name.
+        object: Box<str>,
+        /// What is wrong with it.
+        detail: Box<str>,
+    },
+    /// Another machine took over from the shared store while this one was about to. Use that one; or take over from it.
+    #[error("not taken over: {detail}; use that one, or run it again to take over from it")]
+    TakenOver {
+        /// Who has.
+        detail: Box<str>,
+    },
+    /// Another machine has taken over from the shared store: this database ships nothing any more. Use the other one;
+    /// what this one acknowledged since is here alone.
+    #[error("fenced: {detail}; use that one, as nothing that is changed here reaches it")]
+    Fenced {
+        /// Who has.
+        detail: Arc<str>,
+    },
+    /// The shared store does not have everything yet that was to be shipped. It goes on; wait longer, or see the
+    /// figures of shipping for what fails.
+    #[error(
+        "not shipped yet: the shared store is complete up to epoch {shipped}, and {wanted} was asked for{why}"
+    )]
+    NotShipped {
+        /// It is complete up to this.
+        shipped: Epoch,
+        /// It is to be complete up to this.
+        wanted: Epoch,
+        /// What fails, if something does.
+        why: Box<str>,
+    },
     /// A backup or a restore was cancelled. A backup that was made into its folder before counts as before.
     #[error("cancelled: a backup that was made there before is as it was")]
     Cancelled,

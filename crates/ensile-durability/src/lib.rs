@@ -51,6 +51,8 @@ mod recovery;
 
 mod backup;
 
+mod shipping;
+
 pub use control::adaptive::{AdaptiveThreshold, LogCount};
 pub use control::recovery_time::{RecoveryForecast, RecoveryRates};
 pub use control::trigger::{CheckpointReason, CheckpointVerdict};
@@ -73,5 +75,9 @@ pub use recovery::examine;
 pub use recovery::{
     Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport,
     RecoveryWatch, TornTail, recover,
+};
+pub use shipping::{
+    Creation, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep, Shipper,
+    ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced,
 };
 pub use store::{Adopted, Archiving, Lease, LeasedFile, Locks, OpenStore, Opening, StoreStart, adopt, lease};

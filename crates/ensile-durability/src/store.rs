@@ -24,6 +24,7 @@ mod made_from;
 pub(crate) mod manifest;
 pub(crate) mod mapped;
 pub(crate) mod mark;
+pub(crate) mod shared_manifest;
 
 pub(crate) mod folders;
 pub(crate) mod hint;
@@ -42,6 +43,7 @@ pub(crate) mod open;
 pub(crate) mod archive;
 pub(crate) mod closed_files;
 pub(crate) mod handle;
+pub(crate) mod hold;
 mod renewal;
 
 mod adopt;

@@ -37,6 +37,7 @@ mod settings;
 
 mod command;
 mod judge;
+mod take_over;
 
 #[cfg(feature = "serde")]
 pub mod codec;
@@ -49,10 +50,12 @@ pub use command::check_command;
 pub use ensile_durability::{
     AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointReport, CheckpointStats,
     CheckpointVerdict, DurabilityError, LogCount, LogStats, Phase, PhaseReport, RecoveryForecast,
-    RecoveryRates, RecoveryReport,
+    RecoveryRates, RecoveryReport, SharedFolder, SharedStore, ShipStep, ShippingConfig, ShippingStats,
+    TakeOverReport, WhenFenced,
 };
 pub use error::{ObjectsError, ObjectsResult};
 pub use judge::{FolderJudgement, judge_folder};
 pub use receipt::{DurableObjects, ObjectReceipt};
 pub use runtime::ObjectsStats;
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};
+pub use take_over::take_over;

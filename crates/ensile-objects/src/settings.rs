@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_durability::{AdaptiveThreshold, CheckpointConfig, LogConfig};
+use ensile_durability::{AdaptiveThreshold, CheckpointConfig, LogConfig, ShippingConfig};
 
 use crate::application::{Application, ApplicationLog};
 use crate::collection::Objects;
@@ -120,6 +121,7 @@ impl ObjectsBuilder {
             recovery_threads: std::thread::available_parallelism().map_or(1, usize::from),
             log: LogConfig::default(),
             checkpoints: CheckpointConfig::default(),
+            shipping: None,
         };
         Self { settings, is_checked: false }
     }
@@ -207,6 +209,35 @@ impl ObjectsBuilder {
         self
     }
 
+    /// Finished checkpoints and closed log files also go to a shared store, on a thread of their own, so that another
+    /// machine can [take over](crate::take_over). Nothing waits for it. What is written reaches the store a few seconds
+    /// later; [`ObjectsStats::shipping`](crate::ObjectsStats::shipping) has up to which epoch it is complete, and
+    /// [`Objects::ship`](crate::Objects::ship) brings everything there now.
+    ///
+    /// Once another machine has taken over, nothing is shipped any more, and calls that change something get an error
+    /// ([`WhenFenced`](crate::WhenFenced)).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use ensile_objects::{ObjectsBuilder, SharedFolder, ShippingConfig, WhenFenced};
+    /// # let shared = std::env::temp_dir().join(format!("ensile-ship-doc-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&shared).expect("a folder");
+    /// # fn main_of(shared: &std::path::Path) -> Result<(), ensile_objects::DurabilityError> {
+    /// let store = SharedFolder::open(shared)?; // a folder that both machines see
+    /// let shipping = ShippingConfig { bytes_per_second: Some(50_000_000), ..ShippingConfig::new(Arc::new(store)) };
+    /// let builder = ObjectsBuilder::new("data").ship_to(shipping);
+    /// # drop(builder);
+    /// # Ok(())
+    /// # }
+    /// # main_of(&shared).expect("is there");
+    /// # std::fs::remove_dir_all(&shared).expect("it was there");
+    /// ```
+    #[must_use]
+    pub fn ship_to(mut self, shipping: ShippingConfig) -> Self {
+        self.settings.shipping = Some(shipping);
+        self
+    }
+
     /// The debug mode of collections: each operation is also applied to a copy of its object, made from its bytes, and
     /// a call whose operation comes to something else there is an error. It costs the encoding of the whole object,
     /// four times.
@@ -245,6 +276,16 @@ impl ApplicationLog {
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
         register(self.runtime(), policy)
     }
+
+    /// Brings all that is logged by now to the shared store, and waits for that, at most for so long. Then another
+    /// machine that takes over has all of it. The epoch up to which the store is complete.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) where nothing is shipped, where another machine has
+    /// taken over, or when the time is over: it goes on.
+    pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
+        self.runtime().ship(timeout)
+    }
 }
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
@@ -255,6 +296,16 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// time below what loading alone takes.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
         register(self.runtime(), policy)
+    }
+
+    /// Brings all that is logged by now to the shared store, and waits for that, at most for so long. Then another
+    /// machine that takes over has all of it. The epoch up to which the store is complete.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) where nothing is shipped, where another machine has
+    /// taken over, or when the time is over: it goes on.
+    pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
+        self.runtime().ship(timeout)
     }
 }
 
@@ -269,7 +320,7 @@ mod simulation {
 
     use ensile_base::clock::Clock;
     use ensile_disk::Disk;
-    use ensile_durability::{CheckpointStep, LoggerStep};
+    use ensile_durability::{CheckpointStep, LoggerStep, ShipStep};
 
     use super::{ApplicationLog, ObjectKey, Objects, ObjectsBuilder, Persistent};
 
@@ -313,6 +364,11 @@ mod simulation {
         pub fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
             self.runtime().checkpoint_step(checkpointer)
         }
+
+        /// One step of the shipper, if there is one.
+        pub fn ship_step(&self) -> Option<ShipStep> {
+            self.runtime().ship_step()
+        }
     }
 
     /// Steps of objects that were opened [`without_threads`](ObjectsBuilder::without_threads).
@@ -330,6 +386,11 @@ mod simulation {
         /// One step of a checkpointer.
         pub fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
             self.runtime().checkpoint_step(checkpointer)
+        }
+
+        /// One step of the shipper, if there is one.
+        pub fn ship_step(&self) -> Option<ShipStep> {
+            self.runtime().ship_step()
         }
     }
 }

@@ -190,6 +190,10 @@ impl Disk for SlowDisk {
         self.disk.rename(from, to)
     }
 
+    fn add_name(&self, of: &str, name: &str) -> Result<(), DiskError> {
+        self.disk.add_name(of, name)
+    }
+
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.disk.remove(name)
     }

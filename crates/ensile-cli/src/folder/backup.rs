@@ -17,10 +17,7 @@ use ensile::receipt::Epoch;
 use ensile::{DurabilityError, Error};
 use serde_json::{Value, json};
 
-use super::{DAMAGED, failed, show, sized};
-
-/// What `--rate-mb` counts in.
-const MEGABYTE: u64 = 1_000_000;
+use super::{DAMAGED, MEGABYTE, failed, show, sized};
 
 /// `ensile backup`.
 #[derive(Debug, Args)]

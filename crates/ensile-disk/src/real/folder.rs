@@ -121,6 +121,17 @@ impl Folder {
         Ok(rustix::fs::renameat(&self.handle, from, &to_folder.handle, to)?)
     }
 
+    pub(super) fn add_name(&self, of: &str, to_folder: &Self, name: &str) -> io::Result<()> {
+        match rustix::fs::linkat(&self.handle, of, &to_folder.handle, name, AtFlags::empty()) {
+            // How Linux says that the file system has no such links.
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                let detail = "its file system cannot give a file two names (hard links)";
+                Err(io::Error::new(io::ErrorKind::Unsupported, detail))
+            }
+            linked => Ok(linked?),
+        }
+    }
+
     pub(super) fn remove(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.handle, name, AtFlags::empty())?)
     }

@@ -58,8 +58,8 @@ pub(super) struct TargetPicture {
 
 /// A folder that is locked, and proved to be one that may get a copy.
 #[derive(Debug)]
-pub(super) struct TargetFolder {
-    pub(super) store: Store,
+pub(crate) struct TargetFolder {
+    pub(crate) store: Store,
     _leases: Box<dyn DiskLock>,
 }
 
@@ -93,8 +93,18 @@ impl TargetFolder {
             Purpose::Backup => Opening::OpenOrCreate,
             Purpose::Restore { .. } => Opening::New,
         };
+        let folder = Self::locked(disk, opening)?;
+        check(&**disk, folder.manifest(), (of, lives))?;
+        Ok(folder)
+    }
+
+    /// Locks a folder in which there is nothing yet, or what an earlier run has left that did not end.
+    pub(crate) fn open_empty(disk: &Arc<dyn Disk>) -> Result<Self, DurabilityError> {
+        Self::locked(disk, Opening::New)
+    }
+
+    fn locked(disk: &Arc<dyn Disk>, opening: Opening) -> Result<Self, DurabilityError> {
         let store = Store::open(Arc::clone(disk), opening, false)?;
-        check(&**disk, store.keeper.manifest(), (of, lives))?;
         let Some(leases) = leases::try_lock(&**disk)? else {
             return Err(DurabilityError::InUse { path: disk.folder_place("")?.join("LEASES") });
         };
@@ -110,7 +120,7 @@ impl TargetFolder {
 
     /// Makes so many folders of logs and of checkpointers the target's, in which nothing counts yet, and removes what
     /// runs that were killed have left in those and in any others: files of a log would be taken for this copy's.
-    pub(super) fn claim_empty(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
+    pub(crate) fn claim_empty(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
         assert_eq!(self.manifest().state, Making::Creating, "I2: nothing in it counts");
         let there = self.disk().list_folders("")?;
         let all = |wanted: usize, number: fn(&str) -> Option<u32>| {
@@ -129,6 +139,13 @@ impl TargetFolder {
             self.disk().sync_folder(folder)?;
         }
         Ok(())
+    }
+
+    /// Makes more folders of logs and checkpointers the target's, in which nothing counts yet.
+    pub(crate) fn claim_more(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
+        assert_eq!(self.manifest().state, Making::Creating, "I2: nothing in it counts");
+        let logs = Wanted { count: logs, links: &[], name: log_folder };
+        self.claim(&[logs, Wanted { count: checkpoints, links: &[], name: checkpoint_folder }])
     }
 
     /// Makes so many folders the backup's, whose states stay, and removes files that none of these has: runs that were
@@ -160,16 +177,16 @@ impl TargetFolder {
         states.take(keep - 1).cloned().collect()
     }
 
-    pub(super) fn disk(&self) -> &dyn Disk {
+    pub(crate) fn disk(&self) -> &dyn Disk {
         &*self.store.disk
     }
 
-    pub(super) fn manifest(&self) -> &Manifest {
+    pub(crate) fn manifest(&self) -> &Manifest {
         self.store.keeper.manifest()
     }
 
     /// The last step: from here on the copy counts.
-    pub(super) fn replace(&mut self, next: Manifest) -> Result<(), DurabilityError> {
+    pub(crate) fn replace(&mut self, next: Manifest) -> Result<(), DurabilityError> {
         assert_eq!(next.identity, self.manifest().identity, "I1");
         let replaced = self.store.keeper.replace(next);
         replaced.map_err(|error| failed(self.disk(), DurabilityError::from(error)))

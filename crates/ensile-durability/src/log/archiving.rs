@@ -16,7 +16,7 @@ use ensile_base::sync::Ordering;
 use super::Log;
 use crate::DurabilityError;
 use crate::store::archive::Archive;
-use crate::store::closed_files::ClosedFiles;
+use crate::store::closed_files::{ClosedFile, ClosedFiles};
 
 /// Between two attempts to write an archive that could not be written.
 pub(crate) const ARCHIVE_PAUSE_NANOS: u64 = 1_000_000_000;
@@ -56,6 +56,11 @@ impl Log {
     fn closed_files(&self) -> impl Iterator<Item = &ClosedFiles> {
         let own = self.loggers.iter().map(|logger| &logger.closed);
         std::iter::once(self.store.older()).chain(own)
+    }
+
+    /// The log files that get no more blocks, those of closed generations first.
+    pub(crate) fn closed_list(&self) -> Vec<ClosedFile> {
+        self.closed_files().flat_map(ClosedFiles::all).collect()
     }
 
     /// How many closed files are not archived, and their bytes; none without an archive.

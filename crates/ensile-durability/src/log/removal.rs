@@ -5,6 +5,7 @@
 //! - I3: not while a reader holds a lease, up to a stated limit.
 //! - A1: a file goes once it is in the archive, if there is one. There is no limit: a log is kept for an archive that
 //!   cannot be written.
+//! - H5: nor before it is shipped, up to a stated limit, where files are.
 //!
 //! Neighbours: asked for by the checkpoints; the store says when it may be, and has the files of closed generations.
 
@@ -77,7 +78,9 @@ impl Log {
         for (index, logger) in self.loggers.iter().enumerate() {
             let before = removed.files;
             let note = |file: &ClosedFile| self.note_removed(file, removed);
-            let result = logger.closed.remove_below(from, covered, |_| false, note);
+            let now = self.clock.nanos();
+            let is_kept = |file: &ClosedFile| self.store.hold().keeps(file, now);
+            let result = logger.closed.remove_below(from, covered, is_kept, note);
             if removed.files > before {
                 disk.sync_folder(&log_folder(index as u32))?;
             }

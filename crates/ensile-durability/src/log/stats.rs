@@ -2,6 +2,8 @@
 //!
 //! Neighbours: read by the engine's statistics and metrics.
 
+use ensile_base::Epoch;
+
 use super::Log;
 use crate::counter::Counter;
 
@@ -62,6 +64,11 @@ impl Log {
     /// Bytes written since it started, marks included.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.counters.bytes.read()
+    }
+
+    /// No entry of a larger epoch is in a log, of those that are with the loggers.
+    pub(crate) fn logged_epoch(&self) -> Epoch {
+        self.marks.high()
     }
 
     /// What the log has done since it started, and its files on disk now; in a forked child the former only.

@@ -58,6 +58,11 @@ impl ClosedFiles {
         files.push_back(closed);
     }
 
+    /// All of them, oldest first.
+    pub(crate) fn all(&self) -> Vec<ClosedFile> {
+        self.files.lock().iter().cloned().collect()
+    }
+
     /// How many there are, and their bytes.
     pub(crate) fn figures(&self) -> (u64, u64) {
         let files = self.files.lock();
@@ -100,12 +105,12 @@ impl ClosedFiles {
         &self,
         (disk, archive): (&dyn Disk, Option<&Archive>),
         covered: Epoch,
-        is_kept: impl Fn(&SegmentFile) -> bool,
+        is_kept: impl Fn(&ClosedFile) -> bool,
         mut note: impl FnMut(&ClosedFile),
     ) -> Result<(), DurabilityError> {
         let _one = self.removing.lock();
         loop {
-            let may_go = |closed: &&ClosedFile| closed.largest < covered && !is_kept(&closed.file);
+            let may_go = |closed: &&ClosedFile| closed.largest < covered && !is_kept(closed);
             let oldest = self.files.lock().front().filter(may_go).cloned();
             let Some(oldest) = oldest else { return Ok(()) };
             // Relaxed: it changes under the lock of the removing thread alone.

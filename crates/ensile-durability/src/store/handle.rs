@@ -24,10 +24,11 @@ use ensile_epoch::Epochs;
 use super::archive::Archive;
 use super::closed_files::{ClosedFile, ClosedFiles};
 use super::hint::HintWriter;
+use super::hold::ShippingHold;
 use super::leases::{Clearance, Leases};
 use super::locks::Locks;
 use super::manifest::ManifestKeeper;
-use super::names::{SegmentFile, log_folder};
+use super::names::log_folder;
 use super::reserve::Reserve;
 use super::reserved_epochs::ReservedEpochs;
 use crate::DurabilityError;
@@ -70,6 +71,7 @@ pub struct OpenStore {
     /// Files of closed generations, which the next checkpoint covers.
     older: ClosedFiles,
     archive: Option<Archive>,
+    hold: ShippingHold,
     replayed_bytes: u64,
     /// Keeps other processes out until this is released. Locks are only added and taken as a whole.
     locks: Mutex<Option<Locks>>,
@@ -109,6 +111,7 @@ impl OpenStore {
             leases: Leases::default(),
             older: older.into(),
             archive,
+            hold: ShippingHold::default(),
             replayed_bytes,
             locks: Mutex::new(Some(locks)),
         }))
@@ -201,9 +204,11 @@ impl OpenStore {
         let mut folders = BTreeSet::new();
         let listed = self.manifest().manifest().generations.first().map_or(0, |oldest| oldest.number);
         // Of a generation that is listed each log has a file, whatever of it is covered (K5).
-        let is_listed = |file: &SegmentFile| file.name.generation >= listed;
+        let is_listed = |closed: &ClosedFile| closed.file.name.generation >= listed;
+        let now = self.clock.nanos();
+        let is_kept = |closed: &ClosedFile| is_listed(closed) || self.hold.keeps(closed, now);
         let from = (&*self.disk, self.archive());
-        let removed = self.older.remove_below(from, covered, is_listed, |file| {
+        let removed = self.older.remove_below(from, covered, is_kept, |file| {
             folders.insert(file.file.name.logger);
             note(file);
         });
@@ -214,6 +219,11 @@ impl OpenStore {
     /// Where closed files are archived, if they are.
     pub(crate) fn archive(&self) -> Option<&Archive> {
         self.archive.as_ref()
+    }
+
+    /// What is kept until it is shipped.
+    pub(crate) fn hold(&self) -> &ShippingHold {
+        &self.hold
     }
 
     /// Has the archive, if there is one, say what the manifest says of its generations (A3). The next manifest

@@ -336,6 +336,14 @@ impl Manifest {
         Self { checkpoint, generations, kept: Vec::new(), ..self.clone() }
     }
 
+    /// Is a state of files whole by itself, with what was reserved (I2, L4, L6, K1)?
+    pub(super) fn is_whole_state(state: &FilesState, of: Identity, reserved: Epoch) -> bool {
+        let nowhere = FolderId { inode: 0, born_nanos: None };
+        let before = Self { state: Making::Created, reserved, ..Self::creating(of, nowhere) };
+        let alone = before.with_kept(state);
+        FilesState::of(&alone).is_some() && alone.is_whole()
+    }
+
     /// The older states that are of files.
     pub(crate) fn kept_files(&self) -> impl Iterator<Item = &FilesState> {
         self.kept.iter().filter_map(KeptState::files)
@@ -632,18 +640,23 @@ fn parse_lines(text: &str) -> Option<Manifest> {
         pictures = parse_pictures(&mut lines)?;
     }
     let mut files = Vec::new();
-    while let Some(line) = lines.next_if(|line| KeptState::is_line(line)) {
-        let epoch = KeptState::parse_line(line)?;
-        let checkpoint = parse_checkpoint(&mut lines)?;
-        let state = FilesState { checkpoint, generations: parse_generations(&mut lines)? };
-        files.push(Some(state).filter(|state| state.epoch() == epoch)?);
+    while lines.peek().is_some_and(|line| KeptState::is_line(line)) {
+        files.push(parse_files_state(&mut lines)?);
     }
     manifest.kept = KeptState::merged(pictures, files);
     lines.next().is_none().then_some(manifest)
 }
 
 /// The lines of a manifest, to be read one behind the other.
-type Lines<'l> = Peekable<std::str::Lines<'l>>;
+pub(super) type Lines<'l> = Peekable<std::str::Lines<'l>>;
+
+/// The next lines, which are those of a state of files.
+pub(super) fn parse_files_state(lines: &mut Lines<'_>) -> Option<FilesState> {
+    let epoch = KeptState::parse_line(lines.next()?)?;
+    let checkpoint = parse_checkpoint(lines)?;
+    let state = FilesState { checkpoint, generations: parse_generations(lines)? };
+    Some(state).filter(|state| state.epoch() == epoch)
+}
 
 /// The next lines, if they name a checkpoint.
 fn parse_checkpoint(lines: &mut Lines<'_>) -> Option<Option<InstalledCheckpoint>> {

@@ -76,6 +76,11 @@ impl Disk for Watched {
         self.disk.rename(from, to)
     }
 
+    fn add_name(&self, of: &str, name: &str) -> Result<(), DiskError> {
+        self.check()?;
+        self.disk.add_name(of, name)
+    }
+
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.check()?;
         self.disk.remove(name)

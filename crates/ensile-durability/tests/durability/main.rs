@@ -26,5 +26,6 @@ mod repairing;
 mod replay_order;
 mod reserved;
 mod rig;
+mod shipping;
 mod simulation;
 mod waiting;

@@ -53,6 +53,10 @@ impl OpenRuntime {
             self.runtime.checkpoints.close(&*self.runtime.state);
             self.runtime.wait_for_entries();
             let result = self.runtime.log.close();
+            if let Some(shipping) = &self.runtime.shipping {
+                // Its next step finds the log ended.
+                shipping.wake();
+            }
             self.runtime.stop.stop();
             self.threads.join();
             self.runtime.workers.end();

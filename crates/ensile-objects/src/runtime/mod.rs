@@ -29,7 +29,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
     CheckpointConfig, CheckpointStats, CheckpointStep, Checkpoints, DurabilityError, Log, LogStats,
-    LoggerStep, Recoverable, RecoveryReport, Walk,
+    LoggerStep, Recoverable, RecoveryReport, ShipStep, Shipper, ShippingStats, Walk,
 };
 use ensile_epoch::Epochs;
 
@@ -69,6 +69,8 @@ pub struct ObjectsStats {
     /// Of checkpoints: also the load, the threshold that follows it, what a recovery would take, why the last one
     /// began, and why none begins.
     pub checkpoints: CheckpointStats,
+    /// Of shipping, if finished files go to a shared store.
+    pub shipping: Option<ShippingStats>,
 }
 
 /// An open folder, its log and its checkpoints.
@@ -76,6 +78,7 @@ pub(crate) struct Runtime {
     pub(crate) state: StdArc<dyn ObjectState>,
     pub(crate) log: StdArc<Log>,
     pub(crate) checkpoints: StdArc<Checkpoints>,
+    pub(crate) shipping: Option<StdArc<Shipper>>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) clock: Clock,
     process: Process,
@@ -307,7 +310,21 @@ impl Runtime {
             durable_epoch: self.log.durable_epoch(),
             log: self.log.stats(),
             checkpoints: self.checkpoints.stats(),
+            shipping: self.shipping.as_ref().map(|shipping| shipping.stats()),
         }
+    }
+
+    /// Ships all that is logged by now; the epoch up to which the shared store is complete.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`] where nothing is shipped, [`DurabilityError::Fenced`], [`DurabilityError::NotShipped`]
+    /// when the time is over; the log's.
+    pub(crate) fn ship(&self, timeout: Duration) -> Result<Epoch> {
+        self.check_process()?;
+        let Some(shipping) = &self.shipping else {
+            return Err(DurabilityError::Config("nothing is shipped: open it with `ship_to`".into()).into());
+        };
+        Ok(shipping.ship(timeout)?)
     }
 }
 
@@ -323,6 +340,11 @@ impl Runtime {
         let step = self.log.logger_step(logger);
         self.log.logger_prepare(logger);
         step
+    }
+
+    /// One step of the shipper, if there is one.
+    pub(crate) fn ship_step(&self) -> Option<ShipStep> {
+        self.shipping.as_ref().map(|shipping| shipping.step())
     }
 
     /// One step of a checkpointer.

@@ -11,7 +11,7 @@ use ensile_base::sync::{Arc, AtomicBool, Mutex};
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
     CheckpointConfig, Checkpoints, DurabilityError, Log, LogConfig, LogScan, OpenStore, Phase, Recovered,
-    RecoveryWatch, Strategy,
+    RecoveryWatch, Shipper, ShippingConfig, Strategy,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 
@@ -39,6 +39,8 @@ pub(crate) struct ObjectsSettings {
     pub(crate) recovery_threads: usize,
     pub(crate) log: LogConfig,
     pub(crate) checkpoints: CheckpointConfig,
+    /// Where finished files go.
+    pub(crate) shipping: Option<ShippingConfig>,
 }
 
 impl ObjectsSettings {
@@ -54,6 +56,7 @@ impl ObjectsSettings {
     pub(crate) fn open(self, state: StdArc<dyn ObjectState>) -> Result<OpenRuntime> {
         assert_eq!(self.checkpoints.strategy, Strategy::Fuzzy, "pictures are not made of objects");
         self.checkpoints.check()?;
+        self.shipping.as_ref().map_or(Ok(()), ShippingConfig::check)?;
         let disk = self.disk()?;
         let process = disk.process();
         let Recovered { report, store, log, checkpoints } = self.recover(disk, &*state)?;
@@ -63,10 +66,12 @@ impl ObjectsSettings {
         let log = Log::start(log, &store);
         let config = CheckpointConfig { recovery_threads: self.threads(), ..self.checkpoints.clone() };
         let checkpoints = Checkpoints::start(&store, &log, config, checkpoints)?;
+        let shipping = self.shipping.map(|shipping| Shipper::start(&store, &log, shipping)).transpose()?;
         let runtime = StdArc::new(Runtime {
             state,
             log,
             checkpoints,
+            shipping,
             epochs,
             clock: self.clock,
             workers: LogWorkers::new(process.clone()),

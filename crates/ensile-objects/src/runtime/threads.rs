@@ -1,5 +1,5 @@
-//! The threads of open objects: a heartbeat, one per logger, one per checkpointer, and recovery's for as long as it
-//! lasts.
+//! The threads of open objects: a heartbeat, one per logger, one per checkpointer, one that ships if files
+//! are shipped, and recovery's for as long as it lasts.
 //!
 //! They only call steps that lower floors offer, so that a caller who opens without threads can drive the same steps
 //! from one seed.
@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ensile_base::sync::{AtomicBool, Mutex, Ordering};
-use ensile_durability::{CheckpointStep, LoggerStep};
+use ensile_durability::{CheckpointStep, LoggerStep, ShipStep, Shipper};
 use ensile_epoch::Advance;
 
 use super::Runtime;
@@ -21,6 +21,11 @@ use crate::error::{ObjectsError, ObjectsResult as Result};
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
 /// How often a checkpointer looks whether a checkpoint is due. A demand wakes it earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
+
+/// How often the shipper looks whether a file was closed.
+const SHIP_WAIT: Duration = Duration::from_millis(250);
+/// It looks at least so often whether the objects are closed.
+const SHIP_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The threads of one open folder.
 #[derive(Default)]
@@ -42,6 +47,10 @@ impl ObjectThreads {
         for checkpointer in 0..runtime.checkpoints.checkpointers() {
             let runtime = StdArc::clone(runtime);
             self.spawn(format!("ensile-obj-ck-{checkpointer}"), move || checkpoint(&runtime, checkpointer))?;
+        }
+        if let Some(shipping) = &runtime.shipping {
+            let shipping = StdArc::clone(shipping);
+            self.spawn("ensile-obj-ship".to_owned(), move || ship(&shipping))?;
         }
         Ok(())
     }
@@ -110,6 +119,18 @@ fn checkpoint(runtime: &Runtime, checkpointer: usize) {
             CheckpointStep::Waiting => runtime.checkpoints.wait(checkpointer, EPOCH_WAIT),
             CheckpointStep::Paced(wait) => runtime.checkpoints.wait(checkpointer, wait),
             CheckpointStep::Idle => runtime.checkpoints.wait(checkpointer, TRIGGER_WAIT),
+        }
+    }
+}
+
+/// A shipper's life: nothing waits for it, and it gives the core up behind each piece.
+fn ship(shipping: &Shipper) {
+    loop {
+        match shipping.step() {
+            ShipStep::Stopped => return,
+            ShipStep::Worked => yield_now(),
+            ShipStep::Paced(wait) => shipping.wait(wait.min(SHIP_WAIT_MAX)),
+            ShipStep::Idle => shipping.wait(SHIP_WAIT),
         }
     }
 }

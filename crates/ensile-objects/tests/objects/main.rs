@@ -12,5 +12,6 @@ mod lives;
 mod policies;
 mod rig;
 mod serde;
+mod shipping;
 mod tally;
 mod unlogged;

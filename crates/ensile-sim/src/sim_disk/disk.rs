@@ -223,6 +223,23 @@ impl Disk for SimDisk {
         state.end(fate, Operation::Rename, from)
     }
 
+    fn add_name(&self, of: &str, name: &str) -> Result<(), DiskError> {
+        let (mut state, fate) = self.change(Operation::AddName, of)?;
+        let Some(inode) = self.find_file(&state, of) else {
+            return Err(state.not_found(Operation::AddName, of));
+        };
+        let Some((folder, last)) = self.parent(&state, name) else {
+            return Err(state.not_found(Operation::AddName, name));
+        };
+        if state.names.entry(folder, last).is_some() {
+            return Err(fail(Operation::AddName, name, io::ErrorKind::AlreadyExists));
+        }
+        if fate.is_whole() {
+            state.change_name(NameChange::set(folder, last, Some(Entry::File(inode))));
+        }
+        state.end(fate, Operation::AddName, of)
+    }
+
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         let (mut state, fate) = self.change(Operation::Remove, name)?;
         let (Some(inode), Some((folder, last))) = (self.find_file(&state, name), self.parent(&state, name))

@@ -414,8 +414,9 @@ impl Checkpoints {
         self.remove_leftovers(|_: PageFileName| true);
         let removed = self.log.remove_cleared_below(installed.covered(), &clearance);
         self.note_removed(removed.map(|removed| removed.files));
-        // What waits for the archive is removed as soon as it is there.
-        self.log.archive_error().map(|_| self.clock.nanos() + REMOVAL_PAUSE_NANOS)
+        // What waits for the archive, or to be shipped, is removed as soon as it is there.
+        let waits = self.log.archive_error().is_some() || self.store.hold().is_holding();
+        waits.then(|| self.clock.nanos() + REMOVAL_PAUSE_NANOS)
     }
 
     /// Removes files of a kind that the installed checkpoint does not have.

@@ -1,0 +1,115 @@
+//! The chain of numbered manifests in a shared store: the newest one, and the next one, which one machine installs.
+//!
+//! Invariants:
+//! - H2: a manifest counts if it was created where there was none, and a listing that began behind that shows no larger
+//!   number. Older ones are removed, so a caller that was away for long may find its number free again: then a larger
+//!   one is there.
+//! - An answer that was lost is no question: the same text is offered again, and what stands there is compared with it.
+//!
+//! Neighbours: the shipper and a take-over install; `store::shared_manifest` has the text.
+
+use super::shared::{Creation, SharedStore};
+use crate::DurabilityError;
+use crate::store::shared_manifest::{
+    MANIFESTS, SHARED_MANIFEST_BYTES_MAX, SharedManifest, UnusableShared, manifest_name, manifest_number,
+};
+
+/// Times that the newest manifest is looked for, as older ones are removed while the next ones are installed.
+const LOOKS_MAX: u32 = 100;
+
+/// What came of installing a manifest.
+#[derive(Debug)]
+pub(crate) enum Installed {
+    /// It is the newest one.
+    Ours,
+    /// Another one is.
+    Lost(Box<SharedManifest>),
+}
+
+/// The store's own error, as it is told.
+pub(crate) fn unusable(store: &dyn SharedStore, error: impl ToString) -> DurabilityError {
+    DurabilityError::SharedStore { place: store.place().into(), detail: error.to_string().into() }
+}
+
+/// An object that is not what a manifest says.
+pub(crate) fn damaged(store: &dyn SharedStore, object: &str, why: &str) -> DurabilityError {
+    DurabilityError::SharedDamaged { place: store.place().into(), object: object.into(), detail: why.into() }
+}
+
+/// The numbers of the manifests that are there.
+pub(crate) fn numbers(store: &dyn SharedStore) -> Result<Vec<u64>, DurabilityError> {
+    let listed = store.list(MANIFESTS).map_err(|error| unusable(store, error))?;
+    Ok(listed.iter().filter_map(|object| manifest_number(&object.name)).collect())
+}
+
+/// The newest manifest; `None` if there is none.
+///
+/// # Errors
+/// [`DurabilityError::SharedStore`], [`DurabilityError::SharedDamaged`], [`DurabilityError::Unknown`].
+pub(crate) fn newest(store: &dyn SharedStore) -> Result<Option<SharedManifest>, DurabilityError> {
+    for _ in 0..LOOKS_MAX {
+        let Some(number) = numbers(store)?.into_iter().max() else { return Ok(None) };
+        // One that is gone was an older one by then.
+        if let Some(manifest) = read(store, number)? {
+            return Ok(Some(manifest));
+        }
+    }
+    Err(unusable(store, "its manifests are removed faster than they can be read"))
+}
+
+/// The manifest of this number; `None` if there is none.
+fn read(store: &dyn SharedStore, number: u64) -> Result<Option<SharedManifest>, DurabilityError> {
+    let name = manifest_name(number);
+    let Some(bytes) = read_whole(store, &name)? else { return Ok(None) };
+    match SharedManifest::parse(&bytes) {
+        Ok(manifest) if manifest.number == number => Ok(Some(manifest)),
+        Ok(_) => Err(damaged(store, &name, "it is the manifest of another number")),
+        Err(UnusableShared::Damaged(why)) => Err(damaged(store, &name, why)),
+        Err(UnusableShared::Newer) => Err(DurabilityError::Unknown {
+            file: name,
+            offset: 0,
+            detail: "a newer version of Ensile made it",
+        }),
+    }
+}
+
+fn read_whole(store: &dyn SharedStore, name: &str) -> Result<Option<Vec<u8>>, DurabilityError> {
+    let (mut all, mut piece) = (Vec::new(), vec![0; 1 << 20]);
+    loop {
+        let read =
+            store.read_at(name, &mut piece, all.len() as u64).map_err(|error| unusable(store, error))?;
+        let Some(read) = read else { return Ok(None) };
+        all.extend_from_slice(&piece[..read]);
+        if read < piece.len() {
+            return Ok(Some(all));
+        }
+        if all.len() as u64 > SHARED_MANIFEST_BYTES_MAX {
+            return Err(damaged(store, name, "it is too long to be a manifest"));
+        }
+    }
+}
+
+/// Installs this manifest. It may be called again with the same one if it failed.
+///
+/// # Errors
+/// As for [`newest`]; then it is not known whether the manifest is there.
+pub(crate) fn install(
+    store: &dyn SharedStore,
+    manifest: &SharedManifest,
+) -> Result<Installed, DurabilityError> {
+    assert!(manifest.is_whole(), "H1: {manifest:?}");
+    let (name, text) = (manifest_name(manifest.number), manifest.to_string());
+    debug_assert_eq!(SharedManifest::parse(text.as_bytes()).as_ref(), Ok(manifest));
+    let created = store.create(&name, text.as_bytes()).map_err(|error| unusable(store, error))?;
+    let is_there = match created {
+        Creation::Created => true,
+        // Perhaps by an attempt whose answer was lost.
+        Creation::Taken => read_whole(store, &name)?.is_some_and(|found| found == text.as_bytes()),
+    };
+    let newest = newest(store)?;
+    match newest {
+        Some(newest) if !is_there || newest.number > manifest.number => Ok(Installed::Lost(Box::new(newest))),
+        Some(_) => Ok(Installed::Ours),
+        None => Err(damaged(store, &name, "it is gone, and nothing has followed it")),
+    }
+}

@@ -1,0 +1,437 @@
+//! A machine takes over from a shared store: it brings the newest state into an empty folder, and claims the store.
+//!
+//! ```text
+//! newest manifest --> its files, each compared with it --> all read, as an open reads them --> claim --> its manifest
+//!        ^                                                                                      |
+//!        +---- the same term has gone on meanwhile: what is new is fetched ---------------------+
+//! ```
+//! Invariants:
+//! - H6: the claim is the next manifest, of the next term and a new identity, with the same files. From there on the old
+//!   shipper installs nothing.
+//! - H7: the folder becomes a database behind the claim only. A run that is killed is run again: if it had claimed, its
+//!   folder has the identity of the claim, and it goes on from there.
+//! - I1: the folder was empty, or is that of such a run.
+//!
+//! Neighbours: `chain` claims; a backup's target has the folder, its locks and its manifest; an examination reads what
+//! was fetched.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::checksum::crc32c_append;
+use ensile_base::random::Random;
+use ensile_disk::{Disk, DiskFile};
+
+use super::chain::{self, Installed, damaged, unusable};
+use super::shared::SharedStore;
+use crate::backup::TargetFolder;
+use crate::block::origin::OPENING_BYTES;
+use crate::control::pace::WritePace;
+use crate::number;
+use crate::recovery::examine::Judge;
+use crate::store::MadeFrom;
+use crate::store::manifest::{Making, Manifest};
+use crate::store::names::{MAIN, checkpointer_of, logger_of};
+use crate::store::shared_manifest::{SharedFile, SharedManifest};
+use crate::{DurabilityError, EntryKind, Recoverable};
+
+/// Bytes that are fetched in one step.
+const STEP_BYTES: usize = 1 << 20;
+/// Times that the shipper may go on before the claim is made.
+const ROUNDS_MAX: u32 = 1000;
+
+/// What a take-over came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TakeOverReport {
+    /// The identity of the database in the folder, 32 hex digits.
+    pub database: String,
+    /// That of the database that it was taken over from. It ships no more.
+    pub parent: String,
+    /// The term that has begun, and the number of the manifest that claims it.
+    pub term: u64,
+    /// See [`TakeOverReport::term`].
+    pub manifest: u64,
+    /// It is the state at the end of this epoch: all of it was shipped. What the parent committed in later epochs is
+    /// not here, unless that was nothing.
+    pub epoch: Epoch,
+    /// What its entries are: values of a database, or operations of objects.
+    pub entries: EntryKind,
+    /// Its files.
+    pub files: u64,
+    /// Bytes that were fetched.
+    pub bytes: u64,
+}
+
+/// What a step of a take-over did, and when the next is worth while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TakeOverStep {
+    /// Something was done: step again.
+    Worked,
+    /// The rate is used up for so long.
+    Paced(Duration),
+    /// It has ended: the folder is a database, and the store is its own.
+    Ended(TakeOverReport),
+}
+
+/// A file that is wanted: its name in the folder, what the manifest says of it, and how much of it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WantedFile {
+    shared: SharedFile,
+    /// A log that is cut ends here.
+    until: u64,
+}
+
+/// A file on its way.
+#[derive(Debug)]
+struct Fetch {
+    name: String,
+    wanted: WantedFile,
+    file: Box<dyn DiskFile>,
+    offset: u64,
+    crc: u32,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Fetching,
+    Verifying(Box<(Judge, Manifest)>),
+    Claiming(Box<Manifest>),
+    Ended,
+}
+
+/// A take-over under way. It is stepped until it has ended. One that is dropped before leaves a folder in which nothing
+/// counts, and may be run again.
+#[derive(Debug)]
+pub struct TakeOver {
+    store: Arc<dyn SharedStore>,
+    target: TargetFolder,
+    /// The newest manifest when it was last looked at.
+    from: SharedManifest,
+    /// What is in the folder whole.
+    fetched: BTreeMap<String, WantedFile>,
+    waiting: VecDeque<(String, WantedFile)>,
+    fetch: Option<Fetch>,
+    stage: Stage,
+    pace: WritePace,
+    rounds: u32,
+    bytes: u64,
+}
+
+/// What its entries are.
+fn entries_of(manifest: &SharedManifest) -> EntryKind {
+    manifest.state.generations.last().map_or(EntryKind::Values, |last| last.entries)
+}
+
+/// The files that a manifest names, by their names in the folder.
+fn wanted(manifest: &SharedManifest) -> Vec<(String, WantedFile)> {
+    let parts = manifest
+        .parts
+        .iter()
+        .map(|(part, shared)| (part.to_string(), WantedFile { shared: shared.clone(), until: shared.bytes }));
+    let logs = manifest.logs.iter().map(|log| {
+        let name = log.file.name;
+        let listed = manifest.state.generations.iter().find(|listed| listed.number == name.generation);
+        let until = listed.map_or(0, |listed| listed.log_bytes(name)).min(log.shared.bytes);
+        (log.file.to_string(), WantedFile { shared: log.shared.clone(), until })
+    });
+    parts.chain(logs).collect()
+}
+
+impl TakeOver {
+    /// Begins to take over from this store into the empty folder on `target`.
+    ///
+    /// # Errors
+    /// [`DurabilityError::SharedStore`] if nothing was shipped there; [`DurabilityError::SharedDamaged`] for its newest
+    /// manifest; [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
+    /// [`DurabilityError::InUse`]; the disk's.
+    pub fn begin(
+        store: &Arc<dyn SharedStore>,
+        target: &Arc<dyn Disk>,
+        bytes_per_second: Option<u64>,
+    ) -> Result<Self, DurabilityError> {
+        let from = newest(&**store)?;
+        let mut target = TargetFolder::open_empty(target)?;
+        if from.fenced.contains(&target.manifest().identity) {
+            return Err(DurabilityError::TakenOver {
+                detail: format!(
+                    "this folder had claimed {}, and database {} has taken over from it in term {}: give an empty folder",
+                    store.place(),
+                    from.shipper,
+                    from.term
+                )
+                .into(),
+            });
+        }
+        let (logs, checkpoints) = folders_of(&from);
+        target.claim_empty(logs, checkpoints)?;
+        let mut run = Self {
+            store: Arc::clone(store),
+            target,
+            from,
+            fetched: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            fetch: None,
+            stage: Stage::Fetching,
+            pace: WritePace::new(bytes_per_second),
+            rounds: 0,
+            bytes: 0,
+        };
+        run.plan()?;
+        Ok(run)
+    }
+
+    /// What its entries are: a state that takes such entries is the verifier of its steps.
+    #[must_use]
+    pub fn entries(&self) -> EntryKind {
+        entries_of(&self.from)
+    }
+
+    /// Fetches or reads a piece, or claims the store. Entries that count are shown to `verifier`.
+    ///
+    /// # Errors
+    /// [`DurabilityError::SharedDamaged`] for an object that is missing or is not what the manifest says: the store is
+    /// not claimed. [`DurabilityError::TakenOver`] if another machine was faster. The store's and the disk's: the run
+    /// is over, and another one may begin, in the same folder.
+    pub fn step(
+        &mut self,
+        verifier: &dyn Recoverable,
+        now_nanos: u64,
+    ) -> Result<TakeOverStep, DurabilityError> {
+        let wait = self.pace.wait(now_nanos);
+        if !wait.is_zero() {
+            return Ok(TakeOverStep::Paced(wait));
+        }
+        match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Fetching => self.fetch()?,
+            Stage::Verifying(mut verifying) => match verifying.0.step(verifier)? {
+                Some(read) => {
+                    self.pace.spend(read);
+                    self.stage = Stage::Verifying(verifying);
+                }
+                None => {
+                    let (judge, next) = *verifying;
+                    if let Some(found) = judge.found().damage.first() {
+                        let why = format!("at byte {}: {}", found.offset, found.detail);
+                        return Err(damaged(&*self.store, &found.file, &why));
+                    }
+                    if !judge.found().is_whole() {
+                        return Err(unusable(&*self.store, "what was fetched cannot be read"));
+                    }
+                    self.stage = Stage::Claiming(Box::new(next));
+                }
+            },
+            Stage::Claiming(next) => return self.claim(*next),
+            Stage::Ended => {
+                return Err(DurabilityError::config("the take-over has ended: begin another one"));
+            }
+        }
+        Ok(TakeOverStep::Worked)
+    }
+
+    /// Which files the folder lacks; what it has and does not want goes.
+    fn plan(&mut self) -> Result<(), DurabilityError> {
+        let wanted: BTreeMap<String, WantedFile> = wanted(&self.from).into_iter().collect();
+        let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.fetched)
+            .into_iter()
+            .partition(|(name, file)| wanted.get(name) == Some(file));
+        for name in gone.keys() {
+            self.target.disk().remove(name)?;
+        }
+        self.fetched = kept;
+        self.waiting = wanted.into_iter().filter(|(name, _)| !self.fetched.contains_key(name)).collect();
+        self.stage = Stage::Fetching;
+        Ok(())
+    }
+
+    fn fetch(&mut self) -> Result<(), DurabilityError> {
+        self.stage = Stage::Fetching;
+        let Some(mut fetch) = self.fetch.take() else {
+            match self.waiting.pop_front() {
+                None => return self.verify(),
+                Some((name, wanted)) => {
+                    let file = self.target.disk().create(&name)?;
+                    self.fetch = Some(Fetch { name, wanted, file, offset: 0, crc: 0 });
+                }
+            }
+            return Ok(());
+        };
+        let WantedFile { shared, until } = &fetch.wanted;
+        let object = shared.object(&fetch.name);
+        let mut bytes = vec![0; (shared.bytes - fetch.offset).min(STEP_BYTES as u64) as usize];
+        let read = self.store.read_at(&object, &mut bytes, fetch.offset);
+        let Some(read) = read.map_err(|error| unusable(&*self.store, error))? else {
+            return self.is_gone(&object);
+        };
+        if read < bytes.len() {
+            let end = fetch.offset + read as u64;
+            let why = format!("it has {end} bytes, and its manifest says {}", shared.bytes);
+            return Err(damaged(&*self.store, &object, &why));
+        }
+        fetch.crc = crc32c_append(fetch.crc, &bytes);
+        let counts = until.saturating_sub(fetch.offset).min(read as u64) as usize;
+        write(&*fetch.file, &bytes[..counts], fetch.offset)?;
+        self.pace.spend(read as u64);
+        (fetch.offset, self.bytes) = (fetch.offset + read as u64, self.bytes + read as u64);
+        if fetch.offset < shared.bytes {
+            self.fetch = Some(fetch);
+            return Ok(());
+        }
+        if fetch.crc != shared.crc {
+            return Err(damaged(&*self.store, &object, "its checksum is not the one that its manifest says"));
+        }
+        fetch.file.sync_all()?;
+        self.fetched.insert(fetch.name, fetch.wanted);
+        Ok(())
+    }
+
+    /// An object is missing: the shipper has gone on and removed it, or it is damage.
+    fn is_gone(&mut self, object: &str) -> Result<(), DurabilityError> {
+        if self.has_gone_on()? {
+            return self.plan();
+        }
+        let why = format!("it is missing, and manifest {} names it", self.from.number);
+        Err(damaged(&*self.store, object, &why))
+    }
+
+    /// Has the same shipper installed a manifest since? It is the one that is taken from now on.
+    fn has_gone_on(&mut self) -> Result<bool, DurabilityError> {
+        let newest = newest(&*self.store)?;
+        if newest.number == self.from.number {
+            return Ok(false);
+        }
+        if newest.term != self.from.term {
+            return Err(taken_over(&*self.store, &newest));
+        }
+        self.rounds += 1;
+        if self.rounds > ROUNDS_MAX {
+            return Err(unusable(
+                &*self.store,
+                "its shipper installs manifests faster than they can be fetched",
+            ));
+        }
+        let (logs, checkpoints) = folders_of(&newest);
+        self.target.claim_more(logs, checkpoints)?;
+        self.from = newest;
+        Ok(true)
+    }
+
+    /// All is fetched: it is read, as an open with the manifest that the folder is to have would read it.
+    fn verify(&mut self) -> Result<(), DurabilityError> {
+        for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
+            self.target.disk().sync_folder(folder)?;
+        }
+        let next = self.next_manifest();
+        let judge = Judge::of_newest(&self.target.store.disk, &next);
+        self.stage = Stage::Verifying(Box::new((judge, next)));
+        Ok(())
+    }
+
+    fn next_manifest(&self) -> Manifest {
+        let (from, own) = (&self.from, self.target.manifest());
+        let parent =
+            if from.shipper == own.identity { from.fenced.last().copied() } else { Some(from.shipper) };
+        let mut generations = from.state.generations.clone();
+        if let Some(last) = generations.last_mut() {
+            last.database = own.identity;
+        }
+        Manifest {
+            parent,
+            state: Making::Created,
+            reserved: own.reserved.max(from.reserved),
+            made_from: Some(MadeFrom::Restored { epoch: from.state.epoch() }),
+            archived: None,
+            checkpoint: from.state.checkpoint.clone(),
+            kept: Vec::new(),
+            generations,
+            ..own.clone()
+        }
+    }
+
+    /// Claims the store, unless this folder has; then the folder becomes a database.
+    fn claim(&mut self, next: Manifest) -> Result<TakeOverStep, DurabilityError> {
+        if self.from.shipper != next.identity {
+            let claim = self.next_claim(&next)?;
+            match chain::install(&*self.store, &claim)? {
+                Installed::Ours => self.from = claim,
+                Installed::Lost(_) => {
+                    // Of the same term: what is new is fetched first.
+                    self.has_gone_on()?;
+                    return self.plan().map(|()| TakeOverStep::Worked);
+                }
+            }
+        }
+        let report = self.report();
+        self.target.replace(next)?;
+        Ok(TakeOverStep::Ended(report))
+    }
+
+    fn next_claim(&self, next: &Manifest) -> Result<SharedManifest, DurabilityError> {
+        let from = &self.from;
+        let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");
+        let mut claim = from.clone();
+        claim.number = number::next(from.number).ok_or_else(used_up)?;
+        claim.term = number::next(from.term).ok_or_else(used_up)?;
+        claim.attempt = Random::unpredictable().next_u64();
+        claim.shipper = next.identity;
+        claim.fenced.push(from.shipper);
+        claim.state.generations.clone_from(&next.generations);
+        let last = next.generations.last().expect("a state has one");
+        claim.next = (last.number, last.salt);
+        Ok(claim)
+    }
+
+    fn report(&self) -> TakeOverReport {
+        let SharedManifest { shipper, fenced, term, number, state, parts, logs, .. } = &self.from;
+        TakeOverReport {
+            database: shipper.to_string(),
+            parent: fenced.last().map_or_else(String::new, ToString::to_string),
+            term: *term,
+            manifest: *number,
+            epoch: state.epoch(),
+            entries: self.entries(),
+            files: (parts.len() + logs.len()) as u64,
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// The newest manifest of a store in which there is one.
+fn newest(store: &dyn SharedStore) -> Result<SharedManifest, DurabilityError> {
+    let nothing =
+        || unusable(store, "nothing was ever shipped there: give the place that a database ships to");
+    chain::newest(store)?.ok_or_else(nothing)
+}
+
+fn taken_over(store: &dyn SharedStore, newest: &SharedManifest) -> DurabilityError {
+    let SharedManifest { shipper, term, .. } = newest;
+    let detail = format!("database {shipper} has claimed {} in term {term}", store.place());
+    DurabilityError::TakenOver { detail: detail.into() }
+}
+
+/// How many folders of logs and of checkpointers its files need.
+fn folders_of(manifest: &SharedManifest) -> (usize, usize) {
+    let logs = manifest.state.generations.iter().map(|generation| generation.logs as usize).max();
+    let folder = |name: &String| name.split_once('/').map(|(folder, _)| folder.to_owned());
+    let names: Vec<String> = wanted(manifest).into_iter().filter_map(|(name, _)| folder(&name)).collect();
+    let count = |number: fn(&str) -> Option<u32>| {
+        names.iter().filter_map(|name| number(name)).max().map_or(0, |last| last as usize + 1)
+    };
+    (count(logger_of).max(logs.unwrap_or(0)), count(checkpointer_of))
+}
+
+/// Writes the next bytes of a file. Its first block is synced before anything is written behind it, as by those who
+/// wrote the file: so one that is cut short says whose it is.
+fn write(to: &dyn DiskFile, bytes: &[u8], offset: u64) -> Result<(), DurabilityError> {
+    let (first, rest) = bytes.split_at(if offset == 0 { bytes.len().min(OPENING_BYTES) } else { 0 });
+    if !first.is_empty() {
+        to.write_at(first, 0)?;
+        to.sync_all()?;
+    }
+    if !rest.is_empty() {
+        to.write_at(rest, offset + first.len() as u64)?;
+    }
+    Ok(())
+}

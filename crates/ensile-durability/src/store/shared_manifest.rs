@@ -1,0 +1,245 @@
+//! The numbered manifests of a shared store: whose it is, and which files of it make up a state that another machine can
+//! take over (`docs/formats/shared.md`).
+//!
+//! ```text
+//! ensile shared manifest 1
+//! store 00112233445566778899aabbccddeeff number 12 term 2 attempt 0123456789abcdef
+//! shipper 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f reserved 5000
+//! fenced 4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f
+//! next generation 4 salt 1a2b3c4d
+//! part 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f/checkpoint0/ckpt-7-0.5e6f7a8b bytes 4096 crc 0a1b2c3d
+//! log 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f/log0/log-4-7.1a2b3c4d bytes 4096 crc 0a1b2c3d largest 64
+//! kept epoch 66
+//! checkpoint 7 ..
+//! generation 4 .. durable 66 files 7-7:2048
+//! generation 5 .. logs 0 ..
+//! crc32c 5ba37c1e
+//! ```
+//! Invariants:
+//! - H1: each file of its state is among its files.
+//! - H2: number and term only grow; a manifest is never written over.
+//! - It has one spelling.
+//!
+//! Neighbours: the shipper writes it, a take-over reads it; the state's lines are those of `manifest`.
+
+use std::fmt;
+
+use ensile_base::Epoch;
+
+use super::kept::{FilesState, KeptState};
+use super::manifest::{Manifest, parse_files_state};
+use super::names::{PartName, SegmentFile};
+use super::text::{checked_body, parse_epoch, values, with_checksum};
+use crate::block::{FORMAT, Salt};
+use crate::identity::Identity;
+use crate::number;
+
+/// The first words of its first line; the format's number follows.
+const TITLE: &str = "ensile shared manifest ";
+const SHARED_FORMAT: u32 = 1;
+/// Far above any real one.
+pub(crate) const SHARED_MANIFEST_BYTES_MAX: u64 = 64 << 20;
+/// The folder of the manifests.
+pub(crate) const MANIFESTS: &str = "manifests";
+
+/// The object's name of the manifest of this number.
+pub(crate) fn manifest_name(number: u64) -> String {
+    format!("{MANIFESTS}/manifest-{number}")
+}
+
+/// The number of the manifest of this name.
+pub(crate) fn manifest_number(name: &str) -> Option<u64> {
+    let number = number::parse(name.strip_prefix(MANIFESTS)?.strip_prefix("/manifest-")?)?;
+    (manifest_name(number) == name).then_some(number)
+}
+
+/// A file of the database in the shared store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedFile {
+    /// Who shipped it.
+    pub(crate) shipper: Identity,
+    /// Its checkpoint's, or its generation's: with the name it says what the bytes are.
+    pub(crate) salt: Salt,
+    pub(crate) bytes: u64,
+    pub(crate) crc: u32,
+}
+
+impl SharedFile {
+    /// The name of the object of this file, by its name in the database's folder.
+    pub(crate) fn object(&self, name: &str) -> String {
+        let Self { shipper, salt, .. } = self;
+        format!("{shipper}/{name}.{salt}")
+    }
+}
+
+/// A log file in the shared store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedLog {
+    /// Without the end that a closed file's name says.
+    pub(crate) file: SegmentFile,
+    pub(crate) shared: SharedFile,
+    /// The largest epoch of entries in it and in all files of its log before it.
+    pub(crate) largest: Epoch,
+}
+
+/// A numbered manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedManifest {
+    /// Drawn when the store's first manifest was made.
+    pub(crate) store: Identity,
+    pub(crate) number: u64,
+    /// One more with each database that takes over.
+    pub(crate) term: u64,
+    /// Tells two manifests apart that are otherwise equal.
+    pub(crate) attempt: u64,
+    /// The database that has written it.
+    pub(crate) shipper: Identity,
+    /// No epoch at or above it was shown when it was written (L6).
+    pub(crate) reserved: Epoch,
+    /// The databases that it was taken over from, oldest first: they ship no more.
+    pub(crate) fenced: Vec<Identity>,
+    /// The shipper's generation of which files are still to come: all before is here.
+    pub(crate) next: (u64, Salt),
+    pub(crate) parts: Vec<(PartName, SharedFile)>,
+    pub(crate) logs: Vec<SharedLog>,
+    pub(crate) state: FilesState,
+}
+
+/// Why a text is no shared manifest that this program can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnusableShared {
+    /// It is damaged: what is wrong with it.
+    Damaged(&'static str),
+    /// It is whole, and of a newer format (L7).
+    Newer,
+}
+
+impl SharedManifest {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, UnusableShared> {
+        let damaged = UnusableShared::Damaged;
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not text"))?;
+        let body = checked_body(text).map_err(damaged)?;
+        let (title, lines) = body.split_once('\n').ok_or(damaged("it has no title"))?;
+        let format: Option<u32> = title.strip_prefix(TITLE).and_then(|number| number.parse().ok());
+        match format {
+            None => return Err(damaged("its title cannot be read")),
+            Some(format) if format > SHARED_FORMAT => return Err(UnusableShared::Newer),
+            Some(_) => {}
+        }
+        let manifest = parse_lines(lines).ok_or(damaged("a line cannot be read"))?;
+        if manifest.state.generations.iter().any(|generation| generation.format != FORMAT) {
+            return Err(UnusableShared::Newer);
+        }
+        if manifest.to_string() != text {
+            return Err(damaged("a line is spelled otherwise than it is written"));
+        }
+        if manifest.is_whole() { Ok(manifest) } else { Err(damaged("its lines contradict each other")) }
+    }
+
+    /// Its state goes together, and has its files (H1).
+    pub(crate) fn is_whole(&self) -> bool {
+        let Self { number, term, shipper, reserved, fenced, parts, logs, state, .. } = self;
+        let is_numbered = *number > 0 && *term == fenced.len() as u64 + 1 && !fenced.contains(shipper);
+        let has_part = |name: &String| parts.iter().any(|(part, _)| part.to_string() == *name);
+        let has_parts =
+            state.checkpoint.iter().flat_map(|installed| installed.files()).all(|name| has_part(&name));
+        let has_logs = state.generations.iter().all(|generation| {
+            let spans = generation.spans.iter().enumerate();
+            let is_listed = generation.spans.len() == generation.logs as usize;
+            is_listed
+                && spans.into_iter().all(|(logger, span)| {
+                    (span.first..=span.last).all(|number| {
+                        logs.iter().any(|log| {
+                            let name = log.file.name;
+                            (name.generation, name.logger as usize, name.number)
+                                == (generation.number, logger, number)
+                                && (number < span.last || log.shared.bytes >= span.bytes)
+                        })
+                    })
+                })
+        });
+        is_numbered && has_parts && has_logs && Manifest::is_whole_state(state, *shipper, *reserved)
+    }
+
+    /// The objects of its files.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = String> + '_ {
+        let parts = self.parts.iter().map(|(part, shared)| shared.object(&part.to_string()));
+        parts.chain(self.logs.iter().map(|log| log.shared.object(&log.file.to_string())))
+    }
+}
+
+impl fmt::Display for SharedManifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        let Self { store, number, term, attempt, shipper, reserved, fenced, next, parts, logs, state } = self;
+        let mut body = format!("{TITLE}{SHARED_FORMAT}\n");
+        writeln!(body, "store {store} number {number} term {term} attempt {attempt:016x}")?;
+        writeln!(body, "shipper {shipper} reserved {reserved}")?;
+        fenced.iter().try_for_each(|fenced| writeln!(body, "fenced {fenced}"))?;
+        writeln!(body, "next generation {} salt {}", next.0, next.1)?;
+        for (part, shared) in parts {
+            let SharedFile { bytes, crc, .. } = shared;
+            writeln!(body, "part {} bytes {bytes} crc {crc:08x}", shared.object(&part.to_string()))?;
+        }
+        for SharedLog { file, shared, largest } in logs {
+            let SharedFile { bytes, crc, .. } = shared;
+            let object = shared.object(&file.to_string());
+            writeln!(body, "log {object} bytes {bytes} crc {crc:08x} largest {largest}")?;
+        }
+        writeln!(body, "{}", KeptState::Files(state.clone()))?;
+        f.write_str(&with_checksum(&body))
+    }
+}
+
+/// The lines behind the title.
+fn parse_lines(text: &str) -> Option<SharedManifest> {
+    let mut lines = text.lines().peekable();
+    let [store, number, term, attempt] = values(lines.next()?, &["store", "number", "term", "attempt"])?;
+    let [shipper, reserved] = values(lines.next()?, &["shipper", "reserved"])?;
+    let mut fenced = Vec::new();
+    while let Some(line) = lines.next_if(|line| line.starts_with("fenced ")) {
+        fenced.push(Identity::parse(values(line, &["fenced"])?[0])?);
+    }
+    let [generation, salt] = values(lines.next()?.strip_prefix("next ")?, &["generation", "salt"])?;
+    let next = (number::parse(generation)?, Salt::parse(salt)?);
+    let mut parts = Vec::new();
+    while let Some(line) = lines.next_if(|line| line.starts_with("part ")) {
+        let [object, bytes, crc] = values(line, &["part", "bytes", "crc"])?;
+        let (name, shared) = parse_file(object, bytes, crc)?;
+        parts.push((PartName::at(name)?, shared));
+    }
+    let mut logs = Vec::new();
+    while let Some(line) = lines.next_if(|line| line.starts_with("log ")) {
+        let [object, bytes, crc, largest] = values(line, &["log", "bytes", "crc", "largest"])?;
+        let (name, shared) = parse_file(object, bytes, crc)?;
+        let file = SegmentFile::at(name).filter(|file| file.to.is_none())?;
+        logs.push(SharedLog { file, shared, largest: parse_epoch(largest)? });
+    }
+    let state = parse_files_state(&mut lines)?;
+    let manifest = SharedManifest {
+        store: Identity::parse(store)?,
+        number: number::parse(number)?,
+        term: number::parse(term)?,
+        attempt: u64::from_str_radix(attempt, 16).ok()?,
+        shipper: Identity::parse(shipper)?,
+        reserved: parse_epoch(reserved)?,
+        fenced,
+        next,
+        parts,
+        logs,
+        state,
+    };
+    lines.next().is_none().then_some(manifest)
+}
+
+/// The name of a file in the database's folder, and what is said of it.
+fn parse_file<'l>(object: &'l str, bytes: &str, crc: &str) -> Option<(&'l str, SharedFile)> {
+    let (shipper, rest) = object.split_once('/')?;
+    let (name, salt) = rest.rsplit_once('.')?;
+    let (shipper, salt) = (Identity::parse(shipper)?, Salt::parse(salt)?);
+    let (bytes, crc) = (bytes.parse().ok()?, u32::from_str_radix(crc, 16).ok()?);
+    Some((name, SharedFile { shipper, salt, bytes, crc }))
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

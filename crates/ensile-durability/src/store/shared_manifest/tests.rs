@@ -1,0 +1,127 @@
+//! A shared manifest as it is documented, and what is refused.
+//!
+//! Neighbours: the tests of [`super`]; lives that ship are in `tests/durability/shipping`.
+
+use super::{SharedFile, SharedLog, SharedManifest, UnusableShared, manifest_name, manifest_number};
+use crate::block::{FORMAT, Salt};
+use crate::identity::Identity;
+use crate::recoverable::EntryKind;
+use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
+use crate::store::kept::{FilesState, LogSpan};
+use crate::store::manifest::Generation;
+use crate::store::names::{PartName, SegmentFile, SegmentName};
+use ensile_base::Epoch;
+
+fn identity(text: &str) -> Identity {
+    Identity::parse(text).expect("one")
+}
+
+fn own() -> Identity {
+    identity("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f")
+}
+
+fn salt(text: &str) -> Salt {
+    Salt::parse(text).expect("a salt")
+}
+
+fn generation(number: u64, first: u64) -> Generation {
+    Generation {
+        number,
+        first: Epoch::new(first),
+        format: FORMAT,
+        entries: EntryKind::Operations,
+        logs: 0,
+        salt: salt("1a2b3c4d"),
+        database: own(),
+        durable: None,
+        spans: Vec::new(),
+    }
+}
+
+fn manifest() -> SharedManifest {
+    let shared = |salt, bytes| SharedFile { shipper: own(), salt, bytes, crc: 0x0a1b_2c3d };
+    let log = |number| SharedLog {
+        file: SegmentFile::from(SegmentName { generation: 4, logger: 0, number }),
+        shared: shared(salt("1a2b3c4d"), 4096),
+        largest: Epoch::new(60 + number),
+    };
+    let files = PartFiles {
+        number: 7,
+        generation: 4,
+        checkpointers: 1,
+        files: 1,
+        entries: 9000,
+        bytes: 4096,
+        salt: salt("5e6f7a8b"),
+        seal: 0x0a1b_2c3d,
+        database: own(),
+    };
+    let checkpoint = FuzzyCheckpoint { low: Epoch::new(62), high: Epoch::new(64), files };
+    let spans = vec![LogSpan { first: 2, last: 3, bytes: 2048 }];
+    let closed = Generation { logs: 1, durable: Some(Epoch::new(66)), spans, ..generation(4, 61) };
+    let generations = vec![closed, generation(5, 67)];
+    SharedManifest {
+        store: identity("00112233445566778899aabbccddeeff"),
+        number: 12,
+        term: 2,
+        attempt: 0x0123_4567_89ab_cdef,
+        shipper: own(),
+        reserved: Epoch::new(5000),
+        fenced: vec![identity("4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f")],
+        next: (4, salt("1a2b3c4d")),
+        parts: vec![(PartName { checkpoint: 7, checkpointer: 0, file: 0 }, shared(salt("5e6f7a8b"), 4096))],
+        logs: vec![log(2), log(3)],
+        state: FilesState { checkpoint: Some(InstalledCheckpoint::Fuzzy(checkpoint)), generations },
+    }
+}
+
+#[test]
+fn the_documented_manifest_is_read_and_written() {
+    let document = include_str!("../../../../../docs/formats/shared.md");
+    let example = document.split("```text\nensile shared").nth(1).and_then(|rest| rest.split("```").next());
+    let text = manifest().to_string();
+    assert_eq!(example.map(|rest| format!("ensile shared{rest}")), Some(text.clone()), "{text}");
+    assert_eq!(SharedManifest::parse(text.as_bytes()), Ok(manifest()));
+    assert_eq!(manifest_number(&manifest_name(12)), Some(12));
+    for name in ["manifests/manifest-012", "manifests/manifest-", "manifest-12", "manifests/manifest-12.new"]
+    {
+        assert_eq!(manifest_number(name), None, "{name}");
+    }
+}
+
+#[test]
+fn each_changed_byte_is_damage_and_a_newer_format_is_said_to_be_one() {
+    let text = manifest().to_string();
+    for at in 0..text.len() {
+        let mut bytes = text.clone().into_bytes();
+        bytes[at] ^= 1;
+        assert!(matches!(SharedManifest::parse(&bytes), Err(UnusableShared::Damaged(_))), "byte {at}");
+        assert!(SharedManifest::parse(&text.as_bytes()[..at]).is_err(), "cut at {at}");
+    }
+    let body = text.replacen("manifest 1", "manifest 2", 1);
+    let body = &body[..body.rfind("crc32c").expect("there")];
+    let newer = super::with_checksum(body);
+    assert_eq!(SharedManifest::parse(newer.as_bytes()), Err(UnusableShared::Newer));
+}
+
+#[test]
+fn h1_a_manifest_that_lacks_a_file_of_its_state_is_not_whole() {
+    assert!(manifest().is_whole());
+    type Change = fn(&mut SharedManifest);
+    let changes: [Change; 8] = [
+        |manifest| manifest.parts.clear(),
+        |manifest| manifest.logs.truncate(1),
+        |manifest| manifest.logs.clear(),
+        |manifest| manifest.logs[1].shared.bytes = 2047,
+        |manifest| manifest.term = 1,
+        |manifest| manifest.fenced = vec![own()],
+        |manifest| manifest.state.generations[0].spans.clear(),
+        |manifest| manifest.reserved = Epoch::new(60),
+    ];
+    for (at, change) in changes.iter().enumerate() {
+        let mut changed = manifest();
+        change(&mut changed);
+        assert!(!changed.is_whole(), "change {at}");
+        assert!(SharedManifest::parse(changed.to_string().as_bytes()).is_err(), "change {at}");
+    }
+}

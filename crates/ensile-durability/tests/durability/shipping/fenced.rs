@@ -1,0 +1,183 @@
+//! Who may install the next manifest: the old machine against the one that takes over, in both orders, and two that take
+//! over at once.
+
+use ensile_durability::{DurabilityError, Health, ShipStep, ShippingConfig, WhenFenced};
+use ensile_sim::SimDisk;
+
+use super::rig::{Machine, begin, newest_manifest, objects, run, shipping, taken_over};
+use crate::checkpoints::store::{Framing, settings};
+
+/// A database that has shipped, and goes on.
+fn shipped(disk: &SimDisk) -> Machine {
+    let mut machine = Machine::open(disk, "a", 1, settings());
+    machine.write(0..20);
+    machine.life.checkpoint().expect("is installed");
+    machine.ship_all();
+    machine
+}
+
+#[test]
+fn h6_the_old_machine_installs_nothing_once_another_has_taken_over() {
+    let disk = SimDisk::new();
+    let mut old = shipped(&disk);
+    let report = taken_over(&disk, "b").expect("takes over");
+    let (claim, before) = (newest_manifest(&disk), old.shipper.stats());
+    // It does not know yet, and goes on acknowledging; nothing of that counts as shipped.
+    old.write(0..20);
+    old.close_files();
+    assert!(!old.ship(), "it is fenced");
+    let stats = old.shipper.stats();
+    let fenced = stats.fenced.expect("is told");
+    assert!(fenced.contains(&report.database) && fenced.contains("term 2"), "{fenced}");
+    assert_eq!((stats.shipped_epoch, stats.manifest), (before.shipped_epoch, before.manifest));
+    assert!(matches!(old.shipper.check(), Err(DurabilityError::Fenced { .. })));
+    assert_eq!(newest_manifest(&disk), claim);
+    // By default it stops: nobody else has what it would acknowledge.
+    assert!(matches!(old.life.rig.log.health(), Health::Poisoned(why) if why.contains("fenced")));
+    assert_eq!(old.shipper.step(), ShipStep::Stopped);
+    // Opened again it is fenced as well, and installs nothing.
+    drop(old);
+    let old = Machine::open(&disk, "a", 1, settings());
+    assert!(!old.ship());
+    assert!(old.shipper.stats().fenced.is_some());
+    assert_eq!(newest_manifest(&disk), claim);
+    // The other one goes on.
+    let mut other = Machine::open(&disk, "b", 1, settings());
+    other.write(0..10);
+    let state = other.ship_all();
+    assert_eq!(other.shipper.stats().term, 2);
+    drop(other);
+    let report = taken_over(&disk, "c").expect("takes over");
+    assert_eq!(report.term, 3);
+    assert_eq!(Machine::open(&disk, "c", 1, settings()).found(), state);
+}
+
+#[test]
+fn h6_a_fenced_machine_may_go_on_locally_and_says_so() {
+    let disk = SimDisk::new();
+    let mut old = shipped(&disk);
+    let config = ShippingConfig { when_fenced: WhenFenced::GoOn, ..shipping(&old.store) };
+    old.restart_shipper(config);
+    assert!(old.ship());
+    taken_over(&disk, "b").expect("takes over");
+    old.write(0..20);
+    old.close_files();
+    assert!(!old.ship());
+    assert!(old.shipper.stats().fenced.is_some());
+    assert_eq!(old.life.rig.log.health(), Health::Running);
+    assert!(old.write(0..20));
+    // Its log files wait for nothing any more.
+    let before = old.life.rig.log.stats().files;
+    old.life.checkpoint().expect("is installed");
+    old.settle_steps();
+    assert!(old.life.rig.log.stats().files < before);
+}
+
+#[test]
+fn an_idle_machine_notices_that_it_is_fenced() {
+    let disk = SimDisk::new();
+    let old = shipped(&disk);
+    taken_over(&disk, "b").expect("takes over");
+    assert!(old.ship(), "it has nothing to install");
+    old.life.rig.clock.advance(std::time::Duration::from_secs(11));
+    assert!(!old.ship());
+    assert!(old.shipper.stats().fenced.is_some());
+}
+
+/// The old machine goes on between any two steps of the take-over: whoever installs the next manifest first has it.
+#[test]
+fn h6_in_every_order_of_the_race_one_of_the_two_goes_on() {
+    let whole = {
+        let disk = SimDisk::new();
+        drop(shipped(&disk));
+        let mut take_over = begin(&disk, "b").expect("begins");
+        let mut steps = 0;
+        while take_over.step(&Framing, 0).expect("goes on") == ensile_durability::TakeOverStep::Worked {
+            steps += 1;
+        }
+        steps
+    };
+    assert!(whole > 5, "{whole} steps");
+    for at in 0..=whole {
+        let disk = SimDisk::new();
+        let mut old = shipped(&disk);
+        let mut take_over = begin(&disk, "b").expect("begins");
+        for _ in 0..at {
+            take_over.step(&Framing, 0).expect("goes on");
+        }
+        old.write(20..40);
+        if at == whole / 2 {
+            old.life.checkpoint().expect("is installed");
+        }
+        let state = old.ship_all();
+        let shipped = old.shipper.stats();
+        let report = run(take_over).unwrap_or_else(|error| panic!("step {at}: {error}"));
+        assert_eq!(report.epoch, shipped.shipped_epoch, "step {at}: what was installed is there");
+        old.write(0..5);
+        old.close_files();
+        assert!(!old.ship(), "step {at}: it is fenced");
+        assert_eq!(old.shipper.stats().shipped_epoch, shipped.shipped_epoch);
+        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state, "step {at}");
+    }
+}
+
+#[test]
+fn h6_of_two_machines_that_take_over_one_wins() {
+    let disk = SimDisk::new();
+    drop(shipped(&disk));
+    let (mut one, two) = (begin(&disk, "b").expect("begins"), begin(&disk, "c").expect("begins"));
+    while one.step(&Framing, 0).expect("goes on") == ensile_durability::TakeOverStep::Worked {}
+    let error = run(two).expect_err("it was slower");
+    assert!(matches!(error, DurabilityError::TakenOver { .. }), "{error}");
+    let claims = |text: &str| text.lines().filter(|line| line.starts_with("fenced ")).count();
+    assert_eq!(claims(&newest_manifest(&disk)), 1);
+    drop(one);
+    // Run again, it takes over from the winner, which is fenced.
+    let winner = Machine::open(&disk, "b", 1, settings());
+    assert!(winner.ship());
+    let report = taken_over(&disk, "c").expect("takes over");
+    assert_eq!(report.term, 3);
+    assert_eq!(claims(&newest_manifest(&disk)), 2);
+    winner.life.rig.clock.advance(std::time::Duration::from_secs(11));
+    assert!(!winner.ship());
+    // The loser's folder, whose claim another one took over from, is told so.
+    let error = taken_over(&disk, "b").expect_err("is a database").to_string();
+    assert!(error.contains("already") || error.contains("in use"), "{error}");
+}
+
+/// A machine that was away for long finds its number free again, as old manifests are removed.
+#[test]
+fn h2_a_claim_in_a_gap_of_the_numbers_does_not_count() {
+    let disk = SimDisk::new();
+    let mut old = shipped(&disk);
+    let mut late = begin(&disk, "b").expect("begins");
+    // It has fetched everything, and sleeps before the claim.
+    let steps = {
+        let copy = disk.fork();
+        copy.kill();
+        let mut take_over = begin(&copy, "b").expect("begins");
+        let mut steps = 0;
+        while take_over.step(&Framing, 0).expect("goes on") == ensile_durability::TakeOverStep::Worked {
+            steps += 1;
+        }
+        steps
+    };
+    for _ in 0..steps {
+        late.step(&Framing, 0).expect("goes on");
+    }
+    for round in 0..4 {
+        old.write(round..round + 10);
+        old.ship_all();
+        old.life.rig.clock.advance(std::time::Duration::from_secs(700));
+        old.ship();
+        old.life.rig.clock.advance(std::time::Duration::from_secs(700));
+    }
+    old.ship();
+    let manifests = objects(&disk).iter().filter(|name| name.starts_with("manifests/")).count();
+    assert_eq!(manifests, 1, "older ones are gone");
+    let before = old.shipper.stats();
+    let report = run(late).expect("takes over, from the newest one");
+    assert_eq!((report.epoch, report.manifest), (before.shipped_epoch, before.manifest + 1));
+    old.life.rig.clock.advance(std::time::Duration::from_secs(11));
+    assert!(!old.ship());
+}

@@ -1,0 +1,209 @@
+//! Machines on one simulated disk: each with a folder of its own, and one folder that all of them see.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ensile_disk::Disk;
+use ensile_durability::{
+    CheckpointConfig, Creation, DurabilityError, SharedFolder, SharedObject, SharedStore, SharedStoreError,
+    SharedUpload, ShipStep, Shipper, ShippingConfig, TakeOver, TakeOverReport, TakeOverStep,
+};
+use ensile_sim::SimDisk;
+
+use crate::checkpoints::store::{Changes, Framing, Life};
+use crate::rig::Worker;
+
+/// The folder that all machines see.
+pub(super) const SHARED: &str = "shared";
+
+/// A shared folder that can be out of reach.
+#[derive(Debug)]
+pub(super) struct Reached {
+    folder: SharedFolder,
+    is_unreachable: AtomicBool,
+}
+
+impl Reached {
+    pub(super) fn on(disk: &SimDisk) -> Arc<Self> {
+        let disk: Arc<dyn Disk> = Arc::new(disk.at(SHARED).mounted());
+        Arc::new(Self { folder: SharedFolder::on(disk), is_unreachable: AtomicBool::new(false) })
+    }
+
+    pub(super) fn set_unreachable(&self, is_unreachable: bool) {
+        // Relaxed: one thread.
+        self.is_unreachable.store(is_unreachable, Ordering::Relaxed);
+    }
+
+    fn reach(&self) -> Result<&SharedFolder, SharedStoreError> {
+        // Relaxed: one thread.
+        match self.is_unreachable.load(Ordering::Relaxed) {
+            true => Err(SharedStoreError::new("it is unreachable")),
+            false => Ok(&self.folder),
+        }
+    }
+}
+
+impl SharedStore for Reached {
+    fn place(&self) -> String {
+        self.folder.place()
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
+        self.reach()?.list(folder)
+    }
+
+    fn read_at(&self, name: &str, bytes: &mut [u8], offset: u64) -> Result<Option<usize>, SharedStoreError> {
+        self.reach()?.read_at(name, bytes, offset)
+    }
+
+    fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
+        self.reach()?.upload(name)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {
+        self.reach()?.create(name, bytes)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SharedStoreError> {
+        self.reach()?.remove(name)
+    }
+
+    fn remove_unfinished(&self, folder: &str) -> Result<(), SharedStoreError> {
+        self.reach()?.remove_unfinished(folder)
+    }
+}
+
+/// What a state is, in short: the TID and the length of each value.
+pub(super) type Seen = Vec<(u64, String, usize)>;
+
+pub(super) fn seen(state: &Changes) -> Seen {
+    let of = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, |value| value.len() + value[0] as usize);
+    state.iter().map(|(key, (tid, value))| (*key, tid.to_string(), of(value))).collect()
+}
+
+/// A database that ships.
+pub(super) struct Machine {
+    pub(super) shipper: Arc<Shipper>,
+    worker: Worker,
+    pub(super) life: Life,
+    pub(super) store: Arc<Reached>,
+    writes: u64,
+}
+
+pub(super) fn shipping(store: &Arc<Reached>) -> ShippingConfig {
+    ShippingConfig::new(Arc::clone(store) as Arc<dyn SharedStore>)
+}
+
+impl Machine {
+    pub(super) fn open(disk: &SimDisk, folder: &str, loggers: usize, settings: CheckpointConfig) -> Self {
+        Self::try_open(disk, folder, loggers, settings).expect("opens")
+    }
+
+    pub(super) fn try_open(
+        disk: &SimDisk,
+        folder: &str,
+        loggers: usize,
+        settings: CheckpointConfig,
+    ) -> Result<Self, DurabilityError> {
+        let store = Reached::on(disk);
+        let life = Life::open(&disk.at(folder), loggers, settings)?;
+        let shipper = Shipper::start(&life.rig.store, &life.rig.log, shipping(&store))?;
+        let worker = life.rig.worker();
+        Ok(Self { shipper, worker, life, store, writes: 0 })
+    }
+
+    pub(super) fn restart_shipper(&mut self, config: ShippingConfig) {
+        self.shipper = Shipper::start(&self.life.rig.store, &self.life.rig.log, config).expect("starts");
+    }
+
+    /// Commits rows of a kilobyte, an epoch each, so that files are closed; false once the log takes no more.
+    pub(super) fn write(&mut self, keys: std::ops::Range<u64>) -> bool {
+        for key in keys {
+            if self.worker.appender.check().is_err() {
+                return false;
+            }
+            self.writes += 1;
+            let value = (!self.writes.is_multiple_of(7)).then(|| vec![self.writes as u8; 1000]);
+            self.life.commit(&mut self.worker, key % 48, value.as_deref());
+            self.life.rig.settle();
+        }
+        true
+    }
+
+    /// Closes the files that are written.
+    pub(super) fn close_files(&self) {
+        self.shipper.request();
+        (0..4).for_each(|_| self.life.rig.settle());
+    }
+
+    /// Lets checkpointers remove what they may.
+    pub(super) fn settle_steps(&self) {
+        for _ in 0..4 {
+            self.life.rig.clock.advance(std::time::Duration::from_secs(2));
+            for checkpointer in 0..self.life.checkpoints.checkpointers() {
+                self.life.step(checkpointer);
+            }
+            self.life.rig.settle();
+        }
+    }
+
+    /// Ships what there is; false once nothing is shipped any more.
+    pub(super) fn ship(&self) -> bool {
+        for _ in 0..10_000 {
+            match self.shipper.step() {
+                ShipStep::Worked => {}
+                ShipStep::Idle => return true,
+                ShipStep::Paced(wait) => {
+                    self.life.rig.clock.advance(wait);
+                }
+                ShipStep::Stopped => return false,
+            }
+        }
+        panic!("shipping does not end: {:?}", self.shipper.stats());
+    }
+
+    /// Ships all that was committed: the state.
+    pub(super) fn ship_all(&mut self) -> Seen {
+        self.life.rig.settle();
+        self.close_files();
+        assert!(self.ship(), "{:?}", self.shipper.stats());
+        seen(&self.life.store.present())
+    }
+
+    /// What recovery found.
+    pub(super) fn found(&self) -> Seen {
+        seen(&self.life.found)
+    }
+}
+
+/// Takes over into this folder.
+pub(super) fn taken_over(disk: &SimDisk, folder: &str) -> Result<TakeOverReport, DurabilityError> {
+    run(begin(disk, folder)?)
+}
+
+/// Begins to.
+pub(super) fn begin(disk: &SimDisk, folder: &str) -> Result<TakeOver, DurabilityError> {
+    let target: Arc<dyn Disk> = Arc::new(disk.at(folder).mounted());
+    TakeOver::begin(&(Reached::on(disk) as Arc<dyn SharedStore>), &target, None)
+}
+
+/// Steps to the end.
+pub(super) fn run(mut run: TakeOver) -> Result<TakeOverReport, DurabilityError> {
+    loop {
+        if let TakeOverStep::Ended(report) = run.step(&Framing, 0)? {
+            return Ok(report);
+        }
+    }
+}
+
+/// The objects of the shared store.
+pub(super) fn objects(disk: &SimDisk) -> Vec<String> {
+    disk.at(SHARED).files().into_iter().filter(|name| !name.ends_with(".new")).collect()
+}
+
+/// The text of the newest manifest.
+pub(super) fn newest_manifest(disk: &SimDisk) -> String {
+    let number = |name: &String| name.strip_prefix("manifests/manifest-")?.parse::<u64>().ok();
+    let newest = objects(disk).iter().filter_map(number).max().expect("there is one");
+    String::from_utf8(disk.at(SHARED).bytes(&format!("manifests/manifest-{newest}"))).expect("text")
+}

@@ -1,0 +1,103 @@
+//! What is wrong with a shared store is named, and nothing is claimed then.
+
+use ensile_durability::DurabilityError;
+use ensile_sim::SimDisk;
+
+use super::rig::{Machine, SHARED, newest_manifest, objects, taken_over};
+use crate::checkpoints::store::settings;
+
+fn shipped() -> SimDisk {
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    machine.write(0..20);
+    machine.life.checkpoint().expect("is installed");
+    machine.write(0..10);
+    machine.ship_all();
+    disk
+}
+
+/// The objects that the newest manifest names.
+fn named(disk: &SimDisk) -> Vec<String> {
+    let text = newest_manifest(disk);
+    objects(disk).into_iter().filter(|object| text.contains(&format!(" {object} "))).collect()
+}
+
+#[test]
+fn an_object_that_is_missing_cut_or_changed_is_named_and_nothing_is_claimed() {
+    let disk = shipped();
+    let (claim, named) = (newest_manifest(&disk), named(&disk));
+    assert!(named.len() > 4, "{named:?}");
+    type Damage = fn(&SimDisk, &str);
+    let damages: [(&str, Damage); 3] = [
+        ("missing", |disk, name| {
+            use ensile_disk::Disk as _;
+            disk.remove(name).expect("is there");
+        }),
+        ("bytes", |disk, name| {
+            let bytes = disk.bytes(name);
+            disk.put(name, bytes[..bytes.len() - 1].to_vec());
+        }),
+        ("checksum", |disk, name| {
+            let mut bytes = disk.bytes(name);
+            let at = bytes.len() / 2;
+            bytes[at] ^= 4;
+            disk.put(name, bytes);
+        }),
+    ];
+    for object in &named {
+        for (what, damage) in damages {
+            let copy = disk.fork();
+            copy.kill();
+            damage(&copy.at(SHARED), object);
+            let error = taken_over(&copy, "b").expect_err("is damaged");
+            assert!(matches!(error, DurabilityError::SharedDamaged { .. }), "{object} {what}: {error}");
+            assert!(error.to_string().contains(object) && error.to_string().contains(what), "{error}");
+            assert_eq!(newest_manifest(&copy), claim, "{object} {what}: nothing is claimed");
+            // Put back, it is taken over into the same folder.
+            copy.at(SHARED).put(object, disk.at(SHARED).bytes(object));
+            taken_over(&copy, "b").unwrap_or_else(|error| panic!("{object} {what}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn a_damaged_newest_manifest_is_named_by_both_sides() {
+    let disk = shipped();
+    disk.kill();
+    let newest = objects(&disk).into_iter().rfind(|name| name.starts_with("manifests/")).expect("one");
+    let mut bytes = disk.at(SHARED).bytes(&newest);
+    bytes[100] ^= 1;
+    disk.at(SHARED).put(&newest, bytes);
+    let error = taken_over(&disk, "b").expect_err("is damaged");
+    assert!(matches!(error, DurabilityError::SharedDamaged { .. }), "{error}");
+    let machine = Machine::open(&disk, "a", 1, settings());
+    (0..4).for_each(|_| {
+        machine.shipper.step();
+    });
+    let error = machine.shipper.stats().last_error.expect("is told");
+    assert!(error.contains(&newest), "{error}");
+}
+
+#[test]
+fn a_damaged_log_file_is_not_shipped_and_told() {
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    machine.write(0..20);
+    machine.close_files();
+    let is_closed = |name: &String| name.starts_with("log0/") && name.contains("-to-");
+    let closed = disk.at("a").files().into_iter().find(is_closed).expect("one");
+    let bytes = disk.at("a").bytes(&closed);
+    let mut wrong = bytes.clone();
+    wrong[600] ^= 1;
+    disk.at("a").put(&closed, wrong);
+    (0..4).for_each(|_| {
+        machine.shipper.step();
+    });
+    let error = machine.shipper.stats().last_error.expect("is told");
+    assert!(error.contains(&closed) && error.contains("not shipped"), "{error}");
+    disk.at("a").put(&closed, bytes);
+    machine.life.rig.clock.advance(std::time::Duration::from_secs(2));
+    let state = machine.ship_all();
+    taken_over(&disk, "b").expect("takes over");
+    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+}

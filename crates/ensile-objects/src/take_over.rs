@@ -1,0 +1,63 @@
+//! Another machine takes over objects from a shared store.
+//!
+//! Neighbours: `ensile_durability::TakeOver` fetches, verifies and claims; `judge` takes entries apart without knowing
+//! their types; `ensile objects take-over` calls this.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::sync::sleep;
+use ensile_disk::{Disk, RealDisk};
+use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeOverReport, TakeOverStep};
+
+use crate::error::ObjectsResult as Result;
+use crate::judge::verifier;
+
+/// The longest pause between two steps.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// Takes over the objects that were shipped to this store ([`ObjectsBuilder::ship_to`](crate::ObjectsBuilder::ship_to))
+/// into the folder `target`, which is empty or not there. Everything is fetched, compared and read before the store is
+/// claimed. From there on the machine that has shipped them ships nothing any more, and, once it notices, stops.
+///
+/// The report says up to the end of which epoch everything is there: a receipt of the other machine with a larger epoch
+/// may be lost. Open the folder with `ship_to` and the same store, so that a third machine can take over from this one.
+///
+/// A run that is killed is run again, into the same folder. `bytes_per_second`: fetched and read at most.
+///
+/// # Errors
+/// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the store cannot be used, something in it is damaged
+/// (the error names it; nothing is claimed then), it has a database and no objects, the folder is not empty, or another
+/// machine was faster.
+pub fn take_over(
+    store: &Arc<dyn SharedStore>,
+    target: &Path,
+    bytes_per_second: Option<u64>,
+) -> Result<TakeOverReport> {
+    if bytes_per_second == Some(0) {
+        return Err(
+            DurabilityError::Config("a take-over that may fetch 0 bytes a second never ends".into()).into()
+        );
+    }
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(target)?);
+    run(TakeOver::begin(store, &disk, bytes_per_second)?)
+}
+
+fn run(mut take_over: TakeOver) -> Result<TakeOverReport> {
+    if take_over.entries() != EntryKind::Operations {
+        return Err(DurabilityError::Config(
+            "the store has a database, and no objects: use `ensile take-over`".into(),
+        )
+        .into());
+    }
+    let (verifier, clock) = (verifier(), Clock::machine());
+    loop {
+        match take_over.step(&verifier, clock.nanos())? {
+            TakeOverStep::Worked => {}
+            TakeOverStep::Paced(wait) => sleep(wait.min(PAUSE_MAX)),
+            TakeOverStep::Ended(report) => return Ok(report),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Objects that are shipped to a shared folder, taken over by another machine while the first one is alive: on the
+//! simulated disk step by step, and with threads in real folders.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_disk::Disk;
+use ensile_objects::{
+    CheckpointPolicy, DurabilityError, ObjectDurability, Objects, ObjectsBuilder, ObjectsError, SharedFolder,
+    SharedStore, ShipStep, ShippingConfig, WhenFenced, take_over,
+};
+use ensile_sim::SimDisk;
+
+use crate::rig::{Life, Tallies, builder};
+use crate::tally::{Change, Tally};
+
+fn shared(disk: &SimDisk) -> ShippingConfig {
+    let disk: Arc<dyn Disk> = Arc::new(disk.at("/shared").mounted());
+    ShippingConfig::new(Arc::new(SharedFolder::on(disk)))
+}
+
+fn open(disk: &SimDisk, folder: &str) -> Life {
+    let clock = Clock::manual();
+    let builder = builder(&disk.at(folder), 1).manual_clock(clock.clone()).ship_to(shared(disk));
+    Life { objects: builder.open().expect("opens"), clock, loggers: 1 }
+}
+
+fn ship(life: &Life) {
+    for _ in 0..1000 {
+        match life.objects.ship_step().expect("it ships") {
+            ShipStep::Worked => {}
+            ShipStep::Paced(wait) => life.clock.advance(wait),
+            ShipStep::Idle | ShipStep::Stopped => return,
+        }
+    }
+    panic!("shipping does not end: {:?}", life.objects.stats().shipping);
+}
+
+#[test]
+fn files_that_are_closed_are_shipped_and_the_figures_say_so() {
+    let disk = SimDisk::new();
+    let life = open(&disk, "/a");
+    for key in 0..40 {
+        life.objects.update(key, &Change::Grow(2000)).expect("is logged");
+        life.settle();
+    }
+    ship(&life);
+    let stats = life.objects.stats().shipping.expect("it ships");
+    assert!(
+        stats.files > 2 && stats.manifest > 0 && stats.shipped_epoch > ensile_base::Epoch::FIRST,
+        "{stats:?}"
+    );
+    life.checkpoint().expect("is installed");
+    ship(&life);
+    let later = life.objects.stats().shipping.expect("it ships");
+    assert!(later.files > stats.files && later.last_error.is_none(), "{later:?}");
+}
+
+struct Folders(PathBuf);
+
+impl Folders {
+    fn new(name: &str) -> Self {
+        let base = std::env::var_os("ENSILE_TEST_FOLDER").map_or_else(std::env::temp_dir, PathBuf::from);
+        let folder = base.join(format!("ensile-ship-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("shared")).expect("makes");
+        Self(folder)
+    }
+
+    fn store(&self) -> Arc<dyn SharedStore> {
+        Arc::new(SharedFolder::open(&self.0.join("shared")).expect("is there"))
+    }
+
+    fn open(&self, machine: &str, when_fenced: WhenFenced) -> Tallies {
+        let shipping = ShippingConfig { when_fenced, ..ShippingConfig::new(self.store()) };
+        ObjectsBuilder::new(self.0.join(machine))
+            .durability(ObjectDurability::Relaxed)
+            .policy(&CheckpointPolicy::on_demand())
+            .epoch_interval(Duration::from_millis(2))
+            .ship_to(shipping)
+            .open()
+            .expect("opens")
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Far longer than it takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+fn sums(objects: &Objects<u64, Tally>) -> Vec<(u64, u64)> {
+    let mut sums = Vec::new();
+    objects.for_each(|key, tally| sums.push((*key, tally.operations))).expect("is open");
+    sums.sort_unstable();
+    sums
+}
+
+#[test]
+fn another_machine_takes_over_while_the_old_one_is_alive_which_is_fenced_then() {
+    let folders = Folders::new("alive");
+    let old = folders.open("a", WhenFenced::Stop);
+    for key in 0..50 {
+        old.update(key, &Change::Add(key)).expect("is logged");
+    }
+    let before = old.ship(PATIENCE).expect("is shipped");
+    old.checkpoint().wait().expect("is installed");
+    for key in 0..20 {
+        old.update(key, &Change::Add(1)).expect("is logged");
+    }
+    let shipped = old.ship(PATIENCE).expect("is shipped");
+    assert!(shipped > before);
+    let expected = sums(&old);
+    let report = take_over(&folders.store(), &folders.0.join("b"), None).expect("takes over");
+    assert_eq!((report.epoch, report.term), (old.stats().shipping.expect("ships").shipped_epoch, 2));
+    let new = folders.open("b", WhenFenced::Stop);
+    assert_eq!(sums(&new), expected);
+    // What the old one acknowledges is not shipped, and it stops once it notices.
+    let _ = old.update(7, &Change::Add(1_000_000));
+    let error = old.ship(PATIENCE).expect_err("is fenced");
+    let is_told = matches!(
+        &error,
+        ObjectsError::Durability(
+            DurabilityError::Fenced { .. } | DurabilityError::Stopped(_) | DurabilityError::OutcomeUnknown(_)
+        )
+    );
+    assert!(is_told, "{error}");
+    let stats = old.stats().shipping.expect("ships");
+    assert_eq!((stats.shipped_epoch, stats.fenced.is_some()), (report.epoch, true));
+    let refused = old.update(8, &Change::Add(1)).expect_err("its log has stopped").to_string();
+    assert!(refused.contains("fenced") && refused.contains(&report.database), "{refused}");
+    // The new one ships on, and a third takes over from it.
+    new.update(9, &Change::Add(5)).expect("is logged");
+    new.ship(PATIENCE).expect("is shipped");
+    let expected = sums(&new);
+    drop(new);
+    let report = take_over(&folders.store(), &folders.0.join("c"), None).expect("takes over");
+    assert_eq!(report.term, 3);
+    assert_eq!(sums(&folders.open("c", WhenFenced::Stop)), expected);
+}
+
+#[test]
+fn without_a_store_nothing_is_shipped_and_a_missing_folder_is_named() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    assert!(life.objects.stats().shipping.is_none() && life.objects.ship_step().is_none());
+    let error = life.objects.ship(PATIENCE).expect_err("nowhere").to_string();
+    assert!(error.contains("ship_to"), "{error}");
+    let folders = Folders::new("missing");
+    let error = SharedFolder::open(&folders.0.join("nowhere")).expect_err("is missing").to_string();
+    assert!(error.contains("mount its device"), "{error}");
+    let error =
+        take_over(&folders.store(), &folders.0.join("b"), Some(0)).expect_err("never ends").to_string();
+    assert!(error.contains("never ends"), "{error}");
+}
