@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
-use ensile_objects::{DurabilityError, FolderJudgement, ObjectsError, SharedFolder, SharedStore, judge_folder};
+use ensile_objects::{
+    DurabilityError, FolderJudgement, ObjectsError, SharedFolder, SharedStore, judge_folder,
+};
 
 use crate::folder::{DAMAGED, FAILED, MEGABYTE, failed, passed_on, show, sized};
 

@@ -11,9 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensile_objects::{
-    ObjectsBuilder, Persistent, SharedFolder, ShippingConfig, check_command, serde_codec,
-};
+use ensile_objects::{ObjectsBuilder, Persistent, SharedFolder, ShippingConfig, check_command, serde_codec};
 use serde::{Deserialize, Serialize};
 
 use outside::Folder;
@@ -137,7 +135,10 @@ fn another_machine_takes_over() {
     let shipped = counts.ship(Duration::from_secs(300)).expect("is shipped");
     let (code, said) = take_over("shared again");
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("in term 2") && said.contains(&format!("end of epoch {}:", shipped.number())), "{said}");
+    assert!(
+        said.contains("in term 2") && said.contains(&format!("end of epoch {}:", shipped.number())),
+        "{said}"
+    );
     let again = open("again");
     for key in 0..10 {
         assert_eq!(again.read(&key, |count| count.map(|count| count.0)).expect("reads"), Some(key));

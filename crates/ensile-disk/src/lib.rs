@@ -79,9 +79,9 @@ pub trait Disk: Send + Sync + Debug {
     /// Gives a file another name; a file that has that name already is replaced in one step.
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
 
-    /// Gives a file one more name, in one step, if nothing has that name; otherwise it is refused as existing already. The
-    /// new name survives a crash once its folder is synced. An error that [`DiskError::is_unsupported`] where the file
-    /// system knows one name for each file only.
+    /// Gives a file one more name, in one step, if nothing has that name; otherwise it is refused as existing already.
+    /// The new name survives a crash once its folder is synced. An error that [`DiskError::is_unsupported`] where the
+    /// file system knows one name for each file only.
     fn add_name(&self, of: &str, name: &str) -> Result<(), DiskError>;
 
     /// Removes a file.

@@ -281,8 +281,8 @@ impl ApplicationLog {
     /// machine that takes over has all of it. The epoch up to which the store is complete.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) where nothing is shipped, where another machine has
-    /// taken over, or when the time is over: it goes on.
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) where nothing is shipped, where another machine
+    /// has taken over, or when the time is over: it goes on.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.runtime().ship(timeout)
     }
@@ -302,8 +302,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// machine that takes over has all of it. The epoch up to which the store is complete.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) where nothing is shipped, where another machine has
-    /// taken over, or when the time is over: it goes on.
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) where nothing is shipped, where another machine
+    /// has taken over, or when the time is over: it goes on.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.runtime().ship(timeout)
     }

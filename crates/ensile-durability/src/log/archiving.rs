@@ -60,7 +60,9 @@ impl Log {
 
     /// The log files that get no more blocks, those of closed generations first.
     pub(crate) fn closed_list(&self) -> Vec<ClosedFile> {
-        self.closed_files().flat_map(ClosedFiles::all).collect()
+        let files: Vec<ClosedFile> = self.closed_files().flat_map(ClosedFiles::all).collect();
+        assert!(files.iter().all(|file| file.bytes > 0), "a closed file has its opening block");
+        files
     }
 
     /// How many closed files are not archived, and their bytes; none without an archive.

@@ -1,8 +1,8 @@
 //! A shared store in a folder that several machines see.
 //!
-//! An object is written beside its name, as `..new`, synced, and renamed. What is created conditionally gets its name as
-//! a second one (a hard link), which fails if the name is taken: the one operation that file systems, NFS among them, do
-//! for one caller only, and that shows the object as a whole.
+//! An object is written beside its name, as `..new`, synced, and renamed. What is created conditionally gets its name
+//! as a second one (a hard link), which fails if the name is taken: the one operation that file systems, NFS among
+//! them, do for one caller only, and that shows the object as a whole.
 //!
 //! Invariants:
 //! - H2: of all callers one creates a name.
@@ -147,7 +147,7 @@ impl SharedStore for SharedFolder {
                 Ok(Creation::Created)
             }
             Err(error) if error.is_already_exists() => {
-                // Whoever made it may have ended before this sync.
+                // The process that made it may have ended before this sync.
                 self.disk.sync_folder(folder_of(name))?;
                 Ok(Creation::Taken)
             }

@@ -1,5 +1,5 @@
-//! The shared store, as far as shipping and taking over need one: objects by name, that are put whole, and one operation
-//! that decides between two machines.
+//! The shared store, as far as shipping and taking over need one: objects by name, that are put whole, and one
+//! operation that decides between two machines.
 //!
 //! What an implementation promises:
 //! - An object is seen by nobody before its upload has ended, and as a whole from then on. It survives a power failure.
@@ -7,8 +7,7 @@
 //!   of machines, one gets [`Creation::Created`].
 //! - A listing shows every object whose upload or creation had ended before it began.
 //!
-//! Neighbours: `folder` is one in a folder that several machines see, `objects` one in an object store; the shipper and
-//! a take-over use them.
+//! Neighbours: `folder` is one in a folder that several machines see; the shipper and a take-over use it.
 
 use std::fmt::Debug;
 

@@ -28,7 +28,7 @@ use super::chain::{self, Installed, unusable};
 use super::config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
 use super::log_file::{self, Marks};
 use super::shared::{SharedStore, SharedUpload};
-use super::state::{Base, ComposedState, Inventory, ShippedLog, lacking, parts_of};
+use super::state::{Base, ComposedState, ShippedFiles, ShippedLog, lacking, parts_of};
 use crate::DurabilityError;
 use crate::block::Salt;
 use crate::control::pace::WritePace;
@@ -74,8 +74,8 @@ pub struct Shipper {
 struct ShipWork {
     pace: WritePace,
     /// Its place in the chain, once it was found.
-    place: Option<ChainPlace>,
-    inventory: Inventory,
+    place: Option<ManifestPlace>,
+    inventory: ShippedFiles,
     /// What the newest manifest is of, and where it may grow.
     base: Base,
     /// A newer checkpoint on its way.
@@ -94,7 +94,7 @@ struct ShipWork {
 
 /// Where the shipper stands in the chain of manifests.
 #[derive(Debug)]
-struct ChainPlace {
+struct ManifestPlace {
     store: Identity,
     /// Of the newest manifest.
     number: u64,
@@ -115,7 +115,7 @@ struct CheckpointUnderWay {
 
 impl CheckpointUnderWay {
     /// A file that the store lacks still.
-    fn next_part(&self, inventory: &Inventory) -> Option<(PartName, Salt, Arc<dyn DiskFile>)> {
+    fn next_part(&self, inventory: &ShippedFiles) -> Option<(PartName, Salt, Arc<dyn DiskFile>)> {
         let is_here =
             |part, salt| inventory.parts.get(part).is_some_and(|shared: &SharedFile| shared.salt == salt);
         let next = self.parts.iter().find(|(part, (salt, _))| !is_here(part, *salt));
@@ -165,7 +165,7 @@ impl Shipper {
         let work = ShipWork {
             pace: WritePace::new(config.bytes_per_second),
             place: None,
-            inventory: Inventory::default(),
+            inventory: ShippedFiles::default(),
             base: Base::default(),
             under_way: None,
             upload: None,
@@ -376,7 +376,7 @@ impl Shipper {
         let listed = self.manifest();
         match newest {
             Some(newest) => {
-                let known = Inventory::of(&newest);
+                let known = ShippedFiles::of(&newest);
                 for (name, part) in known.parts {
                     work.inventory.parts.entry(name).or_insert(part);
                 }
@@ -385,11 +385,11 @@ impl Shipper {
                 }
                 work.base = Base::of_shared(&newest, &listed.generations);
                 self.installed(&newest);
-                work.place = Some(ChainPlace::of(newest));
+                work.place = Some(ManifestPlace::of(newest));
             }
             None => {
                 work.base = Base::of_life(None, &[]);
-                work.place = Some(ChainPlace::of_empty_store());
+                work.place = Some(ManifestPlace::of_empty_store());
             }
         }
         self.release_hold(work);
@@ -616,7 +616,7 @@ impl Shipper {
 
     /// Looks for objects that no manifest names: those of this database, and of those that it has taken over from.
     fn look_for_unnamed(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
-        let Some(ChainPlace { number, fenced, newest: Some(newest), .. }) = &work.place else {
+        let Some(ManifestPlace { number, fenced, newest: Some(newest), .. }) = &work.place else {
             return Ok(());
         };
         let failed = |error| unusable(self.to(), error);
@@ -645,7 +645,7 @@ impl Shipper {
 
     /// Has another machine installed a manifest?
     fn look_for_others(&self, work: &ShipWork) -> Result<(), DurabilityError> {
-        let Some(ChainPlace { number, term, newest: Some(_), .. }) = &work.place else { return Ok(()) };
+        let Some(ManifestPlace { number, term, newest: Some(_), .. }) = &work.place else { return Ok(()) };
         if chain::numbers(self.to())?.into_iter().all(|found| found <= *number) {
             return Ok(());
         }
@@ -668,7 +668,7 @@ impl Shipper {
     }
 }
 
-impl ChainPlace {
+impl ManifestPlace {
     fn of(newest: SharedManifest) -> Self {
         let SharedManifest { store, number, term, fenced, .. } = newest.clone();
         Self { store, number, term, fenced, newest: Some(newest), offered: None }

@@ -41,13 +41,13 @@ pub(crate) struct ShippedLog {
 
 /// What is in the store, and may be named by a manifest.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Inventory {
+pub(crate) struct ShippedFiles {
     pub(crate) parts: BTreeMap<PartName, SharedFile>,
     /// By names without the end that a closed file's says.
     pub(crate) logs: BTreeMap<SegmentFile, ShippedLog>,
 }
 
-impl Inventory {
+impl ShippedFiles {
     /// What a manifest names.
     pub(crate) fn of(manifest: &SharedManifest) -> Self {
         let parts = manifest.parts.iter().cloned().collect();
@@ -113,11 +113,11 @@ impl Base {
         self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered)
     }
 
-    /// The state that the store has on this base; `None` if it lacks what the base needs. `closed`: the log files of the
-    /// database's folder that get no more blocks.
+    /// The state that the store has on this base; `None` if it lacks what the base needs. `closed`: the log files of
+    /// the database's folder that get no more blocks.
     pub(crate) fn compose(
         &self,
-        inventory: &Inventory,
+        inventory: &ShippedFiles,
         closed: &[ClosedFile],
         shipper: Identity,
     ) -> Option<ComposedState> {
@@ -151,7 +151,7 @@ impl Base {
     }
 
     /// The checkpoint's files, if all are in the store.
-    fn parts(&self, inventory: &Inventory) -> Option<Vec<(PartName, SharedFile)>> {
+    fn parts(&self, inventory: &ShippedFiles) -> Option<Vec<(PartName, SharedFile)>> {
         let mut parts = Vec::new();
         for (name, salt) in parts_of(self.checkpoint.as_ref()) {
             let shared = inventory.parts.get(&name).filter(|shared| shared.salt == salt)?;
@@ -188,7 +188,7 @@ fn without_log(last: &Generation, (number, first): (u64, Epoch), shipper: Identi
 fn files_of_log(
     generation: &Generation,
     logger: u32,
-    (inventory, closed): (&Inventory, &[ClosedFile]),
+    (inventory, closed): (&ShippedFiles, &[ClosedFile]),
     covered: Epoch,
 ) -> Vec<(SegmentFile, Epoch)> {
     let is_own = |file: &SegmentFile| (file.name.generation, file.name.logger) == (generation.number, logger);
@@ -206,7 +206,7 @@ fn files_of_log(
 /// below `covered` needs: the oldest first.
 pub(crate) fn lacking(
     generations: &[Generation],
-    (inventory, closed): (&Inventory, &[ClosedFile]),
+    (inventory, closed): (&ShippedFiles, &[ClosedFile]),
     covered: Epoch,
 ) -> Vec<ClosedFile> {
     let mut lacking: Vec<ClosedFile> = Vec::new();
@@ -226,7 +226,7 @@ pub(crate) fn lacking(
 }
 
 /// The generation as the store has it, closed: by its own D if all of its files are there, an open one at S.
-fn ended(generation: &Generation, of: (&Inventory, &[ClosedFile]), covered: Epoch) -> Option<Generation> {
+fn ended(generation: &Generation, of: (&ShippedFiles, &[ClosedFile]), covered: Epoch) -> Option<Generation> {
     let inventory = of.0;
     let mut logs = Vec::new();
     for logger in 0..generation.logs {
@@ -274,7 +274,7 @@ fn ended(generation: &Generation, of: (&Inventory, &[ClosedFile]), covered: Epoc
 }
 
 /// The files of these generations, as a manifest names them.
-fn named_logs(generations: &[Generation], inventory: &Inventory) -> Option<Vec<SharedLog>> {
+fn named_logs(generations: &[Generation], inventory: &ShippedFiles) -> Option<Vec<SharedLog>> {
     let mut logs = Vec::new();
     for generation in generations {
         for (logger, span) in generation.spans.iter().enumerate() {

@@ -6,8 +6,8 @@
 //!        +---- the same term has gone on meanwhile: what is new is fetched ---------------------+
 //! ```
 //! Invariants:
-//! - H6: the claim is the next manifest, of the next term and a new identity, with the same files. From there on the old
-//!   shipper installs nothing.
+//! - H6: the claim is the next manifest, of the next term and a new identity, with the same files. From there on the
+//!   old shipper installs nothing.
 //! - H7: the folder becomes a database behind the claim only. A run that is killed is run again: if it had claimed, its
 //!   folder has the identity of the claim, and it goes on from there.
 //! - I1: the folder was empty, or is that of such a run.
@@ -86,7 +86,7 @@ struct WantedFile {
 
 /// A file on its way.
 #[derive(Debug)]
-struct Fetch {
+struct FileFetch {
     name: String,
     wanted: WantedFile,
     file: Box<dyn DiskFile>,
@@ -95,7 +95,7 @@ struct Fetch {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum TakeOverStage {
     Fetching,
     Verifying(Box<(Judge, Manifest)>),
     Claiming(Box<Manifest>),
@@ -113,8 +113,8 @@ pub struct TakeOver {
     /// What is in the folder whole.
     fetched: BTreeMap<String, WantedFile>,
     waiting: VecDeque<(String, WantedFile)>,
-    fetch: Option<Fetch>,
-    stage: Stage,
+    fetch: Option<FileFetch>,
+    stage: TakeOverStage,
     pace: WritePace,
     rounds: u32,
     bytes: u64,
@@ -174,7 +174,7 @@ impl TakeOver {
             fetched: BTreeMap::new(),
             waiting: VecDeque::new(),
             fetch: None,
-            stage: Stage::Fetching,
+            stage: TakeOverStage::Fetching,
             pace: WritePace::new(bytes_per_second),
             rounds: 0,
             bytes: 0,
@@ -204,12 +204,12 @@ impl TakeOver {
         if !wait.is_zero() {
             return Ok(TakeOverStep::Paced(wait));
         }
-        match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Fetching => self.fetch()?,
-            Stage::Verifying(mut verifying) => match verifying.0.step(verifier)? {
+        match std::mem::replace(&mut self.stage, TakeOverStage::Ended) {
+            TakeOverStage::Fetching => self.fetch()?,
+            TakeOverStage::Verifying(mut verifying) => match verifying.0.step(verifier)? {
                 Some(read) => {
                     self.pace.spend(read);
-                    self.stage = Stage::Verifying(verifying);
+                    self.stage = TakeOverStage::Verifying(verifying);
                 }
                 None => {
                     let (judge, next) = *verifying;
@@ -220,11 +220,11 @@ impl TakeOver {
                     if !judge.found().is_whole() {
                         return Err(unusable(&*self.store, "what was fetched cannot be read"));
                     }
-                    self.stage = Stage::Claiming(Box::new(next));
+                    self.stage = TakeOverStage::Claiming(Box::new(next));
                 }
             },
-            Stage::Claiming(next) => return self.claim(*next),
-            Stage::Ended => {
+            TakeOverStage::Claiming(next) => return self.claim(*next),
+            TakeOverStage::Ended => {
                 return Err(DurabilityError::config("the take-over has ended: begin another one"));
             }
         }
@@ -242,18 +242,18 @@ impl TakeOver {
         }
         self.fetched = kept;
         self.waiting = wanted.into_iter().filter(|(name, _)| !self.fetched.contains_key(name)).collect();
-        self.stage = Stage::Fetching;
+        self.stage = TakeOverStage::Fetching;
         Ok(())
     }
 
     fn fetch(&mut self) -> Result<(), DurabilityError> {
-        self.stage = Stage::Fetching;
+        self.stage = TakeOverStage::Fetching;
         let Some(mut fetch) = self.fetch.take() else {
             match self.waiting.pop_front() {
                 None => return self.verify(),
                 Some((name, wanted)) => {
                     let file = self.target.disk().create(&name)?;
-                    self.fetch = Some(Fetch { name, wanted, file, offset: 0, crc: 0 });
+                    self.fetch = Some(FileFetch { name, wanted, file, offset: 0, crc: 0 });
                 }
             }
             return Ok(());
@@ -325,7 +325,7 @@ impl TakeOver {
         }
         let next = self.next_manifest();
         let judge = Judge::of_newest(&self.target.store.disk, &next);
-        self.stage = Stage::Verifying(Box::new((judge, next)));
+        self.stage = TakeOverStage::Verifying(Box::new((judge, next)));
         Ok(())
     }
 

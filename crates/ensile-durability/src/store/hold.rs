@@ -1,5 +1,5 @@
-//! Closed log files that a shipper has not shipped yet, and that a checkpoint has made superfluous: their removal waits,
-//! up to a stated limit (H5 in `docs/protocols/shipping.md`).
+//! Closed log files that a shipper has not shipped yet, and that a checkpoint has made superfluous: their removal
+//! waits, up to a stated limit (H5 in `docs/protocols/shipping.md`).
 //!
 //! Invariants:
 //! - H5: while shipping goes on, no log file is removed that is neither in the shared store nor covered by the

@@ -1,5 +1,5 @@
-//! The numbered manifests of a shared store: whose it is, and which files of it make up a state that another machine can
-//! take over (`docs/formats/shared.md`).
+//! The numbered manifests of a shared store: whose it is, and which files of it make up a state that another machine
+//! can take over (`docs/formats/shared.md`).
 //!
 //! ```text
 //! ensile shared manifest 1

@@ -317,8 +317,8 @@ impl Runtime {
     /// Ships all that is logged by now; the epoch up to which the shared store is complete.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] where nothing is shipped, [`DurabilityError::Fenced`], [`DurabilityError::NotShipped`]
-    /// when the time is over; the log's.
+    /// [`DurabilityError::Config`] where nothing is shipped, [`DurabilityError::Fenced`],
+    /// [`DurabilityError::NotShipped`] when the time is over; the log's.
     pub(crate) fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.check_process()?;
         let Some(shipping) = &self.shipping else {

@@ -1,5 +1,5 @@
-//! Who may install the next manifest: the old machine against the one that takes over, in both orders, and two that take
-//! over at once.
+//! Which machine may install the next manifest: the old one or the one that takes over, in both orders, and two that
+//! take over at once.
 
 use ensile_durability::{DurabilityError, Health, ShipStep, ShippingConfig, WhenFenced};
 use ensile_sim::SimDisk;
@@ -84,7 +84,7 @@ fn an_idle_machine_notices_that_it_is_fenced() {
     assert!(old.shipper.stats().fenced.is_some());
 }
 
-/// The old machine goes on between any two steps of the take-over: whoever installs the next manifest first has it.
+/// The old machine goes on between any two steps of the take-over: the first to install the next manifest has it.
 #[test]
 fn h6_in_every_order_of_the_race_one_of_the_two_goes_on() {
     let whole = {
