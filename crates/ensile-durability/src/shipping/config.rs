@@ -45,11 +45,16 @@ impl ShippingConfig {
         Self { to, bytes_per_second: None, when_fenced: WhenFenced::Stop, hold: minutes, grace: minutes }
     }
 
-    /// Can these work?
+    /// Can these work, of a database with so many loggers?
     ///
     /// # Errors
     /// [`DurabilityError::Config`].
-    pub fn check(&self) -> Result<(), DurabilityError> {
+    pub fn check(&self, loggers: usize) -> Result<(), DurabilityError> {
+        if loggers == 0 {
+            return Err(DurabilityError::config(
+                "without a log there are no files to ship: back it up instead, or give it a log",
+            ));
+        }
         if self.bytes_per_second == Some(0) {
             return Err(DurabilityError::config("shipping that may write 0 bytes a second never ends"));
         }

@@ -154,12 +154,7 @@ impl Shipper {
         log: &Arc<Log>,
         config: ShippingConfig,
     ) -> Result<Arc<Self>, DurabilityError> {
-        config.check()?;
-        if !log.has_loggers() {
-            return Err(DurabilityError::config(
-                "a database without a log has no files to ship: back it up instead, or give it a log",
-            ));
-        }
+        config.check(log.loggers())?;
         store.hold().begin(config.hold);
         let database = store.manifest().manifest().identity;
         let work = ShipWork {

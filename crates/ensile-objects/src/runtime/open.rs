@@ -56,7 +56,9 @@ impl ObjectsSettings {
     pub(crate) fn open(self, state: StdArc<dyn ObjectState>) -> Result<OpenRuntime> {
         assert_eq!(self.checkpoints.strategy, Strategy::Fuzzy, "pictures are not made of objects");
         self.checkpoints.check()?;
-        self.shipping.as_ref().map_or(Ok(()), ShippingConfig::check)?;
+        if let Some(shipping) = &self.shipping {
+            shipping.check(self.log.loggers)?;
+        }
         let disk = self.disk()?;
         let process = disk.process();
         let Recovered { report, store, log, checkpoints } = self.recover(disk, &*state)?;

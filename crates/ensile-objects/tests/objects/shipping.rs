@@ -46,12 +46,15 @@ fn files_that_are_closed_are_shipped_and_the_figures_say_so() {
         life.objects.update(key, &Change::Grow(2000)).expect("is logged");
         life.settle();
     }
+    life.checkpoint().expect("is installed");
     ship(&life);
     let stats = life.objects.stats().shipping.expect("it ships");
     assert!(
         stats.files > 2 && stats.manifest > 0 && stats.shipped_epoch > ensile_base::Epoch::FIRST,
         "{stats:?}"
     );
+    life.objects.update(3, &Change::Add(7)).expect("is logged");
+    life.settle();
     life.checkpoint().expect("is installed");
     ship(&life);
     let later = life.objects.stats().shipping.expect("it ships");
