@@ -87,6 +87,7 @@ struct ShipWork {
     not_before: u64,
     look_at: u64,
     clear_at: u64,
+    ask_at: u64,
     /// Objects that no manifest names, since when; and what is about to go.
     unnamed: BTreeMap<String, u64>,
     going: VecDeque<String>,
@@ -168,6 +169,7 @@ impl Shipper {
             not_before: 0,
             look_at: 0,
             clear_at: 0,
+            ask_at: 0,
             unnamed: BTreeMap::new(),
             going: VecDeque::new(),
         };
@@ -336,6 +338,11 @@ impl Shipper {
             self.to().remove(&object).map_err(|error| unusable(self.to(), error))?;
             work.unnamed.remove(&object);
             return Ok(true);
+        }
+        if work.under_way.is_some() && now >= work.ask_at {
+            // All of the checkpoint is there, and no closed file has a mark of its e_h yet.
+            work.ask_at = now.saturating_add(PAUSE.as_nanos() as u64);
+            self.log.request_roll();
         }
         if now >= work.look_at {
             work.look_at = now.saturating_add(LOOK_NANOS);

@@ -47,6 +47,9 @@ fn files_that_are_closed_are_shipped_and_the_figures_say_so() {
         life.settle();
     }
     life.checkpoint().expect("is installed");
+    // A file is closed behind the checkpoint, as the shipper asks for.
+    ship(&life);
+    life.settle();
     ship(&life);
     let stats = life.objects.stats().shipping.expect("it ships");
     assert!(
@@ -56,6 +59,9 @@ fn files_that_are_closed_are_shipped_and_the_figures_say_so() {
     life.objects.update(3, &Change::Add(7)).expect("is logged");
     life.settle();
     life.checkpoint().expect("is installed");
+    // A file is closed behind the checkpoint, as the shipper asks for.
+    ship(&life);
+    life.settle();
     ship(&life);
     let later = life.objects.stats().shipping.expect("it ships");
     assert!(later.files > stats.files && later.last_error.is_none(), "{later:?}");
