@@ -367,7 +367,7 @@ mod simulation {
 
         /// One step of the shipper, if there is one.
         pub fn ship_step(&self) -> Option<ShipStep> {
-            self.runtime().ship_step()
+            self.runtime().shipping.as_ref().map(|shipping| shipping.step())
         }
     }
 
@@ -390,7 +390,7 @@ mod simulation {
 
         /// One step of the shipper, if there is one.
         pub fn ship_step(&self) -> Option<ShipStep> {
-            self.runtime().ship_step()
+            self.runtime().shipping.as_ref().map(|shipping| shipping.step())
         }
     }
 }

@@ -29,7 +29,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
     CheckpointConfig, CheckpointStats, CheckpointStep, Checkpoints, DurabilityError, Log, LogStats,
-    LoggerStep, Recoverable, RecoveryReport, ShipStep, Shipper, ShippingStats, Walk,
+    LoggerStep, Recoverable, RecoveryReport, Shipper, ShippingStats, Walk,
 };
 use ensile_epoch::Epochs;
 
@@ -340,11 +340,6 @@ impl Runtime {
         let step = self.log.logger_step(logger);
         self.log.logger_prepare(logger);
         step
-    }
-
-    /// One step of the shipper, if there is one.
-    pub(crate) fn ship_step(&self) -> Option<ShipStep> {
-        self.shipping.as_ref().map(|shipping| shipping.step())
     }
 
     /// One step of a checkpointer.
