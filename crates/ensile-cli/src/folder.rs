@@ -15,6 +15,7 @@ pub(crate) mod archive;
 pub(crate) mod backup;
 mod changes;
 pub(crate) mod lease;
+pub(crate) mod take_over;
 
 pub(crate) use lease::passed_on;
 

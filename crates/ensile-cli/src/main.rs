@@ -24,6 +24,7 @@ const EXAMPLES: &str = "Examples:
   ensile inspect data --changes           what its log has changed, as lines of JSON
   ensile backup data /backups/data        back it up while it is open, and again what has changed
   ensile restore /backups/data again      make a new database from a backup
+  ensile take-over /shared data           take over a database that another machine ships
   ensile adopt copy                       make a copied folder a database of its own
   ensile lease data -- ls -l data         run a command that reads its files while it is open
   ensile objects take-over /shared data   take over objects that another machine ships
@@ -47,6 +48,11 @@ enum Command {
     /// Make a new database that is as the one with this archive was at the end of an epoch. The archive must have been
     /// begun with the database; `ensile inspect` of it says which epochs can be had.
     RestoreArchive(folder::archive::RestoreArguments),
+    /// Take over a database that another machine ships to a shared folder, into an empty folder of this one. All of it
+    /// is fetched and read before the shared folder is claimed; then the other machine ships nothing any more, and
+    /// stops once it notices. A run that was killed is run again. Exit code 0: taken over; 1: something there is
+    /// damaged, and nothing was claimed; 2: not taken over.
+    TakeOver(folder::take_over::TakeOverArguments),
     /// Make a database's folder that was copied, restored or moved a database of its own: an open refuses it until
     /// then. The original must not share folders with it.
     Adopt(folder::AdoptArguments),
@@ -65,6 +71,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => folder::backup::backup(&arguments),
         Command::Restore(arguments) => folder::backup::restore(&arguments),
         Command::RestoreArchive(arguments) => folder::archive::restore(&arguments),
+        Command::TakeOver(arguments) => folder::take_over::run(&arguments),
         Command::Adopt(arguments) => folder::adopt(&arguments),
         Command::Lease(arguments) => folder::lease::run(&arguments),
         Command::Objects(arguments) => objects::run(&arguments),
@@ -82,8 +89,18 @@ mod tests {
         let mut command = Arguments::command();
         command.clone().debug_assert();
         let help = command.render_long_help().to_string();
-        for name in ["verify", "inspect", "backup", "restore", "restore-archive", "adopt", "lease", "objects"]
-        {
+        let names = [
+            "verify",
+            "inspect",
+            "backup",
+            "restore",
+            "restore-archive",
+            "take-over",
+            "adopt",
+            "lease",
+            "objects",
+        ];
+        for name in names {
             assert!(help.contains(name), "{name} in {help}");
         }
     }

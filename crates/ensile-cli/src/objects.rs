@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use ensile_objects::{
     DurabilityError, FolderJudgement, ObjectsError, SharedFolder, SharedStore, judge_folder,
 };
 
-use crate::folder::{DAMAGED, FAILED, MEGABYTE, failed, passed_on, show, sized};
+use crate::folder::take_over::{TakeOverArguments, ended, not_taken_over};
+use crate::folder::{DAMAGED, FAILED, MEGABYTE, failed, passed_on, show};
 
 /// `ensile objects`.
 #[derive(Debug, Args)]
@@ -49,17 +49,6 @@ struct CheckArguments {
     program: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-struct TakeOverArguments {
-    /// The shared folder
-    store: PathBuf,
-    /// The folder for the objects: empty, or not there
-    folder: PathBuf,
-    /// Fetch and read so many MB a second at most [default: no limit]
-    #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
-    rate_mb: Option<u64>,
-}
-
 /// Runs the command.
 pub(crate) fn run(arguments: &ObjectsArguments) -> ExitCode {
     match &arguments.command {
@@ -69,33 +58,15 @@ pub(crate) fn run(arguments: &ObjectsArguments) -> ExitCode {
 }
 
 fn take_over(TakeOverArguments { store, folder, rate_mb }: &TakeOverArguments) -> ExitCode {
-    let rate = rate_mb.map(|rate| rate * MEGABYTE);
     let taken = SharedFolder::open(store).map_err(ObjectsError::from).and_then(|shared| {
         let shared: Arc<dyn SharedStore> = Arc::new(shared);
-        ensile_objects::take_over(&shared, folder, rate)
+        ensile_objects::take_over(&shared, folder, rate_mb.map(|rate| rate * MEGABYTE))
     });
     match taken {
-        Ok(report) => {
-            show(&format!(
-                "{}: database {}, taken over from {} in term {}\n  complete up to the end of epoch {}: what {} \
-                 committed in later epochs is not here\n  {} files; {} fetched, compared and read\n",
-                folder.display(),
-                report.database,
-                report.parent,
-                report.term,
-                report.epoch.number(),
-                report.parent,
-                report.files,
-                sized(report.bytes)
-            ));
-            ExitCode::SUCCESS
-        }
+        Ok(report) => ended(folder, &report),
         Err(error) => {
-            let code = failed(store, &error.to_string());
-            match error {
-                ObjectsError::Durability(DurabilityError::SharedDamaged { .. }) => ExitCode::from(DAMAGED),
-                _ => code,
-            }
+            let is_damage = matches!(error, ObjectsError::Durability(DurabilityError::SharedDamaged { .. }));
+            not_taken_over(store, &error.to_string(), is_damage)
         }
     }
 }

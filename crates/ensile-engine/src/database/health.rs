@@ -4,7 +4,7 @@
 
 use ensile_base::Epoch;
 use ensile_base::sync::Ordering;
-use ensile_durability::{CheckpointStats, Health, LogStats};
+use ensile_durability::{CheckpointStats, Health, LogStats, ShippingStats};
 use ensile_memory::MemoryStats;
 
 use crate::database::Database;
@@ -57,6 +57,8 @@ pub struct Stats {
     /// Why the archive could not be written, since it last could: the log is kept for it, and grows. Or which log file
     /// is damaged, and not in it, and what to do. `None` without one.
     pub archive_error: Option<String>,
+    /// What shipping has come to, if finished files go to a shared store.
+    pub shipping: Option<ShippingStats>,
     /// What checkpoints have done; `None` in memory.
     pub checkpoints: Option<CheckpointStats>,
 }
@@ -147,6 +149,7 @@ impl Database {
             log: shared.log.as_ref().map(|log| log.stats()),
             log_health: shared.log.as_ref().map(|log| log.health()),
             archive_error: archive_error(shared),
+            shipping: shared.shipping.as_ref().map(|shipping| shipping.stats()),
             checkpoints: shared.checkpoints.as_ref().map(|checkpoints| checkpoints.stats()),
         }
     }

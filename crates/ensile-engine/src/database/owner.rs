@@ -38,6 +38,10 @@ impl OpenDatabase {
         let result = closed.get_or_insert_with(|| {
             self.shared.mark_closed();
             let result = self.end_files(last);
+            if let Some(shipping) = &self.shared.shipping {
+                // Its next step finds the log ended.
+                shipping.wake();
+            }
             self.shared.stop.stop();
             self.shared.memory.stop_preparing();
             self.threads.join();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::{Archiving, Opening, Progress};
+use ensile_durability::{Archiving, Opening, Progress, ShippingConfig};
 
 use super::tuning::{Schedule, Tuning};
 use crate::database::Database;
@@ -51,6 +51,7 @@ pub struct Builder {
     pub(super) log_folders: Option<Vec<PathBuf>>,
     pub(super) checkpoint_folders: Option<Vec<PathBuf>>,
     pub(super) archiving: Archiving,
+    pub(super) shipping: Option<ShippingConfig>,
     pub(super) schedule: Schedule,
     pub(super) tuning: Tuning,
     pub(super) progress: Option<ProgressFn>,
@@ -78,6 +79,7 @@ impl Builder {
             log_folders: None,
             checkpoint_folders: None,
             archiving: Archiving::AsBefore,
+            shipping: None,
             schedule: Schedule::default(),
             tuning: Tuning::default(),
             progress: None,
@@ -214,6 +216,28 @@ impl Builder {
     /// ```
     pub fn before_images(mut self, record: bool) -> Self {
         self.settings.before_images = record;
+        self
+    }
+
+    /// Finished checkpoints and closed log files also go to a shared store, on a thread of their own, so that another
+    /// machine can take over ([`folder::take_over`](crate::folder::take_over)). Nothing waits for it. What is committed
+    /// reaches the store a few seconds later; [`Stats::shipping`](crate::stats::Stats::shipping) says up to which epoch
+    /// it is complete there, and [`Database::ship`] brings everything there now.
+    ///
+    /// Once another machine has taken over, nothing is shipped any more, and by default the log stops
+    /// ([`WhenFenced`](crate::folder::WhenFenced)). Pictures cannot be shipped: they are backed up.
+    ///
+    /// ```no_run
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::folder::{SharedFolder, ShippingConfig};
+    /// # fn main() -> ensile::Result<()> {
+    /// let store = SharedFolder::open("/mnt/shared/shop".as_ref())?; // a folder that both machines see
+    /// let db = ensile::Database::builder("data").ship_to(ShippingConfig::new(std::sync::Arc::new(store))).open()?;
+    /// # drop(db);
+    /// # Ok(()) }
+    /// ```
+    pub fn ship_to(mut self, shipping: ShippingConfig) -> Self {
+        self.shipping = Some(shipping);
         self
     }
 

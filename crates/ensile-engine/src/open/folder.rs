@@ -10,6 +10,7 @@
 //! prints it.
 
 mod backup;
+mod shipping;
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -25,13 +26,15 @@ pub use ensile_durability::examine::{
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
 pub use ensile_durability::{
-    Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Lease, LeasedFile,
+    Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Lease, LeasedFile, SharedFolder,
+    SharedStore, ShippingConfig, ShippingStats, TakeOverReport, WhenFenced,
 };
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
 use ensile_index::{Direction, Range};
 use ensile_memory::{Memory, MemoryConfig};
 
 pub use backup::{backup, restore, restore_to_epoch, restore_with};
+pub use shipping::take_over;
 
 use crate::error::Result;
 use crate::formats::checkpoint_entry::{self, key_of};

@@ -12,7 +12,7 @@ use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
     Checkpoints, DurabilityError, Finished, Log, LogScan, OpenStore, Opening, Phase, Recovered,
-    RecoveryWatch, Strategy,
+    RecoveryWatch, Shipper, Strategy,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
@@ -27,6 +27,9 @@ use crate::error::{Error, Result};
 use crate::shared::{Durability, SharedParts, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::worker::cores::Cores;
+
+/// What runs in an open store.
+type Running = (StdArc<Log>, (StdArc<Checkpoints>, Option<StdArc<Shipper>>));
 
 impl Builder {
     /// The disk of the folder; `None` for a database in memory.
@@ -66,6 +69,7 @@ impl Builder {
         }
         self.check_level()?;
         self.checkpoint_config().check()?;
+        self.check_shipping(opening)?;
         let cores = if self.tuning.pin_workers { Some(Cores::of_this_thread()?) } else { None };
         let mut memory = MemoryConfig::prefaulted(self.tuning.prefault_bytes);
         self.settings.switches.apply_to_memory(&mut memory);
@@ -87,7 +91,8 @@ impl Builder {
             Some(Finished::ReadOnly(closed)) => (None, Some(*closed)),
             None => (None, None),
         };
-        let (log, checkpoints) = running.unzip();
+        let (log, beside) = running.unzip();
+        let (checkpoints, shipping) = beside.unzip();
         let RecoveredTables { trees, pages } = replay.finish();
         let catalog = Catalog::new(trees);
         let (clock, mut settings) = (self.clock.clone(), self.settings.clone());
@@ -101,6 +106,7 @@ impl Builder {
             log,
             read_only,
             checkpoints,
+            shipping: shipping.flatten(),
             memory,
             catalog,
             loaded_pages: pages,
@@ -122,17 +128,28 @@ impl Builder {
         Ok(database)
     }
 
+    /// Are there files to ship, if they are to be?
+    fn check_shipping(&self, opening: Opening) -> Result<()> {
+        let Some(shipping) = &self.shipping else { return Ok(()) };
+        if self.path.is_none() && self.disk.is_none() {
+            return Err(Error::Misuse("a database in memory has no files to ship".to_owned()));
+        }
+        if self.strategy() == Strategy::Pictures && !self.is_without_log {
+            let detail = "pictures are changed in place and cannot be shipped: use fuzzy or cycling checkpoints, or \
+                          back it up";
+            return Err(Error::Misuse(detail.to_owned()));
+        }
+        Ok(shipping.check(self.log_config(opening).loggers)?)
+    }
+
     /// Starts the store that was recovered, and what runs in it.
-    fn start(
-        &self,
-        recovered: Recovered,
-        epochs: &Arc<Epochs>,
-    ) -> Result<(StdArc<Log>, StdArc<Checkpoints>)> {
+    fn start(&self, recovered: Recovered, epochs: &Arc<Epochs>) -> Result<Running> {
         let config = self.checkpoint_config();
         let store = OpenStore::start(recovered.store, Arc::clone(epochs), self.clock.clone())?;
         let log = Log::start(recovered.log, &store);
         let checkpoints = Checkpoints::start(&store, &log, config, recovered.checkpoints)?;
-        Ok((log, checkpoints))
+        let shipping = self.shipping.clone().map(|shipping| Shipper::start(&store, &log, shipping));
+        Ok((log, (checkpoints, shipping.transpose()?)))
     }
 
     fn recover(&self, disk: StdArc<dyn Disk>, opening: Opening, replay: &Replay) -> Result<Finished> {

@@ -1,5 +1,5 @@
-//! The threads of a database: a heartbeat, one that makes memory ready, one per logger, one per checkpointer, and
-//! recovery's for as long as it lasts.
+//! The threads of a database: a heartbeat, one that makes memory ready, one per logger, one per checkpointer, one
+//! that ships if files are shipped, and recovery's for as long as it lasts.
 //!
 //! They only call steps that lower floors offer, so that a caller that opens a database `without_threads` can drive the
 //! same steps from one seed.
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicBool, Ordering, spin_loop};
-use ensile_durability::{CheckpointStep, LoggerStep};
+use ensile_durability::{CheckpointStep, LoggerStep, ShipStep};
 use ensile_epoch::Advance;
 
 use crate::database::threads::Threads;
@@ -22,6 +22,11 @@ use crate::shared::SharedState;
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
 /// How often a checkpointer looks whether a checkpoint is due. A demand wakes it earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
+
+/// How often the shipper looks whether a file was closed.
+const SHIP_WAIT: Duration = Duration::from_millis(250);
+/// It looks at least so often whether the database is closed.
+const SHIP_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The heartbeat tries to close a boundary's epoch without leaving its core for this long at most: an epoch lasts some
 /// hundred microseconds at least (E5), and a thread that sleeps is woken late on a busy machine.
@@ -73,6 +78,20 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
             keep(&shared, loggers + checkpointer);
             give_way();
             checkpoint(&shared, checkpointer);
+        })?;
+    }
+    if let Some(shipping) = &shared.shipping {
+        let shipping = StdArc::clone(shipping);
+        threads.spawn("ensile-ship".to_owned(), move || {
+            give_way();
+            loop {
+                match shipping.step() {
+                    ShipStep::Stopped => return,
+                    ShipStep::Worked => {}
+                    ShipStep::Paced(wait) => shipping.wait(wait.min(SHIP_WAIT_MAX)),
+                    ShipStep::Idle => shipping.wait(SHIP_WAIT),
+                }
+            }
         })?;
     }
     Ok(())

@@ -17,7 +17,7 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, OnceLock, Ordering, note};
 use ensile_disk::{Process, ProcessMarks};
-use ensile_durability::{Checkpoints, Locks, Log, ReadOnly, RecoveryReport};
+use ensile_durability::{Checkpoints, Locks, Log, ReadOnly, RecoveryReport, Shipper};
 use ensile_epoch::{EpochConfig, Epochs, PinHandle};
 use ensile_memory::Memory;
 
@@ -54,6 +54,8 @@ pub(crate) struct SharedState {
     pub(crate) folder_lock: Mutex<Option<Locks>>,
     pub(crate) memory: OwnedMemory,
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
+    /// Where finished files are shipped.
+    pub(crate) shipping: Option<StdArc<Shipper>>,
     pub(crate) tables: Directory,
     /// What a checkpoint walks.
     pub(crate) logged_tables: LoggedTables,
@@ -122,6 +124,7 @@ pub(crate) struct SharedParts {
     pub(crate) log: Option<StdArc<Log>>,
     pub(crate) read_only: Option<ReadOnly>,
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
+    pub(crate) shipping: Option<StdArc<Shipper>>,
     pub(crate) memory: StdArc<Memory>,
     pub(crate) catalog: Catalog,
     /// The pages of the picture that was loaded, of a database that takes pictures.
@@ -163,6 +166,7 @@ impl SharedState {
             folder_lock: Mutex::new(folder_lock),
             memory: OwnedMemory::new(parts.memory),
             checkpoints: parts.checkpoints,
+            shipping: parts.shipping,
             tables: Directory::new(),
             logged_tables: LoggedTables::new(&parts.catalog.trees, loaded_pages, since),
             pictures,

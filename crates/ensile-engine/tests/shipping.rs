@@ -1,0 +1,112 @@
+//! A database that ships its finished files to a shared folder, and a machine that takes over while the first one is
+//! alive.
+#![cfg(not(any(loom, shuttle)))]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_engine::checkpoint::{Schedule, Strategy};
+use ensile_engine::folder::{SharedFolder, SharedStore, ShippingConfig, take_over};
+use ensile_engine::{Database, DurabilityError, Error, Readable, Table, Tuning};
+
+/// Far longer than it takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+struct Folders(PathBuf);
+
+impl Folders {
+    fn new(name: &str) -> Self {
+        let base = std::env::var_os("ENSILE_TEST_FOLDER").map_or_else(std::env::temp_dir, PathBuf::from);
+        let folder = base.join(format!("ensile-ship-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("shared")).expect("makes");
+        Self(folder)
+    }
+
+    fn store(&self) -> Arc<dyn SharedStore> {
+        Arc::new(SharedFolder::open(&self.0.join("shared")).expect("is there"))
+    }
+
+    fn open(&self, machine: &str, strategy: Strategy) -> (Database, Table<u64, u64>) {
+        let tuning = Tuning { checkpoint_strategy: Some(strategy), ..Tuning::default() };
+        let database = Database::builder(self.0.join(machine))
+            .checkpoints(Schedule::on_demand())
+            .tuning(tuning)
+            .ship_to(ShippingConfig::new(self.store()))
+            .open()
+            .expect("opens");
+        let table = database.table("numbers").expect("a table");
+        (database, table)
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn sum(database: &Database, table: &Table<u64, u64>) -> u64 {
+    database
+        .run(|tx| (0..100).try_fold(0, |sum, key| Ok(sum + tx.get(table, &key)?.unwrap_or(0))))
+        .expect("reads")
+}
+
+fn takes_over_with(strategy: Strategy, name: &str) {
+    let folders = Folders::new(name);
+    let (old, table) = folders.open("a", strategy);
+    for key in 0..100 {
+        old.run(|tx| tx.put(&table, &key, &key)).expect("commits");
+    }
+    old.checkpoint().expect("begins").wait().expect("is installed");
+    old.run(|tx| tx.put(&table, &3, &1000)).expect("commits");
+    old.run(|tx| tx.delete(&table, &4)).expect("commits");
+    let shipped = old.ship(PATIENCE).expect("is shipped");
+    let expected = sum(&old, &table);
+    let report = take_over(&folders.store(), &folders.0.join("b"), None).expect("takes over");
+    assert!(report.epoch >= shipped && report.term == 2, "{report:?}");
+    let (new, new_table) = folders.open("b", strategy);
+    assert_eq!(sum(&new, &new_table), expected);
+    // The old one installs nothing any more, and stops.
+    let _ = old.run(|tx| tx.put(&table, &5, &77));
+    let error = old.ship(PATIENCE).expect_err("is fenced");
+    assert!(matches!(error, Error::Durability(_)), "{error}");
+    let stats = old.stats().shipping.expect("it ships");
+    assert!(stats.fenced.is_some() && stats.shipped_epoch == report.epoch, "{stats:?}");
+    let refused = old.run(|tx| tx.put(&table, &6, &1)).expect_err("its log has stopped").to_string();
+    assert!(refused.contains("fenced"), "{refused}");
+    drop(old);
+    new.run(|tx| tx.put(&new_table, &5, &1)).expect("commits");
+    new.ship(PATIENCE).expect("is shipped");
+    assert_eq!(new.stats().shipping.map(|stats| stats.term), Some(2));
+    new.close().expect("closes");
+}
+
+#[test]
+fn another_machine_takes_over_with_fuzzy_checkpoints() {
+    takes_over_with(Strategy::Fuzzy, "fuzzy");
+}
+
+#[test]
+fn another_machine_takes_over_with_cycling_checkpoints() {
+    takes_over_with(Strategy::Cycling, "cycling");
+}
+
+#[test]
+fn what_cannot_be_shipped_is_refused_at_open() {
+    let folders = Folders::new("refused");
+    let tuning = Tuning { checkpoint_strategy: Some(Strategy::Pictures), ..Tuning::default() };
+    let open = |builder: ensile_engine::Builder| builder.ship_to(ShippingConfig::new(folders.store())).open();
+    let pictures = open(Database::builder(folders.0.join("a")).tuning(tuning)).expect_err("is refused");
+    assert!(matches!(&pictures, Error::Misuse(why) if why.contains("pictures")), "{pictures}");
+    let memory = open(Database::builder_in_memory()).expect_err("is refused");
+    assert!(matches!(memory, Error::Misuse(_)), "{memory}");
+    let no_log = open(Database::builder(folders.0.join("a")).without_log()).expect_err("is refused");
+    assert!(matches!(&no_log, Error::Durability(DurabilityError::Config(_))), "{no_log}");
+    let plain = Database::open(folders.0.join("a")).expect("opens");
+    let error = plain.ship(PATIENCE).expect_err("nothing is shipped");
+    assert!(matches!(error, Error::Misuse(_)), "{error}");
+    assert!(plain.stats().shipping.is_none());
+    let error = take_over(&folders.store(), &folders.0.join("b"), Some(0)).expect_err("never ends");
+    assert!(matches!(error, Error::Misuse(_)), "{error}");
+}
