@@ -32,6 +32,14 @@ impl Progress {
         }
     }
 
+    /// Tells what was found, on a line that stays.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.say(text);
+        if self.terminal {
+            let _ = writeln!(std::io::stderr().lock());
+        }
+    }
+
     /// Tells of a finished slice.
     pub(crate) fn round(&mut self, round: usize, system: &str, rate: f64) {
         self.say(&format!("round {} of {}: {system} {} txn/s", round + 1, self.rounds, grouped(rate)));

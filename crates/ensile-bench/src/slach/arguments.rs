@@ -10,6 +10,7 @@ use super::Name;
 use super::adaptive::AdaptiveArguments;
 use super::services::ServicesArguments;
 use super::target::TargetArguments;
+use crate::arguments::positive_seconds;
 
 /// `ensile-bench slach`.
 #[derive(Clone, Debug, Args)]
@@ -35,6 +36,10 @@ pub struct SlachArguments {
     /// Times that each is timed, in turns
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     pub(crate) rounds: usize,
+    /// Of `cost`: no round, nor count under valgrind, begins that would end behind so many seconds, by the longest one
+    /// before it; one round is made in any case. About 120 give a few rounds
+    #[arg(long, value_parser = positive_seconds)]
+    pub(crate) cost_seconds: Option<f64>,
     /// Seed of which objects are called
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -5,6 +5,9 @@
 //! valgrind the speed of the machine would decide how many calls an epoch has. Nanoseconds are the calling thread's own
 //! time for N calls, without valgrind; the runs take turns.
 //!
+//! Rounds of times come first, and each says what it found. So a run that is given little time has the nanoseconds, and
+//! counts as many calls as it has time for.
+//!
 //! ```text
 //! collection    update, whole value, get     beside a hash map of locks, made once, whose objects nobody logs
 //! own objects   update, logged first         beside the same in a slice of locks, without the log (the paper's form)
@@ -18,9 +21,10 @@ pub(crate) mod run;
 use std::path::Path;
 
 use clap::ValueEnum as _;
+use ensile_base::clock::Clock;
 
 use super::arguments::SlachArguments;
-use crate::cachegrind::{self, LAST_LEVEL};
+use crate::cachegrind::{self, Counted, LAST_LEVEL};
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
 use crate::number::{grouped, median};
@@ -45,38 +49,85 @@ const REPLAY_RATE: (&str, &str) = ("replayed operations", "a second");
 /// What one kind of call takes.
 struct Cost {
     called: Called,
-    instructions: f64,
-    misses: f64,
+    /// Of one call; none if there was no time to count.
+    counted: Option<Counted>,
     /// One for each round.
     nanos: Vec<f64>,
 }
 
-/// Counts, then times. False if something is not as it was asked for.
+impl Cost {
+    /// What it is compared with.
+    fn unlogged<'c>(&self, costs: &'c [Self]) -> Option<&'c Self> {
+        let unlogged = self.called.unlogged()?;
+        costs.iter().find(|cost| cost.called == unlogged)
+    }
+}
+
+/// Times, then counts. False if something is not as it was asked for.
 pub(super) fn cost(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let folder = fresh_folder(&arguments.data, FOLDER)?;
-    let mut progress = Progress::new(arguments.rounds);
-    let mut costs = Vec::new();
-    for &called in Called::value_variants().iter().filter(|called| !called.is_preparation()) {
-        progress.say(&format!("counting: {}", called.name()));
-        let [once, twice] = [1, 2].map(|times| {
-            prepared(arguments, called, times * arguments.calls / FEWER)
-                .and_then(|words| cachegrind::count(&words, &folder))
-        });
-        let (once, twice, calls) = (once?, twice?, (arguments.calls / FEWER) as f64);
-        let instructions = (twice.instructions - once.instructions) / calls;
-        let misses = (twice.misses - once.misses) / calls;
-        costs.push(Cost { called, instructions, misses, nanos: Vec::new() });
-    }
+    let called = Called::value_variants().iter().filter(|called| !called.is_preparation());
+    let mut costs: Vec<_> = called.map(|&called| Cost { called, counted: None, nanos: Vec::new() }).collect();
+    let (clock, mut progress) = (Clock::machine(), Progress::new(arguments.rounds));
+    let begin = clock.nanos();
+    // What comes next may take as long as what came before.
+    let has_time = |longest: u64| {
+        arguments.cost_seconds.is_none_or(|most| (clock.nanos() - begin + longest) as f64 / 1e9 <= most)
+    };
+    let mut longest = 0;
     for round in 0..arguments.rounds {
+        if round > 0 && !has_time(longest) {
+            progress.line(&format!("{round} rounds: there is no time for another one"));
+            break;
+        }
+        let round_began = clock.nanos();
         for cost in &mut costs {
-            progress.say(&format!("round {} of {}: {}", round + 1, arguments.rounds, cost.called.name()));
+            progress.update(&format!("round {} of {}: {}", round + 1, arguments.rounds, cost.called.name()));
             cost.nanos.push(timed(arguments, cost.called)?);
         }
+        longest = longest.max(clock.nanos() - round_began);
+        progress.line(&format!("round {} of {}: {}", round + 1, arguments.rounds, said_of_round(&costs)));
+    }
+    longest = 0;
+    for at in 0..costs.len() {
+        if !has_time(longest) {
+            progress.line(&format!("{at} of {} counted: there is no time for more", costs.len()));
+            break;
+        }
+        let count_began = clock.nanos();
+        let cost = &mut costs[at];
+        progress.update(&format!("counting: {}", cost.called.name()));
+        let counted = counted(arguments, cost.called, &folder)?;
+        cost.counted = Some(counted);
+        progress.line(&format!("counted: {}, {:.1} instructions", cost.called.name(), counted.instructions));
+        longest = longest.max(clock.nanos() - count_began);
     }
     progress.clear();
     remove(&folder)?;
     remove(&run::folder(&arguments.data))?;
     Ok(figure(arguments, &costs))
+}
+
+/// The last round's nanoseconds of each kind of call.
+fn said_of_round(costs: &[Cost]) -> String {
+    let last = |cost: &Cost| cost.nanos.last().copied().unwrap_or_default();
+    let said = costs.iter().map(|cost| {
+        let more = cost.unlogged(costs).map(|unlogged| last(cost) - last(unlogged));
+        let more = more.map_or_else(String::new, |more| format!(" ({more:+.1})"));
+        format!("{} {:.1}{more}", cost.called.name(), last(cost))
+    });
+    format!("ns a call: {}", said.collect::<Vec<_>>().join("; "))
+}
+
+/// What cachegrind counts of one call.
+fn counted(arguments: &SlachArguments, called: Called, folder: &Path) -> Result<Counted> {
+    let [once, twice] = [1, 2].map(|times| {
+        prepared(arguments, called, times * arguments.calls / FEWER)
+            .and_then(|words| cachegrind::count(&words, folder))
+    });
+    let (once, twice, calls) = (once?, twice?, (arguments.calls / FEWER) as f64);
+    let instructions = (twice.instructions - once.instructions) / calls;
+    Ok(Counted { instructions, misses: (twice.misses - once.misses) / calls })
 }
 
 /// The words for so many calls; what they need is made before.
@@ -102,20 +153,25 @@ fn remove(folder: &Path) -> Result<()> {
 
 fn figure(arguments: &SlachArguments, costs: &[Cost]) -> (Figure, bool, String) {
     let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
-    let of = |called| costs.iter().find(|cost| cost.called == called);
     for cost in costs {
         let name = cost.called.name();
         let row = |metric, values| Row::new(name, Place::Bar(name.to_owned()), metric, values);
-        rows.push(row(INSTRUCTIONS, vec![cost.instructions]));
-        rows.push(row(MISSES, vec![cost.misses]));
+        if let Some(Counted { instructions, misses }) = cost.counted {
+            rows.push(row(INSTRUCTIONS, vec![instructions]));
+            rows.push(row(MISSES, vec![misses]));
+        }
         rows.push(row(NANOS, cost.nanos.clone()));
-        if let Some(unlogged) = cost.called.unlogged().and_then(of) {
-            let more = cost.instructions - unlogged.instructions;
+        if let Some(unlogged) = cost.unlogged(costs) {
+            said += &format!("  {name}: ");
+            if let (Some(logged), Some(unlogged)) = (cost.counted, unlogged.counted) {
+                let more = logged.instructions - unlogged.instructions;
+                rows.push(row(MORE, vec![more]));
+                said += &format!("{more:+.1} instructions, ");
+            }
             let nanos = cost.nanos.iter().zip(&unlogged.nanos).map(|(logged, not)| logged - not).collect();
-            rows.push(row(MORE, vec![more]));
             rows.push(row(MORE_NANOS, nanos));
             let nanos = rows.last().map_or(0.0, |row| row.median);
-            said += &format!("  {name}: {more:+.1} instructions, {nanos:+.1} ns more than unlogged");
+            said += &format!("{nanos:+.1} ns more than unlogged");
             if let Some(nanos_max) = cost.called.nanos_max() {
                 said += &format!(", asked <= +{nanos_max} ns");
                 is_as_asked &= nanos <= nanos_max;
@@ -133,6 +189,7 @@ fn figure(arguments: &SlachArguments, costs: &[Cost]) -> (Figure, bool, String) 
     }
     let title = format!("What a call costs, {} objects, no checkpoint", grouped(arguments.objects as f64));
     let notes = vec![format!("last level: {LAST_LEVEL}")];
-    let drawn = INSTRUCTIONS;
+    // One colour of bars: all counted, or what is there of each.
+    let drawn = if costs.iter().all(|cost| cost.counted.is_some()) { INSTRUCTIONS } else { NANOS };
     (Figure { name: "cost", title, drawn, dashed: None, notes, rows, horizontal: "" }, is_as_asked, said)
 }
