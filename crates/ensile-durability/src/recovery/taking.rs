@@ -9,7 +9,8 @@
 //! - B5: a mark comes once all before it is written again and synced, in each log. Nothing is served before. An open
 //!   that ends in between is repeated: in the same boot with the same outcome, in another one as if it had not begun.
 //! - B6: a buffer that the log has is not taken. Its first epoch is not above the log's last mark (L1), or a block
-//!   behind that mark has its very bytes.
+//!   behind that mark has its very bytes, TIDs included; a block stands for one buffer. Lengths and checksums prove
+//!   nothing.
 //! - L5: what is damaged is judged before anything is written.
 //!
 //! Neighbours: called by `scan` once the open generation is judged, which is then read and judged again;
@@ -57,18 +58,16 @@ impl Lacking {
         chains: &[Chain],
         left: LeftBuffers,
     ) -> Result<Option<Self>, DurabilityError> {
-        let mut buffers: Vec<_> = chains.iter().map(|_| Vec::new()).collect();
-        let mut logged = Vec::new();
         assert!(chains.iter().all(|chain| chain.lost.is_none()), "L5: what is damaged is judged before");
-        for chain in chains {
-            logged.push(behind_mark(disk, chain)?);
-        }
+        let mut buffers: Vec<_> = chains.iter().map(|_| Vec::new()).collect();
         for left in left.buffers {
             let logger = left.name.logger as usize;
-            let is_logged = left.epochs.0 <= chains[logger].mark || logged[logger].contains(&of_block(&left));
-            if !is_logged {
+            if left.epochs.0 > chains[logger].mark {
                 buffers[logger].push(left);
             }
+        }
+        for (chain, buffers) in chains.iter().zip(&mut buffers) {
+            forget_logged(disk, chain, buffers)?;
         }
         let logged = chains.iter().filter_map(|chain| chain.links.last()).map(|link| link.largest);
         let lacking = buffers.iter().flatten().map(|left| left.epochs.1);
@@ -117,17 +116,16 @@ fn of_block(left: &LeftEntries) -> (u32, u32) {
     (left.bytes.len() as u32, crc32c(&padded))
 }
 
-/// The payloads of a log's data blocks behind its last mark: their lengths and checksums.
-fn behind_mark(disk: &dyn Disk, chain: &Chain) -> Result<Vec<(u32, u32)>, DurabilityError> {
-    let mut found = Vec::new();
+/// Takes the buffers out of `left`, each of the log and above its last mark, that a data block behind that mark holds.
+fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.largest > chain.mark) {
         let mut scanner = Scanner::new(disk.open_to_read(&link.file.to_string())?)?;
         let mut offset = 0;
         let Ok(opened) = scanner.opening()? else { continue };
         let mut header = opened.header;
-        loop {
+        while !left.is_empty() {
             if header.kind == BlockKind::Data && header.epoch_min > chain.mark {
-                found.push((header.payload_bytes, header.payload_crc));
+                forget_block(&mut scanner, (link, offset), &header, left)?;
             }
             offset += header.block_bytes() as u64;
             if offset >= link.end {
@@ -137,7 +135,33 @@ fn behind_mark(disk: &dyn Disk, chain: &Chain) -> Result<Vec<(u32, u32)>, Durabi
             header = next;
         }
     }
-    Ok(found)
+    Ok(())
+}
+
+/// Takes the buffer out of `left` of which this block was made, if there is one. Its bytes are compared: two workers'
+/// buffers may have one length and one checksum. A block was made of one buffer.
+fn forget_block(
+    scanner: &mut Scanner,
+    (link, offset): (&Link, u64),
+    header: &Header,
+    left: &mut Vec<LeftEntries>,
+) -> Result<(), DurabilityError> {
+    let is_alike = |left: &LeftEntries| {
+        (left.bytes.len() as u64, left.entries, left.epochs)
+            == (u64::from(header.payload_bytes), header.entries, (header.epoch_min, header.epoch_max))
+    };
+    if !left.iter().any(is_alike) {
+        return Ok(());
+    }
+    let Some(payload) = scanner.payload(offset, header)? else {
+        let detail = "the block's payload is not what its header promises";
+        return Err(DurabilityError::damaged(&link.file.to_string(), offset, detail));
+    };
+    if let Some(at) = left.iter().position(|left| left.bytes == payload) {
+        assert!(is_alike(&left[at]), "{} is the block at {offset} of {}", left[at].name, link.file);
+        left.remove(at);
+    }
+    Ok(())
 }
 
 /// Does the log end where a dead process may have left it?

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ensile_base::Tid;
+use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_disk::Disk;
@@ -13,7 +14,7 @@ use ensile_durability::examine::{examine, visit_log};
 use ensile_durability::{DurabilityError, LogConfig, adopt};
 use ensile_sim::{SimDisk, Survival};
 
-use crate::rig::{Map, Rig, config};
+use crate::rig::{KEY_BYTES, Map, Rig, config};
 
 /// Rows by key: which value, by which commit.
 type Found = BTreeMap<u64, (Tid, Vec<u8>)>;
@@ -226,6 +227,68 @@ fn an_open_that_dies_at_any_call_is_repeated() {
         }
     }
     assert!(kept > 20 && lost > 20, "{kept} kept all, {lost} what was durable");
+}
+
+/// `bytes`, four of them from `at` on changed so that the checksum of all is `wanted`.
+fn forge(bytes: &mut [u8], at: usize, wanted: u32) {
+    let mut crc_with = |word: u32| {
+        bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        crc32c(bytes)
+    };
+    // Each bit of the word changes the checksum by bits of its own, whatever the others are.
+    let none = crc_with(0);
+    let mut rows: Vec<(u32, u32)> = (0..32).map(|bit| (crc_with(1 << bit) ^ none, 1 << bit)).collect();
+    let (mut left, mut word) = (wanted ^ none, 0);
+    for bit in (0..32).rev().map(|bit| 1 << bit) {
+        let at = rows.iter().position(|row| row.0 & bit != 0).expect("four bytes reach each checksum");
+        let row = rows.swap_remove(at);
+        rows.iter_mut().filter(|other| other.0 & bit != 0).for_each(|other| {
+            *other = (other.0 ^ row.0, other.1 ^ row.1);
+        });
+        if left & bit != 0 {
+            (left, word) = (left ^ row.0, word ^ row.1);
+        }
+    }
+    assert_eq!(crc_with(word), wanted);
+}
+
+/// An entry as a log has it.
+fn framed(tid: Tid, key: u64, value: &[u8]) -> Vec<u8> {
+    let body = (KEY_BYTES + value.len()) as u32;
+    [&tid.bits().to_le_bytes(), &body.to_le_bytes()[..], &key.to_le_bytes(), value].concat()
+}
+
+#[test]
+fn b6_a_buffer_with_the_length_and_the_checksum_of_a_logged_block_is_taken() {
+    // Two of them fill a buffer, which is written before its epoch ends: its block stands behind the log's last mark.
+    // With its frame an entry's length is a multiple of 8.
+    let bytes = LOG_BUFFER_BYTES * 3 / 5 / 8 * 8 + 4;
+    let live = |other: &[u8]| {
+        let disk = SimDisk::new();
+        let rig = open(&disk, safe(1));
+        let mut workers = [rig.worker(), rig.worker()];
+        let first = workers[0].commit(&rig.epochs, 1, &vec![1; bytes]).expect("runs");
+        workers[0].commit(&rig.epochs, 2, &vec![2; bytes]).expect("runs");
+        let other = workers[1].commit(&rig.epochs, 3, other).expect("runs");
+        let before = rig.log.stats().blocks;
+        rig.log.logger_step(0);
+        assert_eq!(rig.log.stats().blocks, before + 1, "the full buffer is written");
+        disk.kill();
+        (disk, first, other)
+    };
+    let mut value = vec![3; bytes];
+    let (_, first, other) = live(&value);
+    let logged = framed(first, 1, &vec![1; bytes]);
+    let mut unlogged = framed(other, 3, &value);
+    assert!(unlogged.len().is_multiple_of(8) && unlogged.len() == logged.len());
+    let end = unlogged.len() - 4;
+    forge(&mut unlogged, end, crc32c(&logged));
+    value[bytes - 4..].copy_from_slice(&unlogged[end..]);
+    let (disk, ..) = live(&value);
+    let rig = open(&disk, safe(1));
+    assert_eq!(found(&rig).into_keys().collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(rig.report.taken_entries, 2, "the block's entry is not taken again");
+    assert_eq!(rig.rows[&3].1, value);
 }
 
 #[test]
