@@ -204,6 +204,9 @@ fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) 
             epoch.number()
         );
     }
+    for line in &found.not_proven {
+        let _ = writeln!(text, "not proven: {line}");
+    }
     for Damage { file, offset, detail, .. } in &found.unneeded {
         let _ = writeln!(
             text,
@@ -527,7 +530,7 @@ fn examination(found: &Examination) -> Value {
         "durable_epoch": found.durable_epoch.map(Epoch::number),
         "backup": found.backup.as_ref().map(backup::facts),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
-        "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": unread, "to_take": to_take,
+        "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": unread, "to_take": to_take, "not_proven": found.not_proven,
         "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),
         "remedy": found.remedy.as_ref().map(remedy),
     })

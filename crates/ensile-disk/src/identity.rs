@@ -17,6 +17,17 @@ pub struct FolderId {
     pub born_nanos: Option<i128>,
 }
 
+/// What the file system remembers of a file's life, as far as it does, in nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileTimes {
+    /// When it was made. Nobody can set it; so a copy has another one, and the file itself keeps it whatever the number
+    /// of its inode is by now.
+    pub born_nanos: Option<i128>,
+    /// When its bytes, owner, mode or names were changed for the last time: what the system notes by itself, and nobody
+    /// can set.
+    pub changed_nanos: Option<i128>,
+}
+
 impl fmt::Display for FolderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.born_nanos {

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 pub use boot::BootId;
 pub use error::{DiskError, Operation};
-pub use identity::FolderId;
+pub use identity::{FileTimes, FolderId};
 pub use machine::has_one_memory_node;
 pub use mapped::{MappedWords, SimulatedWords};
 pub use process::{Process, ProcessMarks};
@@ -132,6 +132,9 @@ pub trait Disk: Send + Sync + Debug {
     /// The inode of the file of this name (a link stands for its file). Compared with [`DiskLock::file_id`], it shows
     /// whether a locked file still has its name.
     fn file_id(&self, name: &str) -> Result<u64, DiskError>;
+
+    /// When the file of this name was made and changed (a link stands for its file).
+    fn file_times(&self, name: &str) -> Result<FileTimes, DiskError>;
 
     /// How many names the file has: more than one if it was hard-linked.
     fn links(&self, name: &str) -> Result<u64, DiskError>;

@@ -12,7 +12,7 @@ mod folder;
 mod lock;
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::error::{DiskError, Operation};
-use crate::{BootId, Disk, DiskFile, DiskLock, FolderId, FolderKind, Process};
+use crate::{BootId, Disk, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, Process};
 use file::RealFile;
 use folder::{Folder, NameTarget};
 use lock::RealLock;
@@ -180,6 +180,15 @@ fn link_in(parent: &Folder, name: &str, to: &Path) -> io::Result<()> {
 /// A field whose width differs between machines.
 fn wide(field: impl Into<u64>) -> u64 {
     field.into()
+}
+
+/// When it was made, in nanoseconds since 1970, where the file system keeps that.
+fn born(found: &Metadata) -> Option<i128> {
+    let at = found.created().ok()?;
+    Some(match at.duration_since(UNIX_EPOCH) {
+        Ok(after) => after.as_nanos() as i128,
+        Err(before) => -(before.duration().as_nanos() as i128),
+    })
 }
 
 /// Are these handles of one folder?
@@ -340,11 +349,7 @@ impl Disk for RealDisk {
 
     fn folder_id(&self, folder: &str) -> Result<FolderId, DiskError> {
         let found = self.with_folder(Operation::Identify, folder, |folder| folder.handle().metadata())?;
-        let born = found.created().ok().map(|at| match at.duration_since(UNIX_EPOCH) {
-            Ok(after) => after.as_nanos() as i128,
-            Err(before) => -(before.duration().as_nanos() as i128),
-        });
-        Ok(FolderId { inode: found.ino(), born_nanos: born })
+        Ok(FolderId { inode: found.ino(), born_nanos: born(&found) })
     }
 
     fn is_same_folder(&self, one: &str, other: &str) -> Result<bool, DiskError> {
@@ -355,6 +360,13 @@ impl Disk for RealDisk {
 
     fn file_id(&self, name: &str) -> Result<u64, DiskError> {
         Ok(wide(self.status(name)?.st_ino))
+    }
+
+    fn file_times(&self, name: &str) -> Result<FileTimes, DiskError> {
+        let found =
+            self.with(Operation::Identify, name, |folder, last| folder.open_file(last, false)?.metadata())?;
+        let changed = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
+        Ok(FileTimes { born_nanos: born(&found), changed_nanos: Some(changed) })
     }
 
     fn links(&self, name: &str) -> Result<u64, DiskError> {

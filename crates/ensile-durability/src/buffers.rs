@@ -20,6 +20,6 @@ mod queue;
 mod worker_slot;
 
 pub(crate) use buffer::Buffer;
-pub(crate) use mapped::{COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
+pub(crate) use mapped::{BLOCKS_AT, COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
 pub(crate) use queue::BufferQueue;
 pub(crate) use worker_slot::{SlotScan, WorkerSlot};

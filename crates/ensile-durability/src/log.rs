@@ -44,7 +44,7 @@ mod waiters;
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
-use ensile_base::clock::Clock;
+use ensile_base::clock::{Clock, unix_seconds};
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_epoch::{CommitSlot, Epochs};
 
@@ -161,10 +161,17 @@ impl Log {
             return;
         }
         self.look_at_end();
+        self.note_alive();
         // A closed log has written its last one.
         if !self.refuses() {
             self.store.write_hint(self.marks.of_all(Frontier::Synced));
         }
+    }
+
+    /// Says, where buffers are mapped, that the process lives: what is changed there much later was not changed by it.
+    fn note_alive(&self) {
+        let now = if self.clock.is_manual() { self.clock.nanos() / 1_000_000_000 } else { unix_seconds() };
+        self.loggers.iter().for_each(|logger| logger.queue.note_alive(now));
     }
 
     /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose

@@ -218,6 +218,26 @@ impl SimDisk {
         self.lock_state().no_maps = no_maps;
     }
 
+    /// The file system numbers files anew: each inode is larger by this.
+    pub fn renumber_files(&self, by: u64) {
+        self.lock_state().renumbered += by;
+    }
+
+    /// The file system does not say when a file was made, or says it again.
+    pub fn set_no_births(&self, no_births: bool) {
+        self.lock_state().no_births = no_births;
+    }
+
+    /// The file of this name was changed then, in nanoseconds since 1970. Of other files the disk does not tell it.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn set_changed(&self, name: &str, nanos: i128) {
+        let mut state = self.lock_state();
+        let inode = self.find_file(&state, name).expect("a file of this name");
+        state.changed.insert(inode, nanos);
+    }
+
     /// This process dies, and others live on.
     ///
     /// # Panics

@@ -18,7 +18,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, sleep};
-use ensile_disk::{BootId, Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, MappedWords, Process};
+use ensile_disk::{
+    BootId, Disk, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, MappedWords, Process,
+};
 
 /// A call that comes this late, or less, is taken as if it had come in time.
 const LATE_NANOS: u64 = 10_000_000;
@@ -245,6 +247,10 @@ impl Disk for SlowDisk {
 
     fn file_id(&self, name: &str) -> Result<u64, DiskError> {
         self.disk.file_id(name)
+    }
+
+    fn file_times(&self, name: &str) -> Result<FileTimes, DiskError> {
+        self.disk.file_times(name)
     }
 
     fn links(&self, name: &str) -> Result<u64, DiskError> {

@@ -357,6 +357,7 @@ impl FilesCopy {
             // The archive is the source's.
             archived: None,
             lineage: of.lives(),
+            mapped: None,
             made_from: Some(MadeFrom::Backup { of: of.identity }),
             kept,
             generations,

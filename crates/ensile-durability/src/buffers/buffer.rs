@@ -49,7 +49,7 @@ impl Buffer {
         Self::of_capacity(LOG_BUFFER_BYTES)
     }
 
-    /// An empty buffer with room for one entry with a body of `body_bytes`, if the usual size is too small for it.
+    /// An empty buffer with room for one entry with a body of `body_bytes`, and no more.
     pub(crate) fn for_entry(body_bytes: usize) -> Box<Self> {
         Self::of_capacity(Self::bytes_for(body_bytes))
     }
@@ -69,7 +69,8 @@ impl Buffer {
         self.bytes.capacity() > LOG_BUFFER_BYTES
     }
 
-    fn of_capacity(capacity: usize) -> Box<Self> {
+    /// An empty buffer of this number of bytes.
+    pub(crate) fn of_capacity(capacity: usize) -> Box<Self> {
         let mut bytes = Vec::with_capacity(capacity);
         bytes.resize(HEADER_BYTES, 0);
         assert_eq!(
@@ -84,22 +85,28 @@ impl Buffer {
         Self { bytes, entries: 0, epoch_min: Epoch::ZERO, epoch_max: Epoch::ZERO, mapped: None }
     }
 
-    /// With a mapped file of its own (B1).
+    /// With a mapped file of its own, of this number (B1).
     ///
     /// # Errors
     /// No file can be had.
     pub(crate) fn with_mapped(
         mut self: Box<Self>,
-        files: &mut dyn MappedFiles,
+        files: &dyn MappedFiles,
+        number: u64,
     ) -> Result<Box<Self>, DiskError> {
         assert!(self.is_empty() && self.mapped.is_none(), "a new buffer gets its file");
-        self.mapped = Some(Box::new(files.make(self.capacity() - HEADER_BYTES)?));
+        self.mapped = Some(Box::new(files.make(number, self.capacity() - HEADER_BYTES)?));
         Ok(self)
     }
 
     /// The number of its mapped file, if it has one.
     pub(crate) fn mapped_number(&self) -> Option<u64> {
         self.mapped.as_ref().map(|mapped| mapped.number())
+    }
+
+    /// What it has of a mapped file, when it is no more.
+    pub(crate) fn into_mapped(self) -> Option<MappedEntries> {
+        self.mapped.map(|mapped| *mapped)
     }
 
     /// Is there room for one more entry with a body of `body_bytes`?
@@ -203,10 +210,11 @@ impl Buffer {
         &mut self.bytes
     }
 
-    /// Empties the buffer, whose entries are written, for its next use (B3).
-    pub(crate) fn recycle(&mut self) {
+    /// Empties the buffer for its next use, once its entries, if it has any, are written to a log of this number of
+    /// blocks (B3). It may wait for the system.
+    pub(crate) fn recycle(&mut self, log_blocks: u64) {
         if let Some(mapped) = &mut self.mapped {
-            mapped.forget();
+            mapped.forget(log_blocks);
         }
         self.bytes.truncate(HEADER_BYTES);
         (self.entries, self.epoch_min, self.epoch_max) = (0, Epoch::ZERO, Epoch::ZERO);

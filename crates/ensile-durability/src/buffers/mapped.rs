@@ -2,13 +2,14 @@
 //! (docs/protocols/process.md, docs/formats/buffer.md).
 //!
 //! ```text
-//! header (whose it is) | how many bytes of entries there are, and their checksum: one word | entries
+//! header (whose it is) | how many blocks the log had | how many bytes of entries there are, and their checksum: one word | entries
 //! ```
 //! Invariants:
 //! - B1: an entry is here before the append returns, so before anybody can see its effect.
 //! - B2: the word that counts an entry is stored behind the entry's last byte. What it does not count is not there.
 //! - B3: it is taken back to zero only by the thread that owns the buffer, once the entries stand in the log's file.
-//!   The next entries are stored behind that.
+//!   The next entries are stored behind that. Before it how many blocks the log has then: a log that has fewer is an
+//!   older one.
 //!
 //! Neighbours: `buffer` stores here what it holds; `store::mapped` makes the files, and reads what a dead process left.
 
@@ -21,18 +22,29 @@ use ensile_disk::{DiskError, MappedWords};
 pub(crate) const FRONT_BYTES: usize = 128;
 /// The word that counts.
 const COUNT_WORD: usize = FRONT_BYTES / WORD_BYTES - 1;
+/// The word that says how many blocks the log had when the entries before these had been written to it.
+const BLOCKS_WORD: usize = COUNT_WORD - 3;
 /// Where in the file it stands.
+pub(crate) const BLOCKS_AT: usize = BLOCKS_WORD * WORD_BYTES;
+/// Where in the file the word that counts stands.
 pub(crate) const COUNT_AT: usize = COUNT_WORD * WORD_BYTES;
 const WORD_BYTES: usize = size_of::<u64>();
 const _: () = assert!(FRONT_BYTES.is_multiple_of(WORD_BYTES));
 
 /// Makes files for mapped buffers, and takes them away.
-pub(crate) trait MappedFiles: Debug + Send {
-    /// Makes a file with room for this number of bytes of entries, and maps it.
-    fn make(&mut self, bytes: usize) -> Result<MappedEntries, DiskError>;
+pub(crate) trait MappedFiles: Debug + Send + Sync {
+    /// A number for a file that is to be made; none if there are as many as there can be. It waits for nothing.
+    fn take_number(&self) -> Option<u64>;
 
-    /// Removes the file of this number, whose entries stand in the log. What stays is removed by the next open.
-    fn remove(&self, number: u64);
+    /// Makes the file of a number that was taken, with room for this number of bytes of entries, and maps it. Takes as
+    /// long as the disk takes. If no file can be had the number is free again.
+    fn make(&self, number: u64, bytes: usize) -> Result<MappedEntries, DiskError>;
+
+    /// Removes a file whose entries, if it had any, stand in the log. What stays is removed by the next open.
+    fn remove(&self, mapped: MappedEntries);
+
+    /// Says that the process lives at this time, in seconds since 1970.
+    fn note_alive(&self, unix_seconds: u64);
 }
 
 /// How many bytes of entries there are, and their checksum: as the word says it.
@@ -87,12 +99,14 @@ impl MappedEntries {
         self.words.publish(COUNT_WORD, self.counted.to_word());
     }
 
-    /// The entries stand in the log's file: forgets them (B3). The pages that they took are made ready for the next
-    /// ones here, where waiting for the system holds nobody up.
-    pub(crate) fn forget(&mut self) {
+    /// The entries stand in the log's file, which has this number of blocks by now: forgets them (B3). The pages that
+    /// they took are made ready for the next ones here, where waiting for the system holds nobody up.
+    pub(crate) fn forget(&mut self, log_blocks: u64) {
         if self.counted.bytes == 0 {
             return;
         }
+        assert!(log_blocks > 0, "B3: a block has its entries");
+        self.words.publish(BLOCKS_WORD, log_blocks);
         self.words.retract(COUNT_WORD, 0);
         self.words.touch(FRONT_BYTES + self.counted.bytes as usize);
         self.counted = Counted::default();

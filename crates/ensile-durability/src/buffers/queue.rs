@@ -7,6 +7,7 @@
 //! - A worker that waits holds no buffer. So where there are as many buffers as workers, one is on its way to be
 //!   written, and comes back once the disk has taken it.
 //! - Buffers come back after the write, not after the sync: a slow sync does not stop workers at once.
+//! - B4: a buffer that needs a file is handed out once the file is listed.
 //!
 //! Neighbours: appenders push and ask for fresh buffers, the logger drains and returns them.
 
@@ -21,19 +22,31 @@ use crate::counter::Counter;
 /// Empty buffers kept for reuse beyond one per worker.
 const FREE_BUFFERS_MAX: usize = 4;
 
-#[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
+/// The slot hands boxes over by one exchange; here they only pass through.
+type BoxedBuffers = Vec<Box<Buffer>>;
+
 #[derive(Debug, Default)]
 struct QueueState {
-    sealed: Vec<Box<Buffer>>,
-    free: Vec<Box<Buffer>>,
-    /// Capacity of all buffers, wherever they are, and of those that are larger than usual.
+    sealed: BoxedBuffers,
+    free: BoxedBuffers,
+    /// Capacity of all buffers, wherever they are, those that are being made too, and of those that are larger than
+    /// usual.
     bytes: usize,
     large_bytes: usize,
     workers: usize,
     /// Workers that wait for a buffer.
     waiting: usize,
-    /// Where the log is process-safe: files for the buffers.
-    files: Option<Box<dyn MappedFiles>>,
+}
+
+/// How a worker gets a buffer.
+#[derive(Debug)]
+enum FreshBuffer {
+    /// An empty one of the usual size.
+    Free(Box<Buffer>),
+    /// It makes one of this capacity, which is counted already; these have made room for it.
+    Make { capacity: usize, number: Option<u64>, forgotten: BoxedBuffers },
+    /// It waits.
+    NoRoom { forgotten: BoxedBuffers },
 }
 
 impl QueueState {
@@ -52,13 +65,16 @@ impl QueueState {
         debug_assert!(self.waiting <= self.workers, "{} of {} workers wait", self.waiting, self.workers);
     }
 
-    /// A buffer is no more: its entries, if it had any, are written.
-    fn forget(&mut self, buffer: Box<Buffer>) {
-        let capacity = buffer.capacity();
-        if let (Some(files), Some(number)) = (&self.files, buffer.mapped_number()) {
-            drop(buffer);
-            files.remove(number);
+    /// A buffer of this capacity is to be made.
+    fn count(&mut self, capacity: usize) {
+        self.bytes += capacity;
+        if capacity > LOG_BUFFER_BYTES {
+            self.large_bytes += capacity;
         }
+    }
+
+    /// A buffer of this capacity is no more.
+    fn uncount(&mut self, capacity: usize) {
         assert!(capacity <= self.bytes, "a buffer that was not counted");
         self.bytes -= capacity;
         if capacity != LOG_BUFFER_BYTES {
@@ -67,66 +83,62 @@ impl QueueState {
         }
     }
 
-    /// Takes back an empty buffer, or one that is written.
-    fn take_back(&mut self, mut buffer: Box<Buffer>) {
-        buffer.recycle();
-        if buffer.capacity() == LOG_BUFFER_BYTES && self.free.len() < self.workers + FREE_BUFFERS_MAX {
-            self.free.push(buffer);
-        } else {
-            self.forget(buffer);
+    /// Takes back empty buffers; those that are not kept are handed out again, uncounted.
+    fn take_back(&mut self, buffers: BoxedBuffers) -> BoxedBuffers {
+        let mut forgotten = Vec::new();
+        for buffer in buffers {
+            if buffer.capacity() == LOG_BUFFER_BYTES && self.free.len() < self.workers + FREE_BUFFERS_MAX {
+                self.free.push(buffer);
+            } else {
+                self.uncount(buffer.capacity());
+                forgotten.push(buffer);
+            }
         }
-    }
-
-    /// A new buffer, counted, and with a file where the log is process-safe.
-    fn add(&mut self, buffer: Box<Buffer>) -> Result<Box<Buffer>, DiskError> {
-        let buffer = match &mut self.files {
-            Some(files) => buffer.with_mapped(&mut **files)?,
-            None => buffer,
-        };
-        self.bytes += buffer.capacity();
-        if buffer.is_large() {
-            self.large_bytes += buffer.capacity();
-        }
-        Ok(buffer)
-    }
-
-    fn take_back_all(&mut self, buffers: impl IntoIterator<Item = Box<Buffer>>) {
-        // A stub takes nothing.
-        let real = buffers.into_iter().filter(|buffer| buffer.capacity() > 0);
-        real.for_each(|buffer| self.take_back(buffer));
         self.check();
+        forgotten
     }
 
-    /// A buffer with room for an entry, if the bound allows it.
-    fn fresh(&mut self, body_bytes: usize, bound: usize) -> Result<Option<Box<Buffer>>, DiskError> {
-        let needed = Buffer::bytes_for(body_bytes);
-        if needed <= LOG_BUFFER_BYTES {
+    /// A buffer with room for an entry, if the bound allows it and, where it needs a file, there is a number for one.
+    fn fresh(&mut self, body_bytes: usize, bound: usize, files: Option<&dyn MappedFiles>) -> FreshBuffer {
+        let needed = Buffer::bytes_for(body_bytes).max(LOG_BUFFER_BYTES);
+        let mut forgotten = Vec::new();
+        let fits = if needed == LOG_BUFFER_BYTES {
             if let Some(buffer) = self.free.pop() {
-                return Ok(Some(buffer));
+                return FreshBuffer::Free(buffer);
             }
             let is_due = self.bytes - self.large_bytes < self.workers * LOG_BUFFER_BYTES;
-            let fits = is_due || self.bytes + LOG_BUFFER_BYTES <= bound;
-            return fits.then(|| self.add(Buffer::usual())).transpose();
+            is_due || self.bytes + LOG_BUFFER_BYTES <= bound
+        } else {
+            while self.bytes + needed > bound {
+                let Some(buffer) = self.free.pop() else { break };
+                self.uncount(buffer.capacity());
+                forgotten.push(buffer);
+            }
+            self.large_bytes == 0 || self.bytes + needed <= bound
+        };
+        let number = if fits { files.map(MappedFiles::take_number) } else { None };
+        if !fits || number == Some(None) {
+            return FreshBuffer::NoRoom { forgotten };
         }
-        while self.bytes + needed > bound {
-            let Some(buffer) = self.free.pop() else { break };
-            self.forget(buffer);
-        }
-        let fits = self.large_bytes == 0 || self.bytes + needed <= bound;
-        fits.then(|| self.add(Buffer::for_entry(body_bytes))).transpose()
+        self.count(needed);
+        FreshBuffer::Make { capacity: needed, number: number.flatten(), forgotten }
     }
 }
 
+/// The buffers of one log. Files are made and removed, and pages touched, outside of the lock: that takes as long as
+/// the system takes, and other workers do not wait for it.
 #[derive(Debug)]
 pub(crate) struct BufferQueue {
     /// Nothing under this lock leaves it half changed.
     state: Mutex<QueueState>,
     space: Condvar,
+    /// Where the log is process-safe: files for the buffers.
+    files: Option<Box<dyn MappedFiles>>,
 }
 
 impl BufferQueue {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(QueueState::default()), space: Condvar::new() }
+        Self { state: Mutex::new(QueueState::default()), space: Condvar::new(), files: None }
     }
 
     /// Of a log that is process-safe: `first` is a buffer with a file that these made.
@@ -135,10 +147,56 @@ impl BufferQueue {
             first.is_empty() && first.mapped_number().is_some(),
             "its file shows what kind of life it is (B4)"
         );
-        let bytes = first.capacity();
-        let state = QueueState { bytes, free: vec![first], files: Some(files), ..QueueState::default() };
+        let mut state = QueueState::default();
+        state.count(first.capacity());
+        state.free.push(first);
         state.check();
-        Self { state: Mutex::new(state), space: Condvar::new() }
+        Self { state: Mutex::new(state), space: Condvar::new(), files: Some(files) }
+    }
+
+    /// Says that the process lives at this time, in seconds since 1970.
+    pub(crate) fn note_alive(&self, unix_seconds: u64) {
+        if let Some(files) = &self.files {
+            files.note_alive(unix_seconds);
+        }
+    }
+
+    /// Makes a buffer that is counted already.
+    fn make(&self, capacity: usize, number: Option<u64>) -> Result<Box<Buffer>, DiskError> {
+        let buffer = Buffer::of_capacity(capacity);
+        let (Some(files), Some(number)) = (&self.files, number) else { return Ok(buffer) };
+        let made = buffer.with_mapped(&**files, number);
+        if made.is_err() {
+            let mut state = self.state.lock();
+            state.uncount(capacity);
+            state.check();
+            drop(state);
+            self.space.notify_all();
+        }
+        made
+    }
+
+    /// What becomes of buffers that are not counted any more.
+    fn forget(&self, buffers: BoxedBuffers) {
+        for buffer in buffers {
+            if let (Some(files), Some(mapped)) = (&self.files, buffer.into_mapped()) {
+                files.remove(mapped);
+            }
+        }
+    }
+
+    /// Takes back buffers that are empty, or whose entries stand in a log of this number of blocks. Are there workers
+    /// that wait?
+    fn take_back(&self, buffers: impl IntoIterator<Item = Box<Buffer>>, log_blocks: u64) -> bool {
+        // A stub takes nothing.
+        let mut buffers: Vec<_> = buffers.into_iter().filter(|buffer| buffer.capacity() > 0).collect();
+        buffers.iter_mut().for_each(|buffer| buffer.recycle(log_blocks));
+        let mut state = self.state.lock();
+        let forgotten = state.take_back(buffers);
+        let are_waiting = state.waiting > 0;
+        drop(state);
+        self.forget(forgotten);
+        are_waiting
     }
 
     /// A worker joins.
@@ -148,12 +206,14 @@ impl BufferQueue {
         state.check();
     }
 
-    /// A worker has gone, and leaves this.
+    /// A worker has gone, and leaves this, empty.
     pub(crate) fn remove_worker(&self, left: Option<Box<Buffer>>) {
+        assert!(left.iter().all(|left| left.is_empty()), "L2: its entries are taken");
         let mut state = self.state.lock();
         assert!(state.workers > 0, "a worker goes that did not join");
         state.workers -= 1;
-        state.take_back_all(left);
+        drop(state);
+        self.take_back(left, 0);
     }
 
     /// A worker hands over a buffer that has no room left.
@@ -165,11 +225,7 @@ impl BufferQueue {
     }
 
     /// Takes all that was pushed.
-    #[expect(
-        clippy::vec_box,
-        reason = "the slot hands boxes over by one exchange; here they only pass through"
-    )]
-    pub(crate) fn drain(&self) -> Vec<Box<Buffer>> {
+    pub(crate) fn drain(&self) -> BoxedBuffers {
         std::mem::take(&mut self.state.lock().sealed)
     }
 
@@ -192,21 +248,38 @@ impl BufferQueue {
             if stopped() {
                 return Ok(None);
             }
-            if let Some(buffer) = state.fresh(body_bytes, bound)? {
-                state.check();
-                assert!(
-                    buffer.is_empty() && buffer.has_room(body_bytes),
-                    "a buffer without the room it is for (E1)"
-                );
-                return Ok(Some(buffer));
-            }
-            if !waited {
-                waits.add(1);
-            }
-            waited = true;
-            state.waiting += 1;
-            state = self.space.wait(state);
-            state.waiting -= 1;
+            let fresh = state.fresh(body_bytes, bound, self.files.as_deref());
+            state.check();
+            let buffer = match fresh {
+                FreshBuffer::Free(buffer) => buffer,
+                FreshBuffer::Make { capacity, number, forgotten } => {
+                    drop(state);
+                    self.forget(forgotten);
+                    self.make(capacity, number)?
+                }
+                FreshBuffer::NoRoom { forgotten } => {
+                    if !waited {
+                        waits.add(1);
+                    }
+                    waited = true;
+                    if !forgotten.is_empty() {
+                        drop(state);
+                        self.forget(forgotten);
+                        // Meanwhile one may have come back.
+                        state = self.state.lock();
+                        continue;
+                    }
+                    state.waiting += 1;
+                    state = self.space.wait(state);
+                    state.waiting -= 1;
+                    continue;
+                }
+            };
+            assert!(
+                buffer.is_empty() && buffer.has_room(body_bytes),
+                "a buffer without the room it is for (E1)"
+            );
+            return Ok(Some(buffer));
         }
     }
 
@@ -217,15 +290,17 @@ impl BufferQueue {
         if state.waiting > 0 { None } else { state.free.pop() }
     }
 
-    /// Takes back buffers that are empty, or whose entries are written.
-    pub(crate) fn give_back(&self, buffers: impl IntoIterator<Item = Box<Buffer>>) {
-        let mut state = self.state.lock();
-        state.take_back_all(buffers);
-        let wake = state.waiting > 0;
-        drop(state);
-        if wake {
+    /// Takes back buffers whose entries stand in a log that has this number of blocks by now.
+    pub(crate) fn give_back(&self, buffers: impl IntoIterator<Item = Box<Buffer>>, log_blocks: u64) {
+        if self.take_back(buffers, log_blocks) {
             self.space.notify_all();
         }
+    }
+
+    /// Takes back a buffer that holds nothing.
+    pub(crate) fn give_back_empty(&self, buffer: Box<Buffer>) {
+        assert!(buffer.is_empty(), "what has entries is written first");
+        self.give_back([buffer], 0);
     }
 
     /// Capacity of all buffers.

@@ -91,7 +91,7 @@ impl Appender {
             logger.queue.push(buffer);
             self.slot.clear_oldest();
         } else {
-            logger.queue.give_back([buffer]);
+            logger.queue.give_back_empty(buffer);
         }
         // While this worker waits for the disk it owns nothing, so it cannot hold D back (L2).
         self.slot.put(Buffer::stub());
@@ -147,7 +147,7 @@ impl Appender {
     fn give_up(&self, buffer: Box<Buffer>) {
         debug_assert!(buffer.is_empty() && buffer.is_large());
         self.slot.put(Buffer::stub());
-        self.logger().queue.give_back([buffer]);
+        self.logger().queue.give_back_empty(buffer);
     }
 
     /// The log that this appends to.

@@ -18,6 +18,7 @@ use super::logger::Logger;
 use super::marks::Frontier;
 use super::waiters::{LogEnd, wake_all};
 use crate::DurabilityError;
+use crate::store::manifest::Manifest;
 use crate::store::mapped;
 
 impl Log {
@@ -42,11 +43,20 @@ impl Log {
         closed
     }
 
-    /// Everything is durable: no mapped buffer has what the log lacks. What stays goes at the next open.
+    /// Everything is durable: no mapped buffer has what the log lacks. They go once the manifest does not ask for them
+    /// (B4). What stays goes at the next open.
     fn remove_buffers(&self) {
         assert!(self.waiters.has_ended(), "B3: nothing is appended any more");
+        let mut keeper = self.store.manifest();
+        if keeper.manifest().mapped.is_none() {
+            return;
+        }
+        let closed = Manifest { mapped: None, ..keeper.manifest().clone() };
+        if keeper.replace(closed).is_err() {
+            return;
+        }
         for logger in 0..self.loggers.len() as u32 {
-            let _ = mapped::remove(&**self.store.disk(), logger, self.store.manifest().manifest(), |_| true);
+            let _ = mapped::remove(&**self.store.disk(), logger, keeper.manifest(), |_| true);
         }
     }
 

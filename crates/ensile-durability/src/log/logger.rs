@@ -324,7 +324,7 @@ impl Logger {
             log.resume(self.index);
         }
         if !used.is_empty() {
-            self.queue.give_back(used.drain(..));
+            self.queue.give_back(used.drain(..), segments.blocks());
         }
         let AfterWrite::Sync(mark) = after else { return Submission::Written { mark: None } };
         log.marks.advance(self.index, Frontier::Written, mark);

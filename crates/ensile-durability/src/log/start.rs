@@ -3,6 +3,7 @@
 //! Neighbours: made from a finished recovery, behind the store; `super` has the log.
 
 use std::sync::Arc as StdArc;
+use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex};
@@ -16,7 +17,7 @@ use super::refusing::Refusal;
 use super::segments::Segments;
 use super::stats::LogCounters;
 use super::waiters::Waiters;
-use crate::buffers::{Buffer, BufferQueue};
+use crate::buffers::{Buffer, BufferQueue, MappedFiles as _};
 use crate::store::handle::OpenStore;
 use crate::store::mapped::{BufferFiles, BufferOwner};
 use crate::wake_up::WakeUp;
@@ -42,10 +43,15 @@ pub(crate) struct MappedStart {
 }
 
 impl MappedStart {
-    /// Makes the first file of a log that has none.
-    pub(crate) fn make(disk: &StdArc<dyn Disk>, owner: BufferOwner) -> Result<Self, DiskError> {
-        let mut files = BufferFiles::new(StdArc::clone(disk), owner);
-        let first = Buffer::usual().with_mapped(&mut files)?;
+    /// Makes the list and the first file of a log that has none.
+    pub(crate) fn make(
+        disk: &StdArc<dyn Disk>,
+        owner: BufferOwner,
+        epoch_interval: Duration,
+    ) -> Result<Self, DiskError> {
+        let files = BufferFiles::make(StdArc::clone(disk), owner, epoch_interval)?;
+        let number = files.take_number().expect("it has none");
+        let first = Buffer::usual().with_mapped(&files, number)?;
         assert_eq!(first.mapped_number(), Some(0), "it is the first");
         Ok(Self { files, first })
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::random::Random;
-use ensile_disk::{DiskError, DiskLock};
+use ensile_disk::{BootId, DiskError, DiskLock};
 
 use super::ending::{Ending, EndingAction, EndingOutcome, EndingStep};
 use super::merge;
@@ -39,7 +39,7 @@ use crate::store::handle::StoreStart;
 use crate::store::hint::HintWriter;
 use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::mapped::{self, BufferOwner};
-use crate::store::names::{BufferName, MANIFEST, SegmentName, log_folder, logger_of};
+use crate::store::names::{MANIFEST, SegmentName, log_folder, logger_of};
 use crate::store::reserve::Reserve;
 use crate::store::{Locks, leases};
 use crate::{DurabilityError, EntryKind, Recoverable};
@@ -92,6 +92,8 @@ struct NextLife {
     /// The file into which closed generations were merged.
     merged: Option<ClosedFile>,
     segments: Vec<Segments>,
+    /// Of a process-safe life: in which boot it begins.
+    boot: Option<BootId>,
     /// Of a process-safe life.
     mapped: Vec<MappedStart>,
     hint: Option<HintWriter>,
@@ -103,7 +105,7 @@ impl NextLife {
     /// The manifest that lists its generation, and remembers this of the archive (A2).
     fn manifest(&self, before: &Manifest, logs: usize, archived: Option<ArchiveSeal>) -> Manifest {
         let manifest = self.plan.manifest(before, self.salt, self.entries, logs as u32);
-        let manifest = Manifest { archived: archived.or(before.archived), ..manifest };
+        let manifest = Manifest { archived: archived.or(before.archived), mapped: self.boot, ..manifest };
         assert!(
             manifest.generations.last().is_some_and(|next| next.durable.is_none()),
             "the next one is open"
@@ -154,6 +156,7 @@ impl Recovery {
             clearance: None,
             merged: None,
             segments: Vec::new(),
+            boot: self.disk.boot().filter(|_| self.config.process_safe),
             mapped: Vec::new(),
             hint: None,
             older: Vec::new(),
@@ -272,10 +275,10 @@ impl Recovery {
             }
             // Its first buffer's file shows from the beginning what kind of life it is. It needs no sync (B4).
             if self.config.process_safe {
-                let boot = self.disk.boot().expect("it was asked before the scan");
+                let boot = next.boot.expect("it was asked before the scan");
                 let (generation, salt) = (next.plan.number, next.salt);
                 let owner = BufferOwner { database: identity, boot, generation, salt, logger };
-                next.mapped.push(MappedStart::make(&self.disk, owner)?);
+                next.mapped.push(MappedStart::make(&self.disk, owner, self.config.epoch_interval)?);
             }
             self.disk.sync_folder(&log_folder(logger))?;
             next.segments.push(segments);
@@ -303,7 +306,7 @@ impl Recovery {
         for logger in 0..self.config.loggers as u32 {
             // The next open removes what stays.
             let _ = self.disk.remove(&next.log(logger).to_string());
-            let is_next = |name: BufferName| name.generation == next.plan.number;
+            let is_next = |generation| generation == next.plan.number;
             let _ = mapped::remove(&*self.disk, logger, self.keeper.manifest(), is_next);
         }
     }
@@ -325,7 +328,7 @@ impl Recovery {
     /// Removes mapped buffers of other lives than the one that begins: what counted of them is in the logs (B5).
     fn remove_buffers(&self, own: u64) -> Result<(), DurabilityError> {
         for logger in self.keeper.manifest().folders.keys().filter_map(|folder| logger_of(folder)) {
-            mapped::remove(&*self.disk, logger, self.keeper.manifest(), |name| name.generation != own)?;
+            mapped::remove(&*self.disk, logger, self.keeper.manifest(), |generation| generation != own)?;
         }
         Ok(())
     }

@@ -54,6 +54,9 @@ pub struct RecoveryReport {
     /// Entries that only the mapped buffers of a process-safe life had, whose process died and whose system lived on.
     /// They count, as everything that was logged in that life.
     pub taken_entries: u64,
+    /// What cannot be proven of mapped buffers that a process-safe life of this boot left, a line each: which file, why
+    /// and what to do. They were taken all the same, unless the line says that they were not.
+    pub not_proven: Vec<String>,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
     /// Log files that the database does not need any more, and that stay as the archive lacks them and cannot take

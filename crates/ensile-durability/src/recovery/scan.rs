@@ -20,7 +20,7 @@ use super::judgement::{self, FirstEnds, Inventory};
 use super::listing::Files;
 use super::load::Load;
 use super::replaying::{Judged, Recovery};
-use super::taking;
+use super::taking::{self, LeftByProcess};
 use super::verdict::{self, Verdict};
 use crate::DurabilityError;
 use crate::log::LogConfig;
@@ -29,6 +29,7 @@ use crate::store::claim::{Wanted, claim};
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, ManifestKeeper};
+use crate::store::mapped::LeftBuffers;
 use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, checkpoint_folder, log_folder};
 use crate::store::open::Store;
 use crate::store::{Archiving, Locks};
@@ -202,9 +203,17 @@ impl Recovery {
         hint: Option<&Hint>,
     ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
         let disk = Arc::clone(&self.disk);
-        let Some(left) = taking::find(&*disk, disk.boot(), generation)? else {
-            return self.judge(generation, logs, hint);
+        let mut left = match taking::find(&*disk, self.keeper.manifest(), generation, false)? {
+            LeftByProcess::Nothing => return self.judge(generation, logs, hint),
+            LeftByProcess::InCopy => {
+                let judged = self.judge(generation, logs, hint)?;
+                let of = (generation.number, generation.logs);
+                self.report.not_proven.extend(LeftBuffers::of_copy(&*disk, of, judged.1.durable)?);
+                return Ok(judged);
+            }
+            LeftByProcess::Buffers(left) => left,
         };
+        self.report.not_proven.append(&mut left.doubts);
         let (chains, verdict) = self.judge(generation, logs.clone(), hint)?;
         let Some(lacking) = taking::Lacking::of(&*disk, &chains, left)? else { return Ok((chains, verdict)) };
         let high = lacking.high();

@@ -18,7 +18,7 @@
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
-use ensile_disk::{BootId, Disk};
+use ensile_disk::Disk;
 
 use super::chain::{Chain, Link};
 use super::file::FileChain;
@@ -26,21 +26,40 @@ use super::unproven::{self, AtOnce};
 use crate::DurabilityError;
 use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
-use crate::store::manifest::Generation;
+use crate::store::manifest::{Generation, Manifest};
 use crate::store::mapped::{BufferOwner, LeftBuffers, LeftEntries};
 
-/// What a process-safe life of this boot left in the open generation; `None` if there was none.
+/// What a process-safe life of this boot left in the open generation.
+#[derive(Debug)]
+pub(super) enum LeftByProcess {
+    /// There was none, or it was closed, or another boot ended it.
+    Nothing,
+    /// The folder is a copy of the one that it left.
+    InCopy,
+    /// Its buffers.
+    Buffers(LeftBuffers),
+}
+
+/// Finds it. `is_copy`: the folder is known to be another one than the database was in.
 ///
 /// # Errors
-/// [`DurabilityError::Damaged`].
+/// [`DurabilityError::Damaged`] for what no death of a process leaves.
 pub(super) fn find(
     disk: &dyn Disk,
-    boot: Option<BootId>,
+    manifest: &Manifest,
     generation: &Generation,
-) -> Result<Option<LeftBuffers>, DurabilityError> {
-    let Some(boot) = boot.filter(|_| generation.durable.is_none()) else { return Ok(None) };
+    is_copy: bool,
+) -> Result<LeftByProcess, DurabilityError> {
+    let is_open = generation.durable.is_none();
+    let Some(boot) = manifest.mapped.filter(|boot| is_open && disk.boot() == Some(*boot)) else {
+        return Ok(LeftByProcess::Nothing);
+    };
     let Generation { number, salt, database, logs, .. } = *generation;
-    LeftBuffers::find(disk, BufferOwner { database, boot, generation: number, salt, logger: 0 }, logs)
+    if is_copy || database != manifest.identity {
+        return Ok(LeftByProcess::InCopy);
+    }
+    let owner = BufferOwner { database, boot, generation: number, salt, logger: 0 };
+    LeftBuffers::find(disk, owner, logs).map(LeftByProcess::Buffers)
 }
 
 /// What the logs lack of what was left, and up to which epoch all counts.
@@ -59,6 +78,7 @@ impl Lacking {
         left: LeftBuffers,
     ) -> Result<Option<Self>, DurabilityError> {
         assert!(chains.iter().all(|chain| chain.lost.is_none()), "L5: what is damaged is judged before");
+        check_written(chains, &left)?;
         let mut buffers: Vec<_> = chains.iter().map(|_| Vec::new()).collect();
         for left in left.buffers {
             let logger = left.name.logger as usize;
@@ -116,6 +136,23 @@ fn of_block(left: &LeftEntries) -> (u32, u32) {
     (left.bytes.len() as u32, crc32c(&padded))
 }
 
+/// Has each log the blocks that its buffers were written as? The process had seen them there (B3): a log that lacks
+/// one is an older one that was put back, or its device has lost some of it.
+fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityError> {
+    for (name, written) in &left.written {
+        let chain = &chains[name.logger as usize];
+        if chain.blocks < *written {
+            let detail = format!(
+                "the log ends with {} blocks here, and had {written} when {name} was written to it in this boot: it is an older \
+                 one, or its device lost some of it",
+                chain.blocks
+            );
+            return Err(DurabilityError::damaged(&chain.end_file(), chain.end.offset, detail));
+        }
+    }
+    Ok(())
+}
+
 /// Takes the buffers out of `left`, each of the log and above its last mark, that a data block behind that mark holds.
 fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.largest > chain.mark) {
@@ -139,7 +176,8 @@ fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) ->
 }
 
 /// Takes the buffer out of `left` of which this block was made, if there is one. Its bytes are compared: two workers'
-/// buffers may have one length and one checksum. A block was made of one buffer.
+/// buffers may have one length and one checksum. A block was made of one buffer. A buffer that has only the beginning
+/// of a block is an older copy of the one that it was made of.
 fn forget_block(
     scanner: &mut Scanner,
     (link, offset): (&Link, u64),
@@ -147,8 +185,7 @@ fn forget_block(
     left: &mut Vec<LeftEntries>,
 ) -> Result<(), DurabilityError> {
     let is_alike = |left: &LeftEntries| {
-        (left.bytes.len() as u64, left.entries, left.epochs)
-            == (u64::from(header.payload_bytes), header.entries, (header.epoch_min, header.epoch_max))
+        left.bytes.len() <= header.payload_bytes as usize && left.epochs.0 == header.epoch_min
     };
     if !left.iter().any(is_alike) {
         return Ok(());
@@ -157,7 +194,7 @@ fn forget_block(
         let detail = "the block's payload is not what its header promises";
         return Err(DurabilityError::damaged(&link.file.to_string(), offset, detail));
     };
-    if let Some(at) = left.iter().position(|left| left.bytes == payload) {
+    if let Some(at) = left.iter().position(|left| payload.starts_with(&left.bytes)) {
         assert!(is_alike(&left[at]), "{} is the block at {offset} of {}", left[at].name, link.file);
         left.remove(at);
     }
@@ -180,7 +217,10 @@ fn append(
     buffers: Vec<LeftEntries>,
     high: Epoch,
 ) -> Result<(), DurabilityError> {
-    let Some(Link { origin, .. }) = chain.links.last() else { return Ok(()) };
+    // What it would get would be lost, and the open would say that it is there.
+    let Some(Link { origin, .. }) = chain.links.last() else {
+        return Err(DurabilityError::damaged(&chain.end_file(), chain.end.offset, chain.end.detail));
+    };
     let mut end =
         GrownEnd { chain, salt: origin.salt, sequence: chain.blocks, crc: chain.crc, bytes: Vec::new() };
     for left in buffers {

@@ -2,7 +2,7 @@
 //! and up to which epoch (L4).
 //!
 //! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture, a checkpoint by ranges,
-//! an archive, or a generation without a log:
+//! an archive, a process-safe life, or a generation without a log:
 //! ```text
 //! ensile manifest 3
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
@@ -28,6 +28,7 @@
 //! - A2: with an archive it remembers what that said of generations that had ended.
 //! - I1: it remembers whose files it has listed: they are removed once it does not list them any more.
 //! - N23: it remembers the generations that have left the list; of a backup, those of the database that was copied.
+//! - B4: of a process-safe life it says so, and in which boot it began.
 //! - N16, N21: of a backup it may name older states too; `kept` has them.
 //! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
 //!   which recovery hands to the log. What `read` would refuse is not written.
@@ -43,7 +44,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
-use ensile_disk::{Disk, DiskError, FolderId, Operation};
+use ensile_disk::{BootId, Disk, DiskError, FolderId, Operation};
 
 use super::archive::seal::ArchiveSeal;
 use super::installed::{InstalledCheckpoint, PictureCheckpoint, WrittenEpochs};
@@ -65,8 +66,8 @@ const ANCESTORS: &str = "ancestors ";
 /// Of a manifest that names no picture and no ranges, and whose generations have logs. Programs that know neither read
 /// it.
 const FORMAT_BEFORE_PICTURES: u32 = 3;
-/// The newest one, of a manifest that names a picture, a checkpoint by ranges, an archive, a generation without a log,
-/// or generations that have left its list.
+/// The newest one, of a manifest that names a picture, a checkpoint by ranges, an archive, a process-safe life, a
+/// generation without a log, or generations that have left its list.
 const MANIFEST_FORMAT: u32 = 4;
 /// Far above any real one: a longer file is not a manifest.
 const BYTES_MAX: u64 = 16 << 20;
@@ -168,6 +169,8 @@ pub(crate) struct Manifest {
     pub(crate) archived: Option<ArchiveSeal>,
     /// Generations that have left the list; of a backup see [`Manifest::lives`].
     pub(crate) lineage: Lineage,
+    /// B4: the boot in which the open generation's process-safe life began. None once that life is closed.
+    pub(crate) mapped: Option<BootId>,
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
     /// Older states of a backup, the newest first.
     pub(crate) kept: Vec<KeptState>,
@@ -230,6 +233,7 @@ impl Manifest {
             folders: [(MAIN.to_owned(), main)].into(),
             archived: None,
             lineage: Lineage::default(),
+            mapped: None,
             checkpoint: None,
             kept: Vec::new(),
             generations: Vec::new(),
@@ -265,7 +269,8 @@ impl Manifest {
         let lacks_log = self.generations.iter().any(|generation| generation.logs == 0);
         // A program that knows no archive would remove what is not in it.
         let has_spans = self.generations.iter().any(|generation| !generation.spans.is_empty());
-        let has_more = self.has_archive() || self.made_from.is_some() || has_spans;
+        // One that knows no mapped buffers would lose what they hold.
+        let has_more = self.has_archive() || self.made_from.is_some() || has_spans || self.mapped.is_some();
         let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty();
         if is_newer || lacks_log || has_more || remembers { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
     }
@@ -446,6 +451,12 @@ impl Manifest {
             && self.has_kept_whole()
             && self.folders.contains_key(MAIN)
             && (self.has_archive() || self.archived.is_none())
+            && (self.mapped.is_none() || self.may_be_mapped())
+    }
+
+    /// B4: mapped buffers are those of an open generation with logs, of a database and no backup.
+    fn may_be_mapped(&self) -> bool {
+        !self.is_of_backup() && self.generations.last().is_some_and(|last| last.logs > 0)
     }
 
     /// Only a backup keeps older states. Each is whole, and older than the one before it; all pictures are in one page
@@ -562,7 +573,7 @@ impl fmt::Display for Manifest {
         use fmt::Write;
         let mut body = format!("{TITLE}{}\n", self.format());
         let Self { identity, parent, state, reserved, made_from, folders, archived, lineage, .. } = self;
-        let Self { ancestors, checkpoint, kept, generations, .. } = self;
+        let Self { ancestors, mapped, checkpoint, kept, generations, .. } = self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {
             Making::Creating => "creating",
@@ -585,6 +596,9 @@ impl fmt::Display for Manifest {
         if !ancestors.is_empty() {
             let ancestors: Vec<_> = ancestors.iter().map(Identity::to_string).collect();
             writeln!(body, "{ANCESTORS}{}", ancestors.join(","))?;
+        }
+        if let Some(boot) = mapped {
+            writeln!(body, "mapped {boot}")?;
         }
         if let Some(checkpoint) = checkpoint {
             writeln!(body, "{checkpoint}")?;
@@ -630,6 +644,11 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     }
     if let Some(line) = lines.next_if(|line| line.starts_with(ANCESTORS)) {
         manifest.ancestors = parse_ancestors(line)?;
+    }
+    if let Some(line) = lines.next_if(|line| line.starts_with("mapped ")) {
+        let boot = BootId::parse(values(line, &["mapped"])?[0])?;
+        manifest.mapped = Some(boot).filter(|boot| format!("mapped {boot}") == line);
+        manifest.mapped?;
     }
     manifest.checkpoint = parse_checkpoint(&mut lines)?;
     // Older pictures stand behind the newest, or behind the generations of newer files.

@@ -2,34 +2,41 @@
 //! (docs/protocols/process.md, docs/formats/buffer.md).
 //!
 //! Invariants:
-//! - B4: what is left counts only in the boot that it was written in, in the file that was made for it, of the
-//!   generation that is open.
+//! - B4: what is left counts only in the boot that the manifest names. Then each log has its list, and each buffer of
+//!   the list is there, and is the file that was made for it. No death of a process leaves anything else: what is
+//!   missing, or was put in another one's place, may hold a cause of what the others have. So that is damage.
 //! - B2: it counts up to the last whole entry. Bytes that differ from what the word says are damage: no death of a
 //!   process leaves them.
 //! - I1: a file is removed if it says that it is this database's, or if it is empty: it was being made then.
 //!
-//! Neighbours: made when a log begins and while it runs, by the queue of `buffers`; read by `recovery::taking`.
+//! Neighbours: made when a log begins and while it runs, by the queue of `buffers`; [`list`] says which there are; read
+//! by `recovery::taking`.
+
+mod list;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
-use ensile_disk::{BootId, Disk, DiskError};
+use ensile_disk::{BootId, Disk, DiskError, DiskFile, FileTimes};
 
 use super::manifest::Manifest;
-use super::names::{BufferName, log_folder};
+use super::names::{BufferListName, BufferName, log_folder, logger_of};
 use crate::DurabilityError;
 use crate::block::entries::FramedEntries;
 use crate::block::{Salt, padded};
-use crate::buffers::{COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
+use crate::buffers::{BLOCKS_AT, COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
 use crate::error::unless_missing;
 use crate::identity::Identity;
+use list::{BufferList, Listed};
 
-const MAGIC: [u8; 4] = *b"EnsM";
 const FORMAT: u16 = 1;
 /// Bytes of the header with its checksum.
 const HEADER_BYTES: usize = 96;
-const _: () = assert!(HEADER_BYTES <= COUNT_AT && COUNT_AT + 8 == FRONT_BYTES);
+const _: () = assert!(HEADER_BYTES <= BLOCKS_AT && BLOCKS_AT + 8 <= COUNT_AT && COUNT_AT + 8 == FRONT_BYTES);
+/// Of a file whose birth the file system does not know.
+const NO_BIRTH: i128 = 0;
 
 /// Whose a mapped buffer is, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,38 +49,88 @@ pub(crate) struct BufferOwner {
     pub(crate) logger: u32,
 }
 
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MappedKind {
+    /// A buffer of this number.
+    Buffer(u64),
+    /// The list of a log's buffers.
+    List,
+}
+
+impl MappedKind {
+    fn magic(self) -> [u8; 4] {
+        match self {
+            Self::Buffer(_) => *b"EnsM",
+            Self::List => *b"EnsL",
+        }
+    }
+
+    /// The buffer's.
+    fn number(self) -> u64 {
+        if let Self::Buffer(number) = self { number } else { 0 }
+    }
+
+    fn path(self, &BufferOwner { generation, logger, .. }: &BufferOwner) -> String {
+        match self {
+            Self::Buffer(number) => BufferName { generation, logger, number }.to_string(),
+            Self::List => BufferListName { generation, logger }.to_string(),
+        }
+    }
+}
+
 /// What a file's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BufferHeader {
+struct MappedHeader {
+    kind: MappedKind,
     database: Identity,
     boot: BootId,
     generation: u64,
     logger: u32,
-    number: u64,
-    /// Of the file itself: a copy has another one.
+    /// Of the file itself: a copy has other ones.
     inode: u64,
+    born: i128,
 }
 
 /// A header as it was read.
 struct FoundHeader {
-    header: BufferHeader,
+    header: MappedHeader,
     /// Of the format that this version knows.
     is_known: bool,
     /// Of a generation with the salt that was asked for.
     is_salted: bool,
 }
 
-impl BufferHeader {
+impl MappedHeader {
+    /// Of this owner's file, as it is now.
+    fn of(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<Self, DiskError> {
+        let &BufferOwner { database, boot, generation, logger, .. } = owner;
+        let path = kind.path(owner);
+        let (inode, times) = (disk.file_id(&path)?, disk.file_times(&path)?);
+        let born = times.born_nanos.unwrap_or(NO_BIRTH);
+        Ok(Self { kind, database, boot, generation, logger, inode, born })
+    }
+
+    /// Is it the same file? A file keeps its birth when a file system numbers it anew, and nobody can give a copy the
+    /// birth of the original. Where births are not known it must have the same number.
+    fn is_of_file(&self, found: &Self) -> bool {
+        if self.born == NO_BIRTH || found.born == NO_BIRTH {
+            return self.inode == found.inode;
+        }
+        self.born == found.born
+    }
+
     fn encode(&self, salt: Salt) -> [u8; FRONT_BYTES] {
         let mut bytes = [0; FRONT_BYTES];
-        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[..4].copy_from_slice(&self.kind.magic());
         bytes[4..6].copy_from_slice(&FORMAT.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.logger.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.kind.number().to_le_bytes());
         bytes[32..48].copy_from_slice(&self.database.to_bytes());
         bytes[48..64].copy_from_slice(&self.boot.to_bytes());
         bytes[64..72].copy_from_slice(&self.inode.to_le_bytes());
+        bytes[72..88].copy_from_slice(&self.born.to_le_bytes());
         let own = crc32c(&bytes[..HEADER_BYTES - 8]);
         let salted = salt.checksum(&bytes[..HEADER_BYTES - 8]);
         bytes[HEADER_BYTES - 8..HEADER_BYTES - 4].copy_from_slice(&own.to_le_bytes());
@@ -87,18 +144,21 @@ impl BufferHeader {
         let u64_at = |at| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let bytes_at = |at: usize| bytes[at..at + 16].try_into().expect("sixteen bytes");
         let body = &bytes[..HEADER_BYTES - 8];
-        if bytes[..4] != MAGIC || u32_at(HEADER_BYTES - 8) != crc32c(body) {
+        let kinds = [MappedKind::Buffer(u64_at(24)), MappedKind::List];
+        let kind = kinds.into_iter().find(|kind| bytes[..4] == kind.magic())?;
+        if u32_at(HEADER_BYTES - 8) != crc32c(body) {
             return None;
         }
         let is_known = bytes[4..6] == FORMAT.to_le_bytes();
         let is_salted = salt.is_some_and(|salt| salt.checksum(body) == u32_at(HEADER_BYTES - 4));
         let header = Self {
+            kind,
             database: Identity::of_bytes(bytes_at(32)),
             boot: BootId::of_bytes(bytes_at(48)),
             generation: u64_at(16),
             logger: u32_at(8),
-            number: u64_at(24),
             inode: u64_at(64),
+            born: i128::from_le_bytes(bytes_at(72)),
         };
         Some(FoundHeader { header, is_known, is_salted })
     }
@@ -112,46 +172,120 @@ impl BufferHeader {
     }
 }
 
+/// Makes a file of this owner, with its header and nothing else. The header comes first, so that what a death leaves
+/// here is empty, or says whose it is.
+fn make(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<Box<dyn DiskFile>, DiskError> {
+    let file = disk.create(&kind.path(owner))?;
+    let header = MappedHeader::of(disk, kind, owner)?;
+    file.write_at(&header.encode(owner.salt), 0)?;
+    Ok(file)
+}
+
+/// What to do about a file that is not as its process left it.
+const NO_DEATH_LEAVES_IT: &str =
+    "no death of a process leaves that: put the folder back as it was, or give up what its buffers held";
+
+fn damaged(path: &str, offset: usize, detail: &str) -> DurabilityError {
+    DurabilityError::damaged(path, offset as u64, format!("{detail}, and {NO_DEATH_LEAVES_IT}"))
+}
+
+/// Is the file of this owner there, as it was made (B4)?
+///
+/// # Errors
+/// [`DurabilityError::Damaged`] if not.
+fn check(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<(), DurabilityError> {
+    let path = kind.path(owner);
+    if !disk.exists(&path)? {
+        let detail = match kind {
+            MappedKind::Buffer(_) => "the buffer is missing: its log's list has it",
+            MappedKind::List => "the list of its log's buffers is missing: MANIFEST says that there are some",
+        };
+        return Err(damaged(&path, 0, detail));
+    }
+    let Some(FoundHeader { header, is_known, is_salted }) =
+        MappedHeader::read(disk, &path, Some(owner.salt))?
+    else {
+        return Err(damaged(&path, 0, "it has no header"));
+    };
+    let wanted = MappedHeader::of(disk, kind, owner)?;
+    if header != (MappedHeader { inode: header.inode, born: header.born, ..wanted }) {
+        return Err(damaged(&path, 0, "its header is that of another file or another life"));
+    }
+    if !is_known {
+        return Err(DurabilityError::newer(&path, 0));
+    }
+    if !is_salted {
+        return Err(damaged(&path, 0, "its header is that of another life"));
+    }
+    if !header.is_of_file(&wanted) {
+        return Err(damaged(&path, 0, "it is a copy: another file was mapped"));
+    }
+    Ok(())
+}
+
 /// The files of one log's mapped buffers.
 #[derive(Debug)]
 pub(crate) struct BufferFiles {
     disk: Arc<dyn Disk>,
     owner: BufferOwner,
-    next: u64,
+    list: BufferList,
 }
 
 impl BufferFiles {
-    /// Of a log that has none.
-    pub(crate) fn new(disk: Arc<dyn Disk>, owner: BufferOwner) -> Self {
-        Self { disk, owner, next: 0 }
+    /// Of a log that has none, with the list of them. `epoch_interval` is how often it is told that the process lives.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn make(
+        disk: Arc<dyn Disk>,
+        owner: BufferOwner,
+        epoch_interval: Duration,
+    ) -> Result<Self, DiskError> {
+        let list = BufferList::make(&*disk, &owner, epoch_interval)?;
+        Ok(Self { disk, owner, list })
     }
 
-    fn name(&self, number: u64) -> BufferName {
-        BufferName { generation: self.owner.generation, logger: self.owner.logger, number }
+    fn map(&self, number: u64, bytes: usize) -> Result<MappedEntries, DiskError> {
+        let file = make(&*self.disk, MappedKind::Buffer(number), &self.owner)?;
+        let words = file.map((FRONT_BYTES + padded(bytes)) as u64)?;
+        Ok(MappedEntries::new(words, number))
+    }
+
+    /// What stays says nothing, and goes at the next open.
+    fn remove_file(&self, number: u64) {
+        let _ = self.disk.remove(&MappedKind::Buffer(number).path(&self.owner));
     }
 }
 
 impl MappedFiles for BufferFiles {
-    /// The header comes first, so that what a death leaves here is empty, or says whose it is.
-    fn make(&mut self, bytes: usize) -> Result<MappedEntries, DiskError> {
-        let number = self.next;
-        let name = self.name(number).to_string();
-        let file = self.disk.create(&name)?;
-        self.next += 1;
-        let inode = self.disk.file_id(&name)?;
-        let BufferOwner { database, boot, generation, salt, logger } = self.owner;
-        let header = BufferHeader { database, boot, generation, logger, number, inode };
-        let made = file.write_at(&header.encode(salt), 0);
-        let mapped = made.and_then(|()| file.map((FRONT_BYTES + padded(bytes)) as u64));
-        if mapped.is_err() {
-            self.remove(number);
-        }
-        Ok(MappedEntries::new(mapped?, number))
+    fn take_number(&self) -> Option<u64> {
+        self.list.take()
     }
 
-    fn remove(&self, number: u64) {
-        // What stays holds nothing that the log lacks, and goes at the next open.
-        let _ = self.disk.remove(&self.name(number).to_string());
+    fn make(&self, number: u64, bytes: usize) -> Result<MappedEntries, DiskError> {
+        let mapped = self.map(number, bytes);
+        match &mapped {
+            // It holds nothing before it is listed.
+            Ok(_) => self.list.add(number),
+            Err(_) => {
+                self.remove_file(number);
+                self.list.give_back(number);
+            }
+        }
+        mapped
+    }
+
+    fn remove(&self, mapped: MappedEntries) {
+        let number = mapped.number();
+        // Off the list before it goes: from here on it may be missing.
+        self.list.strike(number);
+        drop(mapped);
+        self.remove_file(number);
+        self.list.give_back(number);
+    }
+
+    fn note_alive(&self, unix_seconds: u64) {
+        self.list.note_alive(unix_seconds);
     }
 }
 
@@ -167,91 +301,149 @@ pub(crate) struct LeftEntries {
 }
 
 /// What a process-safe life of this boot left, in the logs of its generation.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LeftBuffers {
     /// Those that hold entries, by log and number.
     pub(crate) buffers: Vec<LeftEntries>,
+    /// How many blocks its log had when each buffer's entries had been written the last time.
+    pub(crate) written: Vec<(BufferName, u64)>,
+    /// What cannot be proven of them, as a report says it.
+    pub(crate) doubts: Vec<String>,
 }
 
 impl LeftBuffers {
-    /// Of the generation of this owner, whose `logger` is not looked at, with this number of logs. `None` if it was not
-    /// process-safe, or in another boot: then only what is durable counts (B4).
+    /// Of the generation of this owner, whose `logger` is not looked at, with this number of logs. The manifest says
+    /// that it has buffers.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] for bytes that no death of a process leaves.
-    pub(crate) fn find(
-        disk: &dyn Disk,
-        owner: BufferOwner,
-        logs: u32,
-    ) -> Result<Option<Self>, DurabilityError> {
-        let (mut is_of_this_boot, mut buffers, mut nameless) = (false, Vec::new(), None);
+    /// [`DurabilityError::Damaged`] for what no death of a process leaves (B4).
+    pub(crate) fn find(disk: &dyn Disk, owner: BufferOwner, logs: u32) -> Result<Self, DurabilityError> {
+        let mut found = Self::default();
         for logger in 0..logs {
-            for name in names(disk, logger)? {
-                let owner = BufferOwner { logger, ..owner };
-                if is_left_by(disk, name, &owner)? {
-                    is_of_this_boot = true;
-                    buffers.extend(read(disk, name)?);
-                } else if name.generation == owner.generation && has_lost_its_header(disk, name)? {
-                    nameless = Some(name);
-                }
+            let owner = BufferOwner { logger, ..owner };
+            check(disk, MappedKind::List, &owner)?;
+            let listed = Listed::read(disk, &owner)?;
+            found.doubt(disk, &listed, MappedKind::List, &owner)?;
+            for number in listed.numbers() {
+                check(disk, MappedKind::Buffer(number), &owner)?;
+                let name = BufferName { generation: owner.generation, logger, number };
+                let (left, written) = read(disk, name)?;
+                found.buffers.extend(left);
+                found.written.push((name, written));
+                found.doubt(disk, &listed, MappedKind::Buffer(number), &owner)?;
             }
         }
-        // A power cut may take a header, and then it is another boot. The boot that wrote them finds them all: without
-        // this one a cause may be missing of what the others have.
-        if let Some(name) = nameless.filter(|_| is_of_this_boot) {
-            let detail =
-                "it has no header, the others of its life have theirs, and no death of a process leaves that";
-            return Err(DurabilityError::damaged(&name.to_string(), 0, detail));
+        Ok(found)
+    }
+
+    /// Notes it if the file was changed once its process was dead.
+    fn doubt(
+        &mut self,
+        disk: &dyn Disk,
+        listed: &Listed,
+        kind: MappedKind,
+        owner: &BufferOwner,
+    ) -> Result<(), DiskError> {
+        let path = kind.path(owner);
+        let FileTimes { changed_nanos, .. } = disk.file_times(&path)?;
+        let changed = changed_nanos.map(|nanos| nanos.div_euclid(1_000_000_000));
+        if changed.is_some_and(|changed| changed > i128::from(listed.alive_until())) {
+            self.doubts.push(format!(
+                "{path} was changed after its process had died. If that was its owner, its mode or a link to it, all is well. If \
+                 an older copy was put there, operations may be missing that others here have seen: restore all of the folder"
+            ));
         }
-        Ok(is_of_this_boot.then_some(Self { buffers }))
+        Ok(())
+    }
+
+    /// What mapped buffers hold in a folder that is a copy: as a report says it. They were copied at another moment
+    /// than the logs, so nothing of them is taken. Only what is above `durable` is told.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn of_copy(
+        disk: &dyn Disk,
+        (generation, logs): (u64, u32),
+        durable: Epoch,
+    ) -> Result<Vec<String>, DurabilityError> {
+        let mut told = Vec::new();
+        for logger in 0..logs {
+            for name in buffer_files(disk, logger)?.into_iter().filter_map(BufferFile::buffer) {
+                if name.generation != generation {
+                    continue;
+                }
+                let held = match read(disk, name) {
+                    Ok((None, _)) => continue,
+                    Ok((Some(left), _)) if left.epochs.1 <= durable => continue,
+                    Ok((Some(left), _)) => format!("{} entries up to epoch {}", left.entries, left.epochs.1),
+                    Err(DurabilityError::Damaged { .. }) => "what is no entries".to_owned(),
+                    Err(error) => return Err(error),
+                };
+                told.push(format!(
+                    "{name} holds {held}, and was copied at another moment than the logs: what is above epoch {durable} is not \
+                     taken. The original has it"
+                ));
+            }
+        }
+        Ok(told)
     }
 }
 
-/// Has it bytes, and no header before them? A file that is being made gets its header with its first bytes.
-fn has_lost_its_header(disk: &dyn Disk, name: BufferName) -> Result<bool, DiskError> {
-    let path = name.to_string();
-    Ok(BufferHeader::read(disk, &path, None)?.is_none() && !disk.open_to_read(&path)?.is_empty()?)
+/// A mapped file in a log's folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum BufferFile {
+    Buffer(BufferName),
+    List(BufferListName),
 }
 
-/// The mapped buffers in a log's folder, in the order of their numbers.
-fn names(disk: &dyn Disk, logger: u32) -> Result<Vec<BufferName>, DiskError> {
+impl BufferFile {
+    fn buffer(self) -> Option<BufferName> {
+        if let Self::Buffer(name) = self { Some(name) } else { None }
+    }
+
+    fn generation(self) -> u64 {
+        match self {
+            Self::Buffer(name) => name.generation,
+            Self::List(name) => name.generation,
+        }
+    }
+}
+
+impl std::fmt::Display for BufferFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Buffer(name) => name.fmt(f),
+            Self::List(name) => name.fmt(f),
+        }
+    }
+}
+
+/// The mapped files in a log's folder, in the order of their numbers, the lists behind the buffers.
+fn buffer_files(disk: &dyn Disk, logger: u32) -> Result<Vec<BufferFile>, DiskError> {
     let files = unless_missing(disk.list(&log_folder(logger)))?.unwrap_or_default();
-    let mut names: Vec<_> = files.iter().filter_map(|file| BufferName::parse(logger, file)).collect();
-    names.sort_unstable();
-    Ok(names)
-}
-
-/// Was it written in this boot, for this log, and in this very file (B4)?
-fn is_left_by(disk: &dyn Disk, name: BufferName, owner: &BufferOwner) -> Result<bool, DurabilityError> {
-    let BufferOwner { database, boot, generation, salt, logger } = *owner;
-    let path = name.to_string();
-    let Some(found) = BufferHeader::read(disk, &path, Some(salt))? else { return Ok(false) };
-    let inode = disk.file_id(&path)?;
-    let wanted = BufferHeader { database, boot, generation, logger, number: name.number, inode };
-    if found.header != wanted {
-        return Ok(false);
-    }
-    if !found.is_known {
-        return Err(DurabilityError::newer(&path, 0));
-    }
-    Ok(found.is_salted)
-}
-
-/// The entries that its word counts; `None` if there are none.
-fn read(disk: &dyn Disk, name: BufferName) -> Result<Option<LeftEntries>, DurabilityError> {
-    let path = name.to_string();
-    let damaged = |detail: &str| {
-        let detail = format!("{detail}, and no death of a process leaves that");
-        DurabilityError::damaged(&path, FRONT_BYTES as u64, detail)
+    let parse = |file: &String| {
+        let buffer = BufferName::parse(logger, file).map(BufferFile::Buffer);
+        buffer.or_else(|| BufferListName::parse(logger, file).map(BufferFile::List))
     };
+    let mut found: Vec<_> = files.iter().filter_map(parse).collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The entries that its word counts, none if there are none, and how many blocks the log had when it was written the
+/// last time.
+fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64), DurabilityError> {
+    let path = name.to_string();
+    let damaged = |detail: &str| damaged(&path, FRONT_BYTES, detail);
     let file = disk.open_to_read(&path)?;
-    let mut word = [0; 8];
-    if file.read_at(&mut word, COUNT_AT as u64)? < word.len() {
+    let mut front = [0; FRONT_BYTES];
+    if file.read_at(&mut front, 0)? < front.len() {
         return Err(damaged("the file was cut"));
     }
-    let counted = Counted::of_word(u64::from_le_bytes(word));
+    let word = |at: usize| u64::from_le_bytes(front[at..at + 8].try_into().expect("eight bytes"));
+    let (counted, written) = (Counted::of_word(word(COUNT_AT)), word(BLOCKS_AT));
     if counted.bytes == 0 {
-        return Ok(None);
+        return Ok((None, written));
     }
     if FRONT_BYTES as u64 + u64::from(counted.bytes) > file.len()? {
         return Err(damaged("it counts more bytes than the file has"));
@@ -271,19 +463,40 @@ fn read(disk: &dyn Disk, name: BufferName) -> Result<Option<LeftEntries>, Durabi
         (epochs, entries) = (Some((first, epoch)), entries + 1);
     }
     let epochs = epochs.expect("what has bytes has an entry");
-    Ok(Some(LeftEntries { name, bytes, entries, epochs }))
+    Ok((Some(LeftEntries { name, bytes, entries, epochs }), written))
 }
 
-/// Removes the mapped buffers of a log that `is_needless` names, if they prove to be this database's (I1).
+/// The names of the mapped files of a generation's logs, for a repair to copy.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn names_of(disk: &dyn Disk, generation: u64, logs: u32) -> Result<Vec<String>, DiskError> {
+    let mut names = Vec::new();
+    for logger in 0..logs {
+        let own = buffer_files(disk, logger)?.into_iter().filter(|file| file.generation() == generation);
+        names.extend(own.map(|file| file.to_string()));
+    }
+    Ok(names)
+}
+
+/// Is it the name of a mapped file, with its folder's?
+pub(crate) fn is_mapped_file(path: &str) -> bool {
+    let Some((folder, name)) = path.split_once('/') else { return false };
+    logger_of(folder).is_some_and(|logger| {
+        BufferName::parse(logger, name).is_some() || BufferListName::parse(logger, name).is_some()
+    })
+}
+
+/// Removes the mapped files of a log whose generation `is_needless` names, if they prove to be this database's (I1).
 pub(crate) fn remove(
     disk: &dyn Disk,
     logger: u32,
     manifest: &Manifest,
-    is_needless: impl Fn(BufferName) -> bool,
+    is_needless: impl Fn(u64) -> bool,
 ) -> Result<(), DiskError> {
-    for name in names(disk, logger)?.into_iter().filter(|name| is_needless(*name)) {
-        let path = name.to_string();
-        let header = BufferHeader::read(disk, &path, None)?;
+    for file in buffer_files(disk, logger)?.into_iter().filter(|file| is_needless(file.generation())) {
+        let path = file.to_string();
+        let header = MappedHeader::read(disk, &path, None)?;
         let is_ours = match header {
             Some(found) => manifest.check_ours(&path, found.header.database).is_ok(),
             None => disk.open_to_read(&path)?.is_empty()?,

@@ -150,6 +150,27 @@ impl std::fmt::Display for BufferName {
     }
 }
 
+/// Which buffers of a log are mapped: `log<logger>/buffers-<generation>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BufferListName {
+    pub(crate) generation: u64,
+    pub(crate) logger: u32,
+}
+
+impl BufferListName {
+    /// The list of this name in the folder of `logger`.
+    pub(crate) fn parse(logger: u32, name: &str) -> Option<Self> {
+        let generation = number::parse(name.strip_prefix("buffers-")?)?;
+        (format!("buffers-{generation}") == name).then_some(Self { generation, logger })
+    }
+}
+
+impl std::fmt::Display for BufferListName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "log{}/buffers-{}", self.logger, self.generation)
+    }
+}
+
 /// One file of one checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartName {

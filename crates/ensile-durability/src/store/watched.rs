@@ -14,7 +14,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensile_disk::{BootId, Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Process};
+use ensile_disk::{BootId, Disk, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, Process};
 
 use super::locks::Locks;
 use super::names::LOCK;
@@ -134,6 +134,10 @@ impl Disk for Watched {
 
     fn file_id(&self, name: &str) -> Result<u64, DiskError> {
         self.disk.file_id(name)
+    }
+
+    fn file_times(&self, name: &str) -> Result<FileTimes, DiskError> {
+        self.disk.file_times(name)
     }
 
     fn links(&self, name: &str) -> Result<u64, DiskError> {

@@ -10,7 +10,7 @@ use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_disk::Disk;
-use ensile_durability::examine::{examine, visit_log};
+use ensile_durability::examine::{examine, repair, visit_log};
 use ensile_durability::{DurabilityError, LogConfig, adopt};
 use ensile_sim::{SimDisk, Survival};
 
@@ -38,6 +38,30 @@ fn found(rig: &Rig) -> Found {
 /// Mapped buffers that are there.
 fn buffers(disk: &SimDisk) -> Vec<String> {
     disk.files().into_iter().filter(|name| name.contains("/buffer-")).collect()
+}
+
+/// The lists of buffers that are there.
+fn lists(disk: &SimDisk) -> Vec<String> {
+    disk.files().into_iter().filter(|name| name.contains("/buffers-")).collect()
+}
+
+/// An open and an examination both say that this file is damaged; a repair gives up what the buffers held and keeps
+/// what is durable.
+fn assert_damaged(disk: &SimDisk, loggers: usize, name: &str, durable: &[u64]) {
+    let error = try_open(disk, safe(loggers)).err().expect("damaged");
+    assert!(matches!(&error, DurabilityError::Damaged { file, .. } if file == name), "{name}: {error}");
+    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+    let examined = examine(&on, &Map::default()).expect("reads");
+    assert!(examined.damage.iter().any(|damage| damage.file == name), "{name}: {:?}", examined.damage);
+    let repaired = repair(&on, &Map::default()).expect("repairs").expect("is damaged");
+    assert!(repaired.loss.unreadable.is_empty() || repaired.loss.unreadable == [name], "{name}");
+    drop(on);
+    // A file that does not say whose it is stays.
+    let mut stay =
+        disk.files().into_iter().filter(|file| file.starts_with("log") && file.contains("/buffer"));
+    assert!(stay.all(|file| file == name), "{name}");
+    let kept = found(&open(disk, safe(loggers))).into_keys().collect::<Vec<_>>();
+    assert_eq!(kept, durable, "{name}");
 }
 
 /// Changes a byte in the cache, where a dead process left it.
@@ -329,6 +353,7 @@ fn b4_a_copied_buffer_is_not_believed() {
     drop(on);
     let copied = open(&copy, safe(1));
     assert_eq!(found(&copied).into_keys().collect::<Vec<_>>(), [1]);
+    assert!(copied.report.not_proven[0].contains("1 entries"), "{:?}", copied.report.not_proven);
     disk.kill();
     assert_eq!(found(&open(&disk, safe(1))).len(), 2);
 }
@@ -341,7 +366,7 @@ fn other_levels_take_and_remove_what_was_left() {
     disk.kill();
     let rig = open(&disk, config(1));
     assert_eq!((found(&rig).len(), rig.report.taken_entries), (1, 1));
-    assert_eq!(buffers(&disk), Vec::<String>::new());
+    assert_eq!((buffers(&disk), lists(&disk)), (Vec::new(), Vec::new()));
 }
 
 #[test]
@@ -351,7 +376,7 @@ fn a_clean_close_leaves_no_buffer_and_nothing_to_take() {
     rig.worker().commit(&rig.epochs, 1, b"closed").expect("runs");
     assert!(buffers(&disk).len() >= 2);
     rig.log.close().expect("closes");
-    assert_eq!(buffers(&disk), Vec::<String>::new());
+    assert_eq!((buffers(&disk), lists(&disk)), (Vec::new(), Vec::new()));
     drop(rig);
     let rig = open(&disk, safe(2));
     assert_eq!((found(&rig).len(), rig.report.taken_entries), (1, 0));
@@ -484,33 +509,109 @@ fn bytes_that_no_death_leaves_are_damage() {
         let examined = examine(&on, &Map::default()).expect("reads");
         assert!(examined.damage.iter().any(|damage| damage.file == name), "byte {at}");
     }
-    // Of another life, or none: nothing is taken.
-    for at in [0, 20, 40, 50, 66, 93] {
-        let disk = disk.fork();
-        flip(&disk, &name, at);
-        assert_eq!(found(&open(&disk, safe(1))), Found::new(), "byte {at}");
+    // The header, of the buffer and of the list.
+    for name in [&name, &lists(&disk)[0]] {
+        for at in [0, 20, 40, 50, 66, 73, 93] {
+            let disk = disk.fork();
+            flip(&disk, name, at);
+            assert_damaged(&disk, 1, name, &[]);
+        }
     }
 }
 
-#[test]
-fn b4_a_buffer_without_its_header_beside_others_of_its_life_is_damage() {
+/// A life with one durable row, and one that only a buffer has; its process is dead.
+fn left(loggers: usize) -> SimDisk {
     let disk = SimDisk::new();
-    let rig = open(&disk, safe(2));
-    rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs");
+    let rig = open(&disk, safe(loggers));
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
     disk.kill();
-    drop(rig);
-    let all = buffers(&disk);
-    assert_eq!(all.len(), 2, "each log has one: {all:?}");
+    disk
+}
+
+#[test]
+fn b4_a_buffer_or_a_list_that_is_missing_is_damage_that_names_it() {
+    let disk = left(2);
+    let all: Vec<_> = buffers(&disk).into_iter().chain(lists(&disk)).collect();
+    assert_eq!(all.len(), 4, "each log has a buffer and a list: {all:?}");
     for name in &all {
         let disk = disk.fork();
-        flip(&disk, name, 20);
-        let error = try_open(&disk, safe(2)).err().expect("damaged");
-        assert!(matches!(&error, DurabilityError::Damaged { file, .. } if file == name), "{error}");
+        disk.remove(name).expect("is there");
+        assert_damaged(&disk, 2, name, &[1]);
+    }
+    // All of them, as somebody who tidies up would take them.
+    let tidied = disk.fork();
+    all.iter().for_each(|name| tidied.remove(name).expect("is there"));
+    assert_damaged(&tidied, 2, "log0/buffers-1", &[1]);
+    assert_eq!(found(&open(&disk, safe(2))).len(), 2);
+}
+
+#[test]
+fn b4_a_copy_in_a_buffers_place_is_damage_and_a_file_that_is_numbered_anew_is_none() {
+    let disk = left(1);
+    let name = buffers(&disk).pop().expect("a buffer");
+    let copied = disk.fork();
+    let bytes = {
+        let file = copied.open(&name).expect("is there");
+        let mut bytes = vec![0; file.len().expect("has a length") as usize];
+        file.read_at(&mut bytes, 0).expect("reads");
+        bytes
+    };
+    copied.remove(&name).expect("is there");
+    copied.create(&name).expect("makes it").write_at(&bytes, 0).expect("writes");
+    for has_births in [true, false] {
+        let copied = copied.fork();
+        copied.set_no_births(!has_births);
+        assert_damaged(&copied, 1, &name, &[1]);
+    }
+    // As another mount of the same file system may do.
+    disk.renumber_files(1000);
+    let unknown = disk.fork();
+    unknown.set_no_births(true);
+    assert!(matches!(try_open(&unknown, safe(1)), Err(DurabilityError::Damaged { .. })), "it is not silent");
+    assert_eq!(found(&open(&disk, safe(1))).len(), 2);
+}
+
+#[test]
+fn b4_a_log_that_lacks_what_its_buffers_were_written_as_is_damage() {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(1));
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    let before = disk.fork();
+    worker.commit(&rig.epochs, 2, b"logged").expect("runs");
+    rig.settle();
+    worker.commit(&rig.epochs, 3, b"returned").expect("runs");
+    disk.kill();
+    assert_eq!(found(&open(&disk.fork(), safe(1))).len(), 3);
+    let log = disk.files().into_iter().rfind(|name| name.starts_with("log0/log-")).expect("a log");
+    // The log is put back as it was a moment before: its end is that of a torn log.
+    let (older, file) = (before.open(&log).expect("is there"), disk.open(&log).expect("is there"));
+    let mut bytes = vec![0; older.len().expect("has a length") as usize];
+    older.read_at(&mut bytes, 0).expect("reads");
+    file.write_at(&bytes, 0).expect("writes");
+    let error = try_open(&disk, safe(1)).err().expect("an older log");
+    assert!(matches!(&error, DurabilityError::Damaged { file, .. } if *file == log), "{error}");
+}
+
+#[test]
+fn b4_a_buffer_that_was_changed_after_its_process_died_is_told() {
+    let disk = left(1);
+    let name = buffers(&disk).pop().expect("a buffer");
+    for (seconds, is_told) in [(0, false), (i128::from(u64::MAX), true)] {
+        let disk = disk.fork();
+        disk.set_changed(&name, seconds * 1_000_000_000);
         let on: Arc<dyn Disk> = Arc::new(disk.mounted());
         let examined = examine(&on, &Map::default()).expect("reads");
-        assert!(examined.damage.iter().any(|damage| damage.file == *name), "{name}");
+        assert_eq!(examined.not_proven.iter().any(|line| line.starts_with(&name)), is_told);
+        drop(on);
+        let rig = open(&disk, safe(1));
+        assert_eq!(rig.report.not_proven, examined.not_proven);
+        assert_eq!(found(&rig).len(), 2, "it is taken all the same");
     }
-    assert_eq!(found(&open(&disk, safe(2))).len(), 1);
 }
 
 #[test]

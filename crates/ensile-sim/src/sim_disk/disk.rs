@@ -9,7 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ensile_base::sync::MutexGuard;
-use ensile_disk::{BootId, Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Operation, Process};
+use ensile_disk::{
+    BootId, Disk, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, Operation, Process,
+};
 
 use super::calls::Fate;
 use super::content::{Change, Inode};
@@ -78,7 +80,7 @@ impl SimDisk {
         Some((self.folder(state, folder)?, last))
     }
 
-    fn find_file(&self, state: &State, name: &str) -> Option<usize> {
+    pub(super) fn find_file(&self, state: &State, name: &str) -> Option<usize> {
         let (folder, last) = self.parent(state, name)?;
         match state.names.entry(folder, last)? {
             Entry::File(file) => Some(*file),
@@ -377,7 +379,14 @@ impl Disk for SimDisk {
     }
 
     fn file_id(&self, name: &str) -> Result<u64, DiskError> {
-        self.identify(name).map(|(_, inode)| inode as u64)
+        self.identify(name).map(|(state, inode)| inode as u64 + state.renumbered)
+    }
+
+    fn file_times(&self, name: &str) -> Result<FileTimes, DiskError> {
+        self.identify(name).map(|(state, inode)| FileTimes {
+            born_nanos: (!state.no_births).then_some(inode as i128 + 1),
+            changed_nanos: state.changed.get(&inode).copied(),
+        })
     }
 
     fn links(&self, name: &str) -> Result<u64, DiskError> {

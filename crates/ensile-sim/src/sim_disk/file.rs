@@ -23,9 +23,9 @@ pub(super) struct SimLock {
 
 impl DiskLock for SimLock {
     fn file_id(&self) -> Result<u64, DiskError> {
-        drop(self.disk.live_state(Operation::Identify, &self.name)?);
+        let state = self.disk.live_state(Operation::Identify, &self.name)?;
         Ok(match self.of {
-            Locked::File(inode) => inode as u64,
+            Locked::File(inode) => inode as u64 + state.renumbered,
             Locked::Folder(inode) => inode,
         })
     }

@@ -44,6 +44,12 @@ pub(super) struct State {
     pub(super) no_boot: bool,
     /// No file can be mapped.
     pub(super) no_maps: bool,
+    /// What is added to the inodes of files, as a file system may number them anew when it is mounted again.
+    pub(super) renumbered: u64,
+    /// The file system does not say when a file was made.
+    pub(super) no_births: bool,
+    /// When files were changed, of those of which that is told.
+    pub(super) changed: BTreeMap<usize, i128>,
     pub(super) next_process: u64,
     /// Processes that were killed alone.
     pub(super) killed: BTreeSet<u64>,
@@ -117,6 +123,9 @@ impl Default for State {
             die_at_word: None,
             no_boot: false,
             no_maps: false,
+            renumbered: 0,
+            no_births: false,
+            changed: BTreeMap::new(),
             next_process: 1,
             killed: BTreeSet::new(),
             sequence: Sequence::default(),

@@ -32,6 +32,7 @@ use crate::checkpoint::picture::later::later_than;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
+use crate::store::mapped;
 use crate::store::names::{PartName, SegmentFile, SegmentName, logger_of};
 
 /// How a user asks to give up what missing folders held.
@@ -103,6 +104,12 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
         Some(_) => cutting.plan_picture_alone(found, seen)?,
     };
     (plan.judged.unlisted, plan.judged.older, plan.judged.left) = (unfinished, older, left);
+    let of_mapped = manifest.mapped.and(manifest.generations.last());
+    if let Some(Generation { number, logs, .. }) = of_mapped {
+        // A repair takes nothing of them: they are copied with what is cut.
+        let names = mapped::names_of(disk, *number, *logs).map_err(DurabilityError::from)?;
+        plan.loss.files.extend(names.into_iter().map(|name| (name, 0)));
+    }
     match below {
         None => Ok(plan),
         Some(why) => Err(NoRepair::BelowThePicture(why, Box::new(plan))),
@@ -384,6 +391,10 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
             return Err(format!(
                 "{file} is missing as a whole, and may be on a device that is not mounted; to give up what it held: {GIVE_UP}"
             ));
+        }
+        // Its entries are given up as a power cut would give them up: what the logs have is whole without them (B4).
+        if mapped::is_mapped_file(file) {
+            continue;
         }
         let Some(file) = SegmentFile::at(file) else {
             return Err(format!("no other file says what {file} held"));

@@ -415,6 +415,8 @@ pub struct Examination {
     /// A process-safe life has left entries above the last epoch that counts, in this boot: how many only its buffers
     /// have, and up to which epoch all will count. The next open takes them; a repair gives them up.
     pub to_take: Option<(u64, Epoch)>,
+    /// What cannot be proven of the mapped buffers of that life, a line each.
+    pub not_proven: Vec<String>,
     /// What is damaged.
     pub damage: Vec<Damage>,
     /// What cannot be read, so that it is unknown whether it is damaged.

@@ -37,8 +37,8 @@ use crate::store::installed::InstalledCheckpoint;
 use crate::store::kept::{FilesState, KeptState};
 use crate::store::manifest::Manifest;
 use crate::store::names::{
-    ARCHIVE_FOLDER, BufferName, FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PageFileName, PartName,
-    RATES, RESERVE, SegmentFile, SegmentName, checkpointer_of, log_folder, logger_of,
+    ARCHIVE_FOLDER, BufferListName, BufferName, FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW,
+    PageFileName, PartName, RATES, RESERVE, SegmentFile, SegmentName, checkpointer_of, log_folder, logger_of,
 };
 use crate::store::whose::expect_manifest;
 use crate::{DurabilityError, Recoverable};
@@ -300,6 +300,7 @@ impl Judge {
                         FOLDER => Role::Folder,
                         RESERVE => Role::Reserve,
                         other if BufferName::parse(logger, other).is_some() => Role::Buffer,
+                        other if BufferListName::parse(logger, other).is_some() => Role::Buffer,
                         _ => Role::Foreign,
                     };
                     self.add_file(format!("{folder}/{name}"), role)?;

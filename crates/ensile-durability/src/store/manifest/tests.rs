@@ -18,7 +18,7 @@ use crate::store::installed::{
 use crate::store::lineage::Lineage;
 use crate::store::names::PageFileName;
 use ensile_base::Epoch;
-use ensile_disk::{Disk, FolderId};
+use ensile_disk::{BootId, Disk, FolderId};
 use ensile_sim::SimDisk;
 use std::sync::Arc;
 
@@ -251,6 +251,23 @@ fn a2_what_is_remembered_of_an_archive_is_read_and_goes_with_it() {
     assert_eq!(read.archived, Some(archived()), "with the next reason to replace it");
     keeper.end_archive();
     assert!(!keeper.manifest().has_archive() && keeper.manifest().archived.is_none());
+}
+
+#[test]
+fn b4_a_process_safe_life_is_named_by_its_boot() {
+    let boot = BootId::parse("65c0e87a-1aff-4693-b5cb-aebceb453da9").expect("a boot");
+    let with = Manifest { mapped: Some(boot), ..manifest() };
+    let text = with.to_string();
+    assert!(text.starts_with("ensile manifest 4\n"), "{text}");
+    let line = "mapped 65c0e87a1aff4693b5cbaebceb453da9\n";
+    assert!(text.contains(line), "{text}");
+    assert_eq!(Manifest::parse(&text), Ok(with.clone()));
+    let spelled = text.replace(line, "mapped 65C0E87A1AFF4693B5CBAEBCEB453DA9\n");
+    assert!(Manifest::parse(&with_checksum(&spelled)).is_err());
+    assert!(Manifest::parse(&with_checksum(&text.replace(line, &line.repeat(2)))).is_err());
+    let mut without_log = with;
+    without_log.generations.last_mut().expect("it is open").logs = 0;
+    assert!(Manifest::parse(&without_log.to_string()).is_err(), "without a log there is no buffer");
 }
 
 /// Two ranges: the second one's last turn came before the first one's.

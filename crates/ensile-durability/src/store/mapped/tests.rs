@@ -4,20 +4,21 @@
 
 use ensile_disk::BootId;
 
-use super::{BufferHeader, FRONT_BYTES};
+use super::{FRONT_BYTES, MappedHeader, MappedKind};
 use crate::block::Salt;
 use crate::identity::Identity;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/formats/buffer.md");
 
-fn header() -> BufferHeader {
-    BufferHeader {
+fn header() -> MappedHeader {
+    MappedHeader {
+        kind: MappedKind::Buffer(2),
         database: Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("an identity"),
         boot: BootId::parse("65c0e87a-1aff-4693-b5cb-aebceb453da9").expect("a boot"),
         generation: 3,
         logger: 1,
-        number: 2,
         inode: 131_080,
+        born: 1_763_812_345_123_456_789,
     }
 }
 
@@ -42,13 +43,24 @@ fn the_documented_header_is_what_is_written() {
 fn a_header_is_of_its_salt_and_each_bit_of_it_counts() {
     let (salt, other) = (Salt::parse("1a2b3c4d").expect("a salt"), Salt::parse("1a2b3c4e").expect("a salt"));
     let bytes = header().encode(salt);
-    let found = BufferHeader::decode(&bytes, Some(salt)).expect("a header");
+    let found = MappedHeader::decode(&bytes, Some(salt)).expect("a header");
     assert!(found.header == header() && found.is_known && found.is_salted);
-    assert!(BufferHeader::decode(&bytes, Some(other)).is_some_and(|found| !found.is_salted));
-    assert!(BufferHeader::decode(&[0; FRONT_BYTES], Some(salt)).is_none());
+    assert!(MappedHeader::decode(&bytes, Some(other)).is_some_and(|found| !found.is_salted));
+    assert!(MappedHeader::decode(&[0; FRONT_BYTES], Some(salt)).is_none());
     for at in 0..92 {
         let mut changed = bytes;
         changed[at] ^= 1;
-        assert!(BufferHeader::decode(&changed, Some(salt)).is_none(), "byte {at}");
+        assert!(MappedHeader::decode(&changed, Some(salt)).is_none(), "byte {at}");
     }
+}
+
+#[test]
+fn b4_a_file_is_known_by_its_birth_and_by_its_inode_where_no_birth_is_known() {
+    let header = header();
+    let renumbered = MappedHeader { inode: 7, ..header };
+    let copied = MappedHeader { born: header.born + 1, ..header };
+    assert!(header.is_of_file(&header) && header.is_of_file(&renumbered) && !header.is_of_file(&copied));
+    let without = |header: MappedHeader| MappedHeader { born: super::NO_BIRTH, ..header };
+    assert!(without(header).is_of_file(&header) && header.is_of_file(&without(header)));
+    assert!(!without(header).is_of_file(&renumbered) && !header.is_of_file(&without(renumbered)));
 }

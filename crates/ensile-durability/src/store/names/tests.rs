@@ -2,7 +2,9 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use super::{BufferName, PageFileName, PartName, SegmentFile, SegmentName, checkpoint_folder};
+use super::{
+    BufferListName, BufferName, PageFileName, PartName, SegmentFile, SegmentName, checkpoint_folder,
+};
 use ensile_base::Epoch;
 
 #[test]
@@ -20,6 +22,14 @@ fn mapped_buffers_are_spelled_one_way() {
     let name = BufferName { generation: 7, logger: 2, number: 11 };
     assert_eq!(name.to_string(), "log2/buffer-7-11");
     assert_eq!(BufferName::parse(2, "buffer-7-11"), Some(name));
+    let list = BufferListName { generation: 7, logger: 2 };
+    assert_eq!(list.to_string(), "log2/buffers-7");
+    assert_eq!(BufferListName::parse(2, "buffers-7"), Some(list));
+    assert!(
+        ["buffers-07", "buffers-7-1", "buffer-7"]
+            .iter()
+            .all(|other| BufferListName::parse(2, other).is_none())
+    );
     for other in ["buffer-7", "buffer-07-11", "buffer-7-11-1", "buffer-7-+11", "buffer--1-1", "log-7-11"] {
         assert_eq!(BufferName::parse(2, other), None, "{other}");
     }

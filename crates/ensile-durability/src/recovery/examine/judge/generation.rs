@@ -13,11 +13,12 @@ use super::super::super::file::FileChain;
 use super::super::super::judgement::{self, Findings as _};
 use super::super::super::replay::{self, Bounds, LogPiece};
 use super::super::super::report::RecoveryReport;
-use super::super::super::taking::{self, Lacking};
+use super::super::super::taking::{self, Lacking, LeftByProcess};
 use super::super::Nowhere;
 use super::super::facts::{Damage, FileFacts, GenerationFacts, Role};
 use super::{Judge, Work};
 use crate::store::manifest::Generation;
+use crate::store::mapped::LeftBuffers;
 use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, Recoverable};
 
@@ -145,12 +146,24 @@ impl Judge {
             facts.durable = Some(verdict.durable);
             found.torn_tails.extend(verdict.torn);
             found.unfinished_epochs = verdict.unfinished;
-            let left = taking::find(&*self.disk, self.disk.boot(), generation);
+            let manifest = self.manifest.as_ref().expect("a generation is listed");
+            let left = taking::find(&*self.disk, manifest, generation, found.refused.is_some());
             // What is damaged is judged before (L5), and an open takes nothing then.
             let is_whole = chains.iter().all(|chain| chain.lost.is_none());
-            if let Some(left) = found.note(left)?.flatten().filter(|_| is_whole) {
-                let lacking = found.note(Lacking::of(&*self.disk, chains, left))?.flatten();
-                found.to_take = lacking.map(|lacking| (lacking.entries(), lacking.high()));
+            match found.note(left)? {
+                Some(LeftByProcess::Buffers(mut left)) => {
+                    found.not_proven.append(&mut left.doubts);
+                    let lacking = is_whole.then(|| Lacking::of(&*self.disk, chains, left));
+                    let lacking = lacking.map(|lacking| found.note(lacking)).transpose()?.flatten().flatten();
+                    found.to_take = lacking.map(|lacking| (lacking.entries(), lacking.high()));
+                }
+                Some(LeftByProcess::InCopy) => {
+                    let of = (generation.number, generation.logs);
+                    let told = LeftBuffers::of_copy(&*self.disk, of, verdict.durable);
+                    let told = found.note(told)?.unwrap_or_default();
+                    found.not_proven.extend(told);
+                }
+                Some(LeftByProcess::Nothing) | None => {}
             }
         }
         let durable = facts.durable.unwrap_or(Epoch::MAX);
