@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! slot       tag 32, of the key's hash | the element's place and 1, 32, in units of 8 bytes        zero: free
-//! element    key's length 4 | value's length 4 | key | value | up to a multiple of 8
+//! element    key's length 1 or 5 | value's length 1 or 5 | key | value | up to a multiple of 8
+//! length     itself, below 255 | 255, itself 4
 //! ```
 //! A lookup so reads two places of memory behind the bucket itself: a line of slots, and the element. Slots are
-//! searched from the tag's place on, up to a free one. An element of 30 bytes takes some 70 with all that is beside it.
+//! searched from the tag's place on, up to a free one. A value of 30 bytes under a key of 16 takes some 70 bytes.
 //!
 //! Invariants:
 //! - Each slot that is not free has the place of an element, and no two the same one.
@@ -18,10 +19,14 @@ use ensile_memory::prefetch;
 
 /// Slots of a bucket's first table.
 const FIRST_SLOTS: usize = 8;
-/// Bytes of lengths before a key.
-const HEAD_BYTES: usize = 8;
+/// A length that stands behind this byte is not below it.
+const LONG: u8 = u8::MAX;
+/// Bytes of both lengths, at most.
+const HEAD_BYTES_MAX: usize = 10;
 /// Elements begin at multiples of it.
 const UNIT_BYTES: usize = 8;
+/// Memory grows by one part in this many: no element is to take much more than it needs.
+const GROWTH: usize = 8;
 /// Memory grows by no less.
 const GROWTH_BYTES_MIN: usize = 128;
 /// So much that was left by elements that went is always endured.
@@ -62,18 +67,47 @@ fn tag_of(slot: u64) -> u32 {
     (slot >> 32) as u32
 }
 
-/// Bytes of an element.
-fn element_bytes(key: &[u8], value: &[u8]) -> usize {
-    (HEAD_BYTES + key.len() + value.len()).next_multiple_of(UNIT_BYTES)
+/// The lengths before an element of these parts, and how many bytes they take.
+#[inline]
+fn head_of(key: usize, value: usize) -> ([u8; HEAD_BYTES_MAX], usize) {
+    let (mut head, mut end) = ([0; HEAD_BYTES_MAX], 0);
+    for length in [key, value] {
+        if length < usize::from(LONG) {
+            head[end] = length as u8;
+            end += 1;
+        } else {
+            head[end] = LONG;
+            head[end + 1..end + 5].copy_from_slice(&(length as u32).to_le_bytes());
+            end += 5;
+        }
+    }
+    (head, end)
 }
 
-/// The element at the begin of these bytes.
+/// Bytes of an element of these parts.
+#[inline]
+fn element_bytes(key: usize, value: usize) -> usize {
+    (head_of(key, value).1 + key + value).next_multiple_of(UNIT_BYTES)
+}
+
+/// A length at the begin of these bytes, and what is behind it.
+#[inline]
+fn length(bytes: &[u8]) -> (usize, &[u8]) {
+    let (first, behind) = bytes.split_first().expect("an element begins with its lengths");
+    if *first < LONG {
+        return (usize::from(*first), behind);
+    }
+    let (length, behind) = behind.split_first_chunk().expect("a long length has four bytes");
+    (u32::from_le_bytes(*length) as usize, behind)
+}
+
+/// The element at the begin of these bytes: its key and its value.
 #[inline]
 fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
-    let (head, behind) = bytes.split_first_chunk::<HEAD_BYTES>().expect("an element begins with its lengths");
-    let lengths = u64::from_le_bytes(*head);
-    let (key, behind) = behind.split_at(lengths as u32 as usize);
-    (key, &behind[..(lengths >> 32) as usize])
+    let (key, behind) = length(bytes);
+    let (value, behind) = length(behind);
+    let (key, behind) = behind.split_at(key);
+    (key, &behind[..value])
 }
 
 impl PhtBucket {
@@ -149,7 +183,6 @@ impl PhtBucket {
 
     /// Gives an element this value, which is made if it is not there.
     pub(super) fn set(&mut self, key: PhtKey<'_>, value: &[u8]) {
-        let bytes = element_bytes(key.bytes, value);
         let Some((at, before)) = self.find(key) else {
             self.make_slot();
             let place = self.append(key.bytes, value);
@@ -157,12 +190,16 @@ impl PhtBucket {
             self.count += 1;
             return;
         };
-        let place = place_of(self.slots[at]);
-        let bytes_before = (HEAD_BYTES + key.bytes.len() + before).next_multiple_of(UNIT_BYTES);
-        if bytes == bytes_before {
+        let bytes_before = element_bytes(key.bytes.len(), before);
+        if element_bytes(key.bytes.len(), value.len()) == bytes_before {
             // It takes the place of the one before.
-            self.elements[place + 4..place + HEAD_BYTES].copy_from_slice(&(value.len() as u32).to_le_bytes());
-            self.elements[place + HEAD_BYTES + key.bytes.len()..][..value.len()].copy_from_slice(value);
+            let (head, head_bytes) = head_of(key.bytes.len(), value.len());
+            let place = &mut self.elements[place_of(self.slots[at])..][..bytes_before];
+            let (in_head, behind) = place.split_at_mut(head_bytes);
+            let (in_key, behind) = behind.split_at_mut(key.bytes.len());
+            in_head.copy_from_slice(&head[..head_bytes]);
+            in_key.copy_from_slice(key.bytes);
+            behind[..value.len()].copy_from_slice(value);
             return;
         }
         // Slots stay where they are while elements move.
@@ -191,7 +228,7 @@ impl PhtBucket {
         }
         self.slots[hole] = FREE;
         self.count -= 1;
-        self.leave((HEAD_BYTES + key.bytes.len() + value).next_multiple_of(UNIT_BYTES));
+        self.leave(element_bytes(key.bytes.len(), value));
     }
 
     /// Sees to a free slot.
@@ -207,20 +244,20 @@ impl PhtBucket {
 
     /// Puts an element behind the others; what a slot has of its place.
     fn append(&mut self, key: &[u8], value: &[u8]) -> u64 {
-        let bytes = element_bytes(key, value);
+        let bytes = element_bytes(key.len(), value.len());
         if self.elements.len() + bytes > self.elements.capacity() {
-            // What a quarter, or an eighth, of the memory would bring is taken from what was left first.
-            if self.left as usize * UNIT_BYTES * 8 > self.elements.len() + bytes {
+            // What growth would bring is taken from what was left first.
+            if self.left as usize * UNIT_BYTES * GROWTH > self.elements.len() + bytes {
                 self.gather(bytes);
             } else {
-                let more = bytes.max(self.elements.len() / 4).max(GROWTH_BYTES_MIN);
+                let more = bytes.max(self.elements.len() / GROWTH).max(GROWTH_BYTES_MIN);
                 self.elements.reserve_exact(more);
             }
         }
         let place = self.elements.len();
         let unit = u32::try_from(place / UNIT_BYTES + 1).expect("a bucket has less than 32 GiB");
-        let lengths = key.len() as u64 | (value.len() as u64) << 32;
-        self.elements.extend_from_slice(&lengths.to_le_bytes());
+        let (head, head_bytes) = head_of(key.len(), value.len());
+        self.elements.extend_from_slice(&head[..head_bytes]);
         self.elements.extend_from_slice(key);
         self.elements.extend_from_slice(value);
         self.elements.resize(place + bytes, 0);
@@ -236,18 +273,18 @@ impl PhtBucket {
         }
     }
 
-    /// Moves all elements together, into memory with room for `more` bytes, and an eighth.
+    /// Moves all elements together, into memory with room for `more` bytes, and to grow.
     #[cold]
     fn gather(&mut self, more: usize) {
         let used = self.elements.len() - self.left as usize * UNIT_BYTES;
         let mut gathered = Vec::new();
-        gathered.reserve_exact(used + more + used / 8);
+        gathered.reserve_exact(used + more + used / GROWTH);
         for slot in self.slots.iter_mut().filter(|slot| **slot != FREE) {
             let at = &self.elements[place_of(*slot)..];
             let (key, value) = element(at);
             let unit = (gathered.len() / UNIT_BYTES + 1) as u64;
             *slot = u64::from(tag_of(*slot)) << 32 | unit;
-            gathered.extend_from_slice(&at[..element_bytes(key, value)]);
+            gathered.extend_from_slice(&at[..element_bytes(key.len(), value.len())]);
         }
         debug_assert_eq!(gathered.len(), used, "what went was counted");
         (self.elements, self.left) = (gathered, 0);

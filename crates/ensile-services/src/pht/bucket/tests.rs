@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ensile_base::random::Random;
 
-use super::{FREE, LEFT_BYTES_MIN, PhtBucket, PhtKey, place_of};
+use super::{FREE, LEFT_BYTES_MIN, PhtBucket, PhtKey, element_bytes, place_of};
 
 fn key(bytes: &[u8], tag: u32) -> PhtKey<'_> {
     PhtKey { bytes, bucket: 0, tag }
@@ -19,8 +19,7 @@ impl PhtBucket {
         places.sort_unstable();
         places.dedup();
         assert_eq!(places.len(), self.len(), "no two slots have one element");
-        let used: usize =
-            self.iter().map(|(key, value)| (8 + key.len() + value.len()).next_multiple_of(8)).sum();
+        let used: usize = self.iter().map(|(key, value)| element_bytes(key.len(), value.len())).sum();
         let left = self.left as usize * 8;
         assert_eq!(used + left, self.elements.len());
         assert!(left <= LEFT_BYTES_MIN || left * 2 <= self.elements.len());
@@ -87,4 +86,22 @@ fn a_large_value_takes_no_more_memory_than_it_needs_and_gives_it_back() {
     bucket.set(at, b"small");
     assert!(bucket.elements.capacity() < 100, "{}", bucket.elements.capacity());
     assert_eq!(bucket.get(at), Some(&b"small"[..]));
+}
+
+#[test]
+fn lengths_at_the_border_of_the_short_ones_come_back() {
+    let mut bucket = PhtBucket::default();
+    let lengths = [0, 1, 253, 254, 255, 256, 257, 16_384, 70_000];
+    for (number, key_bytes) in lengths.into_iter().enumerate() {
+        let bytes = vec![b'k'; key_bytes];
+        let at = key(&bytes, number as u32);
+        // Each after each other, so that one takes the place of the other where it fits.
+        for (from, to) in lengths.into_iter().flat_map(|from| lengths.map(|to| (from, to))) {
+            bucket.set(at, &vec![1; from]);
+            bucket.set(at, &vec![2; to]);
+            assert_eq!(bucket.get(at), Some(&vec![2; to][..]), "{key_bytes}: {from} to {to}");
+        }
+        bucket.check();
+    }
+    assert_eq!(bucket.len(), lengths.len());
 }
