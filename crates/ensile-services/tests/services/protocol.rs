@@ -72,17 +72,24 @@ fn a_strict_reply_waits_for_its_epoch_and_keeps_those_behind_it() {
     for seed in 0..20 {
         let mut rig = table(seed);
         rig.keeps = false;
-        let (writer, reader) = (rig.connect(), rig.connect());
+        let (writer, reader, several) = (rig.connect(), rig.connect(), rig.connect());
         rig.clients().send(writer, b"SET a 1\r\nPING\r\n");
         rig.run("it is set", |rig| rig.service_elements() == 1);
         rig.clients().send(reader, b"PING\r\nGET b\r\nGET a\r\n");
+        rig.clients().send(several, b"MGET b c\r\nMGET a b\r\n");
         rig.steps(50);
         assert_eq!(rig.clients().received(writer), b"", "R1: it is not durable");
         assert_eq!(rig.clients().received(reader), b"+PONG\r\n$-1\r\n", "R1: what is shown is not durable");
+        assert_eq!(
+            rig.clients().received(several),
+            b"*2\r\n$-1\r\n$-1\r\n",
+            "R1: one of both is not durable"
+        );
         rig.keeps = true;
-        rig.run("both are told", |rig| {
+        rig.run("all are told", |rig| {
             rig.clients().received(writer) == b"+OK\r\n+PONG\r\n"
                 && rig.clients().received(reader) == b"+PONG\r\n$-1\r\n$1\r\n1\r\n"
+                && rig.clients().received(several).ends_with(b"*2\r\n$1\r\n1\r\n$-1\r\n")
         });
     }
 }
