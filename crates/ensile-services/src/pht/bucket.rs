@@ -146,6 +146,7 @@ impl PhtBucket {
                 return None;
             }
             if tag_of(slot) == key.tag {
+                self.prefetch_place(place_of(slot));
                 let (its, value) = element(&self.elements[place_of(slot)..]);
                 if its == key.bytes {
                     return Some((at, value.len()));
@@ -163,22 +164,27 @@ impl PhtBucket {
         }
     }
 
-    /// Asks for the lines of what may be a key's element: as many as elements here have on the average.
+    /// Asks for the lines of what may be a key's element.
     #[inline]
     pub(super) fn prefetch_element(&self, key: PhtKey<'_>) {
         let mask = self.slots.len().wrapping_sub(1);
         let mut at = key.tag as usize & mask;
         while let Some(slot) = self.slots.get(at).copied().filter(|slot| *slot != FREE) {
             if tag_of(slot) == key.tag {
-                let bytes = (self.elements.len() / self.len().max(1)).min(PREFETCHED_BYTES_MAX);
-                let element = self.elements[place_of(slot)..].as_ptr();
-                prefetch::lines(element, bytes);
-                // The last byte may be on one line more.
-                prefetch::line(element.wrapping_add(bytes.saturating_sub(1)));
-                return;
+                return self.prefetch_place(place_of(slot));
             }
             at = (at + 1) & mask;
         }
+    }
+
+    /// Asks for the lines of the element at this place: as many as elements here have on the average.
+    #[inline]
+    fn prefetch_place(&self, place: usize) {
+        let bytes = (self.elements.len() / self.len().max(1)).min(PREFETCHED_BYTES_MAX);
+        let element = self.elements[place..].as_ptr();
+        prefetch::lines(element, bytes);
+        // The last byte may be on one line more.
+        prefetch::line(element.wrapping_add(bytes.saturating_sub(1)));
     }
 
     /// Gives an element this value, which is made if it is not there.
