@@ -24,6 +24,8 @@ use crate::silor::{self, arguments::SilorArguments};
 use crate::siren::{
     self, arguments::SirenArguments, backup_kills::copier::CopierArguments, cost::run::CostRunArguments,
 };
+use crate::slach::berkeley::table::BerkeleyTableArguments;
+use crate::slach::replay::run::ReplayRunArguments;
 use crate::slach::target::victim::TargetVictimArguments;
 use crate::slach::{self, arguments::SlachArguments, cost::run::SlachRunArguments};
 use crate::snapshots::{self, arguments::SnapshotsArguments};
@@ -59,7 +61,7 @@ pub enum Bench {
     Siren(SirenArguments),
     /// The experiments of SLACH's paper: what it costs to log an object's operations; CSV, JSON and SVG files.
     #[command(after_help = SLACH_EXAMPLES)]
-    Slach(SlachArguments),
+    Slach(Box<SlachArguments>),
     /// How fast a killed database is back: checkpoint and log apart, beside the device's own rate; CSV, JSON and SVG
     /// files.
     #[command(after_help = RECOVERY_EXAMPLES)]
@@ -79,6 +81,12 @@ pub enum Bench {
     /// The service that `slach load` loads and `slach kills` kills.
     #[command(hide = true)]
     SlachService(ServeArguments),
+    /// The process of `slach berkeley` that has the hash table.
+    #[command(hide = true)]
+    SlachBerkeleyTable(BerkeleyTableArguments),
+    /// A process of `slach replay`.
+    #[command(hide = true)]
+    SlachReplayRun(ReplayRunArguments),
     /// The process that `slach target` kills.
     #[command(hide = true)]
     SlachTargetVictim(TargetVictimArguments),
@@ -148,7 +156,14 @@ const SLACH_EXAMPLES: &str = "Examples:
   ensile-bench slach target                           20 kills each at targets of 2, 5 and 10 s: half an hour
   ensile-bench slach target --seconds-of-target 2 --kills-of-target 5
   ensile-bench slach adaptive --objects 200000        thresholds of a tenth of the paper's: an hour
-  ensile-bench slach adaptive --of-services ups --loads 10,50,90 --rounds 1";
+  ensile-bench slach adaptive --of-services ups --loads 10,50,90 --rounds 1
+  ensile-bench slach berkeley                         needs libdb5.3-dev; four sizes of values: two hours
+  ensile-bench slach berkeley --sizes 100 --keys 2000000 --run-seconds 5    about three minutes
+  ensile-bench slach checkpoint-loss                  a checkpoint of 1.9 GB beside full load: two minutes
+  ensile-bench slach response --data-mb 500           responses beside checkpoints at 60 and 80 % of the capacity
+  ensile-bench slach figure6 --objects 1000000 --load-seconds 1
+  ensile-bench slach logging --objects 1000000 --slice-seconds 1
+  ensile-bench slach replay";
 
 const RECOVERY_EXAMPLES: &str = "Examples:
   ensile-bench recovery                               every scene, into ./recovery-results
@@ -196,43 +211,21 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::Latency(arguments) => latency::run(arguments)?,
         Bench::Snapshots(arguments) => snapshots::run(arguments)?,
         Bench::OpenTransaction(arguments) => open_transaction::run(arguments)?,
-        Bench::Limits(arguments) => {
-            limits::run(arguments)?;
-            true
-        }
+        Bench::Limits(arguments) => limits::run(arguments).map(|()| true)?,
         Bench::Silo(arguments) => silo::run(arguments)?,
         Bench::Silor(arguments) => silor::run(arguments)?,
         Bench::Siren(arguments) => siren::run(arguments)?,
         Bench::Slach(arguments) => slach::run(arguments)?,
         Bench::Recovery(arguments) => recovery::run(arguments)?,
-        Bench::RecoveryVictim(arguments) => {
-            recovery::victim::run(arguments)?;
-            true
-        }
-        Bench::SirenBackupCopier(arguments) => {
-            siren::backup_kills::copier::copy(arguments)?;
-            true
-        }
-        Bench::SirenCostRun(arguments) => {
-            siren::cost::one_run(arguments)?;
-            true
-        }
-        Bench::SlachCostRun(arguments) => {
-            slach::cost::run::one_run(arguments)?;
-            true
-        }
-        Bench::SlachService(arguments) => {
-            slach::services::serve(arguments)?;
-            true
-        }
-        Bench::SlachTargetVictim(arguments) => {
-            slach::target::victim::run(arguments)?;
-            true
-        }
-        Bench::TpccVictim(arguments) => {
-            crash::victim::run(arguments)?;
-            true
-        }
+        Bench::RecoveryVictim(arguments) => recovery::victim::run(arguments).map(|()| true)?,
+        Bench::SirenBackupCopier(arguments) => siren::backup_kills::copier::copy(arguments).map(|()| true)?,
+        Bench::SirenCostRun(arguments) => siren::cost::one_run(arguments).map(|()| true)?,
+        Bench::SlachCostRun(arguments) => slach::cost::run::one_run(arguments).map(|()| true)?,
+        Bench::SlachService(arguments) => slach::services::serve(arguments).map(|()| true)?,
+        Bench::SlachBerkeleyTable(arguments) => slach::berkeley::table::run(arguments).map(|()| true)?,
+        Bench::SlachReplayRun(arguments) => slach::replay::run::one_run(arguments).map(|()| true)?,
+        Bench::SlachTargetVictim(arguments) => slach::target::victim::run(arguments).map(|()| true)?,
+        Bench::TpccVictim(arguments) => crash::victim::run(arguments).map(|()| true)?,
     };
     Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -106,10 +106,19 @@ pub(crate) fn resident_bytes() -> u64 {
 
 /// Of the memory resident in this process, the bytes on huge pages; 0 where the kernel does not say.
 pub(crate) fn huge_page_bytes() -> u64 {
-    let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-    field_after(&rollup, "AnonHugePages")
-        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
-        .map_or(0, |kib| kib * 1024)
+    memory_of(std::process::id()).1
+}
+
+/// Bytes of memory resident in a process of this user, and those of them that are on huge pages; 0 where the kernel
+/// does not say.
+pub(crate) fn memory_of(process: u32) -> (u64, u64) {
+    let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
+    let bytes = |name: &str| {
+        field_after(&rollup, name)
+            .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
+            .map_or(0, |kib| kib * 1024)
+    };
+    (bytes("Rss"), bytes("AnonHugePages"))
 }
 
 /// Nanoseconds of processor time that this process has taken, by threads that have ended too: in steps of some
@@ -139,23 +148,32 @@ pub(crate) fn processor_nanos_of(threads: &str) -> u64 {
         .sum()
 }
 
-/// Starts this program again, with the C library's allocator on huge pages, unless it is so already. The setting is
-/// read only when a process starts.
-pub(crate) fn restart_on_huge_pages() -> Result<()> {
-    use std::os::unix::process::CommandExt as _;
-    const SETTINGS: &str = "GLIBC_TUNABLES";
-    const NAME: &str = "glibc.malloc.hugetlb=";
-    let settings = std::env::var(SETTINGS).unwrap_or_default();
-    if settings.split(':').any(|setting| setting.starts_with(NAME)) {
-        return Ok(());
+/// The C library's settings, in its environment; they are read only when a process starts.
+const C_LIBRARY: &str = "GLIBC_TUNABLES";
+/// The one that puts its allocator on huge pages.
+const HUGE_ALLOCATOR: &str = "glibc.malloc.hugetlb=";
+
+/// What a process is to have in its environment for the C library's allocator to be on huge pages: this process's
+/// settings, and that one.
+pub(crate) fn huge_pages_setting() -> (&'static str, String) {
+    let settings = std::env::var(C_LIBRARY).unwrap_or_default();
+    if settings.split(':').any(|setting| setting.starts_with(HUGE_ALLOCATOR)) {
+        return (C_LIBRARY, settings);
     }
     let others = if settings.is_empty() { String::new() } else { format!("{settings}:") };
+    (C_LIBRARY, format!("{others}{HUGE_ALLOCATOR}1"))
+}
+
+/// Starts this program again, with the C library's allocator on huge pages, unless it is so already.
+pub(crate) fn restart_on_huge_pages() -> Result<()> {
+    use std::os::unix::process::CommandExt as _;
+    let (name, value) = huge_pages_setting();
+    if std::env::var(name).is_ok_and(|settings| settings == value) {
+        return Ok(());
+    }
     let doing = || Failure::io("starting this program again on huge pages");
     let program = std::env::current_exe().map_err(doing())?;
-    let failed = Command::new(program)
-        .args(std::env::args_os().skip(1))
-        .env(SETTINGS, format!("{others}{NAME}1"))
-        .exec();
+    let failed = Command::new(program).args(std::env::args_os().skip(1)).env(name, value).exec();
     Err(doing()(failed))
 }
 

@@ -18,7 +18,7 @@
 pub(crate) mod arguments;
 mod content;
 mod files;
-mod memory;
+pub(crate) mod memory;
 mod processor;
 pub(crate) mod victim;
 

@@ -1,11 +1,19 @@
 //! `ensile-bench slach`: the experiments of SLACH's evaluation, each by its name, as far as they are built.
 //!
 //! ```text
-//! cost      §6.5  what a logged operation costs beside an unlogged one; replay       `cost`
-//! load      §6.1  losses and responses of a service under an open load               `services::load`
-//! kills     §5    the services are killed under load: nothing lost, nothing twice    `services::kills`
-//! target    -     processes with a target for the recovery time are killed           `target`
-//! adaptive  §6.4  fixed thresholds against one that follows the load, figures 8, 9   `adaptive`
+//! cost             -     what a logged operation costs beside an unlogged one; replay     `cost`
+//! table2           §6.1  what services hold, and the requests a second that they take     `services::capacity`
+//! load             §6.1  losses and responses of a service under an open load             `services::load`
+//! figure6          §6.2  the same over the load, with logging and without                 `services::figure6`
+//! logging          §6.2  throughput with logging and without                              `logging`
+//! figure7          §6.3  over time, at the capacity, while checkpoints are written        `services::beside_checkpoint`
+//! response         §6.3  response times meanwhile, at 60 and 80 %                         the same
+//! checkpoint-loss  §6.3  throughput meanwhile, in process                                 `checkpoint_loss`
+//! adaptive         §6.4  fixed thresholds against one that follows the load, figures 8, 9 `adaptive`
+//! replay           §6.4  how fast one core replays, and in what memory                    `replay`
+//! berkeley         §6.5  a hash table beside Berkeley DB, figure 10                       `berkeley`
+//! kills            §5    the services are killed under load: nothing lost, nothing twice  `services::kills`
+//! target           -     processes with a target for the recovery time are killed         `target`
 //! ```
 //! Exit code 1 says that something is not as it was asked for.
 //!
@@ -13,10 +21,16 @@
 
 pub(crate) mod adaptive;
 pub(crate) mod arguments;
+mod asked;
+pub(crate) mod berkeley;
+pub(crate) mod checkpoint_loss;
 pub(crate) mod cost;
 mod held;
+pub(crate) mod logging;
+pub(crate) mod replay;
 pub(crate) mod services;
 pub(crate) mod target;
+mod urls;
 
 use clap::ValueEnum;
 
@@ -39,6 +53,23 @@ pub(crate) enum Name {
     /// Processes that have a target for the recovery time are killed at random: how long the next open takes, and how
     /// many checkpoints that took.
     Target,
+    /// A persistent hash table beside Berkeley DB: lookups, multi-gets, updates, and those while there are checkpoints;
+    /// needs a C compiler and libdb5.3-dev.
+    Berkeley,
+    /// Throughput of one thread at full load while a checkpoint of 1.9 GB is written.
+    CheckpointLoss,
+    /// What each service holds, and the reads and writes a second at which 5 % are lost.
+    Table2,
+    /// Lost requests and response times of UPS over the load, with logging and without.
+    Figure6,
+    /// UPS over time at its capacity while checkpoints are written.
+    Figure7,
+    /// Response times of UPS at 60 and 80 % of its capacity while checkpoints are written.
+    Response,
+    /// Throughput of UPS with logging and without, in process and over loopback.
+    Logging,
+    /// Replay of operations of 100 bytes on one core: how many a second, and the memory that it takes.
+    Replay,
     /// Fixed thresholds for checkpoints against one that follows the load: replay time, lost requests, response time.
     Adaptive,
 }
@@ -59,6 +90,14 @@ pub(crate) fn run(arguments: &SlachArguments) -> Result<bool> {
         Name::Load => services::load::load(arguments)?,
         Name::Kills => services::kills::kills(arguments)?,
         Name::Target => target::target(arguments)?,
+        Name::Berkeley => berkeley::berkeley(arguments, &machine)?,
+        Name::CheckpointLoss => checkpoint_loss::checkpoint_loss(arguments, &machine)?,
+        Name::Table2 => services::capacity::table2(arguments)?,
+        Name::Figure6 => services::figure6::figure6(arguments, &machine)?,
+        Name::Figure7 => services::beside_checkpoint::figure7(arguments, &machine)?,
+        Name::Response => services::beside_checkpoint::response(arguments, &machine)?,
+        Name::Logging => logging::logging(arguments)?,
+        Name::Replay => replay::replay(arguments)?,
         Name::Adaptive => adaptive::adaptive(arguments, &machine)?,
     };
     if arguments.json {

@@ -74,7 +74,7 @@ fn a_killed_service_has_all_that_it_replied_once_and_in_order() {
 #[test]
 fn an_open_load_tells_losses_and_responses_by_rate_and_writes() {
     let folder = Folder::new("bench-service-load");
-    for service in ["pht --strict", "ups", "his"] {
+    for service in ["pht --durability strict", "ups --no-log", "his"] {
         let small =
             "--rate 200,400 --writes 20,80 --load-seconds 0.2 --rounds 1 --objects 300 --connections 3";
         let (output, stdout, stderr) = bench(&folder, &format!("slach load --service {service} {small}"));
@@ -162,6 +162,82 @@ fn processes_with_a_recovery_time_are_killed_and_thresholds_are_compared() {
         for extension in ["csv", "json", "svg"] {
             assert!(folder.0.join(format!("figures/{file}.{extension}")).is_file(), "{file}.{extension}");
         }
+    }
+    assert!(!folder.0.join("ensile-data").exists(), "the objects are gone");
+}
+
+#[test]
+fn a_checkpoint_beside_full_load_and_the_replay_of_a_log_are_measured() {
+    let folder = Folder::new("bench-slach-alone");
+    let loss = "slach checkpoint-loss --data-mb 4 --between-seconds 0.1 --rounds 2 --out figures";
+    let (output, stdout, stderr) = bench(&folder, loss);
+    // What a busy machine comes to is said, and not judged: only that it is measured.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{stdout}\n{stderr}");
+    for said in
+        ["throughput lost while there is a checkpoint: ", "the checkpoint writes: ", "without a checkpoint"]
+    {
+        assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");
+    }
+    let replay = "slach replay --replayed 1000,3000 --replayed-objects 200 --rounds 2 --out figures";
+    let (output, stdout, stderr) = bench(&folder, replay);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{stdout}\n{stderr}");
+    for said in ["1,000 operations, one core: ", "3,000 operations, beside the objects: "] {
+        assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");
+    }
+    let table = "slach table2 --objects 500 --load-seconds 0.1 --rounds 2 --out figures";
+    let (output, stdout, stderr) = bench(&folder, table);
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    for said in ["UPS    reads at most (requests/s)", "HIS    writes at most (requests/s)"] {
+        assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");
+    }
+    for file in ["checkpoint-loss", "checkpoint-loss-over-time", "replay", "table2"] {
+        for extension in ["csv", "json", "svg"] {
+            assert!(folder.0.join(format!("figures/{file}.{extension}")).is_file(), "{file}.{extension}");
+        }
+    }
+    assert!(!folder.0.join("ensile-data").exists(), "the objects are gone");
+}
+
+#[test]
+fn ups_is_loaded_with_and_without_logging_and_beside_checkpoints() {
+    let folder = Folder::new("bench-slach-ups");
+    let small = "--objects 500 --load-seconds 0.1 --slice-seconds 0.05 --rounds 2 --out figures";
+    let checkpoints = "--data-mb 2 --between-seconds 0.2 --paced-mb 20";
+    for (line, said) in [
+        (
+            "figure6 --writes 50 --loads 20,60".to_owned(),
+            ["base, 50 % writes  20  loss (%)", "log, 50 % writes   60  response, p99 (ms)"],
+        ),
+        (
+            "logging --writes 20,50".to_owned(),
+            ["in process, 20 % writes, relaxed, of nothing logged: ", "over loopback, 50 %"],
+        ),
+        (
+            format!("response {checkpoints}"),
+            ["mean response at 60 % beside a checkpoint", "p99 response at 80 %"],
+        ),
+        (
+            format!("figure7 {checkpoints}"),
+            ["with a checkpoint     100  throughput (requests/s)", "whole run             100  lost (%)"],
+        ),
+    ] {
+        let (output, stdout, stderr) = bench(&folder, &format!("slach {line} {small}"));
+        // What a busy machine comes to is said, and not judged: only that it is measured.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{stdout}\n{stderr}");
+        for said in said {
+            assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");
+        }
+    }
+    let files = [
+        "figure6-loss",
+        "figure6-response",
+        "logging",
+        "response",
+        "response-over-time",
+        "figure7-over-time",
+    ];
+    for file in files {
+        assert!(folder.0.join(format!("figures/{file}.svg")).is_file(), "{file}");
     }
     assert!(!folder.0.join("ensile-data").exists(), "the objects are gone");
 }

@@ -10,14 +10,14 @@ pub(super) fn resident(process: &str) -> Option<u64> {
 }
 
 /// Lets the peak begin anew. What the process has now.
-pub(super) fn forget_peak() -> u64 {
+pub(crate) fn forget_peak() -> u64 {
     // Only a writable /proc knows how; otherwise the peak is the one since the start of the process.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     resident("self").unwrap_or_default()
 }
 
 /// The most that this process had since then.
-pub(super) fn peak() -> u64 {
+pub(crate) fn peak() -> u64 {
     field("self", "VmHWM:").unwrap_or_default()
 }
 

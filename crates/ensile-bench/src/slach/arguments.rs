@@ -8,6 +8,10 @@ use clap::{Args, builder::RangedU64ValueParser, value_parser};
 
 use super::Name;
 use super::adaptive::AdaptiveArguments;
+use super::berkeley::BerkeleyArguments;
+use super::checkpoint_loss::CheckpointArguments;
+use super::logging::LoggingArguments;
+use super::replay::ReplayArguments;
 use super::services::ServicesArguments;
 use super::target::TargetArguments;
 use crate::arguments::positive_seconds;
@@ -49,4 +53,12 @@ pub struct SlachArguments {
     pub(crate) target: TargetArguments,
     #[command(flatten)]
     pub(crate) adaptive: AdaptiveArguments,
+    #[command(flatten)]
+    pub(crate) berkeley: BerkeleyArguments,
+    #[command(flatten)]
+    pub(crate) checkpoint: CheckpointArguments,
+    #[command(flatten)]
+    pub(crate) replay: ReplayArguments,
+    #[command(flatten)]
+    pub(crate) logging: LoggingArguments,
 }

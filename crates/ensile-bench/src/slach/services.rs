@@ -2,12 +2,20 @@
 //!
 //! ```text
 //! load    arrivals at a rate -> connections over loopback -> losses and responses
+//! others  an open load, or as many requests as the service takes: `capacity`, `figure6`, `beside_checkpoint`, `saturation`
 //! kills   exercise -> clients over loopback -> the process is killed -> it recovers -> each object is looked at
 //! ```
 //! Neighbours: `ensile-services` has servers and clients; [`load`] and [`kills`] use [`ServiceProcess`].
 
+pub(super) mod beside_checkpoint;
+pub(super) mod capacity;
+mod clients;
+pub(super) mod figure6;
 pub(super) mod kills;
 pub(super) mod load;
+mod open_loop;
+mod requests;
+pub(super) mod saturation;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -17,7 +25,10 @@ use std::process::{Child, Command, Stdio};
 use clap::{Args, ValueEnum, value_parser};
 use ensile_services::command::{self, ReplyDurability, ServeArguments, ServiceKind};
 
+use super::arguments::SlachArguments;
 use crate::failure::{Failure, Result};
+use open_loop::Target;
+use requests::Requests;
 
 /// Options of what is done to services.
 #[derive(Clone, Debug, Args)]
@@ -72,7 +83,7 @@ pub(crate) struct ServicesArguments {
     pub(crate) address: Option<SocketAddr>,
 }
 
-fn positive_seconds(text: &str) -> std::result::Result<f64, String> {
+pub(super) fn positive_seconds(text: &str) -> std::result::Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
     if seconds > 0.0 && seconds < 1e6 { Ok(seconds) } else { Err("it is to be above zero".to_owned()) }
 }
@@ -80,6 +91,29 @@ fn positive_seconds(text: &str) -> std::result::Result<f64, String> {
 /// A choice's name on the command line.
 fn name_of(choice: impl ValueEnum) -> String {
     choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Options of a service whose replies are relaxed, and which makes checkpoints only when it is asked for them.
+fn relaxed(services: &ServicesArguments) -> Vec<String> {
+    let loops = services.loops.to_string();
+    ["--durability", "relaxed", "--checkpoint-on-demand", "--loops", &loops].map(str::to_owned).to_vec()
+}
+
+/// Options of a service that logs nothing.
+fn no_log(services: &ServicesArguments) -> Vec<String> {
+    ["--no-log", "--loops", &services.loops.to_string()].map(str::to_owned).to_vec()
+}
+
+/// A service at an address, as the options say how it is asked.
+fn target(arguments: &SlachArguments, service: ServiceKind, address: SocketAddr) -> Target {
+    let services = &arguments.services;
+    Target {
+        address,
+        requests: Requests::of(service, services.value_bytes),
+        objects: arguments.objects,
+        connections: services.connections as usize,
+        timeout_nanos: services.timeout_ms * 1_000_000,
+    }
 }
 
 /// A service that runs in a process of its own. It is killed when this goes.
@@ -110,6 +144,18 @@ impl ServiceProcess {
         BufReader::new(told).read_line(&mut line).map_err(Failure::io("reading a service's address"))?;
         let failed = |_| Failure::Usage("the service did not begin: what it says stands above".to_owned());
         line.trim().parse().map_err(failed)
+    }
+
+    /// Starts a service, and waits until it serves.
+    fn begin(service: ServiceKind, data: &Path, options: &[String]) -> Result<(Self, SocketAddr)> {
+        let mut process = Self::start(service, data, options)?;
+        let address = process.address()?;
+        Ok((process, address))
+    }
+
+    /// Its number.
+    fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Ends it as SIGKILL does.

@@ -262,6 +262,7 @@ fn figures<S: Service>(state: &ServerState<S>) -> String {
         ("log_bytes", stats.log.bytes),
         ("checkpoints", stats.checkpoints.installed),
         ("poisoned_objects", stats.poisoned),
+        ("checkpoints_installed", stats.checkpoints.installed),
     ];
     text.push_str("# Persistence\r\n");
     for (name, figure) in kept.into_iter().chain(state.service.figures()) {

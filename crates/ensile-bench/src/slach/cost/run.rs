@@ -4,7 +4,7 @@
 //!
 //! Neighbours: [`super`] starts it, under cachegrind or alone; [`objects`] has what is called.
 
-mod objects;
+pub(in crate::slach) mod objects;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

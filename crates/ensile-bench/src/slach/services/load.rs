@@ -1,49 +1,37 @@
 //! `slach load`: requests to a service over loopback at a given rate, whatever the service does (§6.1, figure 6).
 //!
-//! ```text
-//! arrivals  exponential, drawn before: the load is open, and a slow service gets no fewer requests
-//! response  from the intended arrival to the reply, so what waits in the generator counts too
-//! lost      no good reply within the time-out; LossPercent = 100 - SuccessfulRequests / TotalRequests x 100
-//! ```
-//! One thread has all connections; requests go to them in turns, and each may have many under way.
+//! Lost is what has no good reply within the time-out: LossPercent = 100 - SuccessfulRequests / TotalRequests x 100.
 //!
 //! Invariants:
 //! - Each arrival of the measured time is either answered in time or lost; an error reply is lost.
 //! - How late the generator itself was is told: where that is as long as a response, the response is the generator's.
 //!
-//! Neighbours: [`super::ServiceProcess`] is the service, unless an address is given; [`clients`] sends and receives.
-
-mod clients;
-
-use std::net::SocketAddr;
+//! Neighbours: [`super::ServiceProcess`] is the service, unless an address is given; [`super::open_loop`] is the load.
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
-use ensile_services::client::{ClientError, RespClient};
-use ensile_services::command::{ReplyDurability, ServiceKind};
+use ensile_services::command::ReplyDurability;
 use hdrhistogram::Histogram;
 
-use super::{ServiceProcess, ServicesArguments, name_of};
-use crate::failure::{Failure, Result};
+use super::open_loop::{Load, Target, Watch, make, open_loop};
+use super::{ServiceProcess, ServicesArguments, name_of, target};
+use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
 use crate::number::grouped;
 use crate::progress::Progress;
 use crate::slach::arguments::SlachArguments;
 use crate::system::fresh_folder;
 use crate::tally::new_histogram;
-use clients::{Clients, Reply};
 
 const FOLDER: &str = "slach-load";
 /// Before the measured time the load goes on for so much of it, and does not count.
 const WARM_UP: f64 = 0.2;
-/// Objects that are made in one pipeline before the load.
-const PIPELINED: u64 = 256;
 
 const LOSS: (&str, &str) = ("loss", "%");
 const MEAN: (&str, &str) = ("response, mean", "ms");
 
 /// What a run has shown.
-struct Outcome {
+pub(super) struct Outcome {
     total: u64,
     in_time: u64,
     seconds: f64,
@@ -58,7 +46,15 @@ impl Outcome {
         Self { total: 0, in_time: 0, seconds, responses: new_histogram(), late: new_histogram() }
     }
 
-    fn loss_percent(&self) -> f64 {
+    pub(super) fn mean_ms(&self) -> f64 {
+        self.responses.mean() / 1e6
+    }
+
+    pub(super) fn quantile_ms(&self, quantile: f64) -> f64 {
+        self.responses.value_at_quantile(quantile) as f64 / 1e6
+    }
+
+    pub(super) fn loss_percent(&self) -> f64 {
         100.0 - self.in_time as f64 / self.total.max(1) as f64 * 100.0
     }
 }
@@ -68,10 +64,10 @@ type Measured = ((&'static str, &'static str), fn(&Outcome) -> f64);
 
 const MEASURED: [Measured; 7] = [
     (LOSS, Outcome::loss_percent),
-    (MEAN, |outcome| outcome.responses.mean() / 1e6),
-    (("response, median", "ms"), |outcome| outcome.responses.value_at_quantile(0.5) as f64 / 1e6),
-    (("response, p99", "ms"), |outcome| outcome.responses.value_at_quantile(0.99) as f64 / 1e6),
-    (("response, p99.9", "ms"), |outcome| outcome.responses.value_at_quantile(0.999) as f64 / 1e6),
+    (MEAN, Outcome::mean_ms),
+    (("response, median", "ms"), |outcome| outcome.quantile_ms(0.5)),
+    (("response, p99", "ms"), |outcome| outcome.quantile_ms(0.99)),
+    (("response, p99.9", "ms"), |outcome| outcome.quantile_ms(0.999)),
     (("answered in time", "requests/s"), |outcome| outcome.in_time as f64 / outcome.seconds),
     (("sent late, p99", "ms"), |outcome| outcome.late.value_at_quantile(0.99) as f64 / 1e6),
 ];
@@ -90,7 +86,8 @@ pub(crate) fn load(arguments: &SlachArguments) -> Result<(Figure, bool, String)>
     };
     let mut progress = Progress::new(arguments.rounds);
     progress.say(&format!("making {} objects", grouped(arguments.objects as f64)));
-    make(arguments, address)?;
+    let target = target(arguments, services.service, address);
+    make(&target)?;
     let mut random = Random::seeded(arguments.seed);
     let places: Vec<(u64, u64)> = services
         .writes
@@ -106,7 +103,7 @@ pub(crate) fn load(arguments: &SlachArguments) -> Result<(Figure, bool, String)>
                 arguments.rounds,
                 grouped(rate as f64)
             ));
-            outcomes.push(run(arguments, address, (writes, rate), &mut random)?);
+            outcomes.push(run(&target, Load { rate, writes }, services.load_seconds, &mut random)?);
         }
     }
     progress.clear();
@@ -162,131 +159,51 @@ fn figure(
     (figure, true, said)
 }
 
-/// Makes every object, so that reads find them.
-fn make(arguments: &SlachArguments, address: SocketAddr) -> Result<()> {
-    let failed = |error: ClientError| Failure::Usage(format!("making objects: {error}"));
-    let mut client = RespClient::connect(address).map_err(failed)?;
-    let requests = Requests::of(arguments);
-    let mut from = 0;
-    while from < arguments.objects {
-        let to = (from + PIPELINED).min(arguments.objects);
-        (from..to).for_each(|object| client.request(&requests.words(object, true)));
-        for _ in from..to {
-            client.receive_as(|_| Some(())).map_err(failed)?;
+/// Who measures: behind the warm-up, until the end.
+struct Measuring<'o> {
+    outcome: &'o mut Outcome,
+    from: u64,
+    over: u64,
+    timeout: u64,
+}
+
+impl Watch for Measuring<'_> {
+    fn end(&mut self, _: u64) -> Result<u64> {
+        Ok(self.over)
+    }
+
+    fn arrived(&mut self, at: u64, late: Option<u64>) {
+        if at < self.from {
+            return;
         }
-        from = to;
-    }
-    Ok(())
-}
-
-/// The requests of a service.
-struct Requests {
-    service: ServiceKind,
-    value: String,
-}
-
-impl Requests {
-    fn of(arguments: &SlachArguments) -> Self {
-        let services = &arguments.services;
-        Self { service: services.service, value: "v".repeat(services.value_bytes as usize) }
+        self.outcome.total += 1;
+        if let Some(late) = late {
+            self.outcome.late.saturating_record(late);
+        }
     }
 
-    /// A read or a write of an object.
-    fn words(&self, object: u64, is_write: bool) -> Vec<String> {
-        let value = self.value.as_str();
-        let words: &[&str] = match (self.service, is_write) {
-            (ServiceKind::Pht, true) => &["SET", value],
-            (ServiceKind::Pht, false) => &["GET"],
-            (ServiceKind::Ups, true) => &["UPS.CRAWLED", "1700000000", "MODIFIED", "1600000000"],
-            (ServiceKind::Ups, false) => &["UPS.GET"],
-            (ServiceKind::His, true) => &["HIS.DAILY", "20000", "de", "1000", "35000"],
-            (ServiceKind::His, false) => &["HIS.GET"],
-        };
-        let key = match self.service {
-            ServiceKind::Pht => format!("key:{object:012}"),
-            ServiceKind::Ups => format!("http://host{}.example/page{object}", object % 1000),
-            ServiceKind::His => format!("host{object}.example"),
-        };
-        let mut all: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        all.insert(1, key);
-        all
+    fn replied(&mut self, arrived: u64, response: u64, is_good: bool) {
+        if arrived >= self.from && is_good && response <= self.timeout {
+            self.outcome.in_time += 1;
+            self.outcome.responses.saturating_record(response);
+        }
     }
 }
 
 /// One rate and share of writes: warms up, measures, and waits for what is under way.
-fn run(
-    arguments: &SlachArguments,
-    address: SocketAddr,
-    (writes, rate): (u64, u64),
-    random: &mut Random,
-) -> Result<Outcome> {
-    let services = &arguments.services;
+pub(super) fn run(target: &Target, load: Load, seconds: f64, random: &mut Random) -> Result<Outcome> {
     let clock = Clock::machine();
-    let requests = Requests::of(arguments);
-    let mut clients = Clients::connect(address, services.connections as usize)?;
-    let timeout = services.timeout_ms * 1_000_000;
-    let measured_from = (services.load_seconds * WARM_UP * 1e9) as u64;
-    let over = measured_from + (services.load_seconds * 1e9) as u64;
-    let mut outcome = Outcome::new(services.load_seconds);
-    let mut next = exponential(rate, random);
-    let mut turn = 0;
-    // More than that is under way only if what comes is lost anyway.
-    let under_way_max = (2 * rate * services.timeout_ms / 1000).max(1_000) as usize;
-    loop {
-        let now = clock.nanos();
-        while next <= now && next < over {
-            let counts = next >= measured_from;
-            outcome.total += u64::from(counts);
-            if clients.under_way() < under_way_max {
-                let words = requests.words(random.below(arguments.objects), random.percent(writes));
-                clients.request(turn, &words, next);
-                if counts {
-                    outcome.late.saturating_record(now - next);
-                }
-            }
-            turn = (turn + 1) % services.connections as usize;
-            next += exponential(rate, random);
-        }
-        clients.exchange(|Reply { arrived, is_good }| {
-            let response = clock.nanos() - arrived;
-            if arrived >= measured_from && is_good && response <= timeout {
-                outcome.in_time += 1;
-                outcome.responses.saturating_record(response);
-            }
-        })?;
-        let now = clock.nanos();
-        let is_done = clients.under_way() == 0 || now >= over.saturating_add(timeout);
-        if next >= over && now >= over && is_done {
-            return Ok(outcome);
-        }
-        let wake = if next < over { next } else { over.saturating_add(timeout) };
-        clients.wait(wake.saturating_sub(now))?;
-    }
-}
-
-/// Nanoseconds until the next arrival: exponential, a given number a second.
-fn exponential(rate: u64, random: &mut Random) -> u64 {
-    let mean = 1e9 / rate as f64;
-    // The unit interval has no one, so the logarithm is of no zero.
-    (-(1.0 - random.unit()).ln() * mean) as u64
+    let from = (seconds * WARM_UP * 1e9) as u64;
+    let over = from + (seconds * 1e9) as u64;
+    let mut outcome = Outcome::new(seconds);
+    let mut measuring = Measuring { outcome: &mut outcome, from, over, timeout: target.timeout_nanos };
+    open_loop(target, load, (&clock, random), &mut measuring)?;
+    Ok(outcome)
 }
 
 #[cfg(test)]
 mod tests {
-    use ensile_base::random::Random;
-
-    use super::{Outcome, exponential};
-
-    #[test]
-    fn arrivals_are_exponential() {
-        let mut random = Random::seeded(1);
-        let gaps: Vec<u64> = (0..100_000).map(|_| exponential(1_000, &mut random)).collect();
-        let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
-        assert!((0.98e6..1.02e6).contains(&mean), "{mean}");
-        // Of an exponential one part in e is above the mean.
-        let above = gaps.iter().filter(|gap| **gap as f64 > mean).count() as f64 / gaps.len() as f64;
-        assert!((0.36..0.376).contains(&above), "{above}");
-    }
+    use super::Outcome;
 
     #[test]
     fn loss_is_what_was_not_answered_in_time() {

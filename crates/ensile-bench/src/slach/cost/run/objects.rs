@@ -7,7 +7,7 @@ use ensile_objects::{Application, CallBackResult, CodecResult, ObjectWriter, Per
 
 /// An object: what the last operation left, and how many there were.
 #[derive(Debug)]
-pub(super) struct Held<const BYTES: usize> {
+pub(in crate::slach) struct Held<const BYTES: usize> {
     bytes: [u8; BYTES],
     changes: u64,
 }

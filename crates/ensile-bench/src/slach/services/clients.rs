@@ -2,13 +2,13 @@
 //!
 //! Invariant: the replies of a connection are those of its requests in their order.
 //!
-//! Neighbours: [`super`] decides when a request is sent, and what its reply counts for.
+//! Neighbours: [`super::open_loop`] decides when a request is sent; its callers, what a reply counts for.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use ensile_resp::{Reply as RespReply, ReplyDecoder, ReplyLimits, encode_request};
+use ensile_resp::{Reply as RespReply, ReplyDecoder, ReplyLimits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::{Failure, Result};
@@ -18,6 +18,8 @@ const READ_BYTES: usize = 64 << 10;
 
 /// The reply to a request.
 pub(super) struct Reply {
+    /// Of which connection.
+    pub(super) connection: usize,
     /// When the request was to arrive.
     pub(super) arrived: u64,
     /// It is no error.
@@ -61,18 +63,21 @@ impl Clients {
         self.0.iter().map(|one| one.under_way.len()).sum()
     }
 
-    /// Puts a request behind what a connection is to send.
-    pub(super) fn request(&mut self, connection: usize, words: &[String], arrived: u64) {
+    /// Puts a request, which is appended encoded, behind what a connection is to send.
+    pub(super) fn request(&mut self, connection: usize, arrived: u64, append: impl FnOnce(&mut Vec<u8>)) {
         let one = &mut self.0[connection];
-        encode_request(&mut one.to_send, words);
+        append(&mut one.to_send);
         one.under_way.push_back(arrived);
     }
 
     /// Sends what can be sent, and tells of every reply that is there.
     pub(super) fn exchange(&mut self, mut tell: impl FnMut(Reply)) -> Result<()> {
-        let mut all = self.0.iter_mut();
-        all.try_for_each(|one| one.send().and_then(|()| one.receive(&mut tell)))
-            .map_err(Failure::io("talking to the service"))
+        let mut all = self.0.iter_mut().enumerate();
+        all.try_for_each(|(connection, one)| {
+            one.send()?;
+            one.receive(|arrived, is_good| tell(Reply { connection, arrived, is_good }))
+        })
+        .map_err(Failure::io("talking to the service"))
     }
 
     /// Waits until something can be received or sent, at most so many nanoseconds.
@@ -108,7 +113,7 @@ impl Connection {
         Ok(())
     }
 
-    fn receive(&mut self, tell: &mut impl FnMut(Reply)) -> io::Result<()> {
+    fn receive(&mut self, mut tell: impl FnMut(u64, bool)) -> io::Result<()> {
         if self.under_way.is_empty() {
             return Ok(());
         }
@@ -120,7 +125,7 @@ impl Connection {
             match read {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(bytes) => {
-                    self.take_replies(tell)?;
+                    self.take_replies(&mut tell)?;
                     if bytes < READ_BYTES {
                         return Ok(());
                     }
@@ -131,14 +136,14 @@ impl Connection {
         }
     }
 
-    fn take_replies(&mut self, tell: &mut impl FnMut(Reply)) -> io::Result<()> {
+    fn take_replies(&mut self, tell: &mut impl FnMut(u64, bool)) -> io::Result<()> {
         let mut consumed = 0;
         while let Some(decoded) = self.decoder.decode(&self.received[consumed..]).map_err(io::Error::other)? {
             let is_good = !matches!(decoded.reply(), RespReply::Error(_));
             consumed += decoded.consumed();
             let arrived = self.under_way.pop_front();
             let none = || io::Error::other("a reply came that nobody had asked for");
-            tell(Reply { arrived: arrived.ok_or_else(none)?, is_good });
+            tell(arrived.ok_or_else(none)?, is_good);
         }
         self.received.drain(..consumed);
         Ok(())

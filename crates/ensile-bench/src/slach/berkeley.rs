@@ -1,0 +1,388 @@
+//! `slach berkeley`: the persistent hash table beside Berkeley DB (SLACH §6.5, figure 10).
+//!
+//! ```text
+//! both sides    a process each | load at random | rounds, in turns: lookups, updates, updates with checkpoints
+//! the table     that of ensile-services, in process; multi-gets of 16, too    its checkpoints: bucket by bucket
+//! Berkeley DB   BTREE, 32 KB pages, DB_TXN_WRITE_NOSYNC, DB_AUTO_COMMIT   its checkpoints: txn_checkpoint
+//! ```
+//! One thread calls. Values are copied out. Checkpoints are made one after the other while updates are measured with
+//! them, so what they cost is what they cost while there is one; between runs each side makes one, and is at rest.
+//!
+//! Invariants:
+//! - Both sides have the same keys, loaded in the same order, and are called for the same ones.
+//! - Those are as many as Berkeley DB's cache holds: its share of hits is measured with the lookups.
+//! - Both have their memory on huge pages; how much there is, and how much of it is on them, is told.
+//!
+//! Neighbours: [`sides`] are the processes, [`table`] is the one that has the hash table.
+
+mod element;
+mod keys;
+mod service;
+mod sides;
+pub(crate) mod table;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use clap::{Args, ValueEnum as _, builder::RangedU64ValueParser, value_parser};
+use ensile_base::clock::Clock;
+
+use super::arguments::SlachArguments;
+use super::asked::Asked;
+use crate::failure::{Failure, Result};
+use crate::figure::{Figure, Place, Row};
+use crate::machine::{self, Machine};
+use crate::number::{grouped, median};
+use crate::progress::Progress;
+use crate::system::fresh_folder;
+use sides::{Answer, Side};
+use table::TableKind;
+
+const FOLDER: &str = "slach-berkeley";
+/// Keys of a multi-get.
+pub(super) const MULTI_GET: usize = 16;
+
+const TABLE: &str = "PHT";
+const TABLE_MANY: &str = "PHT, multi-gets of 16";
+const TABLE_CHECKPOINTS: &str = "PHT, checkpoints";
+const BERKELEY: &str = "Berkeley DB";
+const BERKELEY_CHECKPOINTS: &str = "Berkeley DB, checkpoints";
+
+const LOOKUPS: (&str, &str) = ("lookups", "a second");
+const UPDATES: (&str, &str) = ("updates", "a second");
+const LOSS: (&str, &str) = ("updates lost while there is a checkpoint", "%");
+const HITS: (&str, &str) = ("found in the cache", "%");
+const RESIDENT: (&str, &str) = ("resident memory", "GB");
+const HUGE: (&str, &str) = ("on huge pages", "GB");
+const WRITTEN: (&str, &str) = ("checkpoints write", "MB/s");
+const LOGGED: (&str, &str) = ("log of updates", "MB/s");
+const DEVICE: (&str, &str) = ("sequential writes of the device", "MB/s");
+
+/// The cache of the paper, and the keys that fit it, by the bytes of a value.
+const PAPER_CACHE_MB: u64 = 1_536;
+const FITTING: [(u64, u64); 4] = [(30, 20_000_000), (100, 8_000_000), (1_024, 900_000), (10_240, 40_000)];
+/// What an element of the table takes besides its value, at most: to refuse what does not fit.
+const BESIDE_VALUE: u64 = 150;
+/// Of the device's write rate, where updates are bound by it.
+const OF_DEVICE_MIN: f64 = 0.8;
+const HITS_MIN: f64 = 99.9;
+/// A loss below this is asked of nobody, in percent; above it a share of Berkeley DB's.
+const LOSS_MAX: f64 = 3.0;
+const LOSS_SHARE: f64 = 0.25;
+
+/// The options of `slach berkeley`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BerkeleyArguments {
+    /// berkeley: which hash table
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) table: TableKind,
+    /// berkeley: bytes of a value, a table for each
+    #[arg(long, value_delimiter = ',', default_value = "30,100,1024,10240", value_parser = value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) sizes: Vec<u64>,
+    /// berkeley: keys, a number for each size; without this as many as fit the cache
+    #[arg(long, value_delimiter = ',', value_parser = value_parser!(u64).range(1..=1 << 30))]
+    pub(crate) keys: Vec<u64>,
+    /// berkeley: seconds of a run
+    #[arg(long, default_value_t = 60.0, value_parser = super::services::positive_seconds)]
+    pub(crate) run_seconds: f64,
+    /// berkeley: MiB of Berkeley DB's cache
+    #[arg(long, default_value_t = PAPER_CACHE_MB, value_parser = value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) cache_mb: u64,
+    /// berkeley: KiB of Berkeley DB's pages
+    #[arg(long, default_value_t = 32, value_parser = RangedU64ValueParser::<u64>::new().range(1..=64))]
+    pub(crate) page_kb: u64,
+    /// berkeley: MB/s that the table's checkpoints write at most; without this as many as they can
+    #[arg(long, value_parser = value_parser!(u64).range(1..=100_000))]
+    pub(crate) checkpoint_mb: Option<u64>,
+}
+
+impl BerkeleyArguments {
+    /// Each size with its number of keys.
+    fn tables(&self) -> Result<Vec<(u64, u64)>> {
+        if !self.keys.is_empty() && self.keys.len() != self.sizes.len() {
+            return Err(Failure::Usage("--keys has one number for each of --sizes".to_owned()));
+        }
+        let fitting = |size: u64| {
+            let known = FITTING.iter().find(|known| known.0 == size);
+            known.map(|(_, keys)| (keys * self.cache_mb / PAPER_CACHE_MB).max(1)).ok_or_else(|| {
+                Failure::Usage(format!(
+                    "how many keys with {size} bytes fit the cache is not known: say --keys"
+                ))
+            })
+        };
+        let keys = |(at, &size): (usize, &u64)| {
+            Ok((size, self.keys.get(at).map_or_else(|| fitting(size), |keys| Ok(*keys))?))
+        };
+        self.sizes.iter().enumerate().map(keys).collect()
+    }
+}
+
+/// What a table came to, one for each round.
+#[derive(Default)]
+struct Measured {
+    lookups: [Vec<Answer>; 2],
+    many: Vec<Answer>,
+    updates: [Vec<Answer>; 2],
+    with_checkpoints: [Vec<Answer>; 2],
+    /// MB/s.
+    device: Vec<f64>,
+    /// Bytes, and those of them on huge pages, behind the rounds.
+    memory: [(u64, u64); 2],
+}
+
+/// Measures. False if something is not as it is asked for. The figure of updates is written here.
+pub(super) fn berkeley(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
+    let tables = arguments.berkeley.tables()?;
+    for &(size, keys) in &tables {
+        let bytes = (arguments.berkeley.cache_mb << 20) + keys * (size + BESIDE_VALUE);
+        if bytes > machine::available_bytes() {
+            let needed = grouped(bytes as f64 / 1e9);
+            let why =
+                format!("{needed} GB are needed with values of {size} bytes, which are not free: say --keys");
+            return Err(Failure::Usage(why));
+        }
+    }
+    let folder = fresh_folder(&arguments.data, FOLDER)?;
+    let program = sides::build(&folder)?;
+    let mut progress = Progress::new(arguments.rounds);
+    let (mut rows, mut asked) = (Vec::new(), Asked::new());
+    for &(size, keys) in &tables {
+        let measured = measure(arguments, (size, keys), (&folder, &program), &mut progress)?;
+        rows.extend(rows_of(&name_of(size), &measured));
+        judge(&mut asked, arguments, (size, keys), &measured);
+    }
+    progress.clear();
+    std::fs::remove_dir_all(&folder).map_err(Failure::io(format!("removing {}", folder.display())))?;
+    let notes = vec![
+        format!(
+            "both: {:.0} s a run, keys of 8 bytes, one thread, process-safe",
+            arguments.berkeley.run_seconds
+        ),
+        format!(
+            "Berkeley DB: cache of {} MiB, pages of {} KiB",
+            arguments.berkeley.cache_mb, arguments.berkeley.page_kb
+        ),
+    ];
+    let figure = |name, title: &str, drawn| {
+        let title = format!("{title} of a hash table and of Berkeley DB, by the size of values");
+        Figure { name, title, drawn, dashed: None, notes: notes.clone(), rows: rows.clone(), horizontal: "" }
+    };
+    figure("berkeley-updates", "Updates", UPDATES).write(&arguments.out, machine, &machine::command())?;
+    let (said, holds) = asked.told();
+    Ok((figure("berkeley-lookups", "Lookups", LOOKUPS), holds, said))
+}
+
+/// A size for people.
+fn name_of(bytes: u64) -> String {
+    if bytes >= 1_024 && bytes.is_multiple_of(1_024) {
+        format!("{} KB", bytes / 1_024)
+    } else {
+        format!("{bytes} B")
+    }
+}
+
+/// One table on both sides.
+fn measure(
+    arguments: &SlachArguments,
+    (size, keys): (u64, u64),
+    (folder, program): (&Path, &Path),
+    progress: &mut Progress,
+) -> Result<Measured> {
+    let options = &arguments.berkeley;
+    progress.say(&format!("{}: loading {} keys on both sides", name_of(size), grouped(keys as f64)));
+    let (own, other) = (fresh_folder(folder, "table")?, fresh_folder(folder, "environment")?);
+    let mut table = Command::new(std::env::current_exe().map_err(Failure::io("finding this program"))?);
+    let kind = options.table.to_possible_value().map_or_else(String::new, |kind| kind.get_name().to_owned());
+    table.args(["slach-berkeley-table", "--table", &kind, "--folder"]).arg(&own);
+    table.args(["--keys", &keys.to_string(), "--value-bytes", &size.to_string()]);
+    if let Some(megabytes) = options.checkpoint_mb {
+        table.args(["--checkpoint-mb", &megabytes.to_string()]);
+    }
+    let mut berkeley = Command::new(program);
+    berkeley
+        .arg(&other)
+        .args([keys, size, options.cache_mb << 20, options.page_kb << 10].map(|number| number.to_string()));
+    let mut sides = [Side::start(TABLE, table)?, Side::start(BERKELEY, berkeley)?];
+    for side in &mut sides {
+        side.answer()?;
+    }
+    let mut measured = Measured::default();
+    for round in 0..arguments.rounds {
+        let mut told = |what: &str| {
+            progress.say(&format!("{}: round {} of {}: {what}", name_of(size), round + 1, arguments.rounds));
+        };
+        one_round(arguments, round, &mut sides, &mut measured, &mut told)?;
+        told("the device's write rate");
+        measured.device.push(device_rate(folder)?);
+    }
+    measured.memory = [sides[0].memory(), sides[1].memory()];
+    drop(sides);
+    for folder in [own, other] {
+        std::fs::remove_dir_all(&folder).map_err(Failure::io(format!("removing {}", folder.display())))?;
+    }
+    Ok(measured)
+}
+
+/// All runs once, the sides in turns; which is the first one changes by round.
+fn one_round(
+    arguments: &SlachArguments,
+    round: usize,
+    sides: &mut [Side; 2],
+    measured: &mut Measured,
+    told: &mut impl FnMut(&str),
+) -> Result<()> {
+    let seconds = arguments.berkeley.run_seconds;
+    let seed = arguments.seed.wrapping_add(round as u64);
+    let turns = if round.is_multiple_of(2) { [0, 1] } else { [1, 0] };
+    for side in turns {
+        told(&format!("lookups, {}", [TABLE, BERKELEY][side]));
+        measured.lookups[side].push(sides[side].ask(&format!("lookups {seconds} {seed}"))?);
+        if side == 0 {
+            told(&format!("lookups, {TABLE_MANY}"));
+            measured.many.push(sides[side].ask(&format!("many {seconds} {seed}"))?);
+        }
+    }
+    for (checkpoints, answers, names) in [
+        (0, &mut measured.updates, [TABLE, BERKELEY]),
+        (1, &mut measured.with_checkpoints, [TABLE_CHECKPOINTS, BERKELEY_CHECKPOINTS]),
+    ] {
+        for side in turns {
+            told(&format!("updates, {}", names[side]));
+            answers[side].push(sides[side].ask(&format!("updates {seconds} {seed} {checkpoints}"))?);
+            sides[side].ask("settle")?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a write, and between two syncs, as a log has them.
+const WRITE_BYTES: usize = 512 << 10;
+const SYNC_BYTES: usize = 32 << 20;
+/// Seconds of writing.
+const DEVICE_SECONDS: f64 = 2.0;
+
+/// MB/s that the device takes from one thread that writes and syncs.
+fn device_rate(folder: &Path) -> Result<f64> {
+    let path = folder.join("device");
+    let fail = || Failure::io(format!("writing {}", path.display()));
+    let bytes = vec![1; WRITE_BYTES];
+    let mut file = std::fs::File::create(&path).map_err(fail())?;
+    let (clock, mut written) = (Clock::machine(), 0);
+    let begun = clock.nanos();
+    loop {
+        for _ in 0..SYNC_BYTES / WRITE_BYTES {
+            file.write_all(&bytes).map_err(fail())?;
+        }
+        file.sync_data().map_err(fail())?;
+        written += SYNC_BYTES;
+        let seconds = (clock.nanos() - begun) as f64 / 1e9;
+        if seconds >= DEVICE_SECONDS {
+            std::fs::remove_file(&path).map_err(fail())?;
+            return Ok(written as f64 / 1e6 / seconds);
+        }
+    }
+}
+
+fn rates(answers: &[Answer]) -> Vec<f64> {
+    answers.iter().map(|answer| answer.rate).collect()
+}
+
+/// Percent of the updates that are lost while there is a checkpoint, of each side.
+fn losses(measured: &Measured, side: usize) -> Vec<f64> {
+    let both = measured.updates[side].iter().zip(&measured.with_checkpoints[side]);
+    both.map(|(without, with)| 100.0 * (1.0 - with.rate / without.rate.max(f64::MIN_POSITIVE))).collect()
+}
+
+/// MB/s of bytes that an answer tells.
+fn written(answers: &[Answer], which: usize) -> Vec<f64> {
+    let rate = |answer: &Answer| answer.besides[which] / 1e6 / answer.seconds.max(f64::MIN_POSITIVE);
+    answers.iter().map(rate).collect()
+}
+
+/// Percent of the pages that were found in the cache.
+fn hits(answers: &[Answer]) -> Vec<f64> {
+    let share = |answer: &Answer| 100.0 * answer.besides[0] / answer.besides.iter().sum::<f64>().max(1.0);
+    answers.iter().map(share).collect()
+}
+
+fn rows_of(name: &str, measured: &Measured) -> Vec<Row> {
+    let place = || Place::Bar(name.to_owned());
+    let row = |system: &str, metric, values: Vec<f64>| Row::new(system, place(), metric, values);
+    let mut rows = Vec::new();
+    let [table, berkeley] = measured.lookups.each_ref().map(|answers| rates(answers));
+    let many = rates(&measured.many);
+    for (system, values) in [(TABLE, &table), (TABLE_MANY, &many), (BERKELEY, &berkeley)] {
+        rows.push(row(system, LOOKUPS, values.clone()));
+    }
+    for (system, values) in [(TABLE, &table), (TABLE_MANY, &many)] {
+        rows.push(Row::ratio((&format!("lookups: {system}"), values), (BERKELEY, &berkeley), place()));
+    }
+    let [table, berkeley] = measured.updates.each_ref().map(|answers| rates(answers));
+    let ratio = Row::ratio((&format!("updates: {TABLE}"), &table), (BERKELEY, &berkeley), place());
+    rows.extend([row(TABLE, UPDATES, table), row(BERKELEY, UPDATES, berkeley), ratio]);
+    for (side, system) in [TABLE_CHECKPOINTS, BERKELEY_CHECKPOINTS].into_iter().enumerate() {
+        let answers = &measured.with_checkpoints[side];
+        rows.push(row(system, UPDATES, rates(answers)));
+        rows.push(row(system, LOSS, losses(measured, side)));
+        let seconds = answers.iter().map(|answer| answer.checkpoints * 60.0 / answer.seconds);
+        rows.push(row(system, ("checkpoints", "a minute"), seconds.collect()));
+    }
+    rows.push(row(TABLE_CHECKPOINTS, WRITTEN, written(&measured.with_checkpoints[0], 0)));
+    rows.push(row(TABLE, LOGGED, written(&measured.updates[0], 1)));
+    rows.push(row("device", DEVICE, measured.device.clone()));
+    rows.push(row(BERKELEY, HITS, hits(&measured.lookups[1])));
+    for (system, (resident, huge)) in [TABLE, BERKELEY].into_iter().zip(measured.memory) {
+        rows.push(row(system, RESIDENT, vec![resident as f64 / 1e9]));
+        rows.push(row(system, HUGE, vec![huge as f64 / 1e9]));
+    }
+    rows
+}
+
+/// What is asked for at a size.
+fn judge(asked: &mut Asked, arguments: &SlachArguments, (size, keys): (u64, u64), measured: &Measured) {
+    let name = name_of(size);
+    asked.note(&format!("{name}, {} keys:", grouped(keys as f64)));
+    let ratio = |left: &[Answer], right: &[Answer]| {
+        let ratios =
+            left.iter().zip(right).map(|(left, right)| left.rate / right.rate.max(f64::MIN_POSITIVE));
+        median(ratios.collect())
+    };
+    let berkeley = &measured.lookups[1];
+    let (single, many) = match size {
+        ..=100 => (4.0, Some(10.0)),
+        101..=1_024 => (3.5, Some(6.0)),
+        _ => (2.0, None),
+    };
+    asked.at_least("lookups, PHT / Berkeley DB", (ratio(&measured.lookups[0], berkeley), "x"), single);
+    let of_many = ratio(&measured.many, berkeley);
+    match many {
+        Some(many) => asked.at_least("multi-gets of 16 / single gets of Berkeley DB", (of_many, "x"), many),
+        None => asked.note(&format!("multi-gets of 16 / single gets of Berkeley DB: {of_many:.2}x")),
+    }
+    let updates = ratio(&measured.updates[0], &measured.updates[1]);
+    if size <= 100 {
+        asked.at_least("updates, PHT / Berkeley DB", (updates, "x"), 4.0);
+    } else {
+        let of_device = median(written(&measured.updates[0], 1)) / median(measured.device.clone());
+        let what =
+            format!("updates, PHT / Berkeley DB, their log at {of_device:.2} of the device's write rate");
+        let limit = format!(">= 4x, or {OF_DEVICE_MIN} of the device: 4");
+        asked.judge(&what, (updates, "x"), &limit, updates >= 4.0 || of_device >= OF_DEVICE_MIN);
+    }
+    let [own, other] = [0, 1].map(|side| median(losses(measured, side)));
+    let limit = LOSS_MAX.max(other * LOSS_SHARE);
+    asked.at_most(
+        &format!("updates lost to checkpoints, Berkeley DB's {other:.1} %, PHT's"),
+        (own, " %"),
+        limit,
+    );
+    asked.at_least("pages found in the cache", (median(hits(berkeley)), " %"), HITS_MIN);
+    let cache = (arguments.berkeley.cache_mb << 20) as f64 / 1e9;
+    let [own, other] = measured.memory.map(|(resident, _)| resident as f64 / 1e9);
+    let what = format!("resident memory, Berkeley DB's {other:.2} GB, PHT's");
+    asked.at_most(&what, (own, " GB"), cache);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! The two processes of `slach berkeley`, and how they are asked. Both have the C library's allocator on huge pages.
+//!
+//! The one with Berkeley DB is a program of a page, in C, that is built when it is needed: its library and header are
+//! the system's. So nothing of Berkeley DB is a part of Ensile, nor of any build of it.
+//!
+//! Neighbours: [`super`] asks; [`super::table`] and `berkeley.c` answer.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::failure::{Failure, Result};
+use crate::machine;
+
+const SOURCE: &str = include_str!("berkeley.c");
+/// Debian's name of the library.
+const LIBRARY: &str = "-ldb-5.3";
+
+/// Builds the program with Berkeley DB in a folder.
+pub(super) fn build(folder: &Path) -> Result<std::path::PathBuf> {
+    let (source, program) = (folder.join("berkeley.c"), folder.join("berkeley"));
+    std::fs::write(&source, SOURCE).map_err(Failure::io(format!("writing {}", source.display())))?;
+    let words = ["-O2", "-std=gnu11", "-Wall", "-o"];
+    let built =
+        Command::new("cc").args(words).args([&program, &source]).args([LIBRARY, "-lpthread"]).output();
+    let needed = "it needs a C compiler and Berkeley DB: apt-get install gcc libc6-dev libdb5.3-dev";
+    let output = built.map_err(|error| Failure::Usage(format!("berkeley: cc: {error}; {needed}")))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::Usage(format!("berkeley: cc failed; {needed}\n{}", why.trim_end())));
+    }
+    Ok(program)
+}
+
+/// What a request came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Answer {
+    /// Calls a second.
+    pub(super) rate: f64,
+    pub(super) seconds: f64,
+    /// Checkpoints that were made whole meanwhile.
+    pub(super) checkpoints: f64,
+    /// What each side tells besides: pages found in the cache and not; bytes of checkpoints and of log.
+    pub(super) besides: [f64; 2],
+}
+
+impl Answer {
+    fn of(line: &str) -> Option<Self> {
+        let numbers: Vec<f64> =
+            line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        match numbers[..] {
+            [_] => Some(Self::default()),
+            [calls, nanos, checkpoints, one, other] => {
+                let seconds = nanos / 1e9;
+                let rate = if seconds > 0.0 { calls / seconds } else { 0.0 };
+                Some(Self { rate, seconds, checkpoints, besides: [one, other] })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A process that has a table. It is killed when this goes.
+pub(super) struct Side {
+    name: &'static str,
+    process: Child,
+    requests: ChildStdin,
+    replies: BufReader<ChildStdout>,
+}
+
+impl Side {
+    /// Starts it. It loads, and answers once that is done.
+    pub(super) fn start(name: &'static str, mut command: Command) -> Result<Self> {
+        let (setting, value) = machine::huge_pages_setting();
+        let mut process = command
+            .env(setting, value)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(Failure::io(format!("starting {name}")))?;
+        let requests = process.stdin.take().expect("it is piped");
+        let replies = BufReader::new(process.stdout.take().expect("it is piped"));
+        Ok(Self { name, process, requests, replies })
+    }
+
+    /// Waits for an answer.
+    pub(super) fn answer(&mut self) -> Result<Answer> {
+        let mut line = String::new();
+        self.replies.read_line(&mut line).map_err(Failure::io(format!("reading what {} says", self.name)))?;
+        let ended = || Failure::Usage(format!("{} ended: what it says stands above", self.name));
+        Answer::of(&line).filter(|_| !line.is_empty()).ok_or_else(ended)
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) fn ask(&mut self, request: &str) -> Result<Answer> {
+        writeln!(self.requests, "{request}").map_err(Failure::io(format!("asking {}", self.name)))?;
+        self.answer()
+    }
+
+    /// Bytes of its memory, and of those the ones on huge pages.
+    pub(super) fn memory(&self) -> (u64, u64) {
+        machine::memory_of(self.process.id())
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Answer;
+
+    #[test]
+    fn an_answer_is_a_line_of_numbers() {
+        let answer = Answer::of("1000 500000000 2 7 1\n").expect("five numbers");
+        assert!((answer.rate - 2_000.0).abs() < 1e-9 && (answer.seconds - 0.5).abs() < 1e-9);
+        assert!((answer.checkpoints - 2.0).abs() < 1e-9 && (answer.besides[0] - 7.0).abs() < 1e-9);
+        assert!(Answer::of("0\n").is_some());
+        for line in ["", "\n", "1 2", "1 2 3 4 x"] {
+            assert!(Answer::of(line).is_none(), "{line}");
+        }
+    }
+}

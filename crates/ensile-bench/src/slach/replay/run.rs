@@ -1,0 +1,138 @@
+//! The processes of `slach replay`: one writes, one opens, one makes a checkpoint of all.
+//!
+//! Neighbours: [`super`] starts them; the objects are those of [`crate::slach::cost`].
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::{Args, ValueEnum, value_parser};
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_objects::{CheckpointPolicy, ObjectDurability, Objects, ObjectsBuilder, ObjectsError};
+
+use crate::failure::{Failure, Result};
+use crate::recovery::memory;
+use crate::slach::cost::run::objects::Held;
+
+/// Bytes of an operation.
+const OPERATION_BYTES: usize = 100;
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// Makes the objects and a checkpoint of them, and then logs operations.
+    Write,
+    /// Opens what there is, and says how long that took and in what memory.
+    Open,
+    /// Opens it and makes a checkpoint, so that there is no operation left.
+    Checkpoint,
+}
+
+/// `ensile-bench slach-replay-run`.
+#[derive(Clone, Debug, Args)]
+pub struct ReplayRunArguments {
+    #[arg(long, value_enum)]
+    part: Part,
+    #[arg(long)]
+    folder: PathBuf,
+    #[arg(long, value_parser = value_parser!(u64).range(1..))]
+    objects: u64,
+    #[arg(long)]
+    operations: u64,
+    #[arg(long)]
+    seed: u64,
+}
+
+/// An open, and the memory of its process, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Opened {
+    pub(super) seconds: f64,
+    pub(super) peak: f64,
+    pub(super) resident: f64,
+    pub(super) log_bytes: f64,
+    /// Operations that were found in the log.
+    pub(super) found: f64,
+}
+
+/// Runs a part in a process of its own. Zeros of one that opens nothing to be measured.
+pub(super) fn in_a_process(
+    part: Part,
+    folder: &Path,
+    [objects, operations, seed]: [u64; 3],
+) -> Result<Opened> {
+    let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
+    let name = part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    let mut command = Command::new(program);
+    command.args(["slach-replay-run", "--part", &name, "--folder"]).arg(folder);
+    for (option, number) in [("--objects", objects), ("--operations", operations), ("--seed", seed)] {
+        command.args([option, &number.to_string()]);
+    }
+    let output = command.output().map_err(Failure::io("starting this program again"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [seconds, peak, resident, log_bytes, found] if output.status.success() => {
+            Ok(Opened { seconds, peak, resident, log_bytes, found })
+        }
+        _ => {
+            let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(Failure::Usage(format!("replay: a process of it failed: {why}")))
+        }
+    }
+}
+
+fn opened(arguments: &ReplayRunArguments) -> Result<Objects<u64, Held<OPERATION_BYTES>>> {
+    let builder = ObjectsBuilder::new(&arguments.folder)
+        .durability(ObjectDurability::Relaxed)
+        .policy(&CheckpointPolicy::on_demand())
+        .recovery_threads(1);
+    Ok(builder.open()?)
+}
+
+/// Does its part, and says five numbers.
+pub(crate) fn one_run(arguments: &ReplayRunArguments) -> Result<()> {
+    let said = match arguments.part {
+        Part::Write => {
+            write(arguments)?;
+            Opened::default()
+        }
+        Part::Open => open(arguments)?,
+        Part::Checkpoint => {
+            let objects = opened(arguments)?;
+            objects.checkpoint().wait().map_err(ObjectsError::from)?;
+            objects.close()?;
+            Opened::default()
+        }
+    };
+    let Opened { seconds, peak, resident, log_bytes, found } = said;
+    println!("{seconds} {peak} {resident} {log_bytes} {found}");
+    Ok(())
+}
+
+fn write(arguments: &ReplayRunArguments) -> Result<()> {
+    let objects = opened(arguments)?;
+    for key in 0..arguments.objects {
+        objects.submit(key, &[0; OPERATION_BYTES])?;
+    }
+    objects.checkpoint().wait().map_err(ObjectsError::from)?;
+    let mut random = Random::seeded(arguments.seed);
+    let mut operation = [7; OPERATION_BYTES];
+    for number in 0..arguments.operations {
+        operation[..8].copy_from_slice(&number.to_le_bytes());
+        objects.submit(random.below(arguments.objects), &operation)?;
+    }
+    Ok(objects.close()?)
+}
+
+fn open(arguments: &ReplayRunArguments) -> Result<Opened> {
+    memory::forget_peak();
+    let clock = Clock::machine();
+    let begun = clock.nanos();
+    let objects = opened(arguments)?;
+    let seconds = (clock.nanos() - begun) as f64 / 1e9;
+    let (peak, resident) = (memory::peak() as f64, crate::machine::resident_bytes() as f64);
+    let found = objects.recovery().entries as f64;
+    let log_bytes = objects.recovery().bytes as f64;
+    objects.close()?;
+    Ok(Opened { seconds, peak, resident, log_bytes, found })
+}

@@ -1,0 +1,121 @@
+//! `slach figure6`: lost requests and response times of UPS over the load, with logging and without, by the share of
+//! writes (SLACH §6.2, figure 6).
+//!
+//! Both schemes run side by side, in a process each, and are loaded in turns. A load is a share of the capacity that
+//! the service has without logging at this share of writes.
+//!
+//! Neighbours: [`super::load`] makes a run, [`super::capacity`] finds the capacity.
+
+use ensile_base::random::Random;
+use ensile_services::command::ServiceKind;
+
+use super::capacity::capacity;
+use super::load::{Outcome, run};
+use super::open_loop::{Load, Target, make};
+use super::{ServiceProcess, target};
+use crate::failure::{Failure, Result};
+use crate::figure::{Figure, Place, Row};
+use crate::machine::{self, Machine};
+use crate::number::grouped;
+use crate::progress::Progress;
+use crate::slach::arguments::SlachArguments;
+use crate::system::fresh_folder;
+
+const FOLDER: &str = "slach-figure6";
+/// Names of the paper.
+const SCHEMES: [&str; 2] = ["base", "log"];
+
+const LOSS: (&str, &str) = ("loss", "%");
+const RESPONSE: (&str, &str) = ("response, mean", "ms");
+const RESPONSE_P99: (&str, &str) = ("response, p99", "ms");
+const CAPACITY: (&str, &str) = ("capacity", "requests/s");
+
+/// A share of writes and a load in percent, with what came of each scheme by round.
+struct Measured {
+    writes: u64,
+    load: u32,
+    capacity: f64,
+    outcomes: [Vec<Outcome>; 2],
+}
+
+/// Measures. The figure of response times is written here.
+pub(crate) fn figure6(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
+    let mut progress = Progress::new(arguments.rounds);
+    let folder = fresh_folder(&arguments.data, FOLDER)?;
+    let relaxed = super::relaxed(&arguments.services);
+    let begin = |scheme: &str, options: &[String]| {
+        ServiceProcess::begin(ServiceKind::Ups, &fresh_folder(&folder, scheme)?, options)
+    };
+    let (base, base_address) = begin(SCHEMES[0], &super::no_log(&arguments.services))?;
+    let (log, log_address) = begin(SCHEMES[1], &relaxed)?;
+    let targets = [base_address, log_address].map(|address| target(arguments, ServiceKind::Ups, address));
+    progress.say(&format!("making {} URLs, twice", grouped(arguments.objects as f64)));
+    targets.iter().try_for_each(make)?;
+    let all = measure(arguments, &targets, &mut progress)?;
+    progress.clear();
+    for process in [base, log] {
+        process.kill()?;
+    }
+    std::fs::remove_dir_all(&folder).map_err(Failure::io(format!("removing {}", folder.display())))?;
+    let rows: Vec<Row> = all.iter().flat_map(rows_of).collect();
+    let figure = |name, what: &str, drawn| {
+        let title = format!("{what} of UPS over the load: {} URLs", grouped(arguments.objects as f64));
+        let notes = vec![format!("lost: no good reply within {} ms", arguments.services.timeout_ms)];
+        let horizontal = "load (% of the capacity without logging)";
+        Figure { name, title, drawn, dashed: None, notes, rows: rows.clone(), horizontal }
+    };
+    figure("figure6-response", "Response times", RESPONSE).write(
+        &arguments.out,
+        machine,
+        &machine::command(),
+    )?;
+    Ok((figure("figure6-loss", "Lost requests", LOSS), true, String::new()))
+}
+
+fn measure(
+    arguments: &SlachArguments,
+    targets: &[Target; 2],
+    progress: &mut Progress,
+) -> Result<Vec<Measured>> {
+    let options = &arguments.services;
+    let mut random = Random::seeded(arguments.seed);
+    let mut all = Vec::new();
+    for &writes in &options.writes {
+        progress.say(&format!("{writes} % writes: capacity"));
+        let capacity = capacity(&targets[0], writes, options.load_seconds, &mut random)?;
+        let of = |&load: &u32| Measured { writes, load, capacity, outcomes: [Vec::new(), Vec::new()] };
+        all.extend(arguments.adaptive.loads.iter().map(of));
+    }
+    for round in 0..arguments.rounds {
+        for measured in &mut all {
+            let (writes, percent) = (measured.writes, measured.load);
+            let rate = (measured.capacity * f64::from(percent) / 100.0).max(1.0) as u64;
+            for (scheme, target) in targets.iter().enumerate() {
+                progress.say(&format!(
+                    "round {} of {}: {}, {writes} % writes at {percent} %",
+                    round + 1,
+                    arguments.rounds,
+                    SCHEMES[scheme]
+                ));
+                let outcome = run(target, Load { rate, writes }, options.load_seconds, &mut random)?;
+                measured.outcomes[scheme].push(outcome);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn rows_of(measured: &Measured) -> Vec<Row> {
+    let place = || Place::At(f64::from(measured.load));
+    let mut rows = Vec::new();
+    for (scheme, outcomes) in SCHEMES.iter().zip(&measured.outcomes) {
+        let name = format!("{scheme}, {} % writes", measured.writes);
+        let values = |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).collect();
+        rows.push(Row::new(&name, place(), LOSS, values(&Outcome::loss_percent)));
+        rows.push(Row::new(&name, place(), RESPONSE, values(&Outcome::mean_ms)));
+        rows.push(Row::new(&name, place(), RESPONSE_P99, values(&|outcome| outcome.quantile_ms(0.99))));
+    }
+    let capacity = format!("{} % writes", measured.writes);
+    rows.push(Row::new(&capacity, place(), CAPACITY, vec![measured.capacity]));
+    rows
+}
