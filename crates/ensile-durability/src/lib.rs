@@ -76,6 +76,8 @@ pub use recovery::{
     Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport,
     RecoveryWatch, TornTail, recover,
 };
+#[cfg(feature = "object-store")]
+pub use shipping::SharedObjects;
 pub use shipping::{
     Creation, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep, Shipper,
     ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced,

@@ -21,6 +21,8 @@ mod chain;
 mod config;
 mod folder;
 mod log_file;
+#[cfg(feature = "object-store")]
+mod object_store;
 mod shared;
 mod shipper;
 mod state;
@@ -28,6 +30,8 @@ mod take_over;
 
 pub use config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
 pub use folder::SharedFolder;
+#[cfg(feature = "object-store")]
+pub use object_store::SharedObjects;
 pub use shared::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
 pub use shipper::Shipper;
 pub use take_over::{TakeOver, TakeOverReport, TakeOverStep};

@@ -47,6 +47,8 @@ pub use collection::Objects;
 pub use collection::check::{Examination, FolderCheck};
 pub use collection::persistent::{CodecResult, ObjectKey, Persistent};
 pub use command::check_command;
+#[cfg(feature = "object-store")]
+pub use ensile_durability::SharedObjects;
 pub use ensile_durability::{
     AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointReport, CheckpointStats,
     CheckpointVerdict, DurabilityError, LogCount, LogStats, Phase, PhaseReport, RecoveryForecast,

@@ -7,7 +7,8 @@
 //!   of machines, one gets [`Creation::Created`].
 //! - A listing shows every object whose upload or creation had ended before it began.
 //!
-//! Neighbours: `folder` is one in a folder that several machines see; the shipper and a take-over use it.
+//! Neighbours: `folder` is one in a folder that several machines see, `object_store` one in an object store; the
+//! shipper and a take-over use them.
 
 use std::fmt::Debug;
 

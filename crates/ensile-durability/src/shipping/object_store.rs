@@ -1,0 +1,190 @@
+//! A shared store in an object store: S3, Google's, Azure's, or anything else that the crate `object_store` reaches.
+//!
+//! Its calls are futures. They are driven on the thread that calls, by a runtime that has no thread of its own: the
+//! shipper's, or that of a take-over.
+//!
+//! Invariants:
+//! - H2: a manifest is created by a conditional put (`PutMode::Create`); a store that has none is an error.
+//! - H1: an object is put as a whole: at once, or in parts that are completed at the end.
+//!
+//! Neighbours: [`super::shared`] says what is promised; behind the feature `object-store`.
+
+use std::sync::Arc;
+
+use ::object_store::path::Path;
+use ::object_store::{
+    Error, MultipartUpload, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload,
+};
+use ensile_base::sync::Mutex;
+use futures_util::TryStreamExt as _;
+use tokio::runtime::{Builder, Runtime};
+
+use super::shared::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
+use crate::DurabilityError;
+
+/// Bytes of a part of a large object, but for its last: stores ask for 5 MiB at the least.
+const PART_BYTES: usize = 8 << 20;
+
+impl From<Error> for SharedStoreError {
+    fn from(error: Error) -> Self {
+        Self::new(error)
+    }
+}
+
+/// Objects below a prefix of an object store. Not for threads that drive an asynchronous runtime: calls wait.
+#[derive(Clone, Debug)]
+pub struct SharedObjects {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    /// Drives one call at a time.
+    runtime: Arc<Mutex<Runtime>>,
+}
+
+impl SharedObjects {
+    /// The objects of this store whose names begin with `prefix` and `/`; all of them if it is empty.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`] if the system refuses a runtime.
+    pub fn new(store: Arc<dyn ObjectStore>, prefix: &str) -> Result<Self, DurabilityError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime
+            .map_err(|error| DurabilityError::config(format!("no runtime for the object store: {error}")))?;
+        Ok(Self { store, prefix: Path::from(prefix), runtime: Arc::new(Mutex::new(runtime)) })
+    }
+
+    fn path(&self, name: &str) -> Path {
+        let parts = self.prefix.parts().map(|part| part.as_ref().to_owned());
+        parts.chain(name.split('/').map(str::to_owned)).collect()
+    }
+
+    fn drive<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.runtime.lock().block_on(call)
+    }
+}
+
+/// The outcome, or `None` if there is no such object.
+fn unless_missing<T>(outcome: Result<T, Error>) -> Result<Option<T>, Error> {
+    match outcome {
+        Err(Error::NotFound { .. }) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+impl SharedStore for SharedObjects {
+    fn place(&self) -> String {
+        format!("{}/{}", self.store, self.prefix)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
+        let path = self.path(folder);
+        let listed: Vec<_> = self.drive(self.store.list(Some(&path)).try_collect())?;
+        let named = listed.into_iter().filter_map(|object| {
+            let parts: Vec<_> = object.location.prefix_match(&self.prefix)?.collect();
+            let name = parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("/");
+            Some(SharedObject { name, bytes: object.size })
+        });
+        let mut objects: Vec<SharedObject> = named.collect();
+        objects.sort_unstable();
+        Ok(objects)
+    }
+
+    fn read_at(&self, name: &str, bytes: &mut [u8], offset: u64) -> Result<Option<usize>, SharedStoreError> {
+        let path = self.path(name);
+        let Some(found) = unless_missing(self.drive(self.store.head(&path)))? else { return Ok(None) };
+        let end = found.size.min(offset + bytes.len() as u64);
+        if offset >= end {
+            return Ok(Some(0));
+        }
+        let Some(read) = unless_missing(self.drive(self.store.get_range(&path, offset..end)))? else {
+            return Ok(None);
+        };
+        bytes[..read.len()].copy_from_slice(&read);
+        Ok(Some(read.len()))
+    }
+
+    fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
+        let path = self.path(name);
+        Ok(Box::new(ObjectUpload { store: self.clone(), path, waiting: Vec::new(), parts: None }))
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {
+        let options = PutOptions::from(PutMode::Create);
+        let path = self.path(name);
+        let put = self.store.put_opts(&path, PutPayload::from(bytes.to_vec()), options);
+        match self.drive(put) {
+            Ok(_) => Ok(Creation::Created),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(Creation::Taken),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SharedStoreError> {
+        unless_missing(self.drive(self.store.delete(&self.path(name))))?;
+        Ok(())
+    }
+
+    fn remove_unfinished(&self, _folder: &str) -> Result<(), SharedStoreError> {
+        // Parts that were never completed are the store's to remove: its rules for the bucket say after how long.
+        Ok(())
+    }
+}
+
+/// An object that is being put.
+#[derive(Debug)]
+struct ObjectUpload {
+    store: SharedObjects,
+    path: Path,
+    waiting: Vec<u8>,
+    /// Once it has more than one part.
+    parts: Option<Box<dyn MultipartUpload>>,
+}
+
+impl ObjectUpload {
+    fn put_part(&mut self) -> Result<(), Error> {
+        let mut parts = match self.parts.take() {
+            Some(parts) => parts,
+            None => self.store.drive(self.store.store.put_multipart(&self.path))?,
+        };
+        let part = PutPayload::from(std::mem::take(&mut self.waiting));
+        let put = parts.put_part(part);
+        self.parts = Some(parts);
+        self.store.drive(put)
+    }
+}
+
+impl SharedUpload for ObjectUpload {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SharedStoreError> {
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() >= PART_BYTES {
+            self.put_part()?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), SharedStoreError> {
+        if self.parts.is_none() {
+            let whole = PutPayload::from(std::mem::take(&mut self.waiting));
+            self.store.drive(self.store.store.put(&self.path, whole))?;
+            return Ok(());
+        }
+        if !self.waiting.is_empty() {
+            self.put_part()?;
+        }
+        if let Some(mut parts) = self.parts.take() {
+            self.store.drive(parts.complete())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ObjectUpload {
+    fn drop(&mut self) {
+        if let Some(mut parts) = self.parts.take() {
+            // What stays is the store's to remove.
+            let _ = self.store.drive(parts.abort());
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
