@@ -1,4 +1,5 @@
-//! A shared store in an object store: that of Amazon, Google or Azure, or any other that the crate `object_store` reaches.
+//! A shared store in an object store: that of Amazon, Google or Azure, or any other that the crate `object_store`
+//! reaches.
 //!
 //! Its calls are futures. They are driven on the thread that calls, by a runtime that has no thread of its own: the
 //! shipper's, or that of a take-over.
