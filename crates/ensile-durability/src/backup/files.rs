@@ -41,7 +41,7 @@ use crate::number;
 use crate::recovery::copied::{self, CopiedLogs, LogPlace, ShortLogs};
 use crate::recovery::examine::{Damage, Examination, Judge};
 use crate::store::MadeFrom;
-use crate::store::kept::{KeptState, LogSpan};
+use crate::store::kept::{FilesState, KeptState, LogSpan};
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::names::{
     FOLDER, HINT, MAIN, MANIFEST, PartName, SegmentFile, SegmentName, checkpointer_of, logger_of,
@@ -345,7 +345,8 @@ impl FilesCopy {
         }
         let reserved = self.source.reserved()?.max(self.target.manifest().reserved);
         let generations = self.closed_generations()?;
-        let epoch = generations.last().map_or(Epoch::ZERO, |open| open.first.previous());
+        let state = FilesState { checkpoint: self.source.manifest.checkpoint.clone(), generations };
+        let (epoch, generation) = (state.epoch(), state.generation());
         // What did not end together is no state, as the verification will say.
         let kept = self.ended.as_ref().map_or(Vec::new(), |_| self.target.kept(epoch, self.keep));
         let (of, own) = (&self.source.manifest, self.target.manifest());
@@ -356,11 +357,11 @@ impl FilesCopy {
             folders: own.folders.clone(),
             // The archive is the source's.
             archived: None,
-            lineage: of.lives(),
+            lineage: of.lives().until(generation, epoch),
             mapped: None,
             made_from: Some(MadeFrom::Backup { of: of.identity }),
             kept,
-            generations,
+            generations: state.generations,
             ..of.clone()
         };
         next.remember_files_of(of);

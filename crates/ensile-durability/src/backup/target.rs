@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - I1: it is an empty folder, or a backup of the very database that was never opened. Nothing else is changed.
-//! - N23: the generation of its newest state is one that the database has had.
+//! - N23: the generation in which its newest state was taken is one that the database has had, and did not end before
+//!   that state.
 //! - N12: its page file's free units are those that no picture of its manifest reaches, and no file that one of its
 //!   states has is removed.
 //! - N16: nobody reads it under a lease meanwhile.
@@ -285,9 +286,12 @@ impl Target {
     ) -> Manifest {
         let (of, entries) = (source.database, source.entries);
         let before = self.folder.manifest();
-        let made_from = match purpose {
-            Purpose::Backup => MadeFrom::Backup { of },
-            Purpose::Restore { .. } => MadeFrom::Restored { epoch: picture.epoch },
+        // N23: of a database of its own the last generation is its own, as is what comes behind it.
+        let (made_from, last) = match purpose {
+            Purpose::Backup => (MadeFrom::Backup { of }, picture.generation),
+            Purpose::Restore { .. } => {
+                (MadeFrom::Restored { epoch: picture.epoch }, picture.generation.saturating_sub(1))
+            }
         };
         let generation = Generation {
             number: picture.generation,
@@ -304,7 +308,7 @@ impl Target {
             parent: before.parent.or(Some(of)),
             state: Making::Created,
             reserved: before.reserved.max(source.reserved),
-            lineage: source.lives.clone(),
+            lineage: source.lives.clone().until(last, picture.epoch),
             made_from: Some(made_from),
             checkpoint: Some(InstalledCheckpoint::Picture(picture)),
             kept,

@@ -147,7 +147,9 @@ impl Plan {
         // older ones.
         let made_from = before.made_from.map(|made_from| made_from.opened(self.durable));
         let (state, reserved, kept) = (Making::Created, self.reserved, Vec::new());
-        Manifest { state, reserved, made_from, kept, generations, ..before.clone() }
+        // N23: what a repair gives up is none of its history.
+        let lineage = before.lineage_with(self.dropped.iter());
+        Manifest { state, reserved, made_from, lineage, kept, generations, ..before.clone() }
     }
 }
 

@@ -86,6 +86,12 @@ impl FilesState {
     pub(crate) fn epoch(&self) -> Epoch {
         self.generations.last().map_or(Epoch::ZERO, |open| open.first.previous())
     }
+
+    /// The generation in which it was taken: the last one with a log. The one behind that may be only of the folder.
+    pub(crate) fn generation(&self) -> u64 {
+        let with_log = self.generations.iter().rfind(|generation| generation.logs > 0);
+        with_log.or(self.generations.last()).map_or(0, |generation| generation.number)
+    }
 }
 
 /// An older state of a backup.

@@ -1,34 +1,47 @@
-//! Which generations a database has had, by number and salt: what tells its history from another one that began as it
-//! did (`docs/formats/manifest.md`).
+//! Which generations a database has had, by number and salt, and where each ended: what tells its history from another
+//! one that began as it did (`docs/formats/manifest.md`).
 //!
 //! ```text
-//! lineage 1:1a2b3c4d,2:5e6f7a8b
+//! lineage 1:1a2b3c4d:55,2:5e6f7a8b:66
 //! ```
-//! An older copy of a database that goes on begins a generation of the same number, and draws another salt. So a state
-//! is of this database's history if the generation in which it was taken is one of this database's, salt and all.
+//! An older copy of a database that goes on closes the generation that was open, perhaps at a smaller D, begins one of
+//! the next number, and draws another salt. So a state is of this database's history if the generation in which it was
+//! taken is one of this database's, salt and all, and did not end before the state's epoch.
 //!
 //! Invariants:
-//! - N23: a generation that leaves the manifest's list is remembered, behind those that left it before. The oldest ones
-//!   are forgotten beyond [`LINEAGE_MAX`].
-//! - N23: of a backup it is the lineage of the database that was copied, as it was then.
+//! - N23: a generation that leaves the manifest's list is remembered with its D, behind those that left it before; one
+//!   that a repair gives up is not. The oldest ones are forgotten beyond [`LINEAGE_MAX`].
+//! - N23: of a backup it is the lineage of the database that was copied, up to the newest state: its last generation is
+//!   the one in which that state was taken, and ends with it.
 //!
 //! Neighbours: `manifest` has the line; `crate::backup` compares the database's with the backup's.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ensile_base::Epoch;
+
 use super::manifest::Generation;
+use super::text::parse_epoch;
 use crate::block::Salt;
 use crate::number;
 
-/// Most generations that are remembered: some 14 KiB of the manifest. A database that is opened more often between two
-/// backups is told to begin a new one.
+/// Most generations that are remembered: some 32 KiB of the manifest. Of a backup that is older than all of them, only
+/// numbers and epochs are compared.
 const LINEAGE_MAX: usize = 1 << 10;
 
 /// The generations of a database, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lineage {
-    salts: BTreeMap<u64, Salt>,
+    lives: BTreeMap<u64, LineageEntry>,
+}
+
+/// What tells a generation from another one of its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LineageEntry {
+    salt: Salt,
+    /// Its D; in a backup's last one, the epoch of the newest state. `None` while it is open.
+    durable: Option<Epoch>,
 }
 
 /// Why a lineage is not behind another one.
@@ -39,12 +52,12 @@ pub(crate) enum NotBehind {
         /// The number.
         generation: u64,
     },
-    /// It may have had this generation, and remembers none before `oldest`.
-    Forgotten {
+    /// It had this generation, which ended before the other one's.
+    Ended {
         /// The number.
         generation: u64,
-        /// The oldest that it remembers.
-        oldest: u64,
+        /// Its D.
+        durable: Epoch,
     },
 }
 
@@ -56,12 +69,29 @@ impl fmt::Display for NotBehind {
                 "generation {generation}, which the database did not have: is the database an older copy, or was it put \
                  back to one?"
             ),
-            Self::Forgotten { generation, oldest } => write!(
+            Self::Ended { generation, durable } => write!(
                 f,
-                "generation {generation}, and the database was opened so often since that it remembers none before \
-                 {oldest}: it cannot tell whether that was its own"
+                "generation {generation}, which ended in the database at epoch {durable}: was the database put back to \
+                 an older copy, or repaired?"
             ),
         }
+    }
+}
+
+impl fmt::Display for LineageEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.salt)?;
+        self.durable.map_or(Ok(()), |durable| write!(f, ":{durable}"))
+    }
+}
+
+impl LineageEntry {
+    fn parse(text: &str) -> Option<Self> {
+        let (salt, durable) = match text.split_once(':') {
+            Some((salt, durable)) => (salt, Some(parse_epoch(durable)?)),
+            None => (text, None),
+        };
+        Some(Self { salt: Salt::parse(salt)?, durable })
     }
 }
 
@@ -72,44 +102,74 @@ impl Lineage {
 
     /// Reads what `Display` writes.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let mut salts = BTreeMap::new();
+        let mut lives = BTreeMap::new();
         for word in line.strip_prefix("lineage ")?.split(',') {
-            let (generation, salt) = word.split_once(':')?;
+            let (generation, entry) = word.split_once(':')?;
             let generation = number::parse(generation)?;
-            let is_behind = salts.last_key_value().is_none_or(|(last, _)| *last < generation);
-            if generation == 0 || !is_behind || salts.len() == LINEAGE_MAX {
+            let is_behind = lives.last_key_value().is_none_or(|(last, _)| *last < generation);
+            if generation == 0 || !is_behind || lives.len() == LINEAGE_MAX {
                 return None;
             }
-            salts.insert(generation, Salt::parse(salt)?);
+            lives.insert(generation, LineageEntry::parse(entry)?);
         }
-        Some(Self { salts })
+        Some(Self { lives })
     }
 
     /// Is nothing remembered?
     pub(crate) fn is_empty(&self) -> bool {
-        self.salts.is_empty()
+        self.lives.is_empty()
     }
 
-    /// Remembers these generations too.
-    pub(super) fn add<'g>(&mut self, generations: impl Iterator<Item = &'g Generation>) {
-        self.salts.extend(generations.map(|generation| (generation.number, generation.salt)));
-        while self.salts.len() > LINEAGE_MAX {
-            self.salts.pop_first();
+    /// Remembers these generations too, each as it is now.
+    pub(crate) fn add<'g>(&mut self, generations: impl Iterator<Item = &'g Generation>) {
+        self.lives.extend(generations.map(|generation| {
+            let Generation { number, salt, durable, .. } = *generation;
+            (number, LineageEntry { salt, durable })
+        }));
+        while self.lives.len() > LINEAGE_MAX {
+            self.lives.pop_first();
         }
     }
 
+    /// The lineage of a state at the end of this epoch, which was taken in this generation (N23).
+    #[must_use]
+    pub(crate) fn until(mut self, generation: u64, epoch: Epoch) -> Self {
+        self.lives.retain(|number, _| *number <= generation);
+        if let Some(mut last) = self.lives.last_entry() {
+            let durable = &mut last.get_mut().durable;
+            *durable = Some(durable.map_or(epoch, |durable| durable.min(epoch)));
+        }
+        self
+    }
+
+    /// The newest number; 0 if nothing is remembered.
+    pub(super) fn newest(&self) -> u64 {
+        self.lives.last_key_value().map_or(0, |(newest, _)| *newest)
+    }
+
+    /// Is what it remembers of this number, if anything, this generation?
+    pub(super) fn agrees(&self, listed: &Generation) -> bool {
+        self.lives.get(&listed.number).is_none_or(|known| known.salt == listed.salt)
+    }
+
     /// Is this the lineage of a database that has gone on from where `before` was written? One that says nothing was
-    /// written by a version before this one.
+    /// written by a version before this one. What is older than all that is remembered here cannot be compared, and
+    /// passes: numbers and epochs must do then.
     ///
     /// # Errors
     /// Why not.
     pub(crate) fn is_behind(&self, before: &Self) -> Result<(), NotBehind> {
-        let Some((&generation, salt)) = before.salts.last_key_value() else { return Ok(()) };
-        if self.salts.get(&generation) == Some(salt) {
+        let Some((&generation, of)) = before.lives.last_key_value() else { return Ok(()) };
+        if self.lives.first_key_value().is_some_and(|(&oldest, _)| oldest > generation) {
             return Ok(());
         }
-        match self.salts.first_key_value() {
-            Some((&oldest, _)) if oldest > generation => Err(NotBehind::Forgotten { generation, oldest }),
+        match self.lives.get(&generation) {
+            Some(own) if own.salt == of.salt => match (own.durable, of.durable) {
+                (Some(durable), Some(epoch)) if durable < epoch => {
+                    Err(NotBehind::Ended { generation, durable })
+                }
+                _ => Ok(()),
+            },
             _ => Err(NotBehind::Another { generation }),
         }
     }
@@ -120,8 +180,8 @@ impl fmt::Display for Lineage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("lineage ")?;
         let separators = std::iter::once("").chain(std::iter::repeat(","));
-        let mut words = self.salts.iter().zip(separators);
-        words.try_for_each(|((generation, salt), separator)| write!(f, "{separator}{generation}:{salt}"))
+        let mut words = self.lives.iter().zip(separators);
+        words.try_for_each(|((generation, entry), separator)| write!(f, "{separator}{generation}:{entry}"))
     }
 }
 

@@ -324,21 +324,24 @@ impl Manifest {
         lives
     }
 
-    /// The same, which remembers what is not listed any more: generations (N23), and whose files they are (I1).
-    fn remembering(mut self, before: &Self) -> Self {
+    /// Its lineage behind this manifest, once these generations have left the list (N23). What leaves a backup's is of
+    /// the folder alone, or its lineage has it.
+    #[must_use]
+    pub(crate) fn lineage_with<'g>(&self, left: impl Iterator<Item = &'g Generation>) -> Lineage {
+        let mut lineage = self.lineage.clone();
         if !self.is_of_backup() {
-            let has_left = |generation: &&Generation| !self.lists(generation.number);
-            let left: Vec<_> = before.generations.iter().filter(has_left).collect();
-            self.lineage.add(left.into_iter());
+            lineage.add(left);
         }
-        self.remember_files_of(before);
-        self
+        lineage
     }
 
-    /// The manifest that a folder would have with this older state alone.
+    /// The manifest that a folder would have with this older state alone, beside the files of the others (I1).
     pub(crate) fn with_kept(&self, state: &FilesState) -> Self {
+        let lineage = self.lineage.clone().until(state.generation(), state.epoch());
         let FilesState { checkpoint, generations } = state.clone();
-        Self { checkpoint, generations, kept: Vec::new(), ..self.clone() }
+        let mut alone = Self { lineage, checkpoint, generations, kept: Vec::new(), ..self.clone() };
+        alone.remember_files_of(self);
+        alone
     }
 
     /// Is a state of files whole by itself, with what was reserved (I2, L4, L6, K1)?
@@ -449,6 +452,7 @@ impl Manifest {
             && reserved
             && checkpoint
             && self.has_kept_whole()
+            && self.has_lineage_whole()
             && self.folders.contains_key(MAIN)
             && (self.has_archive() || self.archived.is_none())
             && (self.mapped.is_none() || self.may_be_mapped())
@@ -457,6 +461,14 @@ impl Manifest {
     /// B4: mapped buffers are those of an open generation with logs, of a database and no backup.
     fn may_be_mapped(&self) -> bool {
         !self.is_of_backup() && self.generations.last().is_some_and(|last| last.logs > 0)
+    }
+
+    /// N23: nothing is remembered behind the last generation, or otherwise than it is listed. Those that a backup lists
+    /// may be only of the folder.
+    fn has_lineage_whole(&self) -> bool {
+        let is_same =
+            self.is_of_backup() || self.generations.iter().all(|listed| self.lineage.agrees(listed));
+        is_same && self.lineage.newest() <= self.generations.last().map_or(0, |last| last.number)
     }
 
     /// Only a backup keeps older states. Each is whole, and older than the one before it; all pictures are in one page
@@ -539,9 +551,9 @@ impl ManifestKeeper {
         &self.manifest
     }
 
-    /// Puts `next` in its place, which remembers what leaves the list with it.
-    pub(crate) fn replace(&mut self, next: Manifest) -> Result<(), NotReplaced> {
-        let next = next.remembering(&self.manifest);
+    /// Puts `next` in its place, which remembers whose files leave the list with it (I1).
+    pub(crate) fn replace(&mut self, mut next: Manifest) -> Result<(), NotReplaced> {
+        next.remember_files_of(&self.manifest);
         next.write(&*self.disk)?;
         self.manifest = next;
         Ok(())
@@ -562,7 +574,10 @@ impl ManifestKeeper {
     pub(crate) fn install(&mut self, checkpoint: InstalledCheckpoint) -> Result<(), NotReplaced> {
         let mut next = self.manifest.clone();
         let oldest = *checkpoint.generations().start();
-        next.generations.retain(|generation| generation.number >= oldest);
+        let left =
+            next.generations.extract_if(.., |generation| generation.number < oldest).collect::<Vec<_>>();
+        assert!(left.iter().all(|generation| generation.durable.is_some()), "L4: each has its D");
+        next.lineage = self.manifest.lineage_with(left.iter());
         next.checkpoint = Some(checkpoint);
         self.replace(next)
     }

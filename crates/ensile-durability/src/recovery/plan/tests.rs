@@ -140,3 +140,24 @@ fn a_repair_knows_no_bytes_and_merges_nothing() {
     let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
     assert!(plan(recovered(&numbers, None), &manifest(5000)).merging().is_empty());
 }
+
+#[test]
+fn n23_what_leaves_the_list_is_remembered_with_its_end_unless_a_repair_gives_it_up() {
+    // The manifest lists four; a repair cuts the second one to nothing, and gives up what is behind it.
+    let generations: Vec<_> = (1..=4).map(generation).collect();
+    let before = Manifest { generations, ..manifest(5000) };
+    let mut decided = recovered(&[1, 2], None);
+    decided.generations[1].has_entries = false;
+    decided.generations[1].generation.durable = Some(Epoch::new(22));
+    decided.number = 5;
+    let next = plan(decided, &before).manifest(&before, salt(), EntryKind::Values, 1);
+    assert_eq!(next.lineage.to_string(), "lineage 2:1a2b3c4d:22");
+    assert_eq!(next.lives().to_string(), "lineage 1:1a2b3c4d:19,2:1a2b3c4d:22,5:1a2b3c4d");
+    // The one that was open, in which nothing was written.
+    let generations = vec![generation(1), Generation { durable: None, ..generation(2) }];
+    let before = Manifest { generations, ..manifest(5000) };
+    let mut decided = recovered(&[1, 2], Some(100));
+    decided.generations[1].has_entries = false;
+    let next = plan(decided, &before).manifest(&before, salt(), EntryKind::Values, 1);
+    assert_eq!(next.lineage.to_string(), "lineage 2:1a2b3c4d:29");
+}

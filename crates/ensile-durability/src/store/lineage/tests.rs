@@ -22,6 +22,10 @@ fn generation(number: u64, salt: &str) -> Generation {
     }
 }
 
+fn ended(number: u64, salt: &str, durable: u64) -> Generation {
+    Generation { durable: Some(Epoch::new(durable)), ..generation(number, salt) }
+}
+
 fn of(generations: &[(u64, &str)]) -> Lineage {
     let mut lineage = Lineage::default();
     let generations: Vec<_> = generations.iter().map(|(number, salt)| generation(*number, salt)).collect();
@@ -31,9 +35,13 @@ fn of(generations: &[(u64, &str)]) -> Lineage {
 
 #[test]
 fn what_is_written_is_read_and_nothing_else() {
-    let lineage = of(&[(1, "1a2b3c4d"), (2, "5e6f7a8b"), (7, "00000001")]);
+    let mut lineage = of(&[(1, "1a2b3c4d"), (2, "5e6f7a8b"), (7, "00000001")]);
     let line = lineage.to_string();
     assert_eq!(line, "lineage 1:1a2b3c4d,2:5e6f7a8b,7:00000001");
+    assert_eq!(Lineage::parse(&line), Some(lineage.clone()));
+    lineage.add([ended(1, "1a2b3c4d", 0), ended(2, "5e6f7a8b", 66)].iter());
+    let line = lineage.to_string();
+    assert_eq!(line, "lineage 1:1a2b3c4d:0,2:5e6f7a8b:66,7:00000001");
     assert!(Lineage::is_line(&line));
     assert_eq!(Lineage::parse(&line), Some(lineage));
     for wrong in [
@@ -49,6 +57,9 @@ fn what_is_written_is_read_and_nothing_else() {
         "lineage 1:00000000",
         "lineage 1:1a2b3c4",
         "lineage 9223372036854775808:1a2b3c4d",
+        "lineage 1:1a2b3c4d:",
+        "lineage 1:1a2b3c4d:x",
+        "lineage 1:1a2b3c4d:66:66",
     ] {
         assert_eq!(Lineage::parse(wrong), None, "{wrong}");
     }
@@ -82,10 +93,53 @@ fn n23_a_history_that_has_gone_on_otherwise_is_told_apart() {
         (of(&[(1, "00000001"), (2, "0000000a"), (9, "00000009")]), another),
         // Its number was skipped there.
         (of(&[(1, "00000001"), (3, "00000002")]), another),
-        (of(&[(3, "00000003"), (9, "00000009")]), Err(NotBehind::Forgotten { generation: 2, oldest: 3 })),
         (Lineage::default(), another),
     ] {
         assert_eq!(now.is_behind(&before), answer, "{now}");
         assert_eq!(now.is_behind(&Lineage::default()), Ok(()), "a version before this one wrote it");
     }
+}
+
+#[test]
+fn n23_a_generation_that_ended_before_the_state_is_told_apart() {
+    let mut before = of(&[(1, "00000001")]);
+    before.add([ended(2, "00000002", 60)].iter());
+    let ended_before = Err(NotBehind::Ended { generation: 2, durable: Epoch::new(59) });
+    for (durable, answer) in [(59, ended_before), (60, Ok(())), (61, Ok(()))] {
+        let mut now = of(&[(3, "00000003")]);
+        now.add([ended(1, "00000001", 5), ended(2, "00000002", durable)].iter());
+        assert_eq!(now.is_behind(&before), answer);
+    }
+    assert_eq!(of(&[(1, "00000001"), (2, "00000002")]).is_behind(&before), Ok(()), "it is open");
+    let mut another = of(&[(1, "00000001")]);
+    another.add([ended(2, "0000000a", 70)].iter());
+    assert_eq!(another.is_behind(&before), Err(NotBehind::Another { generation: 2 }));
+}
+
+#[test]
+fn n23_what_is_older_than_all_that_is_remembered_passes() {
+    let before = of(&[(1, "00000001"), (2, "00000002")]);
+    assert_eq!(of(&[(3, "00000003"), (9, "00000009")]).is_behind(&before), Ok(()));
+    let mut opened_often = before.clone();
+    let all: Vec<_> = (3..LINEAGE_MAX as u64 + 3).map(|number| generation(number, "00000001")).collect();
+    opened_often.add(all.iter());
+    assert_eq!(opened_often.is_behind(&before), Ok(()));
+}
+
+#[test]
+fn n23_a_states_lineage_ends_with_it() {
+    let mut lives = of(&[(3, "00000003")]);
+    lives.add([ended(1, "00000001", 5), ended(2, "00000002", 60)].iter());
+    for (generation, epoch, line) in [
+        (3, 70, "lineage 1:00000001:5,2:00000002:60,3:00000003:70"),
+        (2, 50, "lineage 1:00000001:5,2:00000002:50"),
+        // Nothing was durable behind it.
+        (2, 69, "lineage 1:00000001:5,2:00000002:60"),
+        (1, 5, "lineage 1:00000001:5"),
+    ] {
+        let until = lives.clone().until(generation, Epoch::new(epoch));
+        assert_eq!(until.to_string(), line);
+        assert_eq!(lives.is_behind(&until), Ok(()));
+    }
+    assert!(lives.until(0, Epoch::new(4)).is_empty());
 }

@@ -203,24 +203,31 @@ fn n23_a_generation_that_leaves_the_list_is_remembered() {
     let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
     keeper.replace(manifest()).expect("writes");
     assert!(keeper.manifest().to_string().starts_with("ensile manifest 3\n"), "nothing has left it");
-    let all = "lineage 3:1a2b3c4d,4:1a2b3c4d";
+    let all = "lineage 3:1a2b3c4d:66,4:1a2b3c4d";
     assert_eq!(keeper.manifest().lives().to_string(), all);
-    let next = Manifest { checkpoint: None, generations: vec![generation(4, 70, None)], ..manifest() };
-    keeper.replace(next.clone()).expect("writes");
+    // It leaves with the install of a checkpoint.
+    keeper.install(checkpoint(8, 4, 71, 72)).expect("writes");
     let read = Manifest::read(&*disk).expect("reads").expect("it is there");
-    assert_eq!((read.lineage.to_string(), read.lives().to_string()), (all[..18].to_owned(), all.to_owned()));
+    assert_eq!((read.lineage.to_string(), read.lives().to_string()), (all[..21].to_owned(), all.to_owned()));
     let text = read.to_string();
-    assert!(text.starts_with("ensile manifest 4\n") && text.contains("\nlineage 3:1a2b3c4d\n"), "{text}");
+    assert!(text.starts_with("ensile manifest 4\n") && text.contains("\nlineage 3:1a2b3c4d:66\n"), "{text}");
     let older = with_checksum(&text.replacen("manifest 4", "manifest 3", 1));
     assert!(Manifest::parse(&older).is_err(), "a program that does not know it would forget it");
-    let twice = "lineage 3:1a2b3c4d\nlineage 3:1a2b3c4d\n";
-    assert!(Manifest::parse(&with_checksum(&text.replacen("lineage 3:1a2b3c4d\n", twice, 1))).is_err());
-    // What leaves with the install of a checkpoint too.
-    keeper.install(checkpoint(8, 4, 71, 72)).expect("writes");
-    assert_eq!(keeper.manifest().lives().to_string(), all);
-    // The generations of a backup's folder are no lives of the database that was copied.
-    let of_backup = Manifest { made_from: Some(backups::backup_of()), lineage: read.lineage.clone(), ..next };
+    let with = |line: &str| Manifest::parse(&with_checksum(&text.replacen("lineage 3:1a2b3c4d:66", line, 1)));
+    assert_eq!(with("lineage 3:1a2b3c4d:66").as_ref(), Ok(&read));
+    assert_eq!(with("lineage 3:1a2b3c4d").map(|read| read.lives().to_string().len()), Ok(all.len() - 3));
+    // Twice, behind the last one, and another than the list has.
+    for wrong in [
+        "lineage 3:1a2b3c4d:66\nlineage 3:1a2b3c4d:66",
+        "lineage 3:1a2b3c4d:66,5:1a2b3c4d:80",
+        "lineage 3:1a2b3c4d:66,4:5e6f7a8b:80",
+    ] {
+        assert!(with(wrong).is_err(), "{wrong}");
+    }
+    // The generations of a backup's folder are no lives of the database that was copied, and none leaves them.
+    let of_backup = Manifest { made_from: Some(backups::backup_of()), ..read.clone() };
     assert_eq!(of_backup.lives(), read.lineage);
+    assert_eq!(of_backup.lineage_with(of_backup.generations.iter()), read.lineage);
 }
 
 fn archived() -> ArchiveSeal {
