@@ -381,7 +381,8 @@ fn judge(asked: &mut Asked, arguments: &SlachArguments, (size, keys): (u64, u64)
     let cache = (arguments.berkeley.cache_mb << 20) as f64 / 1e9;
     let [own, other] = measured.memory.map(|(resident, _)| resident as f64 / 1e9);
     let what = format!("resident memory, Berkeley DB's {other:.2} GB, PHT's");
-    asked.at_most(&what, (own, " GB"), cache);
+    // What Berkeley DB takes beside its cache, it may take.
+    asked.at_most(&what, (own, " GB"), cache.max(other));
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ fn courses(arguments: &SlachArguments, loads: &[u32]) -> Result<(Vec<Course>, St
     std::fs::remove_dir_all(&folder).map_err(Failure::io(format!("removing {}", folder.display())))?;
     let title = format!(
         "UPS beside checkpoints of {} MB: {} URLs, {writes} % writes, capacity {} requests/s",
-        bytes / 1_000_000,
+        (bytes + 500_000) / 1_000_000,
         grouped(target.objects as f64),
         grouped(capacity)
     );
