@@ -16,7 +16,7 @@ use ensile_disk::{Disk, RealDisk};
 use ensile_durability::examine::{Examination, examine};
 use ensile_durability::{Entry, EntryKind, Recoverable, Refused};
 
-use crate::error::ObjectsResult as Result;
+use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::format::{BodyForm, ObjectBody};
 use crate::pieces::Assembly;
 use crate::replay::{LANES, WaitingOperations};
@@ -55,8 +55,9 @@ impl FolderJudgement {
 /// is changed.
 ///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is none of objects, or cannot
-/// be read.
+/// [`ObjectsError::NotObjects`](crate::ObjectsError::NotObjects) if it is a database's;
+/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is no folder of ours, or
+/// cannot be read.
 pub fn judge_folder(folder: impl AsRef<Path>) -> Result<FolderJudgement> {
     judge_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
 }
@@ -64,6 +65,7 @@ pub fn judge_folder(folder: impl AsRef<Path>) -> Result<FolderJudgement> {
 fn judge_on(disk: &Arc<dyn Disk>) -> Result<FolderJudgement> {
     let objects = NamedObjects::new();
     let examination = examine(disk, &objects)?;
+    check_objects(&examination)?;
     let has_pieces = !objects.pieces.is_whole() && examination.is_whole();
     let seen = objects.seen.into_inner();
     let missing = has_pieces.then(|| "an object of the checkpoint lacks pieces".to_owned());
@@ -77,6 +79,14 @@ fn judge_on(disk: &Arc<dyn Disk>) -> Result<FolderJudgement> {
         has_calls: seen.has_calls,
         disorder: seen.disorder.or(missing),
     })
+}
+
+/// What a folder holds its manifest says, also where it has no entry yet.
+pub(crate) fn check_objects(found: &Examination) -> Result<()> {
+    match found.entries {
+        None | Some(EntryKind::Operations) => Ok(()),
+        Some(_) => Err(ObjectsError::NotObjects),
+    }
 }
 
 #[derive(Default)]

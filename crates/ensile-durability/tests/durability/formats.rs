@@ -245,6 +245,19 @@ fn entries_of_a_kind_that_the_state_does_not_take_are_refused() {
 }
 
 #[test]
+fn an_examination_says_what_entries_are_also_where_there_is_none() {
+    for kind in [EntryKind::Values, EntryKind::Operations] {
+        let on: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let rig = Rig::open_into(Arc::clone(&on), config(1), Clock::manual(), &Takes(kind)).expect("opens");
+        rig.log.close().expect("closes");
+        drop(rig);
+        let found = examine(&on, &Takes(kind)).expect("it can be read");
+        assert!(found.is_whole(), "{found:?}");
+        assert_eq!(found.entries, Some(kind));
+    }
+}
+
+#[test]
 fn l5_a_block_of_another_checkpoint_has_a_wrong_checksum() {
     let disk = SimDisk::new();
     let life = Life::open(&disk, 1, settings()).expect("opens");

@@ -17,7 +17,7 @@ use crate::store::installed::FuzzyCheckpoint;
 use crate::store::kept::KeptState;
 use crate::store::manifest::Manifest;
 use crate::store::names::PageFileName;
-use crate::{DurabilityError, TornTail};
+use crate::{DurabilityError, EntryKind, TornTail};
 
 /// Something that was durable, or says that it is, and cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -398,6 +398,8 @@ pub struct Repaired {
 pub struct Examination {
     /// The last epoch that counts; `None` where something is damaged or cannot be read, or nothing was ever written.
     pub durable_epoch: Option<Epoch>,
+    /// What its entries are, also if there is none yet; `None` if its manifest cannot be read, or it is being made.
+    pub entries: Option<EntryKind>,
     /// The generations that count, oldest first.
     pub generations: Vec<GenerationFacts>,
     /// Whose backup it is, or began as; `None` of any other database.

@@ -204,6 +204,7 @@ impl Judge {
             },
         };
         self.found.backup = BackupFacts::of(&manifest);
+        self.found.entries = manifest.generations.last().map(|open| open.entries);
         self.hint = judgement::hint(&*disk, &manifest, &mut self.found)?;
         let Some(inventory) = Inventory::take(&*disk, &manifest, &mut self.found)? else { return Ok(()) };
         self.saw(self.hint.as_ref().map_or(Epoch::ZERO, |hint| hint.durable));
