@@ -1,5 +1,7 @@
 //! Who owns a database: its last handle closes it.
 //!
+//! Invariant: whatever panics in a close, the database's threads end with it, and a second close returns an error.
+//!
 //! Neighbours: `open` makes the owner; handles, transactions, snapshots and receipts refer to it.
 
 use std::ops::RangeInclusive;
@@ -12,6 +14,9 @@ use super::threads::Threads;
 use crate::error::Result;
 use crate::session;
 use crate::shared::SharedState;
+
+/// Why the log stops when a close panics.
+const CLOSE_PANICKED: &str = "a close of the database panicked";
 
 /// What a close does about a picture of what no picture shows yet, in a database without a log (N18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,36 +31,63 @@ pub(crate) enum LastPicture {
 pub(crate) struct OpenDatabase {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) threads: Threads,
-    /// The result of closing, once it was done; with the epochs that went without a picture.
-    pub(crate) closed: Mutex<Option<std::result::Result<Option<RangeInclusive<Epoch>>, DurabilityError>>>,
+    /// The result of closing, once it was done.
+    pub(crate) closed: Mutex<Option<Closed>>,
+}
+
+/// What a close came to; with the epochs that went without a picture.
+type Closed = std::result::Result<Option<RangeInclusive<Epoch>>, DurabilityError>;
+
+/// Ends the threads of a database when it is dropped, also by a panic in the midst of a close.
+struct EndDatabaseThreads<'d> {
+    open: &'d OpenDatabase,
+    /// The files are ended: loggers and checkpointers stop by themselves.
+    are_files_ended: bool,
+}
+
+impl Drop for EndDatabaseThreads<'_> {
+    fn drop(&mut self) {
+        let shared = &self.open.shared;
+        if let Some(log) = shared.log.as_ref().filter(|_| !self.are_files_ended) {
+            // Checkpointers stop with the loggers.
+            log.stop(CLOSE_PANICKED);
+        }
+        if let Some(shipping) = &shared.shipping {
+            // Its next step finds the log ended.
+            shipping.wake();
+        }
+        shared.stop.stop();
+        shared.memory.stop_preparing();
+        self.open.threads.join();
+        shared.folder_lock.lock().take();
+    }
 }
 
 impl OpenDatabase {
     pub(crate) fn close(&self, last: LastPicture) -> Result<Option<RangeInclusive<Epoch>>> {
+        self.close_by(|| self.end_files(last))
+    }
+
+    /// The first call ends the files so.
+    fn close_by(&self, end_files: impl FnOnce() -> Closed) -> Result<Option<RangeInclusive<Epoch>>> {
         self.shared.check_process()?;
         // A second call waits for the first, and returns what it returned.
         let mut closed = self.closed.lock();
-        let result = closed.get_or_insert_with(|| {
+        if closed.is_none() {
+            // If this one panics.
+            *closed = Some(Err(DurabilityError::Stopped(CLOSE_PANICKED.into())));
             self.shared.mark_closed();
-            let result = self.end_files(last);
-            if let Some(shipping) = &self.shared.shipping {
-                // Its next step finds the log ended.
-                shipping.wake();
-            }
-            self.shared.stop.stop();
-            self.shared.memory.stop_preparing();
-            self.threads.join();
-            self.shared.folder_lock.lock().take();
-            result
-        });
-        Ok(result.clone()?)
+            let mut threads = EndDatabaseThreads { open: self, are_files_ended: false };
+            let result = end_files();
+            threads.are_files_ended = true;
+            drop(threads);
+            *closed = Some(result);
+        }
+        Ok(closed.clone().expect("it was just closed")?)
     }
 
     /// Ends the checkpoints and the log: all that is committed is durable then, but for what goes without a picture.
-    fn end_files(
-        &self,
-        last: LastPicture,
-    ) -> std::result::Result<Option<RangeInclusive<Epoch>>, DurabilityError> {
+    fn end_files(&self, last: LastPicture) -> Closed {
         let shared = &*self.shared;
         let (Some(log), Some(checkpoints)) = (&shared.log, &shared.checkpoints) else { return Ok(None) };
         let mut lost = None;
@@ -127,3 +159,6 @@ impl std::ops::Deref for DatabaseRef<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,6 +1,8 @@
 //! Who owns open objects: the last handle closes them.
 //!
-//! Invariant: I4: in a forked child nothing is closed, joined or freed.
+//! Invariants:
+//! - I4: in a forked child nothing is closed, joined or freed.
+//! - Whatever panics in a close, the threads end with it, and a second close returns an error.
 //!
 //! Neighbours: `open` makes the owner; handles of collections and applications share it.
 
@@ -44,25 +46,57 @@ impl OpenRuntime {
 
     /// Makes everything durable that was logged, and lets go of the folder. A second call returns what the first did.
     pub(crate) fn close(&self) -> Result<()> {
-        self.check_process()?;
-        let mut closed = self.closed.lock();
-        let result = closed.get_or_insert_with(|| {
-            // SeqCst: partner is the fence between an entry's bind and its look at this mark.
-            self.runtime.closed.store(true, Ordering::SeqCst);
+        self.close_by(|| {
             // Before the log releases the folder.
             self.runtime.checkpoints.close(&*self.runtime.state);
             self.runtime.wait_for_entries();
-            let result = self.runtime.log.close();
-            if let Some(shipping) = &self.runtime.shipping {
-                // Its next step finds the log ended.
-                shipping.wake();
-            }
-            self.runtime.stop.stop();
-            self.threads.join();
-            self.runtime.workers.end();
-            result
-        });
-        Ok(result.clone()?)
+            self.runtime.log.close()
+        })
+    }
+
+    /// The first call ends the files so.
+    fn close_by(&self, end_files: impl FnOnce() -> Result<(), DurabilityError>) -> Result<()> {
+        self.check_process()?;
+        let mut closed = self.closed.lock();
+        if closed.is_none() {
+            // If this one panics.
+            *closed = Some(Err(DurabilityError::Stopped(CLOSE_PANICKED.into())));
+            // SeqCst: partner is the fence between an entry's bind and its look at this mark.
+            self.runtime.closed.store(true, Ordering::SeqCst);
+            let mut threads = EndObjectThreads { open: self, are_files_ended: false };
+            let result = end_files();
+            threads.are_files_ended = true;
+            drop(threads);
+            *closed = Some(result);
+        }
+        Ok(closed.clone().expect("it was just closed")?)
+    }
+}
+
+/// Why the log stops when a close panics.
+const CLOSE_PANICKED: &str = "a close of the objects panicked";
+
+/// Ends the threads of open objects when it is dropped, also by a panic in the midst of a close.
+struct EndObjectThreads<'o> {
+    open: &'o OpenRuntime,
+    /// The files are ended: loggers and checkpointers stop by themselves.
+    are_files_ended: bool,
+}
+
+impl Drop for EndObjectThreads<'_> {
+    fn drop(&mut self) {
+        let runtime = &self.open.runtime;
+        if !self.are_files_ended {
+            // Checkpointers stop with the loggers.
+            runtime.log.stop(CLOSE_PANICKED);
+        }
+        if let Some(shipping) = &runtime.shipping {
+            // Its next step finds the log ended.
+            shipping.wake();
+        }
+        runtime.stop.stop();
+        self.open.threads.join();
+        runtime.workers.end();
     }
 }
 
@@ -98,3 +132,6 @@ impl Drop for OpenRuntime {
         let _ = self.close();
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -71,6 +71,12 @@ impl ObjectThreads {
         }
     }
 
+    /// Does none of them run any more, and was each waited for?
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(super) fn have_ended(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
     /// Forgets them: in a forked child there are none (I4).
     pub(super) fn forget(&self) {
         std::mem::forget(std::mem::take(&mut *self.0.lock()));
