@@ -10,6 +10,7 @@
 //! Neighbours: [`super::pages`] and [`super::files`] copy; the store has leases and locks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -91,6 +92,17 @@ pub(super) struct FilesSource {
     _lease: Option<Lease>,
 }
 
+/// What a sync of the source came to. Linux has none for folders and files of squashfs, erofs and iso9660, and says
+/// EINVAL; others that can only be read may say EROFS or EOPNOTSUPP. Nothing was written there, so nothing waits to be
+/// synced. No database is open on such a file system: its own syncs would fail alike.
+fn synced(came_to: Result<(), DiskError>) -> Result<(), DiskError> {
+    let without_sync = [ErrorKind::InvalidInput, ErrorKind::ReadOnlyFilesystem, ErrorKind::Unsupported];
+    match came_to {
+        Err(DiskError::Io { source, .. }) if without_sync.contains(&source.kind()) => Ok(()),
+        came_to => came_to,
+    }
+}
+
 /// Looks at what is to be copied, and holds it.
 pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, DurabilityError> {
     match purpose {
@@ -98,7 +110,7 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, Dura
             let lease = lease(disk)?;
             let manifest = lease.manifest().clone();
             // N22: behind the look at it. A later manifest is of the same history.
-            disk.sync_folder("")?;
+            synced(disk.sync_folder(""))?;
             match &manifest.checkpoint {
                 Some(InstalledCheckpoint::Picture(picture)) => {
                     let hold = SourceHold::Lease { _lease: Box::new(lease) };
@@ -187,7 +199,7 @@ impl FilesSource {
         let open = self.manifest.generations.last().map_or(0, |generation| generation.number);
         let is_open = |file: SegmentFile| file.name.generation == open && file.to.is_none();
         let logs = self.files.iter().filter(|(name, _)| SegmentFile::at(name).is_some_and(is_open));
-        Ok(logs.map(|(_, file)| file).try_for_each(|file| file.sync_data())?)
+        Ok(logs.map(|(_, file)| file).try_for_each(|file| synced(file.sync_data()))?)
     }
 
     /// Drops the log files that the checkpoint covers, as far as they say so.
@@ -333,3 +345,6 @@ fn files_of(
         _lease: lease,
     })))
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -8,7 +8,7 @@ use ensile_disk::Operation;
 use ensile_durability::{CheckpointConfig, CopyOptions, LogConfig, backup};
 use ensile_sim::{SimDisk, Survival};
 
-use super::{at_rest, back_up, examined, of, run};
+use super::{at_rest, back_up, examined, manifest, of, run};
 use crate::checkpoints::store::{Changes, Life, cycling, pictures, settings};
 use crate::rig::{Rig, config};
 
@@ -128,4 +128,36 @@ fn n22_a_mark_that_is_written_beside_a_copy_is_synced_before_its_epoch_is_in_it(
     disk.crash_with(Survival::Nothing, 1);
     let durable = examined(&disk, "data").durable_epoch.expect("it is whole");
     assert!(durable >= report.epoch, "the source has epoch {durable}, its backup {}", report.epoch);
+}
+
+#[test]
+fn n22_nothing_is_backed_up_whose_sync_fails() {
+    for (loggers, strategy) in [(2, settings()), (1, cycling()), (1, pictures())] {
+        let logs_synced = if strategy.strategy == pictures().strategy { 0 } else { loggers as u64 };
+        // The target is another machine's, so each sync of this one is of the source.
+        let (disk, other) = (SimDisk::new(), SimDisk::new());
+        let backed_up = |source: &SimDisk, target: &SimDisk| {
+            let options = CopyOptions { keep: 2, ..CopyOptions::default() };
+            backup(&of(source, "data"), &of(target, "backup"), options).and_then(run)
+        };
+        let life = begun(&disk, loggers, (strategy, 64 << 20));
+        backed_up(&disk, &other).expect("is made");
+        let mut worker = life.rig.worker();
+        life.commit(&mut worker, 2, Some(b"written"));
+        life.checkpoint().expect("is installed");
+        let fails = |fail: &dyn Fn(&SimDisk)| {
+            let (source, target) = (disk.fork(), other.fork());
+            let before = manifest(&target, "backup");
+            fail(&source);
+            let said = backed_up(&source, &target).err().map(|error| error.to_string());
+            assert_eq!(said.is_some(), manifest(&target, "backup") == before, "{said:?}");
+            said.is_some_and(|said| said.contains("cannot sync"))
+        };
+        assert!(fails(&|source| source.fail_folder_sync(1)), "of the main folder");
+        assert!(!fails(&|source| source.fail_folder_sync(2)));
+        for log in 1..=logs_synced {
+            assert!(fails(&|source| source.fail_sync(log)), "of log {log}");
+        }
+        assert!(!fails(&|source| source.fail_sync(logs_synced + 1)));
+    }
 }
