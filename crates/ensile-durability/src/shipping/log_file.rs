@@ -22,6 +22,8 @@ pub(crate) type Marks = Vec<(Epoch, u64)>;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LookedFile {
     pub(crate) salt: Salt,
+    /// The largest epoch of entries in the files of its log before it.
+    pub(crate) before: Epoch,
     /// The opening block's first.
     pub(crate) marks: Marks,
 }
@@ -43,6 +45,7 @@ pub(crate) fn look(file: Box<dyn DiskFile>, closed: &ClosedFile) -> Result<Looke
         return damaged(0, "it is of another log");
     }
     let mut marks = vec![(header.mark, OPENING_BYTES as u64)];
+    let before = header.epoch_max;
     let (mut end, mut place) = (OPENING_BYTES as u64, ChainPlace::behind(&header, crc));
     while end < closed.bytes {
         let (header, crc) = match scanner.at(end, origin.salt)? {
@@ -57,7 +60,7 @@ pub(crate) fn look(file: Box<dyn DiskFile>, closed: &ClosedFile) -> Result<Looke
         }
     }
     if end == closed.bytes {
-        Ok(LookedFile { salt: origin.salt, marks })
+        Ok(LookedFile { salt: origin.salt, before, marks })
     } else {
         damaged(end, "it ends within a block")
     }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! find its place in the store --> a piece of a file --> the manifest of what is there --> what no manifest names goes
-//!                                  log files first, then the checkpoint that is installed, by open handles
+//!        log files first; between two pieces of a checkpoint's file, which is held open, log files and manifests too
 //! ```
 //! Invariants:
 //! - H1: an upload has ended, and is durable in the store, before a manifest names its object.
 //! - H4: an object goes once no manifest of this shipper has named it for the grace, and only if it is this database's
-//!   or of one that it has taken over from.
+//!   or of one that it has taken over from. Of the manifests only those before its own go.
 //! - H5: the store of the database hears what is shipped before a log file may go.
 //! - H6: a manifest of another term ends the shipping for good.
 //! - I4: in a forked process every call is empty.
@@ -26,7 +26,7 @@ use ensile_disk::DiskFile;
 
 use super::chain::{self, Installed, unusable};
 use super::config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
-use super::log_file::{self, Marks};
+use super::log_file::{self, LookedFile};
 use super::shared::{SharedStore, SharedUpload};
 use super::state::{Base, ComposedState, ShippedFiles, ShippedLog, lacking, parts_of};
 use crate::DurabilityError;
@@ -39,9 +39,12 @@ use crate::number;
 use crate::store::closed_files::ClosedFile;
 use crate::store::handle::OpenStore;
 use crate::store::installed::InstalledCheckpoint;
+use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::PartName;
-use crate::store::shared_manifest::{MANIFESTS, SharedFile, SharedManifest, manifest_name};
+use crate::store::shared_manifest::{
+    MANIFESTS, SHARED_MANIFEST_BYTES_MAX, SharedFile, SharedManifest, manifest_name, manifest_number,
+};
 use crate::wake_up::WakeUp;
 
 /// Bytes that are read and written in one step.
@@ -53,6 +56,8 @@ const LOOK_NANOS: u64 = 10_000_000_000;
 /// A caller that waits for its shipping asks for new files this often, and looks this often.
 const ASK_AGAIN_NANOS: u64 = 200_000_000;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How often it installs a manifest although more is to be shipped.
+const PUBLISH_NANOS: u64 = 10_000_000_000;
 /// How often it looks for objects that no manifest names.
 const CLEAR_NANOS: u64 = 60_000_000_000;
 
@@ -80,17 +85,23 @@ struct ShipWork {
     base: Base,
     /// A newer checkpoint on its way.
     under_way: Option<CheckpointUnderWay>,
-    upload: Option<Upload>,
+    /// A log file, and a checkpoint's file: log files go first, between two pieces of the other one.
+    log_upload: Option<Upload>,
+    part_upload: Option<Upload>,
     /// Objects under this database's name, with their lengths: what a life before has put.
     left: BTreeMap<String, u64>,
     /// Not before this, by the log's clock.
     not_before: u64,
+    looked_at: u64,
     look_at: u64,
+    publish_at: u64,
     clear_at: u64,
     ask_at: u64,
     /// Objects that no manifest names, since when; and what is about to go.
     unnamed: BTreeMap<String, u64>,
     going: VecDeque<String>,
+    /// The last step cleared: that says nothing of what failed before.
+    is_clearing: bool,
 }
 
 /// Where the shipper stands in the chain of manifests.
@@ -128,7 +139,7 @@ impl CheckpointUnderWay {
 #[derive(Debug)]
 enum UploadOf {
     Part(PartName),
-    Log(ClosedFile, Marks),
+    Log(ClosedFile, LookedFile),
 }
 
 /// A file on its way.
@@ -136,6 +147,7 @@ enum UploadOf {
 struct Upload {
     of: UploadOf,
     name: String,
+    object: String,
     salt: Salt,
     file: Arc<dyn DiskFile>,
     /// `None`: the object is there whole, and its checksum is wanted only.
@@ -164,14 +176,18 @@ impl Shipper {
             inventory: ShippedFiles::default(),
             base: Base::default(),
             under_way: None,
-            upload: None,
+            log_upload: None,
+            part_upload: None,
             left: BTreeMap::new(),
             not_before: 0,
+            looked_at: 0,
             look_at: 0,
+            publish_at: 0,
             clear_at: 0,
             ask_at: 0,
             unnamed: BTreeMap::new(),
             going: VecDeque::new(),
+            is_clearing: false,
         };
         Ok(Arc::new(Self {
             store: Arc::clone(store),
@@ -281,7 +297,7 @@ impl Shipper {
         self.count_waiting(&work);
         match outcome {
             Ok(worked) => {
-                if worked {
+                if worked && !work.is_clearing {
                     self.stats.lock().last_error = None;
                 }
                 if worked { ShipStep::Worked } else { ShipStep::Idle }
@@ -290,9 +306,8 @@ impl Shipper {
         }
     }
 
-    /// What is under way is given up; where it was fenced, for good.
+    /// It pauses; where it was fenced, for good.
     fn failed(&self, work: &mut ShipWork, error: &DurabilityError, now: u64) -> ShipStep {
-        work.upload = None;
         work.not_before = now.saturating_add(PAUSE.as_nanos() as u64);
         let mut stats = self.stats.lock();
         stats.last_error = Some(error.to_string().into());
@@ -302,6 +317,7 @@ impl Shipper {
         };
         stats.fenced = Some(Arc::clone(detail));
         drop(stats);
+        (work.log_upload, work.part_upload) = (None, None);
         self.store.hold().end();
         if self.config.when_fenced == WhenFenced::Stop {
             self.log.stop(&error.to_string());
@@ -311,6 +327,7 @@ impl Shipper {
 
     /// Does the next thing that is to be done; false if there is nothing.
     fn work_on(&self, work: &mut ShipWork, now: u64) -> Result<bool, DurabilityError> {
+        work.is_clearing = false;
         if work.place.is_none() {
             self.find_place(work)?;
             return Ok(true);
@@ -318,25 +335,37 @@ impl Shipper {
         if work.place.as_ref().is_some_and(|place| place.offered.is_some()) {
             return self.offer(work).map(|()| true);
         }
-        if work.upload.is_some() {
-            return self.go_on(work).map(|()| true);
+        // These have their turns by the clock: shipping may have no end, and the store may be full.
+        if now >= work.look_at {
+            self.look_for_others(work, now)?;
+        }
+        if work.place.is_none() {
+            return Ok(true);
+        }
+        work.is_clearing = self.clear(work, now)?;
+        if work.is_clearing {
+            return Ok(true);
+        }
+        if let Some(upload) = work.log_upload.take() {
+            work.log_upload = self.go_on(work, upload)?;
+            return Ok(true);
         }
         let closed = self.log.closed_list();
         if let Some(next) = self.lacking(work, &closed).into_iter().next() {
+            if now >= work.publish_at && self.publish(work, &closed, now)? {
+                return Ok(true);
+            }
             return self.begin_log(work, next).map(|()| true);
         }
+        if self.publish(work, &closed, now)? {
+            return Ok(true);
+        }
         self.store.hold().caught_up();
-        if self.publish(work, &closed)? || self.begin_checkpoint(work)? || self.begin_part(work)? {
+        if let Some(upload) = work.part_upload.take() {
+            work.part_upload = self.go_on(work, upload)?;
             return Ok(true);
         }
-        if now >= work.clear_at {
-            work.clear_at = now.saturating_add(CLEAR_NANOS.min(self.grace_nanos().max(1)));
-            self.look_for_unnamed(work, now)?;
-            return Ok(true);
-        }
-        if let Some(object) = work.going.pop_front() {
-            self.to().remove(&object).map_err(|error| unusable(self.to(), error))?;
-            work.unnamed.remove(&object);
+        if self.begin_checkpoint(work)? || self.begin_part(work)? {
             return Ok(true);
         }
         if work.under_way.is_some() && now >= work.ask_at {
@@ -344,11 +373,30 @@ impl Shipper {
             work.ask_at = now.saturating_add(PAUSE.as_nanos() as u64);
             self.log.request_roll();
         }
-        if now >= work.look_at {
-            work.look_at = now.saturating_add(LOOK_NANOS);
-            self.look_for_others(work)?;
-        }
         Ok(false)
+    }
+
+    /// Looks for what no manifest names, or removes one object of what is due; false if neither is its turn.
+    fn clear(&self, work: &mut ShipWork, now: u64) -> Result<bool, DurabilityError> {
+        if let Some(object) = work.going.pop_front() {
+            // The process may have slept since it looked.
+            if now.saturating_sub(work.looked_at) >= PAUSE.as_nanos() as u64 {
+                self.look_for_others(work, now)?;
+            }
+            if work.place.is_none() {
+                return Ok(true);
+            }
+            self.to().remove(&object).map_err(|error| unusable(self.to(), error))?;
+            work.unnamed.remove(&object);
+            return Ok(true);
+        }
+        if now < work.clear_at {
+            return Ok(false);
+        }
+        work.clear_at = now.saturating_add(CLEAR_NANOS.min(self.grace_nanos().max(1)));
+        self.look_for_others(work, now)?;
+        self.look_for_unnamed(work, now)?;
+        Ok(true)
     }
 
     fn to(&self) -> &dyn SharedStore {
@@ -369,13 +417,14 @@ impl Shipper {
         let newest = chain::newest(self.to())?;
         if let Some(newest) = &newest {
             self.check_term(newest, None)?;
+            self.check_history(newest)?;
         }
         let failed = |error| unusable(self.to(), error);
         let own = self.database.to_string();
         self.to().remove_unfinished(&own).map_err(failed)?;
-        let left = self.to().list(&own).map_err(failed)?;
-        work.left = left.into_iter().map(|object| (object.name, object.bytes)).collect();
+        work.left = self.listed(&[self.database])?;
         let listed = self.manifest();
+        let mut missing = None;
         match newest {
             Some(newest) => {
                 let known = ShippedFiles::of(&newest);
@@ -387,7 +436,10 @@ impl Shipper {
                 }
                 work.base = Base::of_shared(&newest, &listed.generations);
                 self.installed(&newest);
-                work.place = Some(ManifestPlace::of(newest));
+                let place = ManifestPlace::of(newest);
+                let there = self.listed(&place.writers(self.database))?;
+                work.place = Some(place);
+                missing = work.inventory.keep_listed(&there);
             }
             None => {
                 work.base = Base::of_life(None, &[]);
@@ -395,7 +447,69 @@ impl Shipper {
             }
         }
         self.release_hold(work);
-        Ok(())
+        // It is told, and shipped again as far as it is here.
+        missing.map_or(Ok(()), |missing| Err(self.is_missing(&missing)))
+    }
+
+    /// The objects of these databases, with their lengths.
+    fn listed(&self, databases: &[Identity]) -> Result<BTreeMap<String, u64>, DurabilityError> {
+        let mut there = BTreeMap::new();
+        for database in databases {
+            let listed = self.to().list(&database.to_string()).map_err(|error| unusable(self.to(), error))?;
+            there.extend(listed.into_iter().map(|object| (object.name, object.bytes)));
+        }
+        Ok(there)
+    }
+
+    fn is_missing(&self, object: &str) -> DurabilityError {
+        chain::damaged(self.to(), object, "it is missing, or not as long as it was when it was shipped")
+    }
+
+    /// Is this manifest, which this database has written, of its history? The database may be an older copy, or one
+    /// that was put back.
+    fn check_history(&self, newest: &SharedManifest) -> Result<(), DurabilityError> {
+        let (number, salt) = newest.next;
+        let listed = self.manifest();
+        let shipped = Some(newest.state.epoch());
+        let of = Generation { number, salt, durable: shipped, ..listed.open_generation().clone() };
+        let mut before = Lineage::default();
+        before.add(std::iter::once(&of));
+        listed.lives().is_behind(&before).map_err(|why| {
+            let detail = format!(
+                "its newest manifest is of {why} Take over from this place into an empty folder, or give an empty place"
+            );
+            unusable(self.to(), detail)
+        })
+    }
+
+    /// May this database, which has installed a manifest of this store, go on behind this larger one?
+    fn check_next(&self, place: &ManifestPlace, newest: &SharedManifest) -> Result<(), DurabilityError> {
+        if newest.store != place.store {
+            let detail = "it is another store than the one that this database ships to: its files were removed, or \
+                          another place is mounted there";
+            return Err(unusable(self.to(), detail));
+        }
+        self.check_term(newest, Some(place.term))?;
+        let listed = self.manifest();
+        let open = listed.open_generation();
+        if newest.next != (open.number, open.salt) {
+            return self.check_history(newest);
+        }
+        let detail = format!(
+            "manifest {} is of this database as it runs, and this process did not install it: does a copy of the \
+             machine run?",
+            newest.number
+        );
+        Err(unusable(self.to(), detail))
+    }
+
+    /// What is said of a manifest that a newer version of Ensile has installed behind this database's own: no process
+    /// of this database did.
+    fn is_fenced_if_newer(&self, error: DurabilityError) -> DurabilityError {
+        let DurabilityError::Unknown { file, .. } = error else { return error };
+        let place = self.to().place();
+        let detail = format!("a newer version of Ensile has taken over with {file} of {place}");
+        DurabilityError::Fenced { detail: detail.into() }
     }
 
     /// May this database go on behind this manifest? `term`: its own, once it has one.
@@ -438,29 +552,29 @@ impl Shipper {
         let Some(file) = unless_missing(disk.open_to_read(&closed.file.to_string()))? else { return Ok(()) };
         let looked = log_file::look(disk.open_to_read(&closed.file.to_string())?, &closed)?;
         let (name, bytes, salt) = (closed.file.archived().to_string(), closed.bytes, looked.salt);
-        self.begin_upload(work, UploadOf::Log(closed, looked.marks), (name, bytes, salt), file.into())
+        let of = UploadOf::Log(closed, looked);
+        work.log_upload = Some(self.begin_upload(work, of, (name, bytes, salt), file.into())?);
+        Ok(())
     }
 
     fn begin_upload(
         &self,
-        work: &mut ShipWork,
+        work: &ShipWork,
         of: UploadOf,
         (name, bytes, salt): (String, u64, Salt),
         file: Arc<dyn DiskFile>,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<Upload, DurabilityError> {
         let object = SharedFile { shipper: self.database, salt, bytes, crc: 0 }.object(&name);
         let is_there = work.left.get(&object) == Some(&bytes);
         let to = match is_there {
             true => None,
             false => Some(self.to().upload(&object).map_err(|error| unusable(self.to(), error))?),
         };
-        work.upload = Some(Upload { of, name, salt, file, to, offset: 0, bytes, crc: 0 });
-        Ok(())
+        Ok(Upload { of, name, object, salt, file, to, offset: 0, bytes, crc: 0 })
     }
 
-    /// The next piece of the file that is under way.
-    fn go_on(&self, work: &mut ShipWork) -> Result<(), DurabilityError> {
-        let Some(mut upload) = work.upload.take() else { return Ok(()) };
+    /// The next piece of a file that is under way; `None` once it is in the store. One that fails begins anew.
+    fn go_on(&self, work: &mut ShipWork, mut upload: Upload) -> Result<Option<Upload>, DurabilityError> {
         let wanted = (upload.bytes - upload.offset).min(STEP_BYTES as u64) as usize;
         let mut bytes = vec![0; wanted];
         let read = upload.file.read_at(&mut bytes, upload.offset)?;
@@ -472,11 +586,12 @@ impl Shipper {
         if let Some(to) = &mut upload.to {
             to.write(&bytes).map_err(|error| unusable(self.to(), error))?;
             work.pace.spend(wanted as u64);
+        } else {
+            self.compare(work, &upload, &bytes)?;
         }
         upload.offset += wanted as u64;
         if upload.offset < upload.bytes {
-            work.upload = Some(upload);
-            return Ok(());
+            return Ok(Some(upload));
         }
         let Upload { of, to, salt, bytes, crc, .. } = upload;
         if let Some(to) = to {
@@ -487,22 +602,46 @@ impl Shipper {
         let shared = SharedFile { shipper: self.database, salt, bytes, crc };
         match of {
             UploadOf::Part(part) => drop(work.inventory.parts.insert(part, shared)),
-            UploadOf::Log(ClosedFile { file, largest, .. }, marks) => {
-                work.inventory.logs.insert(file.archived(), ShippedLog { shared, largest, marks });
-                self.release_hold(work);
+            UploadOf::Log(ClosedFile { file, largest, .. }, LookedFile { before, marks, .. }) => {
+                work.inventory.logs.insert(file.archived(), ShippedLog { shared, largest, before, marks });
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Log files that are in the store may go, and those that its checkpoint covers.
+    /// Has the object that is there the same bytes here?
+    fn compare(&self, work: &mut ShipWork, upload: &Upload, bytes: &[u8]) -> Result<(), DurabilityError> {
+        let mut there = vec![0; bytes.len()];
+        let read = self.to().read_at(&upload.object, &mut there, upload.offset);
+        work.pace.spend(bytes.len() as u64);
+        match read.map_err(|error| unusable(self.to(), error))? {
+            Some(read) if read == bytes.len() && there == bytes => Ok(()),
+            Some(read) if read == bytes.len() => Err(chain::damaged(
+                self.to(),
+                &upload.object,
+                "it has other bytes than the file here: if no copy of this database ships there too, remove it",
+            )),
+            _ => {
+                // The next attempt puts it.
+                work.left.remove(&upload.object);
+                Err(self.is_missing(&upload.object))
+            }
+        }
+    }
+
+    /// Log files that the newest manifest names may go, and those that its checkpoint covers. One that is in the store
+    /// and that no manifest names yet is nothing to the next life.
     fn release_hold(&self, work: &ShipWork) {
-        let shipped: BTreeSet<_> = work.inventory.logs.keys().copied().collect();
+        let newest = work.place.as_ref().and_then(|place| place.newest.as_ref());
+        let named = newest.into_iter().flat_map(|newest| &newest.logs).map(|log| log.file);
+        let shipped: BTreeSet<_> = named.filter(|file| work.inventory.logs.contains_key(file)).collect();
         self.store.hold().release(shipped, work.base.covered());
     }
 
     /// Installs the manifest of what is in the store, if that is more than the newest one says.
-    fn publish(&self, work: &mut ShipWork, closed: &[ClosedFile]) -> Result<bool, DurabilityError> {
+    fn publish(&self, work: &mut ShipWork, closed: &[ClosedFile], now: u64) -> Result<bool, DurabilityError> {
+        work.publish_at = now.saturating_add(PUBLISH_NANOS);
+        let reserved = self.manifest().reserved;
         let newer = work.under_way.as_ref().and_then(|under_way| {
             let composed = under_way.base.compose(&work.inventory, closed, self.database)?;
             Some((under_way.base.clone(), composed))
@@ -512,10 +651,12 @@ impl Shipper {
         let Some((base, composed)) = newer.or_else(|| Some((work.base.clone(), grown()?))) else {
             return Ok(false);
         };
-        let place = work.place.as_mut().expect("it was found");
+        let place = work.place.as_ref().expect("it was found");
         let is_said = place.newest.as_ref().is_some_and(|newest| {
             (&newest.state, newest.next, &newest.parts, &newest.logs)
                 == (&composed.state, composed.next, &composed.parts, &composed.logs)
+                // L6: who takes over begins above what was shown here.
+                && newest.reserved >= reserved
         });
         if is_newer {
             (work.base, work.under_way) = (base, None);
@@ -523,7 +664,18 @@ impl Shipper {
         if is_said {
             return Ok(is_newer);
         }
-        place.offered = Some(place.next(composed, (self.database, self.manifest().reserved))?);
+        // H1: what is named is there still.
+        self.look_for_others(work, now)?;
+        let Some(place) = work.place.as_mut() else { return Ok(true) };
+        let next = place.next(composed, (self.database, reserved))?;
+        let bytes = next.to_string().len() as u64;
+        if bytes > SHARED_MANIFEST_BYTES_MAX {
+            return Err(DurabilityError::config(format!(
+                "the manifest of what was shipped would have {bytes} bytes, and at most {SHARED_MANIFEST_BYTES_MAX} can \
+                 be read: let checkpoints be installed more often, or larger log files be written"
+            )));
+        }
+        place.offered = Some(next);
         self.offer(work).map(|()| true)
     }
 
@@ -531,7 +683,12 @@ impl Shipper {
     fn offer(&self, work: &mut ShipWork) -> Result<(), DurabilityError> {
         let place = work.place.as_mut().expect("it was found");
         let offered = place.offered.clone().expect("one waits");
-        match chain::install(self.to(), &offered)? {
+        let is_first = place.newest.is_none();
+        let installed = chain::install(self.to(), &offered).map_err(|error| match is_first {
+            true => error,
+            false => self.is_fenced_if_newer(error),
+        });
+        match installed? {
             Installed::Ours => {
                 self.installed(&offered);
                 (place.number, place.term) = (offered.number, offered.term);
@@ -541,10 +698,12 @@ impl Shipper {
                 Ok(())
             }
             Installed::Lost(newest) => {
-                let term = place.newest.as_ref().map(|_| place.term);
-                // Or a process of this database that has died had offered another one: it goes on behind that.
+                if !is_first {
+                    self.check_next(place, &newest)?;
+                }
+                // A process of this database that has died had offered another one: it goes on behind that.
                 work.place = None;
-                self.check_term(&newest, term)
+                self.check_term(&newest, None)
             }
         }
     }
@@ -569,6 +728,7 @@ impl Shipper {
         let covered = work.base.covered();
         let logs: BTreeSet<_> = newest.logs.iter().map(|log| log.file).collect();
         work.inventory.logs.retain(|file, shipped| logs.contains(file) || shipped.largest >= covered);
+        work.inventory.forget_marks_below(newest.state.epoch());
     }
 
     /// A checkpoint that the store does not have is installed: its files are opened, all at once.
@@ -577,12 +737,14 @@ impl Shipper {
         if let Some(under_way) = &work.under_way {
             // One that is here as a whole and does not count lacks log files, which may have gone beyond the hold.
             let is_over = under_way.next_part(&work.inventory).is_none();
-            if !is_over || under_way.base.checkpoint == listed.checkpoint {
+            let is_lost = is_over && under_way.base.parts(&work.inventory).is_none();
+            if !is_over || (under_way.base.checkpoint == listed.checkpoint && !is_lost) {
                 return Ok(false);
             }
             work.under_way = None;
         }
-        if listed.checkpoint == work.base.checkpoint && !work.base.live.is_empty() {
+        let has_parts = work.base.parts(&work.inventory).is_some();
+        if listed.checkpoint == work.base.checkpoint && !work.base.live.is_empty() && has_parts {
             return Ok(false);
         }
         if listed.checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture) {
@@ -612,24 +774,25 @@ impl Shipper {
         let Some(under_way) = &work.under_way else { return Ok(false) };
         let Some((part, salt, file)) = under_way.next_part(&work.inventory) else { return Ok(false) };
         let bytes = file.len()?;
-        self.begin_upload(work, UploadOf::Part(part), (part.to_string(), bytes, salt), file)?;
+        let of = UploadOf::Part(part);
+        work.part_upload = Some(self.begin_upload(work, of, (part.to_string(), bytes, salt), file)?);
         Ok(true)
     }
 
     /// Looks for objects that no manifest names: those of this database, and of those that it has taken over from.
     fn look_for_unnamed(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
-        let Some(ManifestPlace { number, fenced, newest: Some(newest), .. }) = &work.place else {
+        let Some(place @ ManifestPlace { number, newest: Some(newest), .. }) = &work.place else {
             return Ok(());
         };
         let failed = |error| unusable(self.to(), error);
         let mut named: BTreeSet<String> = newest.objects().chain(work.inventory.objects()).collect();
         named.insert(manifest_name(*number));
         let mut there: Vec<String> = Vec::new();
-        for folder in
-            fenced.iter().chain([&self.database]).map(Identity::to_string).chain([MANIFESTS.to_owned()])
-        {
-            there.extend(self.to().list(&folder).map_err(failed)?.into_iter().map(|object| object.name));
-        }
+        let listed = self.listed(&place.writers(self.database))?;
+        there.extend(listed.keys().cloned());
+        // A larger one is of a machine that has taken over.
+        let manifests = self.to().list(MANIFESTS).map_err(failed)?.into_iter().map(|object| object.name);
+        there.extend(manifests.filter(|name| manifest_number(name).is_some_and(|older| older < *number)));
         let unnamed: BTreeSet<String> = there.into_iter().filter(|object| !named.contains(object)).collect();
         work.unnamed.retain(|object, _| unnamed.contains(object));
         for object in unnamed {
@@ -642,19 +805,42 @@ impl Shipper {
             .filter(|(_, since)| is_due(since))
             .map(|(object, _)| object.clone())
             .collect();
-        Ok(())
+        // It is told, and shipped again as far as it is here.
+        match work.inventory.keep_listed(&listed) {
+            Some(missing) => Err(self.is_missing(&missing)),
+            None => Ok(()),
+        }
     }
 
     /// Has another machine installed a manifest?
-    fn look_for_others(&self, work: &ShipWork) -> Result<(), DurabilityError> {
-        let Some(ManifestPlace { number, term, newest: Some(_), .. }) = &work.place else { return Ok(()) };
-        if chain::numbers(self.to())?.into_iter().all(|found| found <= *number) {
+    fn look_for_others(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
+        let Some(place @ ManifestPlace { number, newest: Some(own), .. }) = &work.place else {
             return Ok(());
+        };
+        let largest = chain::numbers(self.to())?.into_iter().max().unwrap_or(0);
+        if largest <= *number {
+            let head = own.head().into_bytes();
+            let mut there = vec![0; head.len()];
+            let read = self.to().read_at(&manifest_name(*number), &mut there, 0);
+            if read.map_err(|error| unusable(self.to(), error))? != Some(head.len()) || there != head {
+                let detail = format!(
+                    "manifest {number}, which this database has installed, is gone: the store's files were removed, or \
+                     another store is mounted there"
+                );
+                return Err(unusable(self.to(), detail));
+            }
         }
-        match chain::newest(self.to())? {
-            Some(newest) => self.check_term(&newest, Some(*term)),
-            None => Ok(()),
+        if largest > *number {
+            let newest = chain::newest(self.to()).map_err(|error| self.is_fenced_if_newer(error))?;
+            if let Some(newest) = newest.filter(|newest| newest.number > *number) {
+                self.check_next(place, &newest)?;
+                // It is one of a process of this database that has died.
+                work.place = None;
+            }
         }
+        // One that fails is tried again before anything is shipped.
+        (work.looked_at, work.look_at) = (now, now.saturating_add(LOOK_NANOS));
+        Ok(())
     }
 
     /// Counts what is to be shipped.
@@ -671,6 +857,11 @@ impl Shipper {
 }
 
 impl ManifestPlace {
+    /// The databases whose objects may be there: this one, and those that it has taken over from.
+    fn writers(&self, own: Identity) -> Vec<Identity> {
+        self.fenced.iter().copied().chain([own]).collect()
+    }
+
     fn of(newest: SharedManifest) -> Self {
         let SharedManifest { store, number, term, fenced, .. } = newest.clone();
         Self { store, number, term, fenced, newest: Some(newest), offered: None }

@@ -35,6 +35,8 @@ use crate::store::shared_manifest::{SharedFile, SharedLog, SharedManifest};
 pub(crate) struct ShippedLog {
     pub(crate) shared: SharedFile,
     pub(crate) largest: Epoch,
+    /// No file of its log before it has an entry of a larger epoch.
+    pub(crate) before: Epoch,
     /// Known of files that this life has looked at.
     pub(crate) marks: Marks,
 }
@@ -51,10 +53,44 @@ impl ShippedFiles {
     /// What a manifest names.
     pub(crate) fn of(manifest: &SharedManifest) -> Self {
         let parts = manifest.parts.iter().cloned().collect();
+        // The first file of a log that a state names begins below what its checkpoint covers (H3).
+        let covered = manifest.state.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered);
+        let largest: BTreeMap<SegmentName, Epoch> =
+            manifest.logs.iter().map(|log| (log.file.name, log.largest)).collect();
+        let before = |name: SegmentName| {
+            let previous = name.number.checked_sub(1).map(|number| SegmentName { number, ..name });
+            match previous {
+                None => Epoch::ZERO,
+                Some(previous) => largest.get(&previous).copied().unwrap_or(covered.previous()),
+            }
+        };
         let logs = manifest.logs.iter().map(|SharedLog { file, shared, largest }| {
-            (*file, ShippedLog { shared: shared.clone(), largest: *largest, marks: Marks::new() })
+            let (shared, largest, before) = (shared.clone(), *largest, before(file.name));
+            (*file, ShippedLog { shared, largest, before, marks: Marks::new() })
         });
         Self { parts, logs: logs.collect() }
+    }
+
+    /// Forgets what a listing does not show at its length. One of the objects that are missing.
+    pub(crate) fn keep_listed(&mut self, listed: &BTreeMap<String, u64>) -> Option<String> {
+        let mut missing = None;
+        let mut is_listed = |object: String, bytes: u64| {
+            let is_listed = listed.get(&object) == Some(&bytes);
+            if !is_listed {
+                missing = Some(object);
+            }
+            is_listed
+        };
+        self.parts.retain(|part, shared| is_listed(shared.object(&part.to_string()), shared.bytes));
+        self.logs.retain(|file, log| is_listed(log.shared.object(&file.to_string()), log.shared.bytes));
+        missing
+    }
+
+    /// The marks below S are not asked for any more: S only grows.
+    pub(crate) fn forget_marks_below(&mut self, shown: Epoch) {
+        for log in self.logs.values_mut() {
+            log.marks.retain(|(mark, _)| *mark >= shown);
+        }
     }
 
     /// Is this file of a log with this salt in the store?
@@ -142,7 +178,8 @@ impl Base {
         let number = if generations.is_empty() { last.number } else { number::next(last.number)? };
         generations.push(without_log(&last, (number, first), shipper));
         let least = self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
-        if first.previous() < least {
+        let fits = |checkpoint: &InstalledCheckpoint| generations.iter().all(|one| one.fits(checkpoint));
+        if first.previous() < least || !self.checkpoint.iter().all(fits) {
             return None;
         }
         let logs = named_logs(&generations, inventory)?;
@@ -151,7 +188,7 @@ impl Base {
     }
 
     /// The checkpoint's files, if all are in the store.
-    fn parts(&self, inventory: &ShippedFiles) -> Option<Vec<(PartName, SharedFile)>> {
+    pub(crate) fn parts(&self, inventory: &ShippedFiles) -> Option<Vec<(PartName, SharedFile)>> {
         let mut parts = Vec::new();
         for (name, salt) in parts_of(self.checkpoint.as_ref()) {
             let shared = inventory.parts.get(&name).filter(|shared| shared.salt == salt)?;
@@ -231,7 +268,13 @@ fn ended(generation: &Generation, of: (&ShippedFiles, &[ClosedFile]), covered: E
     let mut logs = Vec::new();
     for logger in 0..generation.logs {
         let files = files_of_log(generation, logger, of, covered);
-        let first = files.first()?.0.name.number;
+        let (file, _) = files.first()?;
+        let first = file.name.number;
+        // Otherwise files before it are missing that the checkpoint does not cover (H3).
+        let is_beginning = first == 0 || inventory.logs.get(file).is_some_and(|log| log.before < covered);
+        if !is_beginning {
+            return None;
+        }
         let is_here = |(at, (file, _)): &(usize, &(SegmentFile, Epoch))| {
             file.name.number == first + *at as u64 && inventory.has_log(*file, generation.salt)
         };

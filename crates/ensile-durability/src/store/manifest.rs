@@ -109,7 +109,7 @@ impl Generation {
     }
 
     /// May this checkpoint stand beside it (K1, K5, N12, L4)?
-    fn fits(&self, checkpoint: &InstalledCheckpoint) -> bool {
+    pub(crate) fn fits(&self, checkpoint: &InstalledCheckpoint) -> bool {
         if self.number < *checkpoint.generations().start() {
             return false;
         }

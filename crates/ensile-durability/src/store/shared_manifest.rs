@@ -22,13 +22,14 @@
 //!
 //! Neighbours: the shipper writes it, a take-over reads it; the state's lines are those of `manifest`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use ensile_base::Epoch;
 
 use super::kept::{FilesState, KeptState};
 use super::manifest::{Manifest, parse_files_state};
-use super::names::{PartName, SegmentFile};
+use super::names::{PartName, SegmentFile, SegmentName};
 use super::text::{checked_body, parse_epoch, values, with_checksum};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
@@ -140,25 +141,34 @@ impl SharedManifest {
     pub(crate) fn is_whole(&self) -> bool {
         let Self { number, term, shipper, reserved, fenced, parts, logs, state, .. } = self;
         let is_numbered = *number > 0 && *term == fenced.len() as u64 + 1 && !fenced.contains(shipper);
-        let has_part = |name: &String| parts.iter().any(|(part, _)| part.to_string() == *name);
-        let has_parts =
-            state.checkpoint.iter().flat_map(|installed| installed.files()).all(|name| has_part(&name));
+        let part_names: BTreeSet<String> = parts.iter().map(|(part, _)| part.to_string()).collect();
+        let log_bytes: BTreeMap<SegmentName, u64> =
+            logs.iter().map(|log| (log.file.name, log.shared.bytes)).collect();
+        let has_parts = state
+            .checkpoint
+            .iter()
+            .flat_map(|installed| installed.files())
+            .all(|name| part_names.contains(&name));
         let has_logs = state.generations.iter().all(|generation| {
             let spans = generation.spans.iter().enumerate();
             let is_listed = generation.spans.len() == generation.logs as usize;
             is_listed
                 && spans.into_iter().all(|(logger, span)| {
                     (span.first..=span.last).all(|number| {
-                        logs.iter().any(|log| {
-                            let name = log.file.name;
-                            (name.generation, name.logger as usize, name.number)
-                                == (generation.number, logger, number)
-                                && (number < span.last || log.shared.bytes >= span.bytes)
-                        })
+                        let name =
+                            SegmentName { generation: generation.number, logger: logger as u32, number };
+                        let bytes = log_bytes.get(&name);
+                        bytes.is_some_and(|bytes| number < span.last || *bytes >= span.bytes)
                     })
                 })
         });
         is_numbered && has_parts && has_logs && Manifest::is_whole_state(state, *shipper, *reserved)
+    }
+
+    /// Its first lines, which no other manifest has.
+    pub(crate) fn head(&self) -> String {
+        let Self { store, number, term, attempt, .. } = self;
+        format!("{TITLE}{SHARED_FORMAT}\nstore {store} number {number} term {term} attempt {attempt:016x}\n")
     }
 
     /// The objects of its files.
@@ -171,9 +181,8 @@ impl SharedManifest {
 impl fmt::Display for SharedManifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
-        let Self { store, number, term, attempt, shipper, reserved, fenced, next, parts, logs, state } = self;
-        let mut body = format!("{TITLE}{SHARED_FORMAT}\n");
-        writeln!(body, "store {store} number {number} term {term} attempt {attempt:016x}")?;
+        let Self { shipper, reserved, fenced, next, parts, logs, state, .. } = self;
+        let mut body = self.head();
         writeln!(body, "shipper {shipper} reserved {reserved}")?;
         fenced.iter().try_for_each(|fenced| writeln!(body, "fenced {fenced}"))?;
         writeln!(body, "next generation {} salt {}", next.0, next.1)?;

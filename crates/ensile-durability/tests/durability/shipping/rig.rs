@@ -21,17 +21,44 @@ pub(super) const SHARED: &str = "shared";
 pub(super) struct Reached {
     folder: SharedFolder,
     is_unreachable: AtomicBool,
+    is_full: AtomicBool,
+    loses_answers: AtomicBool,
 }
 
 impl Reached {
     pub(super) fn on(disk: &SimDisk) -> Arc<Self> {
         let disk: Arc<dyn Disk> = Arc::new(disk.at(SHARED).mounted());
-        Arc::new(Self { folder: SharedFolder::on(disk), is_unreachable: AtomicBool::new(false) })
+        Arc::new(Self {
+            folder: SharedFolder::on(disk),
+            is_unreachable: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
+            loses_answers: AtomicBool::new(false),
+        })
     }
 
     pub(super) fn set_unreachable(&self, is_unreachable: bool) {
         // Relaxed: one thread.
         self.is_unreachable.store(is_unreachable, Ordering::Relaxed);
+    }
+
+    /// Uploads and creations fail.
+    pub(super) fn set_full(&self, is_full: bool) {
+        // Relaxed: one thread.
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Creations are done, and fail.
+    pub(super) fn set_loses_answers(&self, loses_answers: bool) {
+        // Relaxed: one thread.
+        self.loses_answers.store(loses_answers, Ordering::Relaxed);
+    }
+
+    fn has_room(&self) -> Result<&SharedFolder, SharedStoreError> {
+        // Relaxed: one thread.
+        match self.is_full.load(Ordering::Relaxed) {
+            true => Err(SharedStoreError::new("no space is left")),
+            false => self.reach(),
+        }
     }
 
     fn reach(&self) -> Result<&SharedFolder, SharedStoreError> {
@@ -57,11 +84,16 @@ impl SharedStore for Reached {
     }
 
     fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
-        self.reach()?.upload(name)
+        self.has_room()?.upload(name)
     }
 
     fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {
-        self.reach()?.create(name, bytes)
+        let created = self.has_room()?.create(name, bytes)?;
+        // Relaxed: one thread.
+        match self.loses_answers.load(Ordering::Relaxed) {
+            true => Err(SharedStoreError::new("the answer was lost")),
+            false => Ok(created),
+        }
     }
 
     fn remove(&self, name: &str) -> Result<(), SharedStoreError> {
@@ -128,6 +160,30 @@ impl Machine {
             self.life.rig.settle();
         }
         true
+    }
+
+    /// Commits rows of half a megabyte.
+    pub(super) fn write_large(&mut self, keys: std::ops::Range<u64>) {
+        for key in keys {
+            self.writes += 1;
+            self.life.commit(&mut self.worker, key, Some(&vec![self.writes as u8; 500_000]));
+            self.life.rig.settle();
+        }
+    }
+
+    /// Steps so often, each a while after the one before.
+    pub(super) fn step_after(&self, times: u32, pause: std::time::Duration) -> ShipStep {
+        let mut last = ShipStep::Idle;
+        for _ in 0..times {
+            self.life.rig.clock.advance(pause);
+            last = self.shipper.step();
+        }
+        last
+    }
+
+    /// What its shipping says that went wrong.
+    pub(super) fn error(&self) -> String {
+        self.shipper.stats().last_error.expect("is told").to_string()
     }
 
     /// Closes the files that are written.

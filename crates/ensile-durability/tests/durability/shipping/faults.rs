@@ -1,0 +1,414 @@
+//! Faults that reviews have found: each scene as it was told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ensile_base::checksum::crc32c;
+use ensile_disk::Disk as _;
+use ensile_durability::{CheckpointConfig, Health, ShipStep};
+use ensile_sim::SimDisk;
+
+use super::rig::{Machine, SHARED, newest_manifest, objects, shipping, taken_over};
+use crate::checkpoints::store::settings;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn shipped(disk: &SimDisk) -> Machine {
+    let mut machine = Machine::open(disk, "a", 1, settings());
+    machine.write(0..20);
+    machine.life.checkpoint().expect("is installed");
+    machine.write(0..5);
+    machine.ship_all();
+    machine
+}
+
+/// The name of the manifest behind this machine's newest one.
+fn next_manifest(machine: &Machine) -> String {
+    format!("manifests/manifest-{}", machine.shipper.stats().manifest + 1)
+}
+
+/// What stands in a folder.
+fn contents(disk: &SimDisk, folder: &str) -> BTreeMap<String, Vec<u8>> {
+    let folder = disk.at(folder);
+    folder.files().into_iter().map(|name| (name.clone(), folder.bytes(&name))).collect()
+}
+
+/// Puts a folder back to this.
+fn put_back(disk: &SimDisk, folder: &str, contents: &BTreeMap<String, Vec<u8>>) {
+    let folder = disk.at(folder);
+    for name in folder.files() {
+        folder.remove(&name).expect("is there");
+    }
+    for (name, bytes) in contents {
+        folder.put(name, bytes.clone());
+    }
+}
+
+#[test]
+fn h4_a_manifest_of_a_newer_version_fences_and_stays() {
+    let disk = SimDisk::new();
+    let machine = shipped(&disk);
+    let text = newest_manifest(&disk).replace("ensile shared manifest 1\n", "ensile shared manifest 2\n");
+    let body = &text[..text.find("crc32c ").expect("the last line")];
+    let newer = next_manifest(&machine);
+    disk.at(SHARED).put(&newer, format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes())).into_bytes());
+    assert_eq!(machine.step_after(1, 11 * SECOND), ShipStep::Stopped);
+    let fenced = machine.shipper.stats().fenced.expect("is told");
+    assert!(fenced.contains("newer version") && fenced.contains(&newer), "{fenced}");
+    assert!(matches!(machine.life.rig.log.health(), Health::Poisoned(_)));
+    machine.step_after(60, MINUTE);
+    assert!(objects(&disk).contains(&newer));
+}
+
+#[test]
+fn h4_a_larger_manifest_that_is_damaged_stays() {
+    let disk = SimDisk::new();
+    let machine = shipped(&disk);
+    taken_over(&disk, "b").expect("takes over");
+    let claim = next_manifest(&machine);
+    let mut bytes = disk.at(SHARED).bytes(&claim);
+    bytes[100] ^= 1;
+    disk.at(SHARED).put(&claim, bytes);
+    let before = objects(&disk);
+    machine.step_after(60, MINUTE);
+    assert!(machine.error().contains(&claim));
+    assert_eq!(objects(&disk), before, "nothing is removed while it cannot be read");
+}
+
+/// The machine sleeps between the listing and the removals.
+#[test]
+fn h4_a_machine_that_slept_looks_before_it_removes() {
+    let disk = SimDisk::new();
+    let mut machine = shipped(&disk);
+    for round in 0..4 {
+        machine.write(round..round + 10);
+        machine.life.checkpoint().expect("is installed");
+        machine.ship_all();
+    }
+    // Until the first of what is due has gone.
+    let before = objects(&disk).len();
+    machine.step_after(1, 61 * SECOND);
+    machine.life.rig.clock.advance(11 * MINUTE);
+    for _ in 0..10 {
+        machine.shipper.step();
+        if objects(&disk).len() < before {
+            break;
+        }
+    }
+    let left = objects(&disk);
+    assert!(left.len() < before, "one is gone: {left:?}");
+    taken_over(&disk, "b").expect("takes over");
+    let left = objects(&disk);
+    assert_eq!(machine.step_after(1, 11 * MINUTE), ShipStep::Stopped);
+    assert_eq!(objects(&disk), left);
+}
+
+/// At each manifest there is a state to take over, whatever has gone before it was shipped.
+#[test]
+fn h3_a_log_whose_first_files_are_missing_is_not_published() {
+    for writes_behind in [0, 3] {
+        let disk = SimDisk::new();
+        let mut machine = Machine::open(&disk, "a", 1, settings());
+        machine.write(0..30);
+        machine.life.checkpoint().expect("is installed");
+        machine.write(0..writes_behind);
+        machine.ship_all();
+        machine.store.set_unreachable(true);
+        machine.write(0..40);
+        machine.life.checkpoint().expect("is installed");
+        machine.settle_steps();
+        machine.life.rig.clock.advance(Duration::from_secs(601));
+        machine.settle_steps();
+        assert_eq!(machine.shipper.stats().overruns, 1);
+        machine.write(0..10);
+        machine.store.set_unreachable(false);
+        machine.close_files();
+        let mut manifest = 0;
+        for round in 0..400 {
+            machine.step_after(1, SECOND / 10);
+            let newest = machine.shipper.stats().manifest;
+            if newest > manifest {
+                manifest = newest;
+                let copy = disk.fork();
+                copy.kill();
+                taken_over(&copy, "b").unwrap_or_else(|error| panic!("step {round}, {newest}: {error}"));
+                drop(Machine::open(&copy, "b", 1, settings()));
+            }
+        }
+        let state = machine.ship_all();
+        taken_over(&disk, "b").expect("takes over");
+        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    }
+}
+
+#[test]
+fn h5_what_no_manifest_names_is_held() {
+    let disk = SimDisk::new();
+    let mut machine = shipped(&disk);
+    machine.write(0..30);
+    machine.close_files();
+    // All files are put, and no manifest is.
+    machine.store.set_loses_answers(true);
+    let named = newest_manifest(&disk);
+    let number = machine.shipper.stats().manifest;
+    let files = machine.shipper.stats().files;
+    for _ in 0..200 {
+        machine.step_after(1, SECOND / 100);
+        disk.at(SHARED).remove(&next_manifest(&machine)).ok();
+    }
+    assert!(machine.shipper.stats().files > files + 3);
+    assert_eq!((machine.shipper.stats().manifest, newest_manifest(&disk)), (number, named));
+    let count = |machine: &Machine| machine.life.rig.log.stats().files;
+    let unnamed = machine.shipper.stats().files - files;
+    machine.life.checkpoint().expect("is installed");
+    machine.settle_steps();
+    assert!(count(&machine) >= unnamed, "{} of {unnamed}", count(&machine));
+    machine.store.set_loses_answers(false);
+    let state = machine.ship_all();
+    machine.settle_steps();
+    assert!(count(&machine) < unnamed, "{} of {unnamed}", count(&machine));
+    taken_over(&disk, "b").expect("takes over");
+    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+}
+
+#[test]
+fn an_answer_that_is_lost_is_no_second_manifest() {
+    let disk = SimDisk::new();
+    let mut machine = shipped(&disk);
+    machine.write(0..10);
+    machine.close_files();
+    machine.store.set_loses_answers(true);
+    machine.step_after(50, SECOND);
+    let claimed = newest_manifest(&disk);
+    assert!(machine.error().contains("the answer was lost"));
+    machine.store.set_loses_answers(false);
+    assert!(machine.step_after(1, 2 * SECOND) == ShipStep::Worked);
+    assert_eq!(newest_manifest(&disk), claimed);
+    assert!(claimed.contains(&format!("number {} ", machine.shipper.stats().manifest)));
+    machine.ship_all();
+    assert_eq!(machine.shipper.stats().fenced, None);
+}
+
+#[test]
+fn a_database_that_was_put_back_installs_nothing_and_removes_nothing() {
+    for has_restarted in [false, true] {
+        let disk = SimDisk::new();
+        let mut machine = shipped(&disk);
+        let snapshot = contents(&disk, "a");
+        if has_restarted {
+            drop(machine);
+            machine = Machine::open(&disk, "a", 1, settings());
+        }
+        machine.write(0..20);
+        let state = machine.ship_all();
+        drop(machine);
+        put_back(&disk, "a", &snapshot);
+        let before = contents(&disk, SHARED);
+        let mut machine = Machine::open(&disk, "a", 1, settings());
+        machine.write(0..20);
+        machine.life.checkpoint().expect("is installed");
+        machine.close_files();
+        machine.step_after(40, MINUTE);
+        let error = machine.error();
+        assert!(error.contains("older copy") && error.contains("Take over"), "{error}");
+        assert_eq!(contents(&disk, SHARED), before);
+        drop(machine);
+        taken_over(&disk, "b").expect("takes over");
+        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    }
+}
+
+/// Two processes that both believe to be the one that runs the database: a machine was copied with its memory.
+#[test]
+fn of_two_copies_of_a_machine_one_ships() {
+    let disk = SimDisk::new();
+    let mut machine = shipped(&disk);
+    let first = std::sync::Arc::clone(&machine.shipper);
+    let config = shipping(&machine.store);
+    machine.restart_shipper(config);
+    machine.write(0..10);
+    machine.ship_all();
+    let newest = newest_manifest(&disk);
+    machine.life.rig.clock.advance(11 * SECOND);
+    for _ in 0..4 {
+        first.step();
+        machine.life.rig.clock.advance(11 * SECOND);
+    }
+    let error = first.stats().last_error.expect("is told");
+    assert!(error.contains("does a copy of the machine run"), "{error}");
+    assert_eq!(newest_manifest(&disk), newest);
+}
+
+/// An object that was put in a life before, of the same length and with other bytes.
+#[test]
+fn what_was_put_before_is_compared_with_the_file() {
+    let disk = SimDisk::new();
+    let mut machine = shipped(&disk);
+    machine.write(0..20);
+    machine.close_files();
+    let before = objects(&disk);
+    for _ in 0..3 {
+        machine.step_after(2, SECOND / 100);
+    }
+    let text = newest_manifest(&disk);
+    let is_put = |name: &&String| !before.contains(name) && !text.contains(name.as_str());
+    let left = objects(&disk);
+    let put = left.iter().filter(is_put).find(|name| name.contains("/log0/")).expect("one is put").clone();
+    let mut bytes = disk.at(SHARED).bytes(&put);
+    bytes[600] ^= 1;
+    drop(machine);
+    disk.kill();
+    disk.at(SHARED).put(&put, bytes);
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    machine.step_after(20, SECOND);
+    let error = machine.error();
+    assert!(error.contains(&put) && error.contains("other bytes"), "{error}");
+    disk.at(SHARED).remove(&put).expect("is there");
+    machine.step_after(2, 2 * SECOND);
+    let state = machine.ship_all();
+    taken_over(&disk, "b").expect("takes over");
+    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+}
+
+#[test]
+fn an_object_that_is_gone_is_told_and_put_again() {
+    let disk = SimDisk::new();
+    let mut machine = shipped(&disk);
+    machine.write(0..10);
+    machine.ship_all();
+    let text = newest_manifest(&disk);
+    let mut logs =
+        objects(&disk).into_iter().filter(|name| name.contains("/log0/") && text.contains(name.as_str()));
+    let gone = logs.next_back().expect("one");
+    disk.at(SHARED).remove(&gone).expect("is there");
+    let failures = machine.shipper.stats().failures;
+    machine.step_after(1, 61 * SECOND);
+    assert!(machine.error().contains(&gone) && machine.shipper.stats().failures > failures);
+    let state = machine.ship_all();
+    assert!(objects(&disk).contains(&gone));
+    taken_over(&disk, "b").expect("takes over");
+    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+}
+
+/// The store is emptied under a running database, and perhaps given to another one.
+#[test]
+fn h1_a_store_that_was_emptied_gets_no_manifest_of_what_is_gone() {
+    for is_given in [false, true] {
+        let disk = SimDisk::new();
+        let mut machine = shipped(&disk);
+        put_back(&disk, SHARED, &BTreeMap::new());
+        let mut other = is_given.then(|| Machine::open(&disk, "c", 1, settings()));
+        if let Some(other) = &mut other {
+            other.write(0..3);
+            other.ship_all();
+        }
+        machine.write(0..10);
+        machine.close_files();
+        machine.step_after(40, SECOND);
+        let error = machine.error();
+        assert!(error.contains("is gone") || error.contains("another store"), "{error}");
+        let manifests = objects(&disk).into_iter().filter(|name| name.starts_with("manifests/"));
+        let own = machine.shipper.stats().manifest;
+        assert!(manifests.into_iter().all(|name| name != format!("manifests/manifest-{}", own + 1)));
+        assert_eq!(machine.shipper.stats().fenced, None);
+        if let Some(other) = &mut other {
+            other.write(0..3);
+            other.ship_all();
+            assert_eq!(other.shipper.stats().fenced, None);
+        }
+    }
+}
+
+fn one_file() -> CheckpointConfig {
+    CheckpointConfig { checkpointers: 1, files: 1, ..settings() }
+}
+
+/// Is a checkpoint's file on its way?
+fn is_part_under_way(disk: &SimDisk) -> bool {
+    disk.at(SHARED).files().iter().any(|name| name.contains("/ckpt-") && name.ends_with(".new"))
+}
+
+#[test]
+fn log_files_and_manifests_go_on_while_a_large_file_is_shipped() {
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 1, one_file());
+    machine.write_large(0..12);
+    machine.ship_all();
+    machine.life.checkpoint().expect("is installed");
+    // What no manifest names, and goes in its time.
+    let shipper = objects(&disk)[0].split('/').next().expect("its folder").to_owned();
+    let unnamed = format!("{shipper}/log0/log-900-0.5e6f7a8b");
+    disk.at(SHARED).put(&unnamed, vec![1; 100]);
+    machine.close_files();
+    for _ in 0..1000 {
+        if is_part_under_way(&disk) {
+            break;
+        }
+        machine.step_after(1, SECOND / 1000);
+    }
+    assert!(is_part_under_way(&disk));
+    let before = machine.shipper.stats();
+    machine.write(20..24);
+    machine.close_files();
+    for _ in 0..30 {
+        machine.step_after(1, SECOND / 1000);
+        if machine.shipper.stats().manifest > before.manifest {
+            break;
+        }
+    }
+    let stats = machine.shipper.stats();
+    assert!(stats.shipped_epoch > before.shipped_epoch && stats.manifest > before.manifest, "{stats:?}");
+    assert!(is_part_under_way(&disk), "a manifest between two pieces");
+    // Clearing has its turn.
+    machine.step_after(2, MINUTE + SECOND);
+    assert!(objects(&disk).contains(&unnamed));
+    machine.step_after(2, 11 * MINUTE);
+    assert!(!objects(&disk).contains(&unnamed));
+    // So has a look for others.
+    let copy = disk.fork();
+    copy.kill();
+    taken_over(&copy, "b").expect("takes over");
+    taken_over(&disk, "b").expect("takes over");
+    assert_eq!(machine.step_after(1, 11 * SECOND), ShipStep::Stopped);
+}
+
+#[test]
+fn a_store_that_is_full_is_cleared_too() {
+    let disk = SimDisk::new();
+    let mut machine = shipped(&disk);
+    machine.write(0..20);
+    machine.life.checkpoint().expect("is installed");
+    machine.ship_all();
+    machine.store.set_full(true);
+    machine.write(0..20);
+    machine.close_files();
+    let before = objects(&disk).len();
+    machine.step_after(60, 20 * SECOND);
+    assert!(machine.error().contains("no space is left"));
+    machine.step_after(40, 2 * SECOND);
+    assert!(objects(&disk).len() < before, "{before} objects");
+    machine.store.set_full(false);
+    let state = machine.ship_all();
+    taken_over(&disk, "b").expect("takes over");
+    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+}
+
+/// A manifest comes by the clock, although there is always more to ship.
+#[test]
+fn a_backlog_without_an_end_is_published() {
+    let disk = SimDisk::new();
+    let mut machine = shipped(&disk);
+    machine.write(0..40);
+    machine.close_files();
+    let before = machine.shipper.stats();
+    for round in 0..60 {
+        // More is written than is shipped.
+        machine.write(round..round + 2);
+        machine.close_files();
+        machine.step_after(1, SECOND);
+    }
+    let stats = machine.shipper.stats();
+    assert!(stats.waiting_files > 3, "{stats:?}");
+    assert!(stats.manifest > before.manifest && stats.shipped_epoch > before.shipped_epoch, "{stats:?}");
+}
