@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ensile_base::limits::LOG_BUFFER_BYTES;
-use ensile_disk::Disk;
+use ensile_disk::{BootId, Disk};
 
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
@@ -104,12 +104,15 @@ impl LogConfig {
         Ok(())
     }
 
-    /// Can what a process leaves in mapped buffers be told from what a power cut leaves (B4)?
-    pub(crate) fn check_boot(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
-        if self.process_safe && disk.boot().is_none() {
-            let why = "this system does not tell its boot, so nothing can be process-safe: choose strict or relaxed durability";
-            return Err(DurabilityError::config(why));
+    /// The boot that a process-safe life begins in (B4); `None` of another life.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`] if it cannot be read.
+    pub(crate) fn boot(&self, disk: &dyn Disk) -> Result<Option<BootId>, DurabilityError> {
+        if !self.process_safe {
+            return Ok(None);
         }
-        Ok(())
+        let why = "this system does not tell its boot, so nothing can be process-safe: choose strict or relaxed durability";
+        disk.boot().map(Some).ok_or_else(|| DurabilityError::config(why))
     }
 }

@@ -156,7 +156,7 @@ impl Recovery {
             clearance: None,
             merged: None,
             segments: Vec::new(),
-            boot: self.disk.boot().filter(|_| self.config.process_safe),
+            boot: self.config.boot(&*self.disk)?,
             mapped: Vec::new(),
             hint: None,
             older: Vec::new(),

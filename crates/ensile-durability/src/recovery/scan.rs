@@ -29,7 +29,6 @@ use crate::store::claim::{Wanted, claim};
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, ManifestKeeper};
-use crate::store::mapped::LeftBuffers;
 use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, checkpoint_folder, log_folder};
 use crate::store::open::Store;
 use crate::store::{Archiving, Locks};
@@ -88,9 +87,10 @@ impl LogScan {
     /// anything is changed.
     pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
-        config.check_boot(&*disk)?;
+        config.boot(&*disk)?;
         let has_ended = config.archiving == Archiving::Ended;
         let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening, has_ended)?;
+        taking::check_boot(&*disk, keeper.manifest())?;
         let is_archive_listed = keeper.manifest().has_archive();
         let hint = judgement::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;
         let logs = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
@@ -204,14 +204,13 @@ impl Recovery {
     ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
         let disk = Arc::clone(&self.disk);
         let mut left = match taking::find(&*disk, self.keeper.manifest(), generation, false)? {
-            LeftByProcess::Nothing => return self.judge(generation, logs, hint),
-            LeftByProcess::InCopy => {
+            LeftByProcess::Buffers(left) => left,
+            left => {
                 let judged = self.judge(generation, logs, hint)?;
-                let of = (generation.number, generation.logs);
-                self.report.not_proven.extend(LeftBuffers::of_copy(&*disk, of, judged.1.durable)?);
+                let told = taking::not_taken(&*disk, &left, generation, judged.1.durable)?;
+                self.report.not_proven.extend(told);
                 return Ok(judged);
             }
-            LeftByProcess::Buffers(left) => left,
         };
         self.report.not_proven.append(&mut left.doubts);
         let (chains, verdict) = self.judge(generation, logs.clone(), hint)?;

@@ -32,10 +32,12 @@ use crate::store::mapped::{BufferOwner, LeftBuffers, LeftEntries};
 /// What a process-safe life of this boot left in the open generation.
 #[derive(Debug)]
 pub(super) enum LeftByProcess {
-    /// There was none, or it was closed, or another boot ended it.
+    /// There was none, or it was closed.
     Nothing,
     /// The folder is a copy of the one that it left.
     InCopy,
+    /// Another boot ended it: its buffers prove nothing.
+    OtherBoot(BufferOwner),
     /// Its buffers.
     Buffers(LeftBuffers),
 }
@@ -43,7 +45,8 @@ pub(super) enum LeftByProcess {
 /// Finds it. `is_copy`: the folder is known to be another one than the database was in.
 ///
 /// # Errors
-/// [`DurabilityError::Damaged`] for what no death of a process leaves.
+/// [`DurabilityError::Damaged`] for what no death of a process leaves; [`DurabilityError::Config`] if the boot cannot
+/// be read.
 pub(super) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -51,15 +54,56 @@ pub(super) fn find(
     is_copy: bool,
 ) -> Result<LeftByProcess, DurabilityError> {
     let is_open = generation.durable.is_none();
-    let Some(boot) = manifest.mapped.filter(|boot| is_open && disk.boot() == Some(*boot)) else {
+    let Generation { number, salt, database, logs, .. } = *generation;
+    let is_copy = is_copy || database != manifest.identity;
+    let Some(boot) = manifest.mapped.filter(|_| is_open) else {
+        if is_open && !is_copy {
+            LeftBuffers::check_none(disk, generation, disk.boot())?;
+        }
         return Ok(LeftByProcess::Nothing);
     };
-    let Generation { number, salt, database, logs, .. } = *generation;
-    if is_copy || database != manifest.identity {
+    if is_copy {
         return Ok(LeftByProcess::InCopy);
     }
     let owner = BufferOwner { database, boot, generation: number, salt, logger: 0 };
+    if disk.boot().ok_or_else(unknown_boot)? != boot {
+        return Ok(LeftByProcess::OtherBoot(owner));
+    }
     LeftBuffers::find(disk, owner, logs).map(LeftByProcess::Buffers)
+}
+
+/// Can it be said in which boot a process-safe life ended (B4)? A boot that is unknown is not another one.
+///
+/// # Errors
+/// [`DurabilityError::Config`] if not.
+pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    let open = manifest.generations.last().filter(|last| last.durable.is_none());
+    let is_asked = manifest.mapped.is_some() && open.is_some_and(|open| open.database == manifest.identity);
+    if is_asked && disk.boot().is_none() { Err(unknown_boot()) } else { Ok(()) }
+}
+
+fn unknown_boot() -> DurabilityError {
+    DurabilityError::config(
+        "its last life was process-safe, and which boot of the operating system this is cannot be read, so it is unknown \
+         whether what its log buffers hold counts: open it where /proc/sys/kernel/random/boot_id can be read",
+    )
+}
+
+/// What is not taken, as a report says it: what buffers hold above `durable` that prove nothing.
+///
+/// # Errors
+/// The disk's.
+pub(super) fn not_taken(
+    disk: &dyn Disk,
+    left: &LeftByProcess,
+    generation: &Generation,
+    durable: Epoch,
+) -> Result<Vec<String>, DurabilityError> {
+    match left {
+        LeftByProcess::Nothing | LeftByProcess::Buffers(_) => Ok(Vec::new()),
+        LeftByProcess::InCopy => LeftBuffers::of_copy(disk, (generation.number, generation.logs), durable),
+        LeftByProcess::OtherBoot(owner) => LeftBuffers::of_other_boot(disk, owner, generation.logs, durable),
+    }
 }
 
 /// What the logs lack of what was left, and up to which epoch all counts.

@@ -7,7 +7,8 @@
 //!   missing, or was put in another one's place, may hold a cause of what the others have. So that is damage.
 //! - B2: it counts up to the last whole entry. Bytes that differ from what the word says are damage: no death of a
 //!   process leaves them.
-//! - I1: a file is removed if it says that it is this database's, or if it is empty: it was being made then.
+//! - I1: a file is removed if it says that it is this database's, or if it is empty: it was being made then. Also if
+//!   it is of an earlier generation and its front is zeros: a power cut leaves that.
 //!
 //! Neighbours: made when a log begins and while it runs, by the queue of `buffers`; [`list`] says which there are; read
 //! by `recovery::taking`.
@@ -21,7 +22,7 @@ use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{BootId, Disk, DiskError, DiskFile, FileTimes};
 
-use super::manifest::Manifest;
+use super::manifest::{Generation, Manifest};
 use super::names::{BufferListName, BufferName, log_folder, logger_of};
 use crate::DurabilityError;
 use crate::block::entries::FramedEntries;
@@ -332,8 +333,32 @@ impl LeftBuffers {
                 found.written.push((name, written));
                 found.doubt(disk, &listed, MappedKind::Buffer(number), &owner)?;
             }
+            check_unlisted(disk, &owner, Some(owner.boot), |number| listed.has(number))?;
         }
         Ok(found)
+    }
+
+    /// Checks that an open generation has no buffers that count, where the manifest says that there are none. `boot` is
+    /// that which runs; where it is not known, those of every boot are looked at.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] for one that counts entries.
+    pub(crate) fn check_none(
+        disk: &dyn Disk,
+        generation: &Generation,
+        boot: Option<BootId>,
+    ) -> Result<(), DurabilityError> {
+        let Generation { number: generation, salt, database, logs, .. } = *generation;
+        (0..logs).try_for_each(|logger| {
+            let owner = BufferOwner {
+                database,
+                boot: boot.unwrap_or(BootId::of_number(0)),
+                generation,
+                salt,
+                logger,
+            };
+            check_unlisted(disk, &owner, boot, |_| false)
+        })
     }
 
     /// Notes it if the file was changed once its process was dead.
@@ -366,27 +391,116 @@ impl LeftBuffers {
         (generation, logs): (u64, u32),
         durable: Epoch,
     ) -> Result<Vec<String>, DurabilityError> {
+        let told = held_above(disk, (generation, logs), durable)?.into_iter().map(|HeldAbove { name, held }| {
+            let held = held.map_or_else(
+                || "what is no entries".to_owned(),
+                |(entries, high)| format!("{entries} entries up to epoch {high}"),
+            );
+            format!(
+                "{name} holds {held}, and was copied at another moment than the logs: what is above epoch {durable} is not \
+                 taken. Only the original can have it"
+            )
+        });
+        Ok(told.collect())
+    }
+
+    /// What whole buffers of this owner hold, whose boot is not the one that runs: as a report says it. Nothing of them
+    /// is taken. Only what is above `durable` is told.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn of_other_boot(
+        disk: &dyn Disk,
+        owner: &BufferOwner,
+        logs: u32,
+        durable: Epoch,
+    ) -> Result<Vec<String>, DurabilityError> {
         let mut told = Vec::new();
-        for logger in 0..logs {
-            for name in buffer_files(disk, logger)?.into_iter().filter_map(BufferFile::buffer) {
-                if name.generation != generation {
-                    continue;
-                }
-                let held = match read(disk, name) {
-                    Ok((None, _)) => continue,
-                    Ok((Some(left), _)) if left.epochs.1 <= durable => continue,
-                    Ok((Some(left), _)) => format!("{} entries up to epoch {}", left.entries, left.epochs.1),
-                    Err(DurabilityError::Damaged { .. }) => "what is no entries".to_owned(),
-                    Err(error) => return Err(error),
-                };
+        for HeldAbove { name, held } in held_above(disk, (owner.generation, logs), durable)? {
+            let Some((entries, high)) = held else { continue };
+            let Some(found) = MappedHeader::read(disk, &name.to_string(), Some(owner.salt))? else {
+                continue;
+            };
+            if found.is_salted && found.header.boot == owner.boot {
                 told.push(format!(
-                    "{name} holds {held}, and was copied at another moment than the logs: what is above epoch {durable} is not \
-                     taken. The original has it"
+                    "{name} holds {entries} entries up to epoch {high}, and the operating system was started since: what is \
+                     above epoch {durable} is not taken. After a power cut nothing proves it. If only a container was started, \
+                     it was returned, and is lost"
                 ));
             }
         }
         Ok(told)
     }
+}
+
+/// A mapped buffer that holds something above an epoch.
+#[derive(Debug)]
+pub(crate) struct HeldAbove {
+    pub(crate) name: BufferName,
+    /// Entries, and their largest epoch; `None` for what is no entries. One that straddles the epoch counts whole.
+    pub(crate) held: Option<(u32, Epoch)>,
+}
+
+/// What the mapped buffers of a generation with this number of logs hold above `durable`, of any boot.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn held_above(
+    disk: &dyn Disk,
+    (generation, logs): (u64, u32),
+    durable: Epoch,
+) -> Result<Vec<HeldAbove>, DurabilityError> {
+    let mut found = Vec::new();
+    for logger in 0..logs {
+        let names = buffer_files(disk, logger)?.into_iter().filter_map(BufferFile::buffer);
+        for name in names.filter(|name| name.generation == generation) {
+            let held = match read(disk, name) {
+                Ok((None, _)) => continue,
+                Ok((Some(left), _)) if left.epochs.1 <= durable => continue,
+                Ok((Some(left), _)) => Some((left.entries, left.epochs.1)),
+                Err(DurabilityError::Damaged { .. }) => None,
+                Err(error) => return Err(error),
+            };
+            found.push(HeldAbove { name, held });
+        }
+    }
+    Ok(found)
+}
+
+/// Looks at the owner's buffers that are not listed: none of them counts anything, as one is listed before it holds an
+/// entry, and struck when it holds none (B4). The list's bits have no checksum. So a lost bit shows here, and an
+/// earlier version's folder, whose manifest did not name its boot. `boot`: whose buffers are looked at; those of all if
+/// it is `None`.
+///
+/// # Errors
+/// [`DurabilityError::Damaged`] for one that counts something.
+fn check_unlisted(
+    disk: &dyn Disk,
+    owner: &BufferOwner,
+    boot: Option<BootId>,
+    is_listed: impl Fn(u64) -> bool,
+) -> Result<(), DurabilityError> {
+    let BufferOwner { database, generation, logger, .. } = *owner;
+    for name in buffer_files(disk, logger)?.into_iter().filter_map(BufferFile::buffer) {
+        if name.generation != generation || is_listed(name.number) {
+            continue;
+        }
+        let path = name.to_string();
+        let Some(FoundHeader { header, is_salted, .. }) = MappedHeader::read(disk, &path, Some(owner.salt))?
+        else {
+            continue;
+        };
+        let is_own = is_salted
+            && header.kind == MappedKind::Buffer(name.number)
+            && (header.database, header.generation, header.logger) == (database, generation, logger)
+            && boot.is_none_or(|boot| header.boot == boot);
+        let mut word = [0; 8];
+        let read = disk.open_to_read(&path)?.read_at(&mut word, COUNT_AT as u64)?;
+        if is_own && read == word.len() && u64::from_le_bytes(word) != 0 {
+            return Err(damaged(&path, COUNT_AT, "the buffer holds entries, and nothing lists it"));
+        }
+    }
+    Ok(())
 }
 
 /// A mapped file in a log's folder.
@@ -487,7 +601,9 @@ pub(crate) fn is_mapped_file(path: &str) -> bool {
     })
 }
 
-/// Removes the mapped files of a log whose generation `is_needless` names, if they prove to be this database's (I1).
+/// Removes the mapped files of a log whose generation `is_needless` names, if they prove to be this database's (I1). A
+/// power cut may leave nothing but zeros of a file: in a folder that is ours it goes by its name, once its generation
+/// is an earlier one.
 pub(crate) fn remove(
     disk: &dyn Disk,
     logger: u32,
@@ -499,7 +615,12 @@ pub(crate) fn remove(
         let header = MappedHeader::read(disk, &path, None)?;
         let is_ours = match header {
             Some(found) => manifest.check_ours(&path, found.header.database).is_ok(),
-            None => disk.open_to_read(&path)?.is_empty()?,
+            None => {
+                let open = manifest.generations.last().map_or(0, |open| open.number);
+                let mut front = [0; FRONT_BYTES];
+                let read = disk.open_to_read(&path)?.read_at(&mut front, 0)?;
+                read == 0 || (file.generation() < open && front == [0; FRONT_BYTES])
+            }
         };
         if is_ours {
             disk.remove(&path)?;

@@ -23,6 +23,7 @@ use super::super::judgement::{self, FirstEnds};
 use super::super::listing::{self, Files, FoundFiles};
 use super::super::plan::DecidedGeneration;
 use super::super::replaying::Judged;
+use super::super::taking::{self, LeftByProcess};
 use super::facts::{Damage, Examination, Loss, Unread};
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
@@ -32,7 +33,7 @@ use crate::checkpoint::picture::later::later_than;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
-use crate::store::mapped;
+use crate::store::mapped::{self, HeldAbove};
 use crate::store::names::{PartName, SegmentFile, SegmentName, logger_of};
 
 /// How a user asks to give up what missing folders held.
@@ -87,6 +88,7 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
     let missing =
         || NoRepair::Reason("the manifest is missing, and no other file says what it held".to_owned());
     let manifest = Manifest::read(disk)?.ok_or_else(missing)?;
+    taking::check_boot(disk, &manifest).map_err(|why| NoRepair::Reason(why.to_string()))?;
     if let Some((number, _)) = limits.keys().find(|(number, _)| !manifest.lists(*number)) {
         return Err(NoRepair::Reason(format!("generation {number} is damaged, and not listed")));
     }
@@ -104,7 +106,7 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
         Some(_) => cutting.plan_picture_alone(found, seen)?,
     };
     (plan.judged.unlisted, plan.judged.older, plan.judged.left) = (unfinished, older, left);
-    let of_mapped = manifest.mapped.and(manifest.generations.last());
+    let of_mapped = manifest.generations.last().filter(|last| last.durable.is_none());
     if let Some(Generation { number, logs, .. }) = of_mapped {
         // A repair takes nothing of them: they are copied with what is cut.
         let names = mapped::names_of(disk, *number, *logs).map_err(DurabilityError::from)?;
@@ -217,6 +219,27 @@ impl Cutting<'_> {
         cut_chain(self.disk, own, self.covered(), generation, self.limits.get(&key))
     }
 
+    /// What the dead process of a process-safe life left above `durable`, in this boot. An open would take it, or would
+    /// refuse what is damaged of it; a cut gives it up. `None` if there was no such life.
+    fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>, DurabilityError> {
+        let Some(open) = self.manifest.generations.last() else { return Ok(None) };
+        let left = Damage::unless(taking::find(self.disk, self.manifest, open, false))?;
+        if left.is_some_and(|left| !matches!(left, LeftByProcess::Buffers(_))) {
+            return Ok(None);
+        }
+        let mut above = LeftAbove::default();
+        for HeldAbove { name, held } in mapped::held_above(self.disk, (open.number, open.logs), durable)? {
+            match held {
+                Some((entries, high)) => {
+                    above.entries += u64::from(entries);
+                    above.high = above.high.max(high);
+                }
+                None => above.unreadable.push(name.to_string()),
+            }
+        }
+        Ok(Some(above))
+    }
+
     /// Entries of smaller epochs are in the checkpoint.
     fn covered(&self) -> Epoch {
         self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered)
@@ -316,8 +339,11 @@ impl Cutting<'_> {
         for other in generations {
             loss.entries += entries_above(self.disk, self.files, other, durable)?;
         }
+        let left = self.left_by_process(durable)?.unwrap_or_default();
+        let seen = seen.max(left.high);
+        loss.entries += left.entries;
         loss.epochs = (seen > durable).then(|| (durable.next(), seen));
-        loss.unreadable = unreadable(found);
+        loss.unreadable = unreadable(found, left);
         loss.files = dropped.iter().map(|file| (file.to_string(), 0)).collect();
         assert!(
             loss.epochs.is_none_or(|(low, high)| durable < low && low <= high),
@@ -343,12 +369,17 @@ impl Cutting<'_> {
         dropped.extend(later.iter().flat_map(|other| files_of(self.files, other)));
         let cuts: Vec<_> = cuts.into_iter().filter(|(file, _)| !dropped.contains(file)).collect();
         let mut loss = Loss { durable, ..Loss::default() };
-        if !is_lossless {
+        let left = self.left_by_process(durable)?;
+        let gives_up = !is_lossless || left.is_some();
+        let left = left.unwrap_or_default();
+        let seen = seen.max(left.high);
+        if gives_up {
             for other in rest {
                 loss.entries += entries_above(self.disk, self.files, other, durable)?;
             }
+            loss.entries += left.entries;
             loss.epochs = (seen > durable).then(|| (durable.next(), seen));
-            loss.unreadable = unreadable(found);
+            loss.unreadable = unreadable(found, left);
         }
         loss.files = cuts.iter().map(|(file, from)| (file.to_string(), *from)).collect();
         let beyond = chains.iter().flat_map(|chain| &chain.beyond);
@@ -370,10 +401,20 @@ impl Cutting<'_> {
     }
 }
 
-/// The damaged files, each once.
-fn unreadable(found: &Examination) -> Vec<String> {
+/// What a process-safe life left in mapped buffers above the epoch that is kept, as far as it can be read. What its log
+/// had got meanwhile is counted there too.
+#[derive(Default)]
+struct LeftAbove {
+    entries: u64,
+    high: Epoch,
+    /// Buffers that hold what is no entries.
+    unreadable: Vec<String>,
+}
+
+/// The damaged files, and the buffers that cannot be read, each once.
+fn unreadable(found: &Examination, left: LeftAbove) -> Vec<String> {
     let damaged = found.damage.iter().map(|damage| damage.file.clone());
-    damaged.collect::<BTreeSet<_>>().into_iter().collect()
+    damaged.chain(left.unreadable).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// By generation and log, up to where what files it is whole; `None` if something else than a log is damaged.

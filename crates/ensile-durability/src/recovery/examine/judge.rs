@@ -82,6 +82,8 @@ pub(crate) struct Judge {
     manifest: Option<Manifest>,
     /// Older states of a backup are not read.
     skips_older: bool,
+    /// The folder is known to be a copy of the one that the database was in.
+    pub(super) is_copy: bool,
     work: VecDeque<Work>,
     covered: Epoch,
     hint: Option<Hint>,
@@ -117,6 +119,7 @@ impl Judge {
             disk: Arc::clone(disk),
             manifest,
             skips_older: false,
+            is_copy: false,
             work: VecDeque::from([Work::Folder]),
             covered: Epoch::ZERO,
             hint: None,

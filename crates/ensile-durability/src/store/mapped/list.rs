@@ -6,7 +6,7 @@
 //! Invariants:
 //! - B4: a buffer is listed before it is handed out, so before it holds an entry; it is struck before its file goes,
 //!   when it holds none any more. So one that is listed is there, whenever the process dies.
-//! - A file that is not listed holds nothing that counts.
+//! - A file that is not listed counts nothing, and is damage if it does.
 //!
 //! Neighbours: [`super`] makes and removes the buffers, and reads the list of a dead process.
 
@@ -109,7 +109,8 @@ impl BufferList {
     pub(super) fn note_alive(&self, unix_seconds: u64) {
         let until = unix_seconds + self.late_seconds;
         let mut state = self.state.lock();
-        if state.alive_until != until {
+        // A clock that is set back makes nothing that was changed before then late.
+        if until > state.alive_until {
             state.alive_until = until;
             self.words.publish(ALIVE_WORD, until);
         }
@@ -137,6 +138,12 @@ impl Listed {
         let (words, _) = bytes.as_chunks::<WORD_BYTES>();
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         Ok(Self { bits: words[BITS_WORD..].to_vec(), alive_until: words[ALIVE_WORD] })
+    }
+
+    /// Is the buffer there?
+    pub(super) fn has(&self, number: u64) -> bool {
+        let (at, bit) = place_of(number);
+        self.bits.get(at).is_some_and(|word| word & bit != 0)
     }
 
     /// The buffers that are there.

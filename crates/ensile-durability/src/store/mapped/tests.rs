@@ -2,9 +2,14 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use ensile_disk::BootId;
+use std::time::Duration;
 
-use super::{FRONT_BYTES, MappedHeader, MappedKind};
+use ensile_base::clock::unix_seconds;
+use ensile_disk::{BootId, Disk};
+use ensile_sim::SimDisk;
+
+use super::list::{BufferList, Listed};
+use super::{BufferOwner, FRONT_BYTES, MappedHeader, MappedKind};
 use crate::block::Salt;
 use crate::identity::Identity;
 
@@ -63,4 +68,18 @@ fn b4_a_file_is_known_by_its_birth_and_by_its_inode_where_no_birth_is_known() {
     let without = |header: MappedHeader| MappedHeader { born: super::NO_BIRTH, ..header };
     assert!(without(header).is_of_file(&header) && header.is_of_file(&without(header)));
     assert!(!without(header).is_of_file(&renumbered) && !header.is_of_file(&without(renumbered)));
+}
+
+#[test]
+fn a_clock_that_is_set_back_makes_no_change_late() {
+    let disk = SimDisk::new();
+    let MappedHeader { database, boot, generation, logger, .. } = header();
+    let salt = Salt::parse("1a2b3c4d").expect("a salt");
+    let owner = BufferOwner { database, boot, generation, salt, logger };
+    disk.create_folder("log1").expect("makes it");
+    let list = BufferList::make(&disk, &owner, Duration::ZERO).expect("makes it");
+    let late = unix_seconds() + 1_000_000;
+    list.note_alive(late);
+    list.note_alive(late - 3600);
+    assert!(Listed::read(&disk, &owner).expect("reads").alive_until() > late);
 }

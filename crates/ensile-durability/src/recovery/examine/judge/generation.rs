@@ -18,7 +18,6 @@ use super::super::Nowhere;
 use super::super::facts::{Damage, FileFacts, GenerationFacts, Role};
 use super::{Judge, Work};
 use crate::store::manifest::Generation;
-use crate::store::mapped::LeftBuffers;
 use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, Recoverable};
 
@@ -147,23 +146,29 @@ impl Judge {
             found.torn_tails.extend(verdict.torn);
             found.unfinished_epochs = verdict.unfinished;
             let manifest = self.manifest.as_ref().expect("a generation is listed");
-            let left = taking::find(&*self.disk, manifest, generation, found.refused.is_some());
+            let left = match taking::find(&*self.disk, manifest, generation, self.is_copy) {
+                // Which boot it is.
+                Err(why @ DurabilityError::Config { .. }) => {
+                    found.refused = Some(why.to_string());
+                    None
+                }
+                left => found.note(left)?,
+            };
             // What is damaged is judged before (L5), and an open takes nothing then.
             let is_whole = chains.iter().all(|chain| chain.lost.is_none());
-            match found.note(left)? {
+            match left {
                 Some(LeftByProcess::Buffers(mut left)) => {
                     found.not_proven.append(&mut left.doubts);
                     let lacking = is_whole.then(|| Lacking::of(&*self.disk, chains, left));
                     let lacking = lacking.map(|lacking| found.note(lacking)).transpose()?.flatten().flatten();
                     found.to_take = lacking.map(|lacking| (lacking.entries(), lacking.high()));
                 }
-                Some(LeftByProcess::InCopy) => {
-                    let of = (generation.number, generation.logs);
-                    let told = LeftBuffers::of_copy(&*self.disk, of, verdict.durable);
+                Some(left) => {
+                    let told = taking::not_taken(&*self.disk, &left, generation, verdict.durable);
                     let told = found.note(told)?.unwrap_or_default();
                     found.not_proven.extend(told);
                 }
-                Some(LeftByProcess::Nothing) | None => {}
+                None => {}
             }
         }
         let durable = facts.durable.unwrap_or(Epoch::MAX);
