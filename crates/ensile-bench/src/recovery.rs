@@ -312,7 +312,12 @@ fn recover(
 ) -> Result<(Measured, Vec<String>)> {
     let before = memory::forget_peak();
     let (clock, used_before) = (Clock::machine(), processor::seconds());
-    let db = builder(arguments, &scene.folder, threads, what).open()?;
+    let line = Mutex::new(Progress::new(arguments.run.rounds));
+    let said = what.to_owned();
+    let db = builder(arguments, &scene.folder, threads).recover(move |progress| {
+        let text = format!("{said}: {}", progress_line(&progress));
+        line.lock().update(&text);
+    })?;
     let open_seconds = clock.nanos() as f64 / 1e9;
     let processor_seconds = processor::seconds() - used_before;
     let peak_bytes = memory::peak().saturating_sub(before);
@@ -336,9 +341,7 @@ fn recover(
     Ok((measured, wrong))
 }
 
-fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &str) -> ensile::Builder {
-    let line = Mutex::new(Progress::new(arguments.run.rounds));
-    let what = what.to_owned();
+fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize) -> ensile::Builder {
     let builder = Database::builder(folder);
     #[cfg(feature = "experiments")]
     let builder = builder.variants(ensile::Variants {
@@ -359,10 +362,6 @@ fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &
         })
         // What is recovered is to stay as it is.
         .checkpoints(Schedule::on_demand())
-        .on_recovery_progress(move |progress| {
-            let text = format!("{what}: {}", progress_line(&progress));
-            line.lock().update(&text);
-        })
 }
 
 /// How far a recovery is, in a line.

@@ -34,7 +34,6 @@ type ProgressFn = StdArc<dyn Fn(Progress) + Send + Sync>;
 ///     .checkpoint_folders(["/mnt/c/checkpoints"])
 ///     .checkpoints(Schedule::default().interval(Duration::from_secs(60)))
 ///     .garbage_bytes_max(1 << 30) // more room for transactions that stay open
-///     .on_recovery_progress(|progress| println!("{progress:?}"))
 ///     .tuning(Tuning { log_file_bytes: 256 << 20, recovery_threads: 8, ..Tuning::default() })
 ///     .open()?;
 /// # Ok(()) }
@@ -275,12 +274,6 @@ impl Builder {
         self
     }
 
-    /// Called from time to time while a checkpoint is loaded and the log is replayed.
-    pub fn on_recovery_progress(mut self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(StdArc::new(progress));
-        self
-    }
-
     /// Settings that few programs change: see [`Tuning`].
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.settings.semi_fuzzy = tuning.semi_fuzzy;
@@ -321,6 +314,22 @@ impl Builder {
     /// there is none.
     pub fn open_existing(self) -> Result<Database> {
         self.open_as(Opening::Existing)
+    }
+
+    /// As [`Builder::open_existing`]; `progress` is called from time to time while a checkpoint is loaded and the log
+    /// is replayed.
+    ///
+    /// ```no_run
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::builder("data").recover(|progress| println!("{progress:?}"))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Builder::open_existing`].
+    pub fn recover(self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Result<Database> {
+        Self { progress: Some(StdArc::new(progress)), ..self }.open_existing()
     }
 
     /// As [`Builder::open`], but there must be no database yet: the folder is empty, or not there.

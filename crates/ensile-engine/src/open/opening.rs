@@ -78,7 +78,7 @@ impl Builder {
         let process = disk.as_ref().map_or_else(Process::this, |disk| disk.process());
         let replay = Replay::new(&memory, self.strategy() == Strategy::Pictures);
         let recovered =
-            disk.map(|disk| self.recover(disk, opening, &replay)).transpose().map_err(told_to_free_space)?;
+            disk.map(|disk| self.load(disk, opening, &replay)).transpose().map_err(told_to_free_space)?;
         let (first, report) = match &recovered {
             None => (Epoch::FIRST, None),
             Some(Finished::Open(open)) => (open.report.first_epoch, Some(open.report.clone())),
@@ -152,7 +152,7 @@ impl Builder {
         Ok((log, (checkpoints, shipping.transpose()?)))
     }
 
-    fn recover(&self, disk: StdArc<dyn Disk>, opening: Opening, replay: &Replay) -> Result<Finished> {
+    fn load(&self, disk: StdArc<dyn Disk>, opening: Opening, replay: &Replay) -> Result<Finished> {
         let mut config = self.log_config(opening);
         self.settings.switches.apply_to_log(&mut config);
         let threads = self.settings.recovery_threads;
