@@ -30,6 +30,10 @@ pub struct ShippingConfig {
     pub bytes_per_second: Option<u64>,
     /// What becomes of the database once it is fenced.
     pub when_fenced: WhenFenced,
+    /// The database ships to another store from now on than the one that its folder remembers; that one is given up, and
+    /// with it that another machine has taken over there. Without this another store, and an empty place, are refused:
+    /// perhaps a device is not mounted.
+    pub is_new_place: bool,
     /// How long log files are kept that are not shipped yet, and that a checkpoint has made superfluous: from the first
     /// time that one was to go, until nothing is left to ship.
     pub hold: Duration,
@@ -42,7 +46,8 @@ impl ShippingConfig {
     #[must_use]
     pub fn new(to: Arc<dyn SharedStore>) -> Self {
         let minutes = Duration::from_secs(600);
-        Self { to, bytes_per_second: None, when_fenced: WhenFenced::Stop, hold: minutes, grace: minutes }
+        let when_fenced = WhenFenced::Stop;
+        Self { to, bytes_per_second: None, when_fenced, is_new_place: false, hold: minutes, grace: minutes }
     }
 
     /// Can these work, of a database with so many loggers?

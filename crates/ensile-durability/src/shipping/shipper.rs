@@ -45,6 +45,7 @@ use crate::store::names::PartName;
 use crate::store::shared_manifest::{
     MANIFESTS, SHARED_MANIFEST_BYTES_MAX, SharedFile, SharedManifest, manifest_name, manifest_number,
 };
+use crate::store::ships_to::ShipsTo;
 use crate::wake_up::WakeUp;
 
 /// Bytes that are read and written in one step.
@@ -168,8 +169,19 @@ impl Shipper {
         config: ShippingConfig,
     ) -> Result<Arc<Self>, DurabilityError> {
         config.check(log.loggers())?;
-        store.hold().begin(config.hold);
-        let database = store.manifest().manifest().identity;
+        let (database, ships_to) = {
+            let keeper = store.manifest();
+            (keeper.manifest().identity, keeper.manifest().ships_to)
+        };
+        let fenced = ships_to.filter(|ships_to| ships_to.is_fenced && !config.is_new_place);
+        let stats = ShippingStats { fenced: fenced.map(fenced_before), ..ShippingStats::default() };
+        match stats.fenced.clone() {
+            None => store.hold().begin(config.hold),
+            Some(detail) if config.when_fenced == WhenFenced::Stop => {
+                log.stop(&DurabilityError::Fenced { detail }.to_string());
+            }
+            Some(_) => {}
+        }
         let work = ShipWork {
             pace: WritePace::new(config.bytes_per_second),
             place: None,
@@ -196,7 +208,7 @@ impl Shipper {
             database,
             wake_up: WakeUp::new(),
             work: Mutex::new(work),
-            stats: Mutex::default(),
+            stats: Mutex::new(stats),
         }))
     }
 
@@ -318,6 +330,12 @@ impl Shipper {
         stats.fenced = Some(Arc::clone(detail));
         drop(stats);
         (work.log_upload, work.part_upload) = (None, None);
+        let store = work.place.as_ref().map(|place| place.store);
+        let store = store.or_else(|| self.manifest().ships_to.map(|ships_to| ships_to.store));
+        // H6: for later lives too. Where it cannot be written, they ask the store.
+        if let Some(Err(error)) = store.map(|store| self.remember(ShipsTo { store, is_fenced: true })) {
+            self.stats.lock().last_error = Some(error.to_string().into());
+        }
         self.store.hold().end();
         if self.config.when_fenced == WhenFenced::Stop {
             self.log.stop(&error.to_string());
@@ -419,6 +437,7 @@ impl Shipper {
             self.check_term(newest, None)?;
             self.check_history(newest)?;
         }
+        self.check_store(newest.as_ref())?;
         let failed = |error| unusable(self.to(), error);
         let own = self.database.to_string();
         self.to().remove_unfinished(&own).map_err(failed)?;
@@ -449,6 +468,35 @@ impl Shipper {
         self.release_hold(work);
         // It is told, and shipped again as far as it is here.
         missing.map_or(Ok(()), |missing| Err(self.is_missing(&missing)))
+    }
+
+    /// Is this the store that the folder remembers? One that it does not know yet is remembered.
+    fn check_store(&self, newest: Option<&SharedManifest>) -> Result<(), DurabilityError> {
+        let known = self.manifest().ships_to.map(|ships_to| ships_to.store);
+        let found = newest.map(|newest| newest.store);
+        match (known, found) {
+            (None, Some(store)) => self.remember(ShipsTo { store, is_fenced: false }),
+            (Some(known), found) if found != Some(known) && !self.config.is_new_place => {
+                let what = found.map_or("it is empty".to_owned(), |found| format!("it is store {found}"));
+                let detail = format!(
+                    "{what}, and this database ships to store {known}: mount that, or say that it is a new place"
+                );
+                Err(unusable(self.to(), detail))
+            }
+            (Some(_), Some(store)) => self.remember(ShipsTo { store, is_fenced: false }),
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// Has the database's folder remember this, if it does not.
+    fn remember(&self, ships_to: ShipsTo) -> Result<(), DurabilityError> {
+        let mut keeper = self.store.manifest();
+        // Under this lock, for which a close waits: afterwards the manifest may be another's.
+        if keeper.manifest().ships_to == Some(ships_to) || self.log.health().has_ended() {
+            return Ok(());
+        }
+        let next = Manifest { ships_to: Some(ships_to), ..keeper.manifest().clone() };
+        Ok(keeper.replace(next)?)
     }
 
     /// The objects of these databases, with their lengths.
@@ -692,10 +740,11 @@ impl Shipper {
             Installed::Ours => {
                 self.installed(&offered);
                 (place.number, place.term) = (offered.number, offered.term);
+                let store = place.store;
                 (place.newest, place.offered) = (Some(offered), None);
                 self.release_hold(work);
                 self.forget_unneeded(work);
-                Ok(())
+                self.remember(ShipsTo { store, is_fenced: false })
             }
             Installed::Lost(newest) => {
                 if !is_first {
@@ -854,6 +903,12 @@ impl Shipper {
         let mut stats = self.stats.lock();
         (stats.waiting_files, stats.waiting_bytes) = (files, bytes);
     }
+}
+
+/// What is said of a database that was fenced in a life before.
+fn fenced_before(ships_to: ShipsTo) -> Arc<str> {
+    format!("another database has taken over in store {}, as this one's folder remembers", ships_to.store)
+        .into()
 }
 
 impl ManifestPlace {

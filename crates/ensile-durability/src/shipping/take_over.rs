@@ -35,6 +35,7 @@ use crate::store::MadeFrom;
 use crate::store::manifest::{Making, Manifest};
 use crate::store::names::{MAIN, checkpointer_of, logger_of};
 use crate::store::shared_manifest::{SharedFile, SharedManifest};
+use crate::store::ships_to::ShipsTo;
 use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// Bytes that are fetched in one step.
@@ -165,6 +166,10 @@ impl TakeOver {
                 .into(),
             });
         }
+        // H7: from here on no open makes it a database. The claim may stand already.
+        let ships_to = Some(ShipsTo { store: from.store, is_fenced: false });
+        let marked = Manifest { ships_to, ..target.manifest().clone() };
+        target.replace(marked)?;
         let (logs, checkpoints) = folders_of(&from);
         target.claim_empty(logs, checkpoints)?;
         let mut run = Self {

@@ -64,7 +64,9 @@ pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     found.keys().filter(|name| *name != MAIN).try_for_each(|name| locks.add_folder(&**disk, name))?;
     let folders = folders_of(&**disk, &before)?;
     let parent = before.identity;
-    let next = Manifest { identity: Identity::draw(), parent: Some(parent), folders, ..before.clone() };
+    // The copy has shipped nothing.
+    let own = Manifest { ships_to: None, ..before.clone() };
+    let next = Manifest { identity: Identity::draw(), parent: Some(parent), folders, ..own };
     let marks: Vec<Mark> =
         next.folders.keys().filter(|name| *name != MAIN).map(|name| whose::mark(&next, name)).collect();
     for mark in &marks {

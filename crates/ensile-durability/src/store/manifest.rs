@@ -52,6 +52,7 @@ use super::kept::{FilesState, KeptState, LogSpan};
 use super::lineage::Lineage;
 use super::made_from::MadeFrom;
 use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW, SegmentName};
+use super::ships_to::ShipsTo;
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
@@ -171,6 +172,8 @@ pub(crate) struct Manifest {
     pub(crate) lineage: Lineage,
     /// B4: the boot in which the open generation's process-safe life began. None once that life is closed.
     pub(crate) mapped: Option<BootId>,
+    /// Where its finished files go.
+    pub(crate) ships_to: Option<ShipsTo>,
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
     /// Older states of a backup, the newest first.
     pub(crate) kept: Vec<KeptState>,
@@ -234,6 +237,7 @@ impl Manifest {
             archived: None,
             lineage: Lineage::default(),
             mapped: None,
+            ships_to: None,
             checkpoint: None,
             kept: Vec::new(),
             generations: Vec::new(),
@@ -271,7 +275,7 @@ impl Manifest {
         let has_spans = self.generations.iter().any(|generation| !generation.spans.is_empty());
         // One that knows no mapped buffers would lose what they hold.
         let has_more = self.has_archive() || self.made_from.is_some() || has_spans || self.mapped.is_some();
-        let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty();
+        let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty() || self.ships_to.is_some();
         if is_newer || lacks_log || has_more || remembers { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
     }
 
@@ -588,7 +592,7 @@ impl fmt::Display for Manifest {
         use fmt::Write;
         let mut body = format!("{TITLE}{}\n", self.format());
         let Self { identity, parent, state, reserved, made_from, folders, archived, lineage, .. } = self;
-        let Self { ancestors, mapped, checkpoint, kept, generations, .. } = self;
+        let Self { ancestors, mapped, ships_to, checkpoint, kept, generations, .. } = self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {
             Making::Creating => "creating",
@@ -614,6 +618,9 @@ impl fmt::Display for Manifest {
         }
         if let Some(boot) = mapped {
             writeln!(body, "mapped {boot}")?;
+        }
+        if let Some(ships_to) = ships_to {
+            writeln!(body, "{ships_to}")?;
         }
         if let Some(checkpoint) = checkpoint {
             writeln!(body, "{checkpoint}")?;
@@ -664,6 +671,9 @@ fn parse_lines(text: &str) -> Option<Manifest> {
         let boot = BootId::parse(values(line, &["mapped"])?[0])?;
         manifest.mapped = Some(boot).filter(|boot| format!("mapped {boot}") == line);
         manifest.mapped?;
+    }
+    if let Some(line) = lines.next_if(|line| ShipsTo::is_line(line)) {
+        manifest.ships_to = Some(ShipsTo::parse(line)?);
     }
     manifest.checkpoint = parse_checkpoint(&mut lines)?;
     // Older pictures stand behind the newest, or behind the generations of newer files.

@@ -96,6 +96,12 @@ fn check_opening(disk: &dyn Disk, manifest: &Manifest, opening: Opening) -> Resu
     match (opening, manifest.state) {
         (Opening::New, Making::Created) => Err(DurabilityError::DatabaseExists { folder }),
         (Opening::Existing, Making::Creating) => Err(DurabilityError::NoDatabase { folder }),
+        (Opening::OpenOrCreate, Making::Creating) if manifest.ships_to.is_some() => {
+            Err(DurabilityError::config(format!(
+                "a take-over into {} has not ended: run it again, or remove the folder",
+                folder.display()
+            )))
+        }
         _ => Ok(()),
     }
 }

@@ -17,6 +17,7 @@ use crate::store::installed::{
 };
 use crate::store::lineage::Lineage;
 use crate::store::names::PageFileName;
+use crate::store::ships_to::ShipsTo;
 use ensile_base::Epoch;
 use ensile_disk::{BootId, Disk, FolderId};
 use ensile_sim::SimDisk;
@@ -163,6 +164,13 @@ fn the_documented_text_is_the_one_that_is_written() {
     let ancestors = [Identity::parse("00112233445566778899aabbccddeeff").expect("one")].into();
     let text = Manifest { ancestors, ..manifest() }.to_string();
     assert_eq!(other(8), text.lines().find(|line| line.starts_with("ancestors ")));
+    let store = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    for is_fenced in [false, true] {
+        let shipping = Manifest { ships_to: Some(ShipsTo { store, is_fenced }), ..manifest() };
+        let text = shipping.to_string();
+        assert_eq!(Manifest::parse(&text), Ok(shipping));
+        assert_eq!(other(10) == text.lines().find(|line| line.starts_with("ships ")), !is_fenced);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ensile_base::checksum::crc32c;
 use ensile_disk::Disk as _;
-use ensile_durability::{CheckpointConfig, Health, ShipStep};
+use ensile_durability::{CheckpointConfig, Health, ShipStep, ShippingConfig};
 use ensile_sim::SimDisk;
 
 use super::rig::{Machine, SHARED, newest_manifest, objects, shipping, taken_over};
@@ -411,4 +411,87 @@ fn a_backlog_without_an_end_is_published() {
     let stats = machine.shipper.stats();
     assert!(stats.waiting_files > 3, "{stats:?}");
     assert!(stats.manifest > before.manifest && stats.shipped_epoch > before.shipped_epoch, "{stats:?}");
+}
+
+/// The machine starts again, and the store's device is not mounted: an empty folder is in its place.
+#[test]
+fn another_store_and_an_empty_place_are_refused() {
+    let disk = SimDisk::new();
+    let mut machine = shipped(&disk);
+    drop(machine);
+    let store = contents(&disk, SHARED);
+    put_back(&disk, SHARED, &BTreeMap::new());
+    machine = Machine::open(&disk, "a", 1, settings());
+    machine.write(0..5);
+    machine.close_files();
+    machine.step_after(10, SECOND);
+    let error = machine.error();
+    assert!(error.contains("it is empty") && error.contains("mount"), "{error}");
+    assert_eq!(objects(&disk), Vec::<String>::new());
+    // Mounted, it goes on.
+    put_back(&disk, SHARED, &store);
+    let state = machine.ship_all();
+    let copy = disk.fork();
+    copy.kill();
+    taken_over(&copy, "b").expect("takes over");
+    assert_eq!(Machine::open(&copy, "b", 1, settings()).found(), state);
+    // A new place is one that is said to be.
+    drop(machine);
+    put_back(&disk, SHARED, &BTreeMap::new());
+    machine = Machine::open(&disk, "a", 1, settings());
+    let config = ShippingConfig { is_new_place: true, ..shipping(&machine.store) };
+    machine.restart_shipper(config);
+    machine.write(0..5);
+    let state = machine.ship_all();
+    drop(machine);
+    machine = Machine::open(&disk, "a", 1, settings());
+    machine.write(0..5);
+    drop(state);
+    let state = machine.ship_all();
+    taken_over(&disk, "c").expect("takes over");
+    assert_eq!(Machine::open(&disk, "c", 1, settings()).found(), state);
+}
+
+#[test]
+fn h6_a_fenced_database_is_so_while_its_store_cannot_be_reached() {
+    let disk = SimDisk::new();
+    let machine = shipped(&disk);
+    taken_over(&disk, "b").expect("takes over");
+    assert_eq!(machine.step_after(1, 11 * SECOND), ShipStep::Stopped);
+    drop(machine);
+    put_back(&disk, SHARED, &BTreeMap::new());
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    assert!(machine.shipper.check().is_err());
+    assert!(matches!(machine.life.rig.log.health(), Health::Poisoned(why) if why.contains("fenced")));
+    assert!(!machine.write(0..1));
+    assert_eq!(machine.shipper.step(), ShipStep::Stopped);
+}
+
+/// The claim stands, and the machine dies before the folder is a database.
+#[test]
+fn h7_a_folder_that_has_claimed_is_no_new_database() {
+    let disk = SimDisk::new();
+    drop(shipped(&disk));
+    let before = newest_manifest(&disk);
+    let whole = disk.fork();
+    whole.keep_moments();
+    taken_over(&whole, "b").expect("takes over");
+    let mut refused = 0;
+    for moment in whole.take_moments() {
+        let copy = moment.disk.fork();
+        copy.kill();
+        let is_claimed = newest_manifest(&copy) != before;
+        let is_created = copy.at("b").files().contains(&"MANIFEST".to_owned())
+            && String::from_utf8(copy.at("b").bytes("MANIFEST")).expect("text").contains("state created");
+        if !is_claimed || is_created {
+            continue;
+        }
+        refused += 1;
+        let error =
+            Machine::try_open(&copy, "b", 1, settings()).map(drop).expect_err("has not ended").to_string();
+        assert!(error.contains("has not ended") && error.contains("run it again"), "{error}");
+        taken_over(&copy, "b").expect("is run again");
+        drop(Machine::open(&copy, "b", 1, settings()));
+    }
+    assert!(refused > 0);
 }
