@@ -30,9 +30,9 @@ pub struct ShippingConfig {
     pub bytes_per_second: Option<u64>,
     /// What becomes of the database once it is fenced.
     pub when_fenced: WhenFenced,
-    /// The database ships to another store from now on than the one that its folder remembers; that one is given up, and
-    /// with it that another machine has taken over there. Without this another store, and an empty place, are refused:
-    /// perhaps a device is not mounted.
+    /// The database ships to another store from now on than the one that its folder remembers; that one is given up,
+    /// and with it that another machine has taken over there. Without this another store, and an empty place, are
+    /// refused: perhaps a device is not mounted.
     pub is_new_place: bool,
     /// How long log files are kept that are not shipped yet, and that a checkpoint has made superfluous: from the first
     /// time that one was to go, until nothing is left to ship.
