@@ -14,4 +14,5 @@ if ! echo '#include <db.h>' | cc -fsyntax-only -x c - 2>/dev/null; then
     [ "$(id -u)" = 0 ] || die "no db.h: run as root, or 'apt-get install libdb5.3-dev' first"
     apt-get update && apt-get install --yes --no-install-recommends libdb5.3-dev || die "libdb5.3-dev cannot be installed"
 fi
-cargo test -p ensile-bench --test berkeley -- --ignored "$@"
+# The whole workspace: what the tests before have built is built alike.
+cargo test --workspace --test berkeley -- --ignored "$@"

@@ -14,4 +14,5 @@ if ! command -v redis-cli >/dev/null || ! command -v redis-benchmark >/dev/null;
     [ "$(id -u)" = 0 ] || die "no redis-cli or redis-benchmark: run as root, or 'apt-get install redis-tools' first"
     apt-get update && apt-get install --yes --no-install-recommends redis-tools || die "redis-tools cannot be installed"
 fi
-cargo test -p ensile-services --test redis_tools -- --ignored "$@"
+# The whole workspace: what the tests before have built is built alike.
+cargo test --workspace --test redis_tools -- --ignored "$@"
