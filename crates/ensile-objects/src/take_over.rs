@@ -5,18 +5,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_base::sync::sleep;
 use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeOverReport, TakeOverStep};
+use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeOverReport};
 
 use crate::error::ObjectsResult as Result;
 use crate::judge::verifier;
-
-/// The longest pause between two steps.
-const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// Takes over the objects that were shipped to this store ([`ObjectsBuilder::ship_to`](crate::ObjectsBuilder::ship_to))
 /// into the folder `target`, which is empty or not there. Everything is fetched, compared and read before the store is
@@ -45,19 +40,12 @@ pub fn take_over(
     run(TakeOver::begin(store, &disk, bytes_per_second)?)
 }
 
-fn run(mut take_over: TakeOver) -> Result<TakeOverReport> {
+fn run(take_over: TakeOver) -> Result<TakeOverReport> {
     if take_over.entries() != EntryKind::Operations {
         return Err(DurabilityError::Config(
             "the store has a database, and no objects: use `ensile take-over`".into(),
         )
         .into());
     }
-    let (verifier, clock) = (verifier(), Clock::machine());
-    loop {
-        match take_over.step(&verifier, clock.nanos())? {
-            TakeOverStep::Worked => {}
-            TakeOverStep::Paced(wait) => sleep(wait.min(PAUSE_MAX)),
-            TakeOverStep::Ended(report) => return Ok(report),
-        }
-    }
+    Ok(take_over.finish(&verifier(), &Clock::machine())?)
 }

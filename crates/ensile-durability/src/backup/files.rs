@@ -35,7 +35,7 @@ use super::source::{FilesSource, Purpose};
 use super::tally::CopyTally;
 use super::target::{TargetFolder, failed};
 use super::{CopyPhase, CopyReport, HAS_ENDED};
-use crate::block::origin::OPENING_BYTES;
+use crate::block::origin::write_copied;
 use crate::block::{FORMAT, Salt};
 use crate::number;
 use crate::recovery::copied::{self, CopiedLogs, LogPlace, ShortLogs};
@@ -551,8 +551,7 @@ fn used_bytes(bytes: &[u8]) -> usize {
     used.next_multiple_of(PAGE_BYTES).min(bytes.len())
 }
 
-/// Writes the next bytes of a file that is being copied. Its first block is synced before anything is written behind
-/// it, as by those who wrote the file: so one that was cut short says whose it is.
+/// Writes the next bytes of a file that is being copied, which is made with the first ones.
 fn write(
     disk: &dyn Disk,
     (name, opened): (&str, Option<Box<dyn DiskFile>>),
@@ -561,13 +560,6 @@ fn write(
 ) -> Result<Box<dyn DiskFile>, DiskError> {
     let open = || if offset == 0 { disk.create(name) } else { disk.open(name) };
     let to = opened.map_or_else(open, Ok)?;
-    let (first, rest) = bytes.split_at(if offset == 0 { bytes.len().min(OPENING_BYTES) } else { 0 });
-    if !first.is_empty() {
-        to.write_at(first, 0)?;
-        to.sync_all()?;
-    }
-    if !rest.is_empty() {
-        to.write_at(rest, offset + first.len() as u64)?;
-    }
+    write_copied(&*to, bytes, offset)?;
     Ok(to)
 }

@@ -5,10 +5,11 @@
 //! - It is synced before anything is written behind it: a file with more than it, whose opening block cannot be read,
 //!   is damaged or another's.
 //!
-//! Neighbours: written by `log::segments`, `checkpoint::files::write` and `checkpoint::picture`, read by
-//! [`super::scan`].
+//! Neighbours: written by `log::segments`, `checkpoint::files::write` and `checkpoint::picture`, copied by backups and
+//! take-overs, read by [`super::scan`].
 
 use ensile_base::checksum::crc32c;
+use ensile_disk::{DiskError, DiskFile};
 
 use super::{
     BlockKind, FORMAT, HEADER_BYTES, Header, NotABlock, Salt, block_bytes, format_of, u32_at, u64_at,
@@ -21,6 +22,23 @@ const ORIGIN_BYTES: usize = 48;
 /// Bytes of a whole opening block.
 pub(crate) const OPENING_BYTES: usize = block_bytes(ORIGIN_BYTES);
 const _: () = assert!(OPENING_BYTES == 128, "as the format says");
+
+/// Writes the next bytes of a file that is copied from elsewhere. Its opening block is synced before anything is
+/// written behind it, as by those who wrote the file: so one that is cut short says whose it is.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn write_copied(to: &dyn DiskFile, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+    let (first, rest) = bytes.split_at(if offset == 0 { bytes.len().min(OPENING_BYTES) } else { 0 });
+    if !first.is_empty() {
+        to.write_at(first, 0)?;
+        to.sync_all()?;
+    }
+    if !rest.is_empty() {
+        to.write_at(rest, offset + first.len() as u64)?;
+    }
+    Ok(())
+}
 
 /// What the files of one generation's logs have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

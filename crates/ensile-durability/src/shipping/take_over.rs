@@ -21,13 +21,15 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c_append;
+use ensile_base::clock::Clock;
 use ensile_base::random::Random;
+use ensile_base::sync::sleep;
 use ensile_disk::{Disk, DiskFile};
 
 use super::chain::{self, Installed, damaged, unusable};
 use super::shared::SharedStore;
 use crate::backup::TargetFolder;
-use crate::block::origin::OPENING_BYTES;
+use crate::block::origin::write_copied;
 use crate::control::pace::WritePace;
 use crate::number;
 use crate::recovery::examine::Judge;
@@ -194,6 +196,24 @@ impl TakeOver {
         entries_of(&self.from)
     }
 
+    /// All steps, to the end, which wait between them as `clock` says.
+    ///
+    /// # Errors
+    /// As for [`TakeOver::step`].
+    pub fn finish(
+        mut self,
+        verifier: &dyn Recoverable,
+        clock: &Clock,
+    ) -> Result<TakeOverReport, DurabilityError> {
+        loop {
+            match self.step(verifier, clock.nanos())? {
+                TakeOverStep::Worked => {}
+                TakeOverStep::Paced(wait) => sleep(wait),
+                TakeOverStep::Ended(report) => return Ok(report),
+            }
+        }
+    }
+
     /// Fetches or reads a piece, or claims the store. Entries that count are shown to `verifier`.
     ///
     /// # Errors
@@ -277,7 +297,7 @@ impl TakeOver {
         }
         fetch.crc = crc32c_append(fetch.crc, &bytes);
         let counts = until.saturating_sub(fetch.offset).min(read as u64) as usize;
-        write(&*fetch.file, &bytes[..counts], fetch.offset)?;
+        write_copied(&*fetch.file, &bytes[..counts], fetch.offset)?;
         self.pace.spend(read as u64);
         (fetch.offset, self.bytes) = (fetch.offset + read as u64, self.bytes + read as u64);
         if fetch.offset < shared.bytes {
@@ -425,18 +445,4 @@ fn folders_of(manifest: &SharedManifest) -> (usize, usize) {
         names.iter().filter_map(|name| number(name)).max().map_or(0, |last| last as usize + 1)
     };
     (count(logger_of).max(logs.unwrap_or(0)), count(checkpointer_of))
-}
-
-/// Writes the next bytes of a file. Its first block is synced before anything is written behind it, as by those who
-/// wrote the file: so one that is cut short says whose it is.
-fn write(to: &dyn DiskFile, bytes: &[u8], offset: u64) -> Result<(), DurabilityError> {
-    let (first, rest) = bytes.split_at(if offset == 0 { bytes.len().min(OPENING_BYTES) } else { 0 });
-    if !first.is_empty() {
-        to.write_at(first, 0)?;
-        to.sync_all()?;
-    }
-    if !rest.is_empty() {
-        to.write_at(rest, offset + first.len() as u64)?;
-    }
-    Ok(())
 }

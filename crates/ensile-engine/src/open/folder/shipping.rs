@@ -8,16 +8,12 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_base::sync::sleep;
 use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeOverReport, TakeOverStep};
+use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeOverReport};
 
 use super::Framing;
 use crate::database::Database;
 use crate::error::{Error, Result};
-
-/// The longest pause between two steps.
-const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 impl Database {
     /// Brings all that is committed by now to the shared store ([`Builder::ship_to`](crate::Builder::ship_to)), and
@@ -58,18 +54,11 @@ pub fn take_over(
         return Err(Error::Misuse("a take-over that may fetch 0 bytes a second never ends".to_owned()));
     }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(target).map_err(DurabilityError::from)?);
-    let mut run = TakeOver::begin(store, &disk, bytes_per_second)?;
+    let run = TakeOver::begin(store, &disk, bytes_per_second)?;
     if run.entries() != EntryKind::Values {
         let detail =
             "the store has an application's objects, and no database: use `ensile objects take-over`";
         return Err(Error::Misuse(detail.to_owned()));
     }
-    let clock = Clock::machine();
-    loop {
-        match run.step(&Framing, clock.nanos())? {
-            TakeOverStep::Worked => {}
-            TakeOverStep::Paced(wait) => sleep(wait.min(PAUSE_MAX)),
-            TakeOverStep::Ended(report) => return Ok(report),
-        }
-    }
+    Ok(run.finish(&Framing, &Clock::machine())?)
 }
