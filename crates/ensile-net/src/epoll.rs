@@ -1,21 +1,21 @@
 //! The machine's sockets, by `epoll`: edges, so that no call changes what is waited for.
 //!
-//! Neighbours: [`crate::transport`] says what is promised; everything here is rustix's and std's safe interface.
+//! Neighbours: [`crate::transport`] says what is promised, [`crate::sockets`] opens; everything here is rustix's and
+//! std's safe interface.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{RecvFlags, SendFlags};
 
+use crate::sockets::{MachineSocket, unknown};
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
 /// Events that one wait takes, at most; more stay for the next.
@@ -27,14 +27,8 @@ const WAKE_UPS: u64 = u64::MAX;
 pub struct Epoll {
     epoll: OwnedFd,
     wake_ups: Arc<OwnedFd>,
-    sockets: HashMap<SocketToken, Socket>,
+    sockets: HashMap<SocketToken, MachineSocket>,
     events: Vec<epoll::Event>,
-}
-
-/// What is open.
-struct Socket {
-    descriptor: OwnedFd,
-    is_tcp: bool,
 }
 
 impl Epoll {
@@ -55,32 +49,16 @@ impl Epoll {
         })
     }
 
-    fn add(&mut self, token: SocketToken, socket: Socket, flags: epoll::EventFlags) -> io::Result<()> {
+    fn add(&mut self, token: SocketToken, socket: MachineSocket, flags: epoll::EventFlags) -> io::Result<()> {
         let data = epoll::EventData::new_u64(token.0);
         epoll::add(&self.epoll, &socket.descriptor, data, flags | epoll::EventFlags::ET)?;
         self.sockets.insert(token, socket);
         Ok(())
     }
 
-    fn socket(&self, token: SocketToken) -> io::Result<&Socket> {
-        self.sockets.get(&token).ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))
+    fn socket(&self, token: SocketToken) -> io::Result<&MachineSocket> {
+        self.sockets.get(&token).ok_or_else(unknown)
     }
-}
-
-/// Connections that wait to be accepted, as many as std asks for.
-const BACKLOG: i32 = 128;
-
-/// A socket that listens beside others at its address, and does not block.
-fn shared_socket(address: SocketAddr) -> io::Result<OwnedFd> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    // As std does: connections of an earlier process that are not forgotten yet do not keep the address.
-    rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
-    rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
-    rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(socket)
 }
 
 impl fmt::Debug for Epoll {
@@ -91,40 +69,15 @@ impl fmt::Debug for Epoll {
 
 impl Transport for Epoll {
     fn listen(&mut self, address: &ListenAddress, listener: SocketToken) -> io::Result<ListenAddress> {
-        let (descriptor, is_tcp, at): (OwnedFd, _, _) = match address {
-            ListenAddress::Tcp(address) => {
-                let socket = TcpListener::bind(address)?;
-                socket.set_nonblocking(true)?;
-                let at = ListenAddress::Tcp(socket.local_addr()?);
-                (socket.into(), true, at)
-            }
-            ListenAddress::TcpShared(address) => {
-                let socket = TcpListener::from(shared_socket(*address)?);
-                let at = ListenAddress::TcpShared(socket.local_addr()?);
-                (socket.into(), true, at)
-            }
-            ListenAddress::Unix(path) => {
-                let socket = UnixListener::bind(path)?;
-                socket.set_nonblocking(true)?;
-                (socket.into(), false, address.clone())
-            }
-        };
-        self.add(listener, Socket { descriptor, is_tcp }, epoll::EventFlags::IN)?;
+        let (socket, at) = MachineSocket::listening(address)?;
+        self.add(listener, socket, epoll::EventFlags::IN)?;
         Ok(at)
     }
 
     fn accept(&mut self, listener: SocketToken, connection: SocketToken) -> io::Result<()> {
-        let from = self.socket(listener)?;
-        let is_tcp = from.is_tcp;
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let descriptor = rustix::net::accept_with(&from.descriptor, flags)?;
-        if is_tcp {
-            // A reply is sent when it is told; waiting for more to go with it is the loop's part. A client that has
-            // gone again is no reason to pause: its first read says so.
-            let _ = rustix::net::sockopt::set_tcp_nodelay(&descriptor, true);
-        }
+        let socket = self.socket(listener)?.accept()?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP;
-        self.add(connection, Socket { descriptor, is_tcp }, flags)
+        self.add(connection, socket, flags)
     }
 
     fn read(&mut self, connection: SocketToken, buffer: &mut Vec<u8>) -> io::Result<usize> {

@@ -6,13 +6,16 @@
 //! them in the order of its requests.
 //!
 //! Promises, by the names that `docs/protocols/net.md` gives them: W1 (order), W2 (bounded memory), W3 (nobody waits
-//! unheard), W4 (one client holds up no other), W5 (errors of accepting do not spin).
+//! unheard), W4 (one client holds up no other), W5 (errors of accepting do not spin), W6 to W10 (operations in flight).
+//! The machine's sockets are waited for by io_uring or by epoll ([`MachineTransport`], W11).
 //!
 //! ```
 //! use ensile_base::clock::Clock;
-//! use ensile_net::{Epoll, ListenAddress, NetEvent, NetLimits, NetLoop};
+//! use ensile_net::{ListenAddress, MachineTransport, NetEvent, NetLimits, NetLoop, TransportChoice};
 //!
-//! let mut net = NetLoop::new(Epoll::new()?, Clock::machine(), NetLimits::default());
+//! let transport = MachineTransport::new(TransportChoice::Auto)?;
+//! println!("sockets by {}", transport.in_use());
+//! let mut net = NetLoop::new(transport, Clock::machine(), NetLimits::default());
 //! let address = net.listen(&ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address")))?;
 //! # let ListenAddress::Tcp(address) = address else { unreachable!() };
 //! # let mut client = std::net::TcpStream::connect(address)?;
@@ -39,23 +42,40 @@
 //! ```
 //!
 //! Neighbours: `ensile-base` for clocks. Above, a server, which owns the thread that calls [`NetLoop::step`].
-#![forbid(unsafe_code)]
+//!
+//! `unsafe` is permitted in `uring`'s modules of memory and of the kernel's queues only.
+#![deny(unsafe_code)]
 
 mod connection;
 mod epoll;
 mod event;
 mod limits;
+mod machine;
 mod net_loop;
 mod replies;
 #[cfg(feature = "simulation")]
 pub mod simulated;
+mod sockets;
 mod timers;
 mod transport;
+#[cfg(all(
+    feature = "io-uring",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
+mod uring;
 
 pub use epoll::Epoll;
 pub use event::{CloseReason, ConnectionId, NetEvent};
 pub use limits::NetLimits;
+pub use machine::{MachineTransport, TransportChoice};
 pub use net_loop::{NetLoop, NetStats};
 pub use replies::{ReplyQueue, ReplySlot};
 pub use timers::TimerId;
 pub use transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
+#[cfg(all(
+    feature = "io-uring",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
+pub use uring::IoUring;

@@ -1,8 +1,9 @@
 //! A transport that a seed drives, and the clients at its other end, for tests of this crate and of servers.
 //!
 //! Bytes arrive in pieces and are taken in pieces, calls return `WouldBlock` without need, readiness is told late,
-//! twice or in vain, clients are slow, end or vanish, and the system refuses to accept. All of it repeats with the
-//! seed. Time is a manual clock: it moves when the loop waits and nothing is ready.
+//! twice or in vain, clients are slow, end or vanish, and the system refuses to accept. With half of the seeds bytes
+//! are sent behind the call that gave them, and a later one says how many went (W7). All of it repeats with the seed.
+//! Time is a manual clock: it moves when the loop waits and nothing is ready.
 //!
 //! Neighbours: [`crate::transport`] says what is promised; a test plays clients by [`crate::NetLoop::transport_mut`].
 
@@ -35,6 +36,9 @@ struct Pipe {
     token: Option<SocketToken>,
     to_loop: VecDeque<u8>,
     to_client: VecDeque<u8>,
+    /// Bytes that a write gave and whose outcome it was not told yet, and how many of them went, once some did.
+    given: Vec<u8>,
+    sent: Option<usize>,
     taken: Vec<u8>,
     /// Bytes that `to_client` has room for.
     window_bytes: usize,
@@ -61,6 +65,8 @@ pub struct SimulatedTransport {
     /// Of this many percent of the chances readiness is told in vain. Zero for half of the seeds: it would hide that a
     /// loop has lost an edge.
     in_vain_percent: u64,
+    /// Bytes are sent behind the call that gave them.
+    sends_later: bool,
     refusals: usize,
     /// Calls of `accept` so far.
     accepts: usize,
@@ -73,10 +79,12 @@ impl SimulatedTransport {
     pub fn new(clock: Clock, seed: u64) -> Self {
         let mut random = Random::seeded(seed);
         let in_vain_percent = if random.percent(50) { 2 } else { 0 };
+        let sends_later = random.percent(50);
         Self {
             clock,
             random,
             in_vain_percent,
+            sends_later,
             listeners: Vec::new(),
             tells_accept: true,
             backlog: VecDeque::new(),
@@ -95,6 +103,8 @@ impl SimulatedTransport {
             token: None,
             to_loop: VecDeque::new(),
             to_client: VecDeque::new(),
+            given: Vec::new(),
+            sent: None,
             taken: Vec::new(),
             window_bytes,
             speed_bytes,
@@ -173,11 +183,17 @@ impl SimulatedTransport {
             pipe.taken.extend(pipe.to_client.drain(..bytes));
             let Some(socket) = pipe.token.filter(|_| !pipe.is_closed) else { continue };
             let reads = pipe.tells_reads && (pipe.has_ended || pipe.has_vanished || !pipe.to_loop.is_empty());
-            let writes = pipe.tells_writes && (pipe.has_vanished || pipe.to_client.len() < pipe.window_bytes);
+            let room = pipe.window_bytes - pipe.to_client.len();
+            let writes = pipe.tells_writes && (pipe.has_vanished || room > 0);
             let is_in_vain = self.random.percent(self.in_vain_percent);
             if (reads || writes) && self.random.percent(LATE_PERCENT) {
                 has_more = true;
             } else if reads || writes || is_in_vain {
+                if writes && !pipe.has_vanished && !pipe.given.is_empty() && pipe.sent.is_none() {
+                    let sent = self.random.between(1, room.min(pipe.given.len()) as u64) as usize;
+                    pipe.to_client.extend(&pipe.given[..sent]);
+                    pipe.sent = Some(sent);
+                }
                 pipe.tells_reads &= !reads;
                 pipe.tells_writes &= !writes;
                 ready.push(Readiness { socket, reads: reads || is_in_vain, writes: writes || is_in_vain });
@@ -237,7 +253,22 @@ impl Transport for SimulatedTransport {
     }
 
     fn write(&mut self, connection: SocketToken, bytes: &[u8]) -> io::Result<usize> {
+        let sends_later = self.sends_later;
         let (pipe, random) = self.pipe(connection)?;
+        if sends_later {
+            assert!(
+                bytes.starts_with(&pipe.given),
+                "W7: until it is told how many went, it gives the same bytes"
+            );
+            if pipe.given.is_empty() {
+                let bytes = &bytes[..random.between(1, bytes.len() as u64) as usize];
+                pipe.given.extend_from_slice(bytes);
+                pipe.tells_writes = true;
+            }
+            let sent = pipe.sent.take().ok_or(io::ErrorKind::WouldBlock)?;
+            pipe.given.clear();
+            return Ok(sent);
+        }
         let room = (pipe.window_bytes - pipe.to_client.len()).min(bytes.len());
         if room == 0 || random.percent(SPURIOUS_PERCENT) {
             pipe.tells_writes = true;

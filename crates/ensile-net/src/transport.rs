@@ -1,6 +1,7 @@
 //! What a loop asks of the machine: sockets that never block, and one place to wait for all of them.
 //!
-//! Neighbours: [`crate::Epoll`] is the machine's, [`crate::simulated`] is a seed's; [`crate::NetLoop`] drives either.
+//! Neighbours: [`crate::MachineTransport`] is the machine's, [`crate::simulated`] is a seed's; [`crate::NetLoop`] drives
+//! either.
 
 use std::fmt;
 use std::io;
@@ -58,6 +59,9 @@ pub trait Transport {
     fn read(&mut self, connection: SocketToken, buffer: &mut Vec<u8>) -> io::Result<usize>;
 
     /// Sends the beginning of `bytes`, and says how many.
+    ///
+    /// A transport may send what a call that returned [`io::ErrorKind::WouldBlock`] was given, and say how many bytes
+    /// went when it is called again. So until a call says how many, all are given bytes that begin alike (W7).
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if there is no room, and what the system says.

@@ -1,17 +1,62 @@
-//! The machine's sockets: pipelines with parked replies, wake-ups from another thread, limits.
+//! The machine's sockets, by io_uring and by epoll: pipelines with parked replies, large replies, slow clients and such
+//! as vanish, wake-ups from another thread, limits.
 //!
-//! Clients are std's blocking sockets, with all that they send small enough for the kernel's buffers.
+//! One suite over both transports. Where the kernel refuses io_uring its tests say so on standard error, and end. Clients
+//! are std's blocking sockets.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_net::{CloseReason, ConnectionId, Epoll, ListenAddress, NetEvent, NetLimits, NetLoop};
+use ensile_net::{
+    CloseReason, ConnectionId, ListenAddress, MachineTransport, NetEvent, NetLimits, NetLoop, TransportChoice,
+};
 
-fn server(limits: NetLimits) -> (NetLoop<Epoll>, std::net::SocketAddr) {
-    let mut net = NetLoop::new(Epoll::new().expect("descriptors"), Clock::machine(), limits);
+/// The loop of a test.
+type Net = NetLoop<MachineTransport>;
+
+/// Each test once for each transport.
+macro_rules! over_both_transports {
+    ($($name:ident)*) => {
+        mod epoll {
+            $(#[test] fn $name() { super::$name(ensile_net::TransportChoice::Epoll); })*
+        }
+
+        mod io_uring {
+            $(#[test] fn $name() { super::with_io_uring(super::$name); })*
+        }
+    };
+}
+
+over_both_transports! {
+    a_pipeline_whose_first_reply_comes_last
+    much_goes_both_ways
+    another_thread_wakes_it_up
+    loops_share_an_address_and_each_client_has_one_of_them
+    a_unix_socket_serves_too
+    clients_beyond_the_limit_wait_their_turn
+    a_client_that_is_gone_is_noticed
+}
+
+/// Runs a test over io_uring. Where the kernel refuses it, says so where nothing holds it back, and passes.
+fn with_io_uring(test: fn(TransportChoice)) {
+    match MachineTransport::new(TransportChoice::IoUring) {
+        Ok(_) => test(TransportChoice::IoUring),
+        Err(refused) => {
+            let name = std::thread::current().name().unwrap_or("a test").to_owned();
+            writeln!(io::stderr(), "{name} is passed over: {refused}").expect("it is open");
+        }
+    }
+}
+
+fn loop_of(choice: TransportChoice, limits: NetLimits) -> Net {
+    NetLoop::new(MachineTransport::new(choice).expect("it can be had"), Clock::machine(), limits)
+}
+
+fn server(choice: TransportChoice, limits: NetLimits) -> (Net, SocketAddr) {
+    let mut net = loop_of(choice, limits);
     let address = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
     match net.listen(&address).expect("a free port") {
         ListenAddress::Tcp(at) => (net, at),
@@ -20,10 +65,7 @@ fn server(limits: NetLimits) -> (NetLoop<Epoll>, std::net::SocketAddr) {
 }
 
 /// Steps until an event is the one that is looked for; others before it are dropped.
-fn until<R>(
-    net: &mut NetLoop<Epoll>,
-    mut wanted: impl FnMut(&mut NetLoop<Epoll>, NetEvent) -> Option<R>,
-) -> R {
+fn until<R>(net: &mut Net, mut wanted: impl FnMut(&mut Net, NetEvent) -> Option<R>) -> R {
     loop {
         net.step(Duration::from_secs(10)).expect("the system waits");
         while let Some(event) = net.next_event() {
@@ -34,7 +76,7 @@ fn until<R>(
     }
 }
 
-fn opened(net: &mut NetLoop<Epoll>) -> ConnectionId {
+fn opened(net: &mut Net) -> ConnectionId {
     until(net, |_, event| match event {
         NetEvent::Opened(id) => Some(id),
         _ => None,
@@ -42,7 +84,7 @@ fn opened(net: &mut NetLoop<Epoll>) -> ConnectionId {
 }
 
 /// The connection once it has sent `bytes`.
-fn received(net: &mut NetLoop<Epoll>, bytes: usize) -> ConnectionId {
+fn received(net: &mut Net, bytes: usize) -> ConnectionId {
     until(net, |net, event| match event {
         NetEvent::Received(id) if net.parts(id).is_some_and(|(received, _)| received.len() == bytes) => {
             Some(id)
@@ -51,9 +93,8 @@ fn received(net: &mut NetLoop<Epoll>, bytes: usize) -> ConnectionId {
     })
 }
 
-#[test]
-fn a_pipeline_whose_first_reply_comes_last() {
-    let (mut net, at) = server(NetLimits::default());
+fn a_pipeline_whose_first_reply_comes_last(choice: TransportChoice) {
+    let (mut net, at) = server(choice, NetLimits::default());
     let mut client = TcpStream::connect(at).expect("it listens");
     client.write_all(b"abc").expect("there is room");
     let id = received(&mut net, 3);
@@ -74,9 +115,8 @@ fn a_pipeline_whose_first_reply_comes_last() {
     assert_eq!(all, b"ABC");
 }
 
-#[test]
-fn much_goes_both_ways() {
-    let (mut net, at) = server(NetLimits::default());
+fn much_goes_both_ways(choice: TransportChoice) {
+    let (mut net, at) = server(choice, NetLimits::default());
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
     let (sent, to_send) = (bytes.clone(), bytes);
     let client = std::thread::scope(|scope| {
@@ -110,9 +150,8 @@ fn much_goes_both_ways() {
     assert_eq!((stats.received_bytes, stats.sent_bytes, stats.open), (3_000_000, 3_000_000, 0));
 }
 
-#[test]
-fn another_thread_wakes_it_up() {
-    let (mut net, _) = server(NetLimits::default());
+fn another_thread_wakes_it_up(choice: TransportChoice) {
+    let (mut net, _) = server(choice, NetLimits::default());
     let wake_up = net.wake_up();
     for _ in 0..3 {
         let wake_up = wake_up.clone();
@@ -125,10 +164,9 @@ fn another_thread_wakes_it_up() {
     assert_eq!(net.next_event(), None);
 }
 
-#[test]
-fn loops_share_an_address_and_each_client_has_one_of_them() {
+fn loops_share_an_address_and_each_client_has_one_of_them(choice: TransportChoice) {
     let any = ListenAddress::TcpShared("127.0.0.1:0".parse().expect("an address"));
-    let new = || NetLoop::new(Epoll::new().expect("descriptors"), Clock::machine(), NetLimits::default());
+    let new = || loop_of(choice, NetLimits::default());
     let (mut first, mut second) = (new(), new());
     let at = first.listen(&any).expect("a free port");
     assert_eq!(second.listen(&at).expect("it is shared"), at);
@@ -143,11 +181,10 @@ fn loops_share_an_address_and_each_client_has_one_of_them() {
     assert_eq!(alone.kind(), std::io::ErrorKind::AddrInUse);
 }
 
-#[test]
-fn a_unix_socket_serves_too() {
-    let path = std::env::temp_dir().join(format!("ensile-net-{}.socket", std::process::id()));
+fn a_unix_socket_serves_too(choice: TransportChoice) {
+    let path = std::env::temp_dir().join(format!("ensile-net-{choice:?}-{}.socket", std::process::id()));
     let _ = std::fs::remove_file(&path);
-    let mut net = NetLoop::new(Epoll::new().expect("descriptors"), Clock::machine(), NetLimits::default());
+    let mut net = loop_of(choice, NetLimits::default());
     let address = ListenAddress::Unix(path.clone());
     assert_eq!(net.listen(&address).expect("the file is not there"), address);
     let mut client = UnixStream::connect(&path).expect("it listens");
@@ -162,9 +199,8 @@ fn a_unix_socket_serves_too() {
     std::fs::remove_file(&path).expect("it is there");
 }
 
-#[test]
-fn clients_beyond_the_limit_wait_their_turn() {
-    let (mut net, at) = server(NetLimits { connections_max: 1, ..NetLimits::default() });
+fn clients_beyond_the_limit_wait_their_turn(choice: TransportChoice) {
+    let (mut net, at) = server(choice, NetLimits { connections_max: 1, ..NetLimits::default() });
     let first = TcpStream::connect(at).expect("it listens");
     let mut second = TcpStream::connect(at).expect("the kernel has a queue");
     second.write_all(b"b").expect("there is room");
@@ -180,9 +216,8 @@ fn clients_beyond_the_limit_wait_their_turn() {
     assert_ne!(received(&mut net, 1), id);
 }
 
-#[test]
-fn a_client_that_is_gone_is_noticed() {
-    let (mut net, at) = server(NetLimits::default());
+fn a_client_that_is_gone_is_noticed(choice: TransportChoice) {
+    let (mut net, at) = server(choice, NetLimits::default());
     let mut client = TcpStream::connect(at).expect("it listens");
     client.write_all(b"a").expect("there is room");
     let id = received(&mut net, 1);

@@ -1,0 +1,108 @@
+//! Which of the machine's transports a loop has, and why (W11).
+//!
+//! Neighbours: [`crate::Epoll`] and `IoUring`, of which this is one; a server asks as its operator says.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::epoll::Epoll;
+use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
+
+/// Which transport is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransportChoice {
+    /// io_uring where the kernel allows it, and epoll elsewhere.
+    #[default]
+    Auto,
+    /// io_uring, or an error that says why not.
+    IoUring,
+    /// epoll.
+    Epoll,
+}
+
+/// The machine's sockets, by the transport that was asked for and could be had. It belongs to the thread that made it.
+pub struct MachineTransport {
+    transport: Box<dyn Transport>,
+    in_use: String,
+}
+
+impl MachineTransport {
+    /// A transport without sockets.
+    ///
+    /// # Errors
+    /// io_uring was asked for and cannot be had, with the reason: ask for another. Or the system lacks descriptors.
+    pub fn new(choice: TransportChoice) -> io::Result<Self> {
+        match choice {
+            TransportChoice::Epoll => Self::epoll("epoll".to_owned()),
+            TransportChoice::IoUring => Self::io_uring()
+                .map_err(|error| io::Error::new(error.kind(), format!("no io_uring: {error}"))),
+            TransportChoice::Auto => Self::io_uring()
+                .or_else(|error| Self::epoll(format!("epoll, as there is no io_uring: {error}"))),
+        }
+    }
+
+    fn epoll(in_use: String) -> io::Result<Self> {
+        Ok(Self { transport: Box::new(Epoll::new()?), in_use })
+    }
+
+    #[cfg(all(
+        feature = "io-uring",
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    ))]
+    fn io_uring() -> io::Result<Self> {
+        Ok(Self { transport: Box::new(crate::uring::IoUring::new()?), in_use: "io_uring".to_owned() })
+    }
+
+    #[cfg(not(all(
+        feature = "io-uring",
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    )))]
+    fn io_uring() -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this build was made without it (feature io-uring)"))
+    }
+
+    /// Which transport it is; if it is not the first choice, also why.
+    #[must_use]
+    pub fn in_use(&self) -> &str {
+        &self.in_use
+    }
+}
+
+impl fmt::Debug for MachineTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MachineTransport").field(&self.in_use).finish()
+    }
+}
+
+impl Transport for MachineTransport {
+    fn listen(&mut self, address: &ListenAddress, listener: SocketToken) -> io::Result<ListenAddress> {
+        self.transport.listen(address, listener)
+    }
+
+    fn accept(&mut self, listener: SocketToken, connection: SocketToken) -> io::Result<()> {
+        self.transport.accept(listener, connection)
+    }
+
+    fn read(&mut self, connection: SocketToken, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        self.transport.read(connection, buffer)
+    }
+
+    fn write(&mut self, connection: SocketToken, bytes: &[u8]) -> io::Result<usize> {
+        self.transport.write(connection, bytes)
+    }
+
+    fn close(&mut self, socket: SocketToken) {
+        self.transport.close(socket);
+    }
+
+    fn wait(&mut self, wait_max: Option<Duration>, ready: &mut Vec<Readiness>) -> io::Result<bool> {
+        self.transport.wait(wait_max, ready)
+    }
+
+    fn wake_up(&self) -> LoopWakeUp {
+        self.transport.wake_up()
+    }
+}

@@ -1,0 +1,76 @@
+//! Sockets as both transports of the machine have them: how they listen, and how they are accepted.
+//!
+//! Neighbours: [`crate::Epoll`] and `IoUring` wait for what is made here.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use crate::transport::ListenAddress;
+
+/// Connections that wait to be accepted, as many as std asks for.
+const BACKLOG: i32 = 128;
+
+/// What is open.
+pub(crate) struct MachineSocket {
+    pub(crate) descriptor: OwnedFd,
+    is_tcp: bool,
+}
+
+impl MachineSocket {
+    /// A socket that listens and does not block, and where.
+    pub(crate) fn listening(address: &ListenAddress) -> io::Result<(Self, ListenAddress)> {
+        let (descriptor, is_tcp, at): (OwnedFd, _, _) = match address {
+            ListenAddress::Tcp(address) => {
+                let socket = TcpListener::bind(address)?;
+                socket.set_nonblocking(true)?;
+                let at = ListenAddress::Tcp(socket.local_addr()?);
+                (socket.into(), true, at)
+            }
+            ListenAddress::TcpShared(address) => {
+                let socket = TcpListener::from(shared_socket(*address)?);
+                let at = ListenAddress::TcpShared(socket.local_addr()?);
+                (socket.into(), true, at)
+            }
+            ListenAddress::Unix(path) => {
+                let socket = UnixListener::bind(path)?;
+                socket.set_nonblocking(true)?;
+                (socket.into(), false, address.clone())
+            }
+        };
+        Ok((Self { descriptor, is_tcp }, at))
+    }
+
+    /// A connection that waits; an error that would block if there is none.
+    pub(crate) fn accept(&self) -> io::Result<Self> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let descriptor = rustix::net::accept_with(&self.descriptor, flags)?;
+        if self.is_tcp {
+            // A reply is sent when it is told; waiting for more to go with it is the loop's part. A client that has
+            // gone again is no reason to pause: its first read says so.
+            let _ = rustix::net::sockopt::set_tcp_nodelay(&descriptor, true);
+        }
+        Ok(Self { descriptor, is_tcp: self.is_tcp })
+    }
+}
+
+/// A socket that listens beside others at its address, and does not block.
+fn shared_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // As std does: connections of an earlier process that are not forgotten yet do not keep the address.
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// No socket has this name.
+pub(crate) fn unknown() -> io::Error {
+    io::ErrorKind::NotConnected.into()
+}

@@ -1,0 +1,120 @@
+//! The memory that the kernel writes to while operations are in flight: provided buffers, their ring, and the counter
+//! of wake-ups.
+//!
+//! Invariant: W6. A buffer is the kernel's from `give_back` until a completion names it. Then it is an
+//! [`ArrivedBuffer`], of which there is one, and which `give_back` takes.
+//!
+//! Neighbours: [`super::ring`] registers it with the kernel and tells it which buffers completions name.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::BufRingEntry;
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// Provided buffers of a ring: so many connections can be heard in one wait.
+pub(super) const BUFFERS: u16 = 256;
+/// Bytes of each.
+pub(super) const BUFFER_BYTES: usize = 16 << 10;
+
+const _: () =
+    assert!(BUFFERS.is_power_of_two(), "a place in the kernel's ring is a number modulo its length");
+
+/// The ring of buffers comes first, as it must begin with a page; then the counter, then the buffers.
+const PAGE_BYTES: usize = 4096;
+const COUNTER_AT: usize = PAGE_BYTES;
+const BUFFERS_AT: usize = 2 * PAGE_BYTES;
+const BYTES: usize = BUFFERS_AT + BUFFERS as usize * BUFFER_BYTES;
+
+const _: () = assert!(BUFFERS as usize * size_of::<BufRingEntry>() <= PAGE_BYTES, "it fits its page");
+
+/// A buffer into which bytes have arrived: it is the transport's until it is given back.
+#[derive(Debug)]
+#[must_use = "until it is given back, the kernel has one buffer less"]
+pub(crate) struct ArrivedBuffer {
+    number: u16,
+    bytes: usize,
+}
+
+/// Memory that is mapped until this value is dropped.
+pub(super) struct SharedMemory {
+    base: NonNull<u8>,
+    /// Buffers that were given back so far, modulo 2^16: the next one's place in the ring.
+    given: u16,
+}
+
+impl SharedMemory {
+    /// All buffers given to the kernel, once it knows of the ring.
+    pub(super) fn new() -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a mapping at an address of the kernel's choice touches no memory that is in use.
+        let mapped = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), BYTES, protection, MapFlags::PRIVATE)
+        }?;
+        let base = NonNull::new(mapped.cast()).expect("a mapping that was made has an address");
+        let mut memory = Self { base, given: 0 };
+        (0..BUFFERS).for_each(|number| memory.provide(number));
+        Ok(memory)
+    }
+
+    /// Where the ring of buffers is.
+    pub(super) fn ring_address(&self) -> u64 {
+        self.base.as_ptr().expose_provenance() as u64
+    }
+
+    /// Eight bytes, aligned, that nothing but the kernel looks at: where it writes how often the loop was woken up.
+    pub(super) fn counter(&self) -> *mut u8 {
+        // SAFETY: it lies within the mapping.
+        unsafe { self.base.as_ptr().add(COUNTER_AT) }
+    }
+
+    fn buffer(&self, number: u16) -> *mut u8 {
+        assert!(number < BUFFERS, "the kernel names a buffer that it was given");
+        // SAFETY: the buffers lie behind each other within the mapping, and the number is one of theirs.
+        unsafe { self.base.as_ptr().add(BUFFERS_AT + number as usize * BUFFER_BYTES) }
+    }
+
+    fn provide(&mut self, number: u16) {
+        let ring = self.base.cast::<BufRingEntry>();
+        let place = (self.given % BUFFERS) as usize;
+        let address = self.buffer(number).expose_provenance() as u64;
+        // SAFETY: the place lies within the ring's page, which is mapped, aligned, and of zeros or an earlier entry. The
+        // kernel reads it only once the tail is behind it, and has done so with what was there before: there are no
+        // more places than buffers, and this buffer was taken out. The entry's last field, which is the tail in the
+        // first place, is not touched.
+        let entry = unsafe { &mut *ring.as_ptr().add(place) };
+        entry.set_addr(address);
+        entry.set_len(BUFFER_BYTES as u32);
+        entry.set_bid(number);
+        self.given = self.given.wrapping_add(1);
+        // SAFETY: the tail is two aligned bytes of the mapping, which the kernel reads and only this thread writes.
+        let tail = unsafe { AtomicU16::from_ptr(BufRingEntry::tail(ring.as_ptr()).cast_mut()) };
+        // Release: the kernel, which reads the tail with Acquire, finds the entry before it.
+        tail.store(self.given, Ordering::Release);
+    }
+
+    /// The buffer that a completion names.
+    pub(super) fn arrived(&self, number: u16, bytes: usize) -> ArrivedBuffer {
+        assert!(number < BUFFERS && bytes <= BUFFER_BYTES, "{bytes} bytes in buffer {number}");
+        ArrivedBuffer { number, bytes }
+    }
+
+    pub(super) fn bytes(&self, buffer: &ArrivedBuffer) -> &[u8] {
+        // SAFETY: the kernel has written these bytes and said so, and writes to the buffer again only after it was given
+        // back. That takes the one value that names it, which is borrowed here as long as the bytes are.
+        unsafe { std::slice::from_raw_parts(self.buffer(buffer.number), buffer.bytes) }
+    }
+
+    pub(super) fn give_back(&mut self, buffer: ArrivedBuffer) {
+        self.provide(buffer.number);
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made for this value, whose last use this is, and no operation is in flight: the ring
+        // leaks the value otherwise.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), BYTES) };
+    }
+}

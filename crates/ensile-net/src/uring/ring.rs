@@ -1,0 +1,357 @@
+//! The kernel's queues, and the memory of what is in flight: a safe interface to operations on sockets.
+//!
+//! Invariants: W6, memory that an operation reads or writes stays the ring's until the last completion of that
+//! operation; W10, the kernel drops no completion.
+//!
+//! Neighbours: [`super`] decides what is asked for; [`super::memory`] has the buffers that arrive.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{EnterFlags, Probe, cqueue, opcode, squeue};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+use super::memory::{ArrivedBuffer, BUFFERS, SharedMemory};
+
+/// Operations that one system call submits; more take another.
+const SUBMISSIONS: u32 = 256;
+/// Completions that have a place; the kernel keeps more until there is one.
+const COMPLETIONS: u32 = 4096;
+/// The one group of provided buffers.
+const BUFFER_GROUP: u16 = 0;
+/// The condition under which a poll of a listener is complete: `POLLIN`.
+const POLL_READS: u32 = 1;
+/// A receive looks first whether something is there, before it tries: `IORING_RECVSEND_POLL_FIRST`.
+const POLL_FIRST: u16 = 1;
+/// Buffers of sends that are kept for the next ones, each of at most these bytes.
+const SPARE_BUFFERS: usize = 64;
+const SPARE_BYTES: usize = 64 << 10;
+/// A ring that ends waits this often for this time without a completion, then gives its memory up.
+const LAST_WAITS: usize = 4;
+const LAST_WAIT: Duration = Duration::from_millis(500);
+
+/// What an operation is, in the lowest bits of what the kernel returns with its completion. Above them stands a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Operation {
+    Receive,
+    Send,
+    Poll,
+    WakeUps,
+    Cancel,
+}
+
+const OPERATION_BITS: u32 = 3;
+
+impl Operation {
+    fn data(self, place: u32) -> u64 {
+        u64::from(place) << OPERATION_BITS | self as u64
+    }
+
+    fn of(data: u64) -> (Self, u32) {
+        let operations = [Self::Receive, Self::Send, Self::Poll, Self::WakeUps, Self::Cancel];
+        let operation = operations[(data & ((1 << OPERATION_BITS) - 1)) as usize];
+        (operation, (data >> OPERATION_BITS) as u32)
+    }
+}
+
+/// An operation that has ended.
+#[derive(Debug)]
+pub(crate) enum Completion {
+    /// Of a receive. `None`: the peer has ended.
+    Received { place: u32, outcome: Result<Option<ArrivedBuffer>, Errno>, has_more: bool },
+    /// Of a send: how many bytes went.
+    Sent { place: u32, outcome: Result<usize, Errno> },
+    /// Of a poll: somebody may wait.
+    Ready { place: u32 },
+    /// The loop was woken up.
+    WokenUp,
+    /// What was cancelled has a completion of its own.
+    Cancelled,
+}
+
+/// A send in flight.
+#[derive(Debug)]
+struct SendPlace {
+    /// Whose it is.
+    place: u32,
+    bytes: Vec<u8>,
+}
+
+/// The name of a send in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SendNumber(u32);
+
+/// The kernel's queues. Sockets are known by places, small numbers that their owner chooses.
+pub(super) struct Ring {
+    queues: io_uring::IoUring,
+    enter_flags: EnterFlags,
+    /// Asked for, and not submitted.
+    staged: VecDeque<squeue::Entry>,
+    /// Operations whose completion has not come, those that are staged among them.
+    in_flight: usize,
+    memory: ManuallyDrop<SharedMemory>,
+    sends: Vec<Option<SendPlace>>,
+    free_sends: Vec<u32>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Ring {
+    /// A ring of this thread.
+    ///
+    /// # Errors
+    /// Why the kernel has none for this process, in words.
+    pub(super) fn new() -> io::Result<Self> {
+        let queues = io_uring::IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_submit_all()
+            .setup_cqsize(COMPLETIONS)
+            .build(SUBMISSIONS)
+            .map_err(|error| refusal(&error))?;
+        let parameters = queues.params();
+        let mut enter_flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        if parameters.is_feature_no_iowait() {
+            // A loop that waits for clients is no process that waits for a disk.
+            enter_flags |= EnterFlags::NO_IOWAIT;
+        }
+        if !parameters.is_feature_nodrop() || !parameters.is_feature_ext_arg() {
+            return Err(io::Error::other("the kernel's io_uring drops completions, or knows no time-outs"));
+        }
+        let mut probe = Probe::new();
+        queues.submitter().register_probe(&mut probe).map_err(|error| refusal(&error))?;
+        let needed =
+            [opcode::Recv::CODE, opcode::Send::CODE, opcode::PollAdd::CODE, opcode::Read::CODE, CANCEL];
+        if let Some(missing) = needed.into_iter().find(|code| !probe.is_supported(*code)) {
+            return Err(io::Error::other(format!("the kernel's io_uring lacks operation {missing}")));
+        }
+        let memory = SharedMemory::new()?;
+        // SAFETY: the ring of buffers lies in memory that outlives the queues' use of it: it is unmapped only when no
+        // operation is in flight, and no operation is submitted afterwards.
+        unsafe {
+            queues.submitter().register_buf_ring_with_flags(memory.ring_address(), BUFFERS, BUFFER_GROUP, 0)
+        }
+        .map_err(|error| refusal(&error))?;
+        Ok(Self {
+            queues,
+            enter_flags,
+            staged: VecDeque::new(),
+            in_flight: 0,
+            memory: ManuallyDrop::new(memory),
+            sends: Vec::new(),
+            free_sends: Vec::new(),
+            spare: Vec::new(),
+        })
+    }
+
+    /// Receives once, into a provided buffer. With `at_once` it tries before it waits: something is there, most likely.
+    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, place: u32, at_once: bool) {
+        let entry = opcode::Recv::new(Fd(socket.as_raw_fd()), std::ptr::null_mut(), 0)
+            .buf_group(BUFFER_GROUP)
+            .ioprio(if at_once { 0 } else { POLL_FIRST })
+            .build()
+            .flags(squeue::Flags::BUFFER_SELECT);
+        self.stage(entry, Operation::Receive, place);
+    }
+
+    /// Sends the beginning of a copy of these bytes.
+    pub(super) fn send(&mut self, socket: BorrowedFd<'_>, place: u32, bytes: &[u8]) -> SendNumber {
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.extend_from_slice(bytes);
+        // A program that embeds this may not ignore the signal of a broken pipe.
+        let flags = SendFlags::NOSIGNAL.bits().cast_signed();
+        let entry = opcode::Send::new(Fd(socket.as_raw_fd()), copy.as_ptr(), copy.len() as u32).flags(flags);
+        let sends = self.sends.len() as u32;
+        let number = self.free_sends.pop().unwrap_or(sends);
+        if number == sends {
+            self.sends.push(None);
+        }
+        self.sends[number as usize] = Some(SendPlace { place, bytes: copy });
+        self.stage(entry.build(), Operation::Send, number);
+        SendNumber(number)
+    }
+
+    /// Waits once until a listener has somebody.
+    pub(super) fn poll(&mut self, listener: BorrowedFd<'_>, place: u32) {
+        let entry = opcode::PollAdd::new(Fd(listener.as_raw_fd()), POLL_READS).build();
+        self.stage(entry, Operation::Poll, place);
+    }
+
+    /// Waits once until the counter of wake-ups, which blocks when it is read, is not zero, and makes it zero.
+    pub(super) fn read_wake_ups(&mut self, counter: BorrowedFd<'_>) {
+        let memory = self.memory.counter();
+        let entry = opcode::Read::new(Fd(counter.as_raw_fd()), memory, size_of::<u64>() as u32).build();
+        self.stage(entry, Operation::WakeUps, 0);
+    }
+
+    /// Ends the receive or the poll of a place.
+    pub(super) fn cancel_waiting(&mut self, place: u32) {
+        self.cancel(CancelBuilder::user_data(Operation::Receive.data(place)));
+        self.cancel(CancelBuilder::user_data(Operation::Poll.data(place)));
+    }
+
+    /// Ends a send; it may have gone in part.
+    pub(super) fn cancel_send(&mut self, number: SendNumber) {
+        self.cancel(CancelBuilder::user_data(Operation::Send.data(number.0)));
+    }
+
+    fn cancel(&mut self, what: CancelBuilder) {
+        self.stage(opcode::AsyncCancel2::new(what).build(), Operation::Cancel, 0);
+    }
+
+    fn stage(&mut self, entry: squeue::Entry, operation: Operation, place: u32) {
+        self.in_flight += 1;
+        self.staged.push_back(entry.user_data(operation.data(place)));
+    }
+
+    /// Submits what was asked for, and waits until something is complete, or for `wait_max`.
+    ///
+    /// # Errors
+    /// What the system says; the ring cannot be used any more.
+    pub(super) fn enter(&mut self, wait_max: Option<Duration>) -> io::Result<()> {
+        loop {
+            let mut submissions = self.queues.submission();
+            while let Some(entry) = self.staged.front() {
+                // SAFETY: what an entry points to is this ring's memory or a send's copy, and both stay until its
+                // completion has come. Its descriptor is its owner's matter: a wrong one is an error, or another socket.
+                if unsafe { submissions.push(entry) }.is_err() {
+                    break;
+                }
+                self.staged.pop_front();
+            }
+            submissions.sync();
+            let submitted = submissions.len() as u32;
+            drop(submissions);
+            let has_rest = !self.staged.is_empty();
+            let waits = !has_rest && wait_max != Some(Duration::ZERO);
+            self.call(submitted, u32::from(waits), wait_max)?;
+            if !has_rest || self.queues.submission().is_full() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn call(&mut self, submissions: u32, completions: u32, wait_max: Option<Duration>) -> io::Result<()> {
+        let wait = wait_max.map(Timespec::from);
+        let mut arguments = SubmitArgs::new();
+        if let Some(wait) = &wait {
+            arguments = arguments.timespec(wait);
+        }
+        let (submitter, flags) = (self.queues.submitter(), self.enter_flags.bits());
+        // SAFETY: the argument is what the flags announce, and lives until the call returns.
+        match unsafe { submitter.enter(submissions, completions, flags, Some(&arguments)) } {
+            Ok(_) => Ok(()),
+            Err(error) => match Errno::from_io_error(&error) {
+                // The time has passed, a signal came, completions wait for their place, or memory is short: what is
+                // complete can be taken, and what was not submitted goes with the next call.
+                Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// The next operation that has ended.
+    pub(super) fn next_completion(&mut self) -> Option<Completion> {
+        let entry = self.queues.completion().next()?;
+        self.in_flight -= 1;
+        let (operation, place) = Operation::of(entry.user_data());
+        let result = entry.result();
+        let outcome = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
+        Some(match operation {
+            Operation::Receive => self.received(place, outcome, entry.flags()),
+            Operation::Send => {
+                let ended = self.sends[place as usize].take().expect("it was in flight");
+                self.free_sends.push(place);
+                self.keep(ended.bytes);
+                Completion::Sent { place: ended.place, outcome }
+            }
+            Operation::Poll => Completion::Ready { place },
+            Operation::WakeUps => Completion::WokenUp,
+            Operation::Cancel => Completion::Cancelled,
+        })
+    }
+
+    fn received(&mut self, place: u32, outcome: Result<usize, Errno>, flags: u32) -> Completion {
+        let buffer = cqueue::buffer_select(flags);
+        let arrived = buffer.map(|number| self.memory.arrived(number, outcome.unwrap_or(0)));
+        let outcome = match (outcome, arrived) {
+            (Ok(1..), Some(buffer)) => Ok(Some(buffer)),
+            (outcome, arrived) => {
+                arrived.into_iter().for_each(|buffer| self.give_back(buffer));
+                outcome.map(|_| None)
+            }
+        };
+        Completion::Received { place, outcome, has_more: cqueue::sock_nonempty(flags) }
+    }
+
+    /// What has arrived.
+    pub(super) fn bytes(&self, buffer: &ArrivedBuffer) -> &[u8] {
+        self.memory.bytes(buffer)
+    }
+
+    /// The kernel has the buffer again.
+    pub(super) fn give_back(&mut self, buffer: ArrivedBuffer) {
+        self.memory.give_back(buffer);
+    }
+
+    /// Keeps a send's memory for the next, if it is not too much.
+    fn keep(&mut self, mut bytes: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS && bytes.capacity() <= SPARE_BYTES {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
+}
+
+const CANCEL: u8 = opcode::AsyncCancel2::CODE;
+
+/// Why there is no ring, in words that say what to do.
+fn refusal(error: &io::Error) -> io::Error {
+    let why = match Errno::from_io_error(error) {
+        Some(Errno::PERM | Errno::ACCESS) => {
+            "this process may not use io_uring (a container's filter, or the setting kernel.io_uring_disabled)"
+        }
+        Some(Errno::NOSYS) => "the kernel has no io_uring",
+        Some(Errno::INVAL) => "the kernel's io_uring is older than Linux 6.1",
+        Some(Errno::NOMEM) => "memory is short, or the limit of locked memory is",
+        _ => return io::Error::new(error.kind(), format!("the kernel makes no ring: {error}")),
+    };
+    io::Error::new(error.kind(), why)
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.in_flight -= self.staged.len();
+        self.staged.clear();
+        let mut left = LAST_WAITS;
+        if self.in_flight > 0 {
+            self.cancel(CancelBuilder::any());
+        }
+        while self.in_flight > 0 && left > 0 {
+            let before = self.in_flight;
+            let entered = self.enter(Some(LAST_WAIT));
+            while self.next_completion().is_some() {}
+            if entered.is_err() || self.in_flight == before {
+                left -= 1;
+            }
+        }
+        if self.in_flight > 0 {
+            // The kernel may still read and write it.
+            std::mem::forget(std::mem::take(&mut self.sends));
+        } else {
+            // SAFETY: no operation is in flight, and this is the last use.
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
+        }
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("in_flight", &self.in_flight).finish_non_exhaustive()
+    }
+}
