@@ -24,7 +24,7 @@ run_sanitized() {
         echo "rust-src is not installed: std runs unwatched (rustup component add rust-src --toolchain nightly)" >&2
         RUSTFLAGS+=" -Cunsafe-allow-abi-mismatch=sanitizer"
     fi
-    [ $# -gt 0 ] || set -- ensile-memory ensile-epoch ensile-index ensile-engine ensile-c
+    [ $# -gt 0 ] || set -- ensile-memory ensile-net ensile-epoch ensile-index ensile-engine ensile-c
     for crate in "$@"; do
         packages+=(--package "$crate")
     done

@@ -1,7 +1,7 @@
 //! What a loop asks of the machine: sockets that never block, and one place to wait for all of them.
 //!
-//! Neighbours: [`crate::MachineTransport`] is the machine's, [`crate::simulated`] is a seed's; [`crate::NetLoop`] drives
-//! either.
+//! Neighbours: [`crate::MachineTransport`] is the machine's, [`crate::simulated`] is a seed's; [`crate::NetLoop`]
+//! drives either.
 
 use std::fmt;
 use std::io;

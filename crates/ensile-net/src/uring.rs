@@ -34,7 +34,7 @@ const SEND_BYTES: usize = 64 << 10;
 pub struct IoUring {
     ring: Ring,
     wake_ups: Arc<OwnedFd>,
-    places: Vec<Option<Place>>,
+    places: Vec<Option<SocketPlace>>,
     free: Vec<u32>,
     by_token: HashMap<SocketToken, u32>,
     /// Places where a buffer has arrived since the last wait.
@@ -50,7 +50,7 @@ enum Arrived {
 }
 
 /// A listener or a connection, and what of it is in flight. It stays until nothing is (W9).
-struct Place {
+struct SocketPlace {
     token: SocketToken,
     socket: MachineSocket,
     is_closed: bool,
@@ -87,7 +87,7 @@ impl IoUring {
     }
 
     fn add(&mut self, token: SocketToken, socket: MachineSocket) {
-        let place = Place {
+        let place = SocketPlace {
             token,
             socket,
             is_closed: false,
@@ -112,7 +112,7 @@ impl IoUring {
     }
 
     /// A socket's place, and the ring.
-    fn place(&mut self, token: SocketToken) -> io::Result<(u32, &mut Place, &mut Ring)> {
+    fn place(&mut self, token: SocketToken) -> io::Result<(u32, &mut SocketPlace, &mut Ring)> {
         let number = *self.by_token.get(&token).ok_or_else(unknown)?;
         let place = self.places[number as usize].as_mut().ok_or_else(unknown)?;
         Ok((number, place, &mut self.ring))
@@ -122,11 +122,11 @@ impl IoUring {
     fn copy_unread(&mut self) {
         for number in self.arrived.drain(..) {
             let Some(place) = &mut self.places[number as usize] else { continue };
-            if let Arrived::Buffer(buffer, from) = std::mem::replace(&mut place.arrived, Arrived::Nothing) {
-                place.arrived = Arrived::Copied(self.ring.bytes(&buffer)[from..].into(), 0);
-                self.ring.give_back(buffer);
-            } else {
-                // It was read.
+            if let Arrived::Buffer(buffer, from) = &place.arrived {
+                let copied = Arrived::Copied(self.ring.bytes(buffer)[*from..].into(), 0);
+                if let Arrived::Buffer(buffer, _) = std::mem::replace(&mut place.arrived, copied) {
+                    self.ring.give_back(buffer);
+                }
             }
         }
     }
@@ -140,6 +140,7 @@ impl IoUring {
             }
             Completion::Sent { place, outcome } => {
                 let Some(its) = &mut self.places[place as usize] else { return false };
+                debug_assert!(its.sending.is_some(), "W9: a send ends once, at the place that asked for it");
                 its.sending = None;
                 // What was interrupted is tried again by the next write.
                 its.sent = Some(outcome).filter(|outcome| !is_passing(outcome));
@@ -167,6 +168,7 @@ impl IoUring {
 
     fn received(&mut self, number: u32, outcome: Result<Option<ArrivedBuffer>, Errno>, has_more: bool) {
         let Some(place) = &mut self.places[number as usize] else { return };
+        debug_assert!(place.waits, "W9: a receive ends once, at the place that asked for it");
         place.waits = false;
         place.has_more = has_more;
         match outcome {

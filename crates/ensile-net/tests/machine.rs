@@ -1,17 +1,20 @@
 //! The machine's sockets, by io_uring and by epoll: pipelines with parked replies, large replies, slow clients and such
 //! as vanish, wake-ups from another thread, limits.
 //!
-//! One suite over both transports. Where the kernel refuses io_uring its tests say so on standard error, and end. Clients
-//! are std's blocking sockets.
+//! One suite over both transports. Where the kernel refuses io_uring its tests say so on standard error, and end.
+//! Clients are std's blocking sockets.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_base::random::Random;
 use ensile_net::{
-    CloseReason, ConnectionId, ListenAddress, MachineTransport, NetEvent, NetLimits, NetLoop, TransportChoice,
+    CloseReason, ConnectionId, ListenAddress, MachineTransport, NetEvent, NetLimits, NetLoop, ReplySlot,
+    TransportChoice,
 };
 
 /// The loop of a test.
@@ -38,6 +41,15 @@ over_both_transports! {
     a_unix_socket_serves_too
     clients_beyond_the_limit_wait_their_turn
     a_client_that_is_gone_is_noticed
+    lines_come_back_in_order_whoever_else_asks
+    a_large_reply_waits_for_a_slow_client
+    a_client_that_vanishes_behind_a_large_reply_is_noticed
+    a_full_connection_is_not_read
+    full_connections_hold_up_nobody
+    a_client_is_not_taken_for_one_that_ended_in_the_same_step
+    closed_with_bytes_in_flight
+    a_loop_ends_with_operations_in_flight
+    a_wake_up_before_the_wait_ends_it
 }
 
 /// Runs a test over io_uring. Where the kernel refuses it, says so where nothing holds it back, and passes.
@@ -65,15 +77,27 @@ fn server(choice: TransportChoice, limits: NetLimits) -> (Net, SocketAddr) {
 }
 
 /// Steps until an event is the one that is looked for; others before it are dropped.
+///
+/// # Panics
+/// If a minute of steps brings nothing at all.
 fn until<R>(net: &mut Net, mut wanted: impl FnMut(&mut Net, NetEvent) -> Option<R>) -> R {
-    loop {
-        net.step(Duration::from_secs(10)).expect("the system waits");
+    let mut idle = 0;
+    while idle < 60 {
+        let before = net.stats();
+        net.step(Duration::from_secs(1)).expect("the system waits");
+        idle += 1;
         while let Some(event) = net.next_event() {
+            idle = 0;
             if let Some(result) = wanted(net, event) {
                 return result;
             }
         }
+        let after = net.stats();
+        if (before.sent_bytes, before.received_bytes) != (after.sent_bytes, after.received_bytes) {
+            idle = 0;
+        }
     }
+    panic!("it does not come");
 }
 
 fn opened(net: &mut Net) -> ConnectionId {
@@ -227,4 +251,377 @@ fn a_client_that_is_gone_is_noticed(choice: TransportChoice) {
     assert_eq!(net.next_event(), None, "it has a reply to come");
     net.fill(slot, |buffer| buffer.push(b'A'));
     until(&mut net, |_, event| matches!(event, NetEvent::Closed(at, _) if at == id).then_some(()));
+}
+
+/// A server at a Unix socket, whose file is removed with this.
+struct UnixServer {
+    net: Net,
+    path: PathBuf,
+}
+
+impl UnixServer {
+    fn new(choice: TransportChoice, name: &str, limits: NetLimits) -> Self {
+        let path = std::env::temp_dir().join(format!("ensile-net-{name}-{choice:?}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let mut net = loop_of(choice, limits);
+        net.listen(&ListenAddress::Unix(path.clone())).expect("the file is not there");
+        Self { net, path }
+    }
+
+    fn connect(&self) -> UnixStream {
+        UnixStream::connect(&self.path).expect("it listens")
+    }
+}
+
+impl Drop for UnixServer {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Many sockets at both ends: more than a process has by default.
+fn allow_many_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(8192, |maximum| maximum.min(8192));
+    limit.current = limit.current.map(|current| current.max(wanted));
+    setrlimit(Resource::Nofile, limit).expect("it is not above the maximum");
+}
+
+/// Bytes of which no piece looks like another one.
+fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
+    (0..bytes).map(|at| ((at * 31 + at / 251 + seed * 97) % 253) as u8).collect()
+}
+
+/// Serves lines: each is its reply, some at once, others later in any order.
+struct Lines {
+    parked: Vec<(ReplySlot, Vec<u8>)>,
+    random: Random,
+}
+
+impl Lines {
+    fn serve(&mut self, net: &mut Net, id: ConnectionId) {
+        let Some((received, replies)) = net.parts(id) else { return };
+        let mut consumed = 0;
+        while let Some(end) = received[consumed..].iter().position(|&byte| byte == b'\n') {
+            if !replies.has_room() {
+                break;
+            }
+            let line = &received[consumed..=consumed + end];
+            if self.random.percent(30) {
+                self.parked.push((replies.reserve(), line.to_vec()));
+            } else {
+                replies.reply(|buffer| buffer.extend_from_slice(line));
+            }
+            consumed += line.len();
+        }
+        net.consume(id, consumed);
+    }
+
+    fn tell(&mut self, net: &mut Net) {
+        while !self.parked.is_empty() {
+            let at = self.random.below(self.parked.len() as u64) as usize;
+            let (slot, line) = self.parked.swap_remove(at);
+            net.fill(slot, |buffer| buffer.extend(line));
+        }
+    }
+}
+
+/// Lines of a client, some of them longer than what one operation brings, and what comes back of them.
+fn lines_of_a_client(at: SocketAddr, number: u64) {
+    let mut random = Random::seeded(number);
+    let mut sent = Vec::new();
+    for line in 0..300 {
+        let length = if random.percent(3) { random.below(100_000) } else { random.below(60) };
+        sent.extend_from_slice(format!("{number} {line} {}\n", "x".repeat(length as usize)).as_bytes());
+    }
+    let mut client = TcpStream::connect(at).expect("it listens");
+    let mut reader = client.try_clone().expect("descriptors");
+    let reading = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).map(|_| all)
+        });
+        let mut rest = &sent[..];
+        while !rest.is_empty() {
+            let piece = rest.len().min(random.between(1, 20_000) as usize);
+            client.write_all(&rest[..piece]).expect("it is read");
+            rest = &rest[piece..];
+        }
+        client.shutdown(std::net::Shutdown::Write).expect("it is a socket");
+        reading.join().expect("no panic").expect("it is closed in order")
+    });
+    assert!(reading == sent, "W1: client {number} has {} of {} bytes", reading.len(), sent.len());
+}
+
+fn lines_come_back_in_order_whoever_else_asks(choice: TransportChoice) {
+    let limits = NetLimits { parked_max: 20, unsent_bytes_max: 1 << 20, ..NetLimits::default() };
+    let (mut net, at) = server(choice, limits);
+    let mut lines = Lines { parked: Vec::new(), random: Random::seeded(7) };
+    std::thread::scope(|scope| {
+        let clients: Vec<_> =
+            (0..6).map(|number| scope.spawn(move || lines_of_a_client(at, number))).collect();
+        let mut left = clients.len();
+        while left > 0 && !clients.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            net.step(Duration::from_millis(10)).expect("the system waits");
+            while let Some(event) = net.next_event() {
+                match event {
+                    NetEvent::Received(id) => lines.serve(&mut net, id),
+                    NetEvent::Closed(_, reason) => {
+                        assert_eq!(reason, CloseReason::PeerEnded);
+                        left -= 1;
+                    }
+                    _ => {}
+                }
+            }
+            lines.tell(&mut net);
+        }
+        clients.into_iter().for_each(|client| client.join().expect("each has its replies"));
+    });
+}
+
+fn a_large_reply_waits_for_a_slow_client(choice: TransportChoice) {
+    let (mut net, at) = server(choice, NetLimits::default());
+    let mut client = TcpStream::connect(at).expect("it listens");
+    client.write_all(b"a").expect("there is room");
+    let id = received(&mut net, 1);
+    net.consume(id, 1);
+    let replies: Vec<Vec<u8>> = (0..5).map(|seed| pattern(4 << 20, seed)).collect();
+    for reply in &replies {
+        net.parts(id).expect("it is open").1.reply(|buffer| buffer.extend_from_slice(reply));
+        net.step(Duration::ZERO).expect("the system waits");
+    }
+    net.close_when_sent(id);
+    // All that goes without the client.
+    let mut sent = u64::MAX;
+    while net.stats().sent_bytes != sent {
+        sent = net.stats().sent_bytes;
+        (0..3).for_each(|_| net.step(Duration::from_millis(1)).expect("the system waits"));
+    }
+    assert!(sent < 20 << 20, "the kernel takes less than all of it: {sent}");
+    let (mut all, mut buffer) = (Vec::new(), vec![0; 100_000]);
+    client.set_nonblocking(true).expect("it is a socket");
+    loop {
+        net.step(Duration::ZERO).expect("the system waits");
+        match client.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(bytes) => all.extend_from_slice(&buffer[..bytes]),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+    assert!(all == replies.concat(), "W7: {} bytes came of {}", all.len(), 20 << 20);
+    assert_eq!(net.stats().sent_bytes, 20 << 20);
+}
+
+fn a_client_that_vanishes_behind_a_large_reply_is_noticed(choice: TransportChoice) {
+    let (mut net, at) = server(choice, NetLimits::default());
+    let mut client = TcpStream::connect(at).expect("it listens");
+    client.write_all(b"a").expect("there is room");
+    let id = received(&mut net, 1);
+    net.parts(id).expect("it is open").1.reply(|buffer| buffer.resize(20 << 20, b'x'));
+    (0..20).for_each(|_| net.step(Duration::from_millis(1)).expect("the system waits"));
+    // What it has not read makes the kernel say at once that it has gone.
+    drop(client);
+    until(&mut net, |_, event| {
+        matches!(event, NetEvent::Closed(at, CloseReason::Failed(_)) if at == id).then_some(())
+    });
+    let mut next = TcpStream::connect(at).expect("it listens");
+    next.write_all(b"bc").expect("there is room");
+    let id = received(&mut net, 2);
+    net.parts(id).expect("it is open").1.reply(|buffer| buffer.push(b'y'));
+    net.close_when_sent(id);
+    until(&mut net, |_, event| matches!(event, NetEvent::Closed(at, _) if at == id).then_some(()));
+    let mut all = Vec::new();
+    next.read_to_end(&mut all).expect("it is closed in order");
+    assert_eq!(all, b"y");
+}
+
+/// Bytes that a client can send while the loop takes steps and its connection is full.
+fn taken_of(net: &mut Net, client: &mut UnixStream, bytes: &[u8]) -> usize {
+    client.set_nonblocking(true).expect("it is a socket");
+    let (mut taken, mut refused) = (0, 0);
+    while taken < bytes.len() && refused < 20 {
+        match client.write(&bytes[taken..bytes.len().min(taken + 10_000)]) {
+            Ok(written) => (taken, refused) = (taken + written, 0),
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                net.step(Duration::from_millis(1)).expect("the system waits");
+                refused += 1;
+            }
+        }
+    }
+    taken
+}
+
+fn a_full_connection_is_not_read(choice: TransportChoice) {
+    let limits = NetLimits { parked_max: 1, ..NetLimits::default() };
+    let mut server = UnixServer::new(choice, "full", limits);
+    let mut client = server.connect();
+    client.write_all(b"a").expect("there is room");
+    let net = &mut server.net;
+    let id = received(net, 1);
+    net.consume(id, 1);
+    let (_, replies) = net.parts(id).expect("it is open");
+    let slot = replies.reserve();
+    assert!(!replies.has_room());
+    // The kernel's buffers take some hundred KiB.
+    let bytes = pattern(16 << 20, 1);
+    let taken = taken_of(net, &mut client, &bytes);
+    assert!((1..2 << 20).contains(&taken), "W8: it took {taken} bytes");
+    assert_eq!(net.stats().received_bytes, 1, "W2: nothing is read of a full connection");
+    net.fill(slot, |buffer| buffer.push(b'A'));
+    until(net, |net, event| {
+        assert_eq!(event, NetEvent::Received(id));
+        (net.parts(id).expect("it is open").0.len() == taken).then_some(())
+    });
+    assert!(net.parts(id).expect("it is open").0 == &bytes[..taken], "in order and whole");
+}
+
+fn full_connections_hold_up_nobody(choice: TransportChoice) {
+    allow_many_descriptors();
+    let limits = NetLimits { parked_max: 1, ..NetLimits::default() };
+    let mut server = UnixServer::new(choice, "many", limits);
+    // More than a ring has buffers.
+    let mut clients = Vec::new();
+    let mut slots = Vec::new();
+    for _ in 0..300 {
+        let mut client = server.connect();
+        client.write_all(b"a").expect("there is room");
+        let id = received(&mut server.net, 1);
+        server.net.consume(id, 1);
+        server.net.step(Duration::ZERO).expect("the system waits");
+        slots.push((id, server.net.parts(id).expect("it is open").1.reserve()));
+        client.write_all(b"later").expect("there is room");
+        clients.push(client);
+    }
+    let mut other = server.connect();
+    for round in 1..=100 {
+        other.write_all(b"b").expect("there is room");
+        let id = received(&mut server.net, 1);
+        server.net.consume(id, 1);
+        let (_, replies) = server.net.parts(id).expect("it is open");
+        replies.reply(|buffer| buffer.push(round));
+        (0..2).for_each(|_| server.net.step(Duration::ZERO).expect("the system waits"));
+        let mut reply = [0];
+        other.read_exact(&mut reply).expect("it was sent");
+        assert_eq!(reply, [round]);
+    }
+    assert_eq!(server.net.stats().received_bytes, 400, "W2: of full ones nothing is read");
+    // All of them are heard when they are full no longer.
+    for (id, slot) in slots {
+        server.net.fill(slot, |buffer| buffer.push(b'A'));
+        until(&mut server.net, |net, event| {
+            (event == NetEvent::Received(id)).then(|| {
+                assert_eq!(net.parts(id).expect("it is open").0, b"later", "W6");
+            })
+        });
+    }
+}
+
+fn a_client_is_not_taken_for_one_that_ended_in_the_same_step(choice: TransportChoice) {
+    let clock = Clock::manual();
+    let limits = NetLimits { idle: Some(Duration::from_secs(20)), ..NetLimits::default() };
+    let transport = MachineTransport::new(choice).expect("it can be had");
+    let mut net = NetLoop::new(transport, clock.clone(), limits);
+    let any = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
+    let ListenAddress::Tcp(at) = net.listen(&any).expect("a free port") else { unreachable!("it was TCP") };
+    for _ in 0..5 {
+        let quiet = TcpStream::connect(at).expect("it listens");
+        let first = opened(&mut net);
+        net.step(Duration::ZERO).expect("the system waits");
+        // Its time is over, and another one waits, when the loop looks again.
+        let mut next = TcpStream::connect(at).expect("the kernel has a queue");
+        clock.advance(Duration::from_secs(30));
+        next.write_all(b"b").expect("there is room");
+        let mut ended = Vec::new();
+        let id = until(&mut net, |net, event| match event {
+            NetEvent::Closed(id, reason) => {
+                ended.push((id, reason));
+                None
+            }
+            NetEvent::Received(id) if net.parts(id).is_some_and(|(received, _)| received == b"b") => Some(id),
+            _ => None,
+        });
+        assert_eq!(ended, [(first, CloseReason::Idle)], "W9");
+        net.consume(id, 1);
+        net.step(Duration::ZERO).expect("the system waits");
+        next.write_all(b"c").expect("there is room");
+        assert_eq!(received(&mut net, 1), id);
+        net.parts(id).expect("it is open").1.reply(|buffer| buffer.push(b'B'));
+        net.close_when_sent(id);
+        (0..3).for_each(|_| net.step(Duration::ZERO).expect("the system waits"));
+        while net.next_event().is_some() {}
+        let mut all = Vec::new();
+        next.read_to_end(&mut all).expect("it is closed in order");
+        assert_eq!(all, b"B");
+        drop(quiet);
+    }
+}
+
+fn closed_with_bytes_in_flight(choice: TransportChoice) {
+    let (mut net, at) = server(choice, NetLimits::default());
+    let bytes = pattern(20 << 20, 3);
+    for _ in 0..5 {
+        let mut client = TcpStream::connect(at).expect("it listens");
+        client.write_all(b"a").expect("there is room");
+        let id = received(&mut net, 1);
+        net.parts(id).expect("it is open").1.reply(|buffer| buffer.extend_from_slice(&bytes));
+        (0..20).for_each(|_| net.step(Duration::from_millis(1)).expect("the system waits"));
+        net.close(id);
+        // Others get their own bytes.
+        let mut next = TcpStream::connect(at).expect("it listens");
+        next.write_all(b"bb").expect("there is room");
+        let other = received(&mut net, 2);
+        net.parts(other).expect("it is open").1.reply(|buffer| buffer.extend_from_slice(b"BB"));
+        net.close_when_sent(other);
+        (0..3).for_each(|_| net.step(Duration::from_millis(1)).expect("the system waits"));
+        while net.next_event().is_some() {}
+        let mut all = Vec::new();
+        next.read_to_end(&mut all).expect("it is closed in order");
+        assert_eq!(all, b"BB");
+        all.clear();
+        // The kernel may call it broken: the loop has not taken the end of what it was sent.
+        let _ = client.read_to_end(&mut all);
+        assert!(!all.is_empty() && all.len() < bytes.len() && bytes.starts_with(&all), "{} bytes", all.len());
+    }
+    assert_eq!(net.stats().open, 0);
+}
+
+fn a_loop_ends_with_operations_in_flight(choice: TransportChoice) {
+    for _ in 0..10 {
+        let (mut net, at) = server(choice, NetLimits::default());
+        let mut clients: Vec<TcpStream> =
+            (0..8).map(|_| TcpStream::connect(at).expect("it listens")).collect();
+        let wake_up = net.wake_up();
+        for client in &mut clients[..4] {
+            client.write_all(b"a").expect("there is room");
+            let id = received(&mut net, 1);
+            net.parts(id).expect("it is open").1.reply(|buffer| buffer.resize(20 << 20, b'x'));
+            net.consume(id, 1);
+        }
+        (0..10).for_each(|_| net.step(Duration::from_millis(1)).expect("the system waits"));
+        // Some of it is asked for, and not submitted.
+        clients[0].write_all(b"b").expect("there is room");
+        clients[1].shutdown(std::net::Shutdown::Both).expect("it is a socket");
+        drop(net);
+        wake_up.wake();
+        for mut client in clients {
+            let mut all = Vec::new();
+            // The kernel may call it broken.
+            let _ = client.read_to_end(&mut all);
+            assert!(all.len() < 20 << 20 && all.iter().all(|&byte| byte == b'x'));
+        }
+    }
+}
+
+fn a_wake_up_before_the_wait_ends_it(choice: TransportChoice) {
+    let (mut net, _) = server(choice, NetLimits::default());
+    let wake_up = net.wake_up();
+    for _ in 0..100 {
+        wake_up.wake();
+        wake_up.wake();
+        until(&mut net, |_, event| (event == NetEvent::WokenUp).then_some(()));
+        net.step(Duration::ZERO).expect("the system waits");
+        assert_eq!(net.next_event(), None, "two before a wait are one");
+    }
 }

@@ -19,7 +19,7 @@ pub use checkpoints::CheckpointArguments;
 use crate::his::HostService;
 use crate::partition::Partition;
 use crate::pht::PersistentTable;
-use crate::server::threads::{ServerConfig, serve};
+use crate::server::threads::{ReadyServer, ServerConfig, TransportChoice, serve};
 use crate::ups::UrlService;
 
 /// The services.
@@ -57,6 +57,27 @@ impl ReplyDurability {
     }
 }
 
+/// How sockets are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SocketTransport {
+    /// io_uring where the kernel allows it, and epoll elsewhere; INFO says which it is, and why.
+    Auto,
+    /// io_uring: fewer system calls. If the kernel refuses it the server does not start, and says why.
+    IoUring,
+    /// epoll.
+    Epoll,
+}
+
+impl From<SocketTransport> for TransportChoice {
+    fn from(transport: SocketTransport) -> Self {
+        match transport {
+            SocketTransport::Auto => Self::Auto,
+            SocketTransport::IoUring => Self::IoUring,
+            SocketTransport::Epoll => Self::Epoll,
+        }
+    }
+}
+
 /// How a service is run.
 #[derive(Clone, Debug, Args)]
 pub struct ServeArguments {
@@ -80,6 +101,9 @@ pub struct ServeArguments {
     /// Threads that serve
     #[arg(long, default_value_t = 1)]
     pub loops: usize,
+    /// How they wait for their clients
+    #[arg(long, value_enum, default_value_t = SocketTransport::Auto)]
+    pub transport: SocketTransport,
     /// Milliseconds between two epochs: how long a relaxed reply may take to be durable
     #[arg(long, default_value_t = 40)]
     pub epoch_ms: u64,
@@ -125,15 +149,19 @@ fn opened<S>(service: ObjectsResult<S>) -> io::Result<Arc<S>> {
     service.map(Arc::new).map_err(io::Error::other)
 }
 
-/// Opens the service's folder and serves until a client asks for the end. `ready` is told the address.
+/// Opens the service's folder and serves until a client asks for the end. `ready` is told where it listens.
 ///
 /// # Errors
 /// The folder or the address cannot be had, and why; or not everything could be made durable.
-pub fn run(arguments: &ServeArguments, ready: impl FnOnce(SocketAddr) -> io::Result<()>) -> io::Result<()> {
+pub fn run(
+    arguments: &ServeArguments,
+    ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
+) -> io::Result<()> {
     let config = ServerConfig {
         address: arguments.listen,
         durability: arguments.durability(),
         loops: arguments.loops,
+        transport: arguments.transport.into(),
     };
     let objects = arguments.objects();
     match arguments.service {

@@ -12,15 +12,20 @@
 //! use ensile_objects::{ObjectDurability, ObjectsBuilder};
 //! use ensile_services::client::TableClient;
 //! use ensile_services::pht::PersistentTable;
-//! use ensile_services::server::threads::{ServerConfig, serve};
+//! use ensile_services::server::threads::{ServerConfig, TransportChoice, serve};
 //!
 //! # let folder = std::env::temp_dir().join(format!("ensile-services-doc-{}", std::process::id()));
 //! let table = PersistentTable::open(ObjectsBuilder::new(&folder))?;
-//! let config = ServerConfig { address: "127.0.0.1:0".parse()?, durability: ObjectDurability::Strict, loops: 1 };
+//! let config = ServerConfig {
+//!     address: "127.0.0.1:0".parse()?,
+//!     durability: ObjectDurability::Strict,
+//!     loops: 1,
+//!     transport: TransportChoice::Auto,
+//! };
 //! let (told, address) = std::sync::mpsc::channel();
 //! std::thread::scope(|scope| {
 //!     let server = scope.spawn(move || {
-//!         serve(Arc::new(table), config, |at| told.send(at).map_err(std::io::Error::other))
+//!         serve(Arc::new(table), config, |at| told.send(at.address).map_err(std::io::Error::other))
 //!     });
 //!     let mut client = TableClient::connect(address.recv()?)?;
 //!     assert_eq!(client.increment(b"visits", 1)?, 1); // durable by now

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use ensile_services::command::{self, ServeArguments};
+use ensile_services::server::threads::ReadyServer;
 
 /// Services that keep an application's own objects in memory, persistent, and speak RESP.
 #[derive(Debug, Parser)]
@@ -32,8 +33,9 @@ fn main() -> ExitCode {
     if let Some(warning) = arguments.warning() {
         eprintln!("ensile-service: {warning}");
     }
-    let ready = |address| {
-        println!("{address}");
+    let ready = |server: ReadyServer<'_>| {
+        eprintln!("ensile-service: sockets by {}", server.transport);
+        println!("{}", server.address);
         io::stdout().flush()
     };
     match command::run(&arguments, ready) {
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, ValueEnum};
-    use ensile_services::command::{ReplyDurability, ServiceKind};
+    use ensile_services::command::{ReplyDurability, ServiceKind, SocketTransport};
 
     use super::ServiceCommandLine;
 
@@ -63,6 +65,10 @@ mod tests {
         }
         for durability in ReplyDurability::value_variants() {
             let name = durability.to_possible_value().expect("none is hidden").get_name().to_owned();
+            assert!(help.contains(&format!("- {name}:")), "{name} in {help}");
+        }
+        for transport in SocketTransport::value_variants() {
+            let name = transport.to_possible_value().expect("none is hidden").get_name().to_owned();
             assert!(help.contains(&format!("- {name}:")), "{name} in {help}");
         }
     }

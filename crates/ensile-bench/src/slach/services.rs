@@ -24,6 +24,7 @@ use std::process::{Child, Command, Stdio};
 
 use clap::{Args, ValueEnum, value_parser};
 use ensile_services::command::{self, ReplyDurability, ServeArguments, ServiceKind};
+use ensile_services::server::threads::ReadyServer;
 
 use super::arguments::SlachArguments;
 use crate::failure::{Failure, Result};
@@ -179,8 +180,8 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<()> {
     if let Some(warning) = arguments.warning() {
         eprintln!("{warning}");
     }
-    let ready = |address| {
-        println!("{address}");
+    let ready = |server: ReadyServer<'_>| {
+        println!("{}", server.address);
         std::io::stdout().flush()
     };
     command::run(arguments, ready).map_err(Failure::io("serving"))

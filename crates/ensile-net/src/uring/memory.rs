@@ -79,10 +79,10 @@ impl SharedMemory {
         let ring = self.base.cast::<BufRingEntry>();
         let place = (self.given % BUFFERS) as usize;
         let address = self.buffer(number).expose_provenance() as u64;
-        // SAFETY: the place lies within the ring's page, which is mapped, aligned, and of zeros or an earlier entry. The
-        // kernel reads it only once the tail is behind it, and has done so with what was there before: there are no
-        // more places than buffers, and this buffer was taken out. The entry's last field, which is the tail in the
-        // first place, is not touched.
+        // SAFETY: the place lies within the ring's page, which is mapped, aligned, and of zeros or an earlier entry.
+        // The kernel reads it only once the tail is behind it, and has done so with what was there before: there are as
+        // many places as buffers, and this buffer was taken out. The entry's last field, which is the tail in the first
+        // place, is not touched.
         let entry = unsafe { &mut *ring.as_ptr().add(place) };
         entry.set_addr(address);
         entry.set_len(BUFFER_BYTES as u32);
@@ -101,8 +101,8 @@ impl SharedMemory {
     }
 
     pub(super) fn bytes(&self, buffer: &ArrivedBuffer) -> &[u8] {
-        // SAFETY: the kernel has written these bytes and said so, and writes to the buffer again only after it was given
-        // back. That takes the one value that names it, which is borrowed here as long as the bytes are.
+        // SAFETY: the kernel has written these bytes and said so, and writes to the buffer again only after it was
+        // given back. That takes the one value that names it, which is borrowed here as long as the bytes are.
         unsafe { std::slice::from_raw_parts(self.buffer(buffer.number), buffer.bytes) }
     }
 

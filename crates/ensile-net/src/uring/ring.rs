@@ -38,7 +38,7 @@ const LAST_WAIT: Duration = Duration::from_millis(500);
 /// What an operation is, in the lowest bits of what the kernel returns with its completion. Above them stands a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-enum Operation {
+enum RingOperation {
     Receive,
     Send,
     Poll,
@@ -48,7 +48,7 @@ enum Operation {
 
 const OPERATION_BITS: u32 = 3;
 
-impl Operation {
+impl RingOperation {
     fn data(self, place: u32) -> u64 {
         u64::from(place) << OPERATION_BITS | self as u64
     }
@@ -156,7 +156,7 @@ impl Ring {
             .ioprio(if at_once { 0 } else { POLL_FIRST })
             .build()
             .flags(squeue::Flags::BUFFER_SELECT);
-        self.stage(entry, Operation::Receive, place);
+        self.stage(entry, RingOperation::Receive, place);
     }
 
     /// Sends the beginning of a copy of these bytes.
@@ -172,39 +172,39 @@ impl Ring {
             self.sends.push(None);
         }
         self.sends[number as usize] = Some(SendPlace { place, bytes: copy });
-        self.stage(entry.build(), Operation::Send, number);
+        self.stage(entry.build(), RingOperation::Send, number);
         SendNumber(number)
     }
 
     /// Waits once until a listener has somebody.
     pub(super) fn poll(&mut self, listener: BorrowedFd<'_>, place: u32) {
         let entry = opcode::PollAdd::new(Fd(listener.as_raw_fd()), POLL_READS).build();
-        self.stage(entry, Operation::Poll, place);
+        self.stage(entry, RingOperation::Poll, place);
     }
 
     /// Waits once until the counter of wake-ups, which blocks when it is read, is not zero, and makes it zero.
     pub(super) fn read_wake_ups(&mut self, counter: BorrowedFd<'_>) {
         let memory = self.memory.counter();
         let entry = opcode::Read::new(Fd(counter.as_raw_fd()), memory, size_of::<u64>() as u32).build();
-        self.stage(entry, Operation::WakeUps, 0);
+        self.stage(entry, RingOperation::WakeUps, 0);
     }
 
     /// Ends the receive or the poll of a place.
     pub(super) fn cancel_waiting(&mut self, place: u32) {
-        self.cancel(CancelBuilder::user_data(Operation::Receive.data(place)));
-        self.cancel(CancelBuilder::user_data(Operation::Poll.data(place)));
+        self.cancel(CancelBuilder::user_data(RingOperation::Receive.data(place)));
+        self.cancel(CancelBuilder::user_data(RingOperation::Poll.data(place)));
     }
 
     /// Ends a send; it may have gone in part.
     pub(super) fn cancel_send(&mut self, number: SendNumber) {
-        self.cancel(CancelBuilder::user_data(Operation::Send.data(number.0)));
+        self.cancel(CancelBuilder::user_data(RingOperation::Send.data(number.0)));
     }
 
     fn cancel(&mut self, what: CancelBuilder) {
-        self.stage(opcode::AsyncCancel2::new(what).build(), Operation::Cancel, 0);
+        self.stage(opcode::AsyncCancel2::new(what).build(), RingOperation::Cancel, 0);
     }
 
-    fn stage(&mut self, entry: squeue::Entry, operation: Operation, place: u32) {
+    fn stage(&mut self, entry: squeue::Entry, operation: RingOperation, place: u32) {
         self.in_flight += 1;
         self.staged.push_back(entry.user_data(operation.data(place)));
     }
@@ -259,20 +259,20 @@ impl Ring {
     pub(super) fn next_completion(&mut self) -> Option<Completion> {
         let entry = self.queues.completion().next()?;
         self.in_flight -= 1;
-        let (operation, place) = Operation::of(entry.user_data());
+        let (operation, place) = RingOperation::of(entry.user_data());
         let result = entry.result();
         let outcome = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
         Some(match operation {
-            Operation::Receive => self.received(place, outcome, entry.flags()),
-            Operation::Send => {
+            RingOperation::Receive => self.received(place, outcome, entry.flags()),
+            RingOperation::Send => {
                 let ended = self.sends[place as usize].take().expect("it was in flight");
                 self.free_sends.push(place);
                 self.keep(ended.bytes);
                 Completion::Sent { place: ended.place, outcome }
             }
-            Operation::Poll => Completion::Ready { place },
-            Operation::WakeUps => Completion::WokenUp,
-            Operation::Cancel => Completion::Cancelled,
+            RingOperation::Poll => Completion::Ready { place },
+            RingOperation::WakeUps => Completion::WokenUp,
+            RingOperation::Cancel => Completion::Cancelled,
         })
     }
 

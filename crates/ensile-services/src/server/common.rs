@@ -247,10 +247,11 @@ fn name_of(durability: ObjectDurability) -> &'static str {
 fn figures<S: Service>(state: &ServerState<S>) -> String {
     let stats = state.service.kept().stats();
     let mut text = format!(
-        "# Server\r\nservice:{}\r\nensile_version:{VERSION}\r\ndurability:{}\r\n# Clients\r\nconnected_clients:{}\r\n# Stats\r\n\
-         total_commands_processed:{}\r\n",
+        "# Server\r\nservice:{}\r\nensile_version:{VERSION}\r\ndurability:{}\r\ntransport:{}\r\n# Clients\r\n\
+         connected_clients:{}\r\n# Stats\r\ntotal_commands_processed:{}\r\n",
         S::NAME,
         name_of(state.durability),
+        state.transports(),
         // Relaxed: figures for people.
         state.connections.load(Ordering::Relaxed),
         // Relaxed: figures for people.

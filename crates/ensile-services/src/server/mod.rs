@@ -16,14 +16,14 @@ mod common;
 mod parked;
 pub mod threads;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_base::sync::{AtomicBool, AtomicU64, Ordering};
+use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use ensile_net::{ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport};
 use ensile_objects::ObjectDurability;
 use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits, RespVersion};
@@ -57,6 +57,8 @@ pub struct ServerState<S> {
     service: Arc<S>,
     durability: ObjectDurability,
     clock: Clock,
+    /// The transports of its loops' sockets, in words.
+    transports: Mutex<BTreeSet<String>>,
     /// Whether it is to end.
     stopped: AtomicBool,
     connections: AtomicU64,
@@ -71,6 +73,7 @@ impl<S: Service> ServerState<S> {
             service,
             durability,
             clock,
+            transports: Mutex::new(BTreeSet::new()),
             stopped: AtomicBool::new(false),
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),
@@ -79,6 +82,18 @@ impl<S: Service> ServerState<S> {
 
     fn is_strict(&self) -> bool {
         self.durability == ObjectDurability::Strict
+    }
+
+    /// A loop's sockets are waited for by this (W11).
+    fn add_transport(&self, in_use: &str) {
+        self.transports.lock().insert(in_use.to_owned());
+    }
+
+    /// By what its loops' sockets are waited for; if that is not the first choice, also why. Mostly all loops have the
+    /// same.
+    fn transports(&self) -> String {
+        let transports: Vec<String> = self.transports.lock().iter().cloned().collect();
+        transports.join("; ")
     }
 
     /// Ends its loops; each is to be woken up, too.
@@ -190,13 +205,20 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         }
     }
 
-    /// Replies to what is durable now, and sends: the last step, behind the close of the objects.
+    /// Replies to what is durable now, and sends as long as any bytes go: the last steps, behind the close of the
+    /// objects.
     ///
     /// # Errors
     /// As for [`step`](Self::step).
     pub fn end(&mut self) -> io::Result<()> {
         self.parked.fill_durable(&mut self.net, self.state.service.kept());
-        self.net.step(Duration::ZERO)
+        loop {
+            let before = self.net.stats().sent_bytes;
+            self.net.step(Duration::ZERO)?;
+            if self.net.stats().sent_bytes == before {
+                return Ok(());
+            }
+        }
     }
 
     fn open(&mut self, id: ConnectionId) {

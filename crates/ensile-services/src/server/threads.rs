@@ -1,7 +1,9 @@
 //! A server's threads: a loop each, at one address among which the kernel deals connections out.
 //!
-//! Invariant: a loop that ends closes the objects, which makes everything durable, and sends the replies that wait for
-//! that. Another loop's requests are refused from then on, until it ends too.
+//! Invariants:
+//! - A loop that ends closes the objects, which makes everything durable, and sends the replies that wait for that.
+//!   Another loop's requests are refused from then on, until it ends too.
+//! - W11: the transport in use, and why, is told before the address is.
 //!
 //! Neighbours: the `ensile-service` command and load generators run servers; [`super::ServiceLoop`] is a thread's work.
 
@@ -12,7 +14,8 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::Mutex;
-use ensile_net::{Epoll, ListenAddress, LoopWakeUp};
+pub use ensile_net::TransportChoice;
+use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport};
 use ensile_objects::ObjectDurability;
 
 use super::{LIMITS, ServerState, ServiceLoop};
@@ -30,21 +33,32 @@ pub struct ServerConfig {
     pub durability: ObjectDurability,
     /// Threads, with a loop each.
     pub loops: usize,
+    /// How loops wait for their sockets.
+    pub transport: TransportChoice,
 }
 
-type MachineLoop<S> = ServiceLoop<Epoll, S>;
+/// A server that listens.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadyServer<'s> {
+    /// Where.
+    pub address: SocketAddr,
+    /// The transport of its sockets; if that is not the first choice, also why.
+    pub transport: &'s str,
+}
+
+type MachineLoop<S> = ServiceLoop<MachineTransport, S>;
 
 /// Where a loop listens, and what ends its wait; told once it does.
 type Begun = io::Result<(SocketAddr, LoopWakeUp)>;
 
-/// Serves until a client asks for the end, or a loop fails. `ready` is told the address.
+/// Serves until a client asks for the end, or a loop fails. `ready` is told where it listens.
 ///
 /// # Errors
 /// What the system says of the address or of a wait; or that not everything could be made durable.
 pub fn serve<S: Service>(
     service: Arc<S>,
     config: ServerConfig,
-    ready: impl FnOnce(SocketAddr) -> io::Result<()>,
+    ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
     let state = ServerState::new(service, config.durability, Clock::machine());
     let (state, wake_ups) = (Arc::new(state), Mutex::new(Vec::new()));
@@ -59,7 +73,7 @@ pub fn serve<S: Service>(
             let (tell, told) = mpsc::channel();
             let (state, end_all) = (&state, &end_all);
             threads.push(scope.spawn(move || {
-                let outcome = one_loop(state, (address, config.loops > 1), &tell);
+                let outcome = one_loop(state, ServerConfig { address, ..config }, &tell);
                 // One that has failed ends the others.
                 end_all(state);
                 // A second close returns what the first has.
@@ -74,7 +88,7 @@ pub fn serve<S: Service>(
                 Err(error) => begun = Err(error),
             }
         }
-        let begun = begun.and_then(|()| ready(address));
+        let begun = begun.and_then(|()| ready(ReadyServer { address, transport: &state.transports() }));
         if begun.is_err() {
             end_all(&state);
         }
@@ -88,13 +102,16 @@ pub fn serve<S: Service>(
 /// A thread's work: a loop, from its first step to its last.
 fn one_loop<S: Service>(
     state: &Arc<ServerState<S>>,
-    (address, is_shared): (SocketAddr, bool),
+    config: ServerConfig,
     tell: &mpsc::Sender<Begun>,
 ) -> io::Result<()> {
     let begin = || {
-        let mut one: MachineLoop<S> = ServiceLoop::new(Epoll::new()?, Arc::clone(state), LIMITS);
-        let alone = ListenAddress::Tcp(address);
-        match one.listen(&if is_shared { ListenAddress::TcpShared(address) } else { alone })? {
+        let transport = MachineTransport::new(config.transport)?;
+        state.add_transport(transport.in_use());
+        let mut one: MachineLoop<S> = ServiceLoop::new(transport, Arc::clone(state), LIMITS);
+        let is_shared = config.loops > 1;
+        let listen = if is_shared { ListenAddress::TcpShared } else { ListenAddress::Tcp };
+        match one.listen(&listen(config.address))? {
             ListenAddress::Tcp(at) | ListenAddress::TcpShared(at) => Ok((one, at)),
             ListenAddress::Unix(_) => Err(io::Error::other("it listens elsewhere")),
         }

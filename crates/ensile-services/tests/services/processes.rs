@@ -1,30 +1,67 @@
-//! The services as processes on the machine's sockets and disk, with their clients: ended in order and started again.
+//! The services as processes on the machine's sockets and disk, with their clients: ended in order and started again;
+//! over io_uring, where the kernel allows it, and over epoll.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use ensile_net::{MachineTransport, TransportChoice};
 use ensile_resp::Reply;
 use ensile_services::client::{ClientError, HostClient, TableClient, UrlClient};
 use ensile_services::his::{DailyFigures, HostInformation};
 
-/// A folder for the processes of a test; removed with this.
-struct Folder(PathBuf);
+/// Each test once for each transport, by its name on the command line.
+macro_rules! over_both_transports {
+    ($($name:ident)*) => {
+        mod epoll {
+            $(#[test] fn $name() { super::$name("epoll"); })*
+        }
+
+        mod io_uring {
+            $(#[test] fn $name() { super::with_io_uring(super::$name); })*
+        }
+    };
+}
+
+over_both_transports! {
+    a_table_is_there_again_after_an_end_and_after_a_kill
+    a_process_safe_server_that_is_killed_has_lost_nothing_that_it_replied
+    a_server_without_a_log_keeps_what_a_checkpoint_has
+    urls_are_partitioned_over_processes
+    a_days_burst_reaches_every_host
+    a_server_tells_its_transport
+    strict_replies_of_many_clients_come_before_the_end
+}
+
+/// Runs a test over io_uring. Where the kernel refuses it, says so where nothing holds it back, and passes.
+fn with_io_uring(test: fn(&'static str)) {
+    match MachineTransport::new(TransportChoice::IoUring) {
+        Ok(_) => test("io-uring"),
+        Err(refused) => {
+            let name = std::thread::current().name().unwrap_or("a test").to_owned();
+            writeln!(std::io::stderr(), "{name} is passed over: {refused}").expect("it is open");
+        }
+    }
+}
+
+/// A folder for the processes of a test, and their transport; removed with this.
+struct Folder(PathBuf, &'static str);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("ensile-services-{name}-{}", std::process::id()));
+    fn new(name: &str, transport: &'static str) -> Self {
+        let name = format!("ensile-services-{name}-{transport}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("it can be made");
-        Self(path)
+        Self(path, transport)
     }
 
     fn command(&self, line: &str) -> Command {
         let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let data = self.0.join(words.remove(1));
         let mut command = Command::new(env!("CARGO_BIN_EXE_ensile-service"));
-        command.args(&words).args(["--listen", "127.0.0.1:0", "--data"]).arg(data);
+        command.args(&words).args(["--listen", "127.0.0.1:0", "--transport", self.1, "--data"]).arg(data);
         command
     }
 
@@ -75,9 +112,8 @@ fn integer(reply: Reply<'_>) -> Option<i64> {
     if let Reply::Integer(number) = reply { Some(number) } else { None }
 }
 
-#[test]
-fn a_table_is_there_again_after_an_end_and_after_a_kill() {
-    let folder = Folder::new("pht");
+fn a_table_is_there_again_after_an_end_and_after_a_kill(transport: &'static str) {
+    let folder = Folder::new("pht", transport);
     let mut server = folder.start("pht table --loops 2");
     let mut client = TableClient::connect(server.address).expect("it listens");
     client.set(b"a", b"1").expect("it serves");
@@ -103,9 +139,8 @@ fn a_table_is_there_again_after_an_end_and_after_a_kill() {
     assert_eq!(refused.to_string(), "the server replied: ERR increment or decrement would overflow");
 }
 
-#[test]
-fn a_process_safe_server_that_is_killed_has_lost_nothing_that_it_replied() {
-    let folder = Folder::new("process-safe");
+fn a_process_safe_server_that_is_killed_has_lost_nothing_that_it_replied(transport: &'static str) {
+    let folder = Folder::new("process-safe", transport);
     // No epoch closes by itself before the kill, so a relaxed server would lose all of it.
     let line = "--durability process --epoch-ms 60000";
     let server = folder.start(&format!("pht table {line}"));
@@ -139,9 +174,8 @@ fn a_process_safe_server_that_is_killed_has_lost_nothing_that_it_replied() {
     assert_eq!(hosts.add(b"a.example", 1).expect("it serves"), 5);
 }
 
-#[test]
-fn a_server_without_a_log_keeps_what_a_checkpoint_has() {
-    let folder = Folder::new("no-log");
+fn a_server_without_a_log_keeps_what_a_checkpoint_has(transport: &'static str) {
+    let folder = Folder::new("no-log", transport);
     let mut server = folder.start("pht table --no-log");
     let mut client = TableClient::connect(server.address).expect("it listens");
     client.set(b"kept", b"1").expect("it serves");
@@ -159,7 +193,7 @@ fn a_server_without_a_log_keeps_what_a_checkpoint_has() {
 
 #[test]
 fn what_a_command_line_cannot_mean_is_said_before_anything_is_opened() {
-    let folder = Folder::new("refused");
+    let folder = Folder::new("refused", "auto");
     let refused = |line: &str, names: &str| {
         let refused = folder.command(line).output().expect("it was built");
         let told = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -174,9 +208,8 @@ fn what_a_command_line_cannot_mean_is_said_before_anything_is_opened() {
     assert!(!folder.0.join("table").exists());
 }
 
-#[test]
-fn urls_are_partitioned_over_processes() {
-    let folder = Folder::new("ups");
+fn urls_are_partitioned_over_processes(transport: &'static str) {
+    let folder = Folder::new("ups", transport);
     let start = |number| folder.start(&format!("ups urls-{number} --partition {number} --partitions 2"));
     let mut servers = [start(0), start(1)];
     let addresses = [servers[0].address, servers[1].address];
@@ -201,9 +234,8 @@ fn urls_are_partitioned_over_processes() {
     assert_eq!((url.classes, url.counters, url.language), (5, [0, 0, 3, 0], [0, 0]));
 }
 
-#[test]
-fn a_days_burst_reaches_every_host() {
-    let folder = Folder::new("his");
+fn a_days_burst_reaches_every_host(transport: &'static str) {
+    let folder = Folder::new("his", transport);
     let mut server = folder.start("his hosts");
     let mut client = HostClient::connect(server.address).expect("it listens");
     let hosts: Vec<String> = (0..1000).map(|number| format!("host{number}.example")).collect();
@@ -223,4 +255,50 @@ fn a_days_burst_reaches_every_host() {
     assert_eq!(client.get(b"host7.example").expect("it serves"), Some(wanted));
     assert_eq!(client.get(b"host8.example").expect("it serves"), None);
     assert!(client.get(b"host999.example").expect("it serves").is_some());
+}
+
+fn a_server_tells_its_transport(transport: &'static str) {
+    let folder = Folder::new("transport", transport);
+    let mut command = folder.command("pht table --loops 2");
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().expect("it is piped")).read_line(&mut line).expect("it tells");
+    let mut server = Server { process, address: line.trim().parse().expect("its address") };
+    let mut client = TableClient::connect(server.address).expect("it listens");
+    let in_use = transport.replace('-', "_");
+    let figure = format!("transport:{in_use}");
+    assert!(client.connection().call(&["INFO"], |reply| told(reply, &figure)).expect("it serves"));
+    client.shut_down().expect("it ends");
+    let mut start = String::new();
+    let told = server.process.stderr.take().expect("it is piped");
+    BufReader::new(told).read_line(&mut start).expect("it tells");
+    assert_eq!(start, format!("ensile-service: sockets by {in_use}\n"));
+    server.ends_well();
+}
+
+fn strict_replies_of_many_clients_come_before_the_end(transport: &'static str) {
+    let folder = Folder::new("end", transport);
+    let mut server = folder.start("pht table --epoch-ms 60000");
+    let mut clients: Vec<_> =
+        (0..8).map(|_| TableClient::connect(server.address).expect("it listens")).collect();
+    let value = vec![b'v'; 40_000];
+    // The first has more to come than one operation sends, and no more than the kernel takes.
+    let connection = clients[0].connection();
+    connection.request(&[b"SET".as_slice(), b"large", &value]);
+    (0..2).for_each(|_| connection.request(&[b"GET".as_slice(), b"large"]));
+    connection.send().expect("it is read");
+    for client in &mut clients[1..] {
+        client.connection().request(&["INCR", "count"]);
+        client.connection().send().expect("it is read");
+    }
+    let mut last = TableClient::connect(server.address).expect("it listens");
+    while last.connection().call(&["DBSIZE"], integer).expect("it serves") < 2 {}
+    last.shut_down().expect("it ends");
+    server.ends_well();
+    for _ in 0..3 {
+        clients[0].connection().receive(|_| ()).expect("it was sent before the end");
+    }
+    for client in &mut clients[1..] {
+        client.connection().receive(|_| ()).expect("it was sent before the end");
+    }
 }

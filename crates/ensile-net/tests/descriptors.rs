@@ -1,0 +1,79 @@
+//! A process without free descriptors: nobody is lost, and the loop does not spin (W5).
+//!
+//! The limit is the process's, so this is a test of its own, and does not share it with others.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_net::{ListenAddress, MachineTransport, NetEvent, NetLimits, NetLoop, TransportChoice};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Runs `call` while the process can open nothing.
+fn without_descriptors<R>(socket: &TcpStream, call: impl FnOnce() -> R) -> R {
+    let before = getrlimit(Resource::Nofile);
+    let first_free = socket.try_clone().expect("one is free").as_raw_fd();
+    let mut none = before;
+    none.current = Some(u64::try_from(first_free).expect("a descriptor is no negative number"));
+    setrlimit(Resource::Nofile, none).expect("a limit can be lowered");
+    let result = call();
+    setrlimit(Resource::Nofile, before).expect("it is not above the maximum");
+    result
+}
+
+fn accepts_wait_for_descriptors(choice: TransportChoice) {
+    let clock = Clock::manual();
+    let transport = MachineTransport::new(choice).expect("it can be had");
+    let mut net = NetLoop::new(transport, clock.clone(), NetLimits::default());
+    let any = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
+    let ListenAddress::Tcp(at) = net.listen(&any).expect("a free port") else { unreachable!("it was TCP") };
+    let mut clients: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(at).expect("it listens")).collect();
+    for client in &mut clients {
+        client.write_all(b"a").expect("there is room");
+    }
+    let mut pauses = 0;
+    without_descriptors(&clients[0], || {
+        for _ in 0..10 {
+            net.step(Duration::from_millis(1)).expect("the system waits");
+            while let Some(event) = net.next_event() {
+                assert!(matches!(event, NetEvent::AcceptPaused(_)), "{event:?}");
+                pauses += 1;
+            }
+        }
+    });
+    assert_eq!((pauses, net.stats().open), (1, 0), "W5: the clock stands, so it pauses once");
+    clock.advance(NetLimits::default().accept_pause);
+    let mut served = 0;
+    while served < 3 {
+        net.step(Duration::from_secs(10)).expect("the system waits");
+        while let Some(event) = net.next_event() {
+            if let NetEvent::Received(id) = event {
+                net.parts(id).expect("it is open").1.reply(|buffer| buffer.push(b'A'));
+                net.close_when_sent(id);
+                served += 1;
+            }
+        }
+    }
+    (0..3).for_each(|_| net.step(Duration::ZERO).expect("the system waits"));
+    for mut client in clients {
+        let mut all = Vec::new();
+        client.read_to_end(&mut all).expect("it is closed in order");
+        assert_eq!(all, b"A");
+    }
+}
+
+#[test]
+fn accepts_wait_for_descriptors_over_both_transports() {
+    accepts_wait_for_descriptors(TransportChoice::Epoll);
+    match MachineTransport::new(TransportChoice::IoUring) {
+        Ok(transport) => {
+            drop(transport);
+            accepts_wait_for_descriptors(TransportChoice::IoUring);
+        }
+        Err(refused) => {
+            writeln!(std::io::stderr(), "io_uring is passed over: {refused}").expect("it is open");
+        }
+    }
+}
