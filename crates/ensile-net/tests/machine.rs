@@ -79,10 +79,10 @@ fn server(choice: TransportChoice, limits: NetLimits) -> (Net, SocketAddr) {
 /// Steps until an event is the one that is looked for; others before it are dropped.
 ///
 /// # Panics
-/// If a minute of steps brings nothing at all.
+/// If twenty seconds of steps bring nothing at all.
 fn until<R>(net: &mut Net, mut wanted: impl FnMut(&mut Net, NetEvent) -> Option<R>) -> R {
     let mut idle = 0;
-    while idle < 60 {
+    while idle < 20 {
         let before = net.stats();
         net.step(Duration::from_secs(1)).expect("the system waits");
         idle += 1;
