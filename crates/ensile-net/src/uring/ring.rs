@@ -218,7 +218,7 @@ impl Ring {
             let mut submissions = self.queues.submission();
             while let Some(entry) = self.staged.front() {
                 // SAFETY: what an entry points to is this ring's memory or a send's copy, and both stay until its
-                // completion has come. Its descriptor is its owner's matter: a wrong one is an error, or another socket.
+                // completion has come. A wrong descriptor would be an error or another socket, and nothing of memory.
                 if unsafe { submissions.push(entry) }.is_err() {
                     break;
                 }
