@@ -327,7 +327,6 @@ impl Shipper {
             stats.failures += 1;
             return ShipStep::Paced(PAUSE);
         };
-        stats.fenced = Some(Arc::clone(detail));
         drop(stats);
         (work.log_upload, work.part_upload) = (None, None);
         let store = work.place.as_ref().map(|place| place.store);
@@ -340,6 +339,8 @@ impl Shipper {
         if self.config.when_fenced == WhenFenced::Stop {
             self.log.stop(&error.to_string());
         }
+        // Told last: whoever learns of it finds that the log has stopped.
+        self.stats.lock().fenced = Some(Arc::clone(detail));
         ShipStep::Stopped
     }
 
