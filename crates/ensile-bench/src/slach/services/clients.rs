@@ -29,7 +29,9 @@ pub(super) struct Reply {
 struct Connection {
     stream: TcpStream,
     decoder: ReplyDecoder,
+    /// What has come up to `received_end` waits to be decoded; the rest is room.
     received: Vec<u8>,
+    received_end: usize,
     to_send: Vec<u8>,
     sent: usize,
     /// The intended arrivals of requests without a reply.
@@ -49,6 +51,7 @@ impl Clients {
                 stream,
                 decoder: ReplyDecoder::new(ReplyLimits::default()),
                 received: Vec::new(),
+                received_end: 0,
                 to_send: Vec::new(),
                 sent: 0,
                 under_way: VecDeque::new(),
@@ -118,15 +121,18 @@ impl Connection {
             return Ok(());
         }
         loop {
-            let before = self.received.len();
-            self.received.resize(before + READ_BYTES, 0);
-            let read = self.stream.read(&mut self.received[before..]);
-            self.received.truncate(before + read.as_ref().map_or(0, |read| *read));
-            match read {
+            if self.received.len() < self.received_end + READ_BYTES {
+                self.received.resize(self.received_end + READ_BYTES, 0);
+            }
+            let room = &mut self.received[self.received_end..];
+            let room_bytes = room.len();
+            match self.stream.read(room) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(bytes) => {
+                    let is_all = bytes < room_bytes;
+                    self.received_end += bytes;
                     self.take_replies(&mut tell)?;
-                    if bytes < READ_BYTES {
+                    if is_all {
                         return Ok(());
                     }
                 }
@@ -137,15 +143,17 @@ impl Connection {
     }
 
     fn take_replies(&mut self, tell: &mut impl FnMut(u64, bool)) -> io::Result<()> {
-        let mut consumed = 0;
-        while let Some(decoded) = self.decoder.decode(&self.received[consumed..]).map_err(io::Error::other)? {
+        let (mut consumed, end) = (0, self.received_end);
+        let received = &self.received[..end];
+        while let Some(decoded) = self.decoder.decode(&received[consumed..]).map_err(io::Error::other)? {
             let is_good = !matches!(decoded.reply(), RespReply::Error(_));
             consumed += decoded.consumed();
             let arrived = self.under_way.pop_front();
             let none = || io::Error::other("a reply came that nobody had asked for");
             tell(arrived.ok_or_else(none)?, is_good);
         }
-        self.received.drain(..consumed);
+        self.received.copy_within(consumed..end, 0);
+        self.received_end = end - consumed;
         Ok(())
     }
 }

@@ -5,14 +5,18 @@
 //!             response: from the intended arrival to the reply, so what waits in the generator counts too
 //! saturated   so many requests under way all the time; another one for each reply
 //! ```
-//! One thread has all connections; requests go to them in turns, and each may have many under way.
+//! One thread has all connections; requests go to them in turns, and each may have many under way. An open load looks up
+//! every [`TICK`] and sends what was to arrive by then. One that sends each request by itself takes a core whatever the
+//! rate, and has the service take another one: on one machine, cores that the service would have.
 //!
 //! Neighbours: [`super::clients`] sends and receives, [`super::requests`] are what is sent; experiments watch.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
+use ensile_base::sync::sleep;
 
 use super::clients::{Clients, Reply};
 use super::requests::Requests;
@@ -20,6 +24,9 @@ use crate::failure::{Failure, Result};
 
 /// Of a saturated connection so many requests are under way.
 const UNDER_WAY: usize = 32;
+
+/// Between two looks of an open load. A response is longer by up to twice as much.
+const TICK: Duration = Duration::from_micros(100);
 
 /// What is asked of a service, and where it is.
 pub(super) struct Target {
@@ -64,17 +71,17 @@ pub(super) fn open_loop(
     // More than that is under way only if what comes is lost anyway.
     let under_way_max = (2.0 * load.rate as f64 * target.timeout_nanos as f64 / 1e9).max(1_000.0) as usize;
     loop {
-        let now = clock.nanos();
-        let end = watch.end(now)?;
+        let began = clock.nanos();
+        let end = watch.end(began)?;
         let mut under_way = clients.under_way();
-        while next <= now && next < end {
+        while next <= began && next < end {
             let is_sent = under_way < under_way_max;
             if is_sent {
                 let (object, is_write) = (random.below(target.objects), random.percent(load.writes));
                 clients.request(turn, next, |out| target.requests.append(object, is_write, out));
                 under_way += 1;
             }
-            watch.arrived(next, is_sent.then_some(now - next));
+            watch.arrived(next, is_sent.then_some(began - next));
             turn = (turn + 1) % target.connections;
             next += exponential(load.rate, random);
         }
@@ -86,8 +93,12 @@ pub(super) fn open_loop(
         if next >= end && now >= end && (clients.under_way() == 0 || now >= patience) {
             return Ok(());
         }
+        let tick = TICK.saturating_sub(Duration::from_nanos(now - began));
+        if !tick.is_zero() {
+            sleep(tick);
+        }
         let wake = if next < end { next } else { patience };
-        clients.wait(wake.saturating_sub(now))?;
+        clients.wait(wake.saturating_sub(clock.nanos()))?;
     }
 }
 
