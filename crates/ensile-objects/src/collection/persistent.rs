@@ -5,6 +5,11 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
+use ensile_memory::prefetch;
+
+/// The most bytes of a key that are prefetched; the processor sees the others coming.
+const PREFETCHED_BYTES_MAX: usize = 256;
+
 /// An object that is kept: its state is what its operations have made of it, one after the other.
 ///
 /// ```
@@ -76,6 +81,11 @@ pub trait Persistent: Sized + Send + 'static {
     /// Appends the object's bytes, at most `OBJECT_BYTES_MAX`.
     fn encode(&self, out: &mut Vec<u8>);
 
+    /// Asks the processor for memory that [`encode`](Self::encode) is about to read and that is not in the object
+    /// itself. A hint, which makes checkpoints of many small objects cheaper; [`ObjectKey::prefetch`] is its like.
+    #[inline]
+    fn prefetch(&self) {}
+
     /// The object of these bytes, which may be of an older version: then it is made one of today.
     ///
     /// # Errors
@@ -100,6 +110,11 @@ pub type CodecResult<T> = Result<T, Box<str>>;
 pub trait ObjectKey: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// Appends its bytes, at most `KEY_BYTES_MAX`.
     fn encode(&self, out: &mut Vec<u8>);
+
+    /// Asks the processor for memory that [`encode`](Self::encode) is about to read and that is not in the key itself,
+    /// as that of a `String`. A hint: a key that has such memory in its fields may hand the call on to them.
+    #[inline]
+    fn prefetch(&self) {}
 
     /// The key of these bytes.
     ///
@@ -130,6 +145,11 @@ impl ObjectKey for String {
         out.extend_from_slice(self.as_bytes());
     }
 
+    #[inline]
+    fn prefetch(&self) {
+        prefetch::lines(self.as_ptr(), self.len().min(PREFETCHED_BYTES_MAX));
+    }
+
     fn decode(bytes: &[u8]) -> CodecResult<Self> {
         Self::from_utf8(bytes.to_vec()).map_err(|error| error.to_string().into())
     }
@@ -138,6 +158,11 @@ impl ObjectKey for String {
 impl ObjectKey for Vec<u8> {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        prefetch::lines(self.as_ptr(), self.len().min(PREFETCHED_BYTES_MAX));
     }
 
     fn decode(bytes: &[u8]) -> CodecResult<Self> {

@@ -21,6 +21,9 @@ use crate::pieces::WalkPlace;
 /// Cells that are looked at between two looks into a shard.
 const TOGETHER: u32 = if cfg!(shuttle) { 2 } else { 256 };
 
+/// How many cells ahead the memory of a key and an object is asked for: most were last used long ago.
+const FETCHED_AHEAD: u32 = 16;
+
 /// What a walk writes of a cell.
 enum WalkedObject {
     Nothing,
@@ -51,7 +54,9 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
                 return false;
             }
             let mut behind = None;
+            let mut ahead = self.shards.from(shard, number.saturating_add(FETCHED_AHEAD), TOGETHER);
             for (number, cell) in self.shards.from(shard, number, TOGETHER) {
+                ahead.next().into_iter().for_each(|(_, later)| prefetch(later));
                 let here = (shard as u64) << 32 | u64::from(number);
                 behind = Some(here + 1);
                 match self.look(cell, (shard, number), low, &mut key, &mut object) {
@@ -125,6 +130,16 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         }
         Ok(WalkedObject::Whole(state.tid))
     }
+}
+
+/// Asks for what a walk soon reads of a cell. Nothing if the cell is in use, as its memory is near then.
+fn prefetch<K: ObjectKey, T: Persistent>(cell: &ObjectCell<K, T>) {
+    let Some(state) = cell.try_lock_unless_panicked() else { return };
+    // A hint that panics is none; nothing was changed.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        state.key.iter().for_each(ObjectKey::prefetch);
+        state.object.iter().for_each(Persistent::prefetch);
+    }));
 }
 
 fn shard_of(bound: &[u8]) -> usize {

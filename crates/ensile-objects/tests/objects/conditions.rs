@@ -2,14 +2,15 @@
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
 use ensile_base::clock::Clock;
-use ensile_objects::{CodecResult, ObjectKey, Objects, ObjectsError};
+use ensile_objects::{CodecResult, ObjectDurability, ObjectKey, Objects, ObjectsError};
 use ensile_sim::SimDisk;
 
-use crate::rig::{Life, builder};
+use crate::rig::{CHECKPOINTERS, Life, builder};
 use crate::tally::{Change, PANICS, Tally, in_operations};
 
 fn sum(life: &Life, key: u64) -> Option<u64> {
@@ -129,6 +130,56 @@ fn o2_a_cell_that_is_another_keys_is_not_used() {
     let objects = open();
     for key in 1..50 {
         assert_eq!(sum(&objects, key), (key != 20).then_some(2 * key + 1));
+    }
+}
+
+/// A key that panics when a checkpoint asks for its memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Startled(u64);
+
+/// How often that was.
+static STARTLED: AtomicUsize = AtomicUsize::new(0);
+
+impl ObjectKey for Startled {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+
+    fn prefetch(&self) {
+        STARTLED.fetch_add(1, Ordering::Relaxed);
+        panic!("told to");
+    }
+
+    fn decode(bytes: &[u8]) -> CodecResult<Self> {
+        u64::decode(bytes).map(Self)
+    }
+}
+
+#[test]
+fn a_prefetch_that_panics_costs_a_checkpoint_nothing() {
+    let disk = SimDisk::new();
+    let open =
+        || builder(&disk, 1).durability(ObjectDurability::Relaxed).open::<Startled, Tally>().expect("opens");
+    let objects = open();
+    // More than are asked for ahead, in whichever shards they are.
+    for key in 0..6_000 {
+        objects.submit(Startled(key), &Change::Add(key)).expect("logs");
+    }
+    let asked = objects.checkpoint();
+    while asked.outcome().is_none() {
+        objects.heartbeat_step();
+        objects.logger_step(0);
+        (0..CHECKPOINTERS).for_each(|checkpointer| {
+            objects.checkpoint_step(checkpointer);
+        });
+    }
+    asked.wait().expect("is installed");
+    assert!(STARTLED.load(Ordering::Relaxed) > 0, "some were asked for");
+    objects.close().expect("all is durable");
+    let objects = open();
+    for key in 0..6_000 {
+        let sum = objects.read(&Startled(key), |tally| tally.map(|tally| tally.sum)).expect("reads");
+        assert_eq!(sum, Some(key));
     }
 }
 

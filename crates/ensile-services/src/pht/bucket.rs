@@ -34,6 +34,9 @@ const LEFT_BYTES_MIN: usize = 4096;
 /// The most bytes of an element that are prefetched; the processor sees the others coming.
 const PREFETCHED_BYTES_MAX: usize = 1024;
 
+/// How many slots ahead an element is asked for that is read soon.
+const FETCHED_AHEAD: usize = 16;
+
 const FREE: u64 = 0;
 
 /// A key, and where it is looked for.
@@ -122,10 +125,16 @@ impl PhtBucket {
         self.slots.is_empty()
     }
 
-    /// All elements: keys and values.
+    /// All elements: keys and values. They lie in any order, and were last used long ago: each is asked for ahead.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let used = self.slots.iter().filter(|slot| **slot != FREE);
-        used.map(|slot| element(&self.elements[place_of(*slot)..]))
+        let bytes = self.prefetched_bytes();
+        let used = self.slots.iter().enumerate().filter(|(_, slot)| **slot != FREE);
+        used.map(move |(at, slot)| {
+            if let Some(later) = self.slots.get(at + FETCHED_AHEAD).filter(|later| **later != FREE) {
+                self.prefetch_place(place_of(*later), bytes);
+            }
+            element(&self.elements[place_of(*slot)..])
+        })
     }
 
     /// A value.
@@ -146,7 +155,7 @@ impl PhtBucket {
                 return None;
             }
             if tag_of(slot) == key.tag {
-                self.prefetch_place(place_of(slot));
+                self.prefetch_place(place_of(slot), self.prefetched_bytes());
                 let (its, value) = element(&self.elements[place_of(slot)..]);
                 if its == key.bytes {
                     return Some((at, value.len()));
@@ -171,16 +180,21 @@ impl PhtBucket {
         let mut at = key.tag as usize & mask;
         while let Some(slot) = self.slots.get(at).copied().filter(|slot| *slot != FREE) {
             if tag_of(slot) == key.tag {
-                return self.prefetch_place(place_of(slot));
+                return self.prefetch_place(place_of(slot), self.prefetched_bytes());
             }
             at = (at + 1) & mask;
         }
     }
 
-    /// Asks for the lines of the element at this place: as many as elements here have on the average.
+    /// How much of an element is asked for: as much as elements here take on the average.
     #[inline]
-    fn prefetch_place(&self, place: usize) {
-        let bytes = (self.elements.len() / self.len().max(1)).min(PREFETCHED_BYTES_MAX);
+    fn prefetched_bytes(&self) -> usize {
+        (self.elements.len() / self.len().max(1)).min(PREFETCHED_BYTES_MAX)
+    }
+
+    /// Asks for the lines of the element at this place.
+    #[inline]
+    fn prefetch_place(&self, place: usize, bytes: usize) {
         let element = self.elements[place..].as_ptr();
         prefetch::lines(element, bytes);
         // The last byte may be on one line more.
