@@ -339,7 +339,7 @@ impl Shipper {
         if self.config.when_fenced == WhenFenced::Stop {
             self.log.stop(&error.to_string());
         }
-        // Told last: whoever learns of it finds that the log has stopped.
+        // Told last: a caller that learns of it finds that the log has stopped.
         self.stats.lock().fenced = Some(Arc::clone(detail));
         ShipStep::Stopped
     }

@@ -5,9 +5,9 @@
 //!             response: from the intended arrival to the reply, so what waits in the generator counts too
 //! saturated   so many requests under way all the time; another one for each reply
 //! ```
-//! One thread has all connections; requests go to them in turns, and each may have many under way. An open load looks up
-//! every [`TICK`] and sends what was to arrive by then. One that sends each request by itself takes a core whatever the
-//! rate, and has the service take another one: on one machine, cores that the service would have.
+//! One thread has all connections; requests go to them in turns, and each may have many under way. An open load looks
+//! up every [`TICK`] and sends what was to arrive by then. One that sends each request by itself takes a core whatever
+//! the rate, and has the service take another one: on one machine, cores that the service would have.
 //!
 //! Neighbours: [`super::clients`] sends and receives, [`super::requests`] are what is sent; experiments watch.
 
