@@ -8,8 +8,9 @@ MODEL_CRATES=(ensile-base ensile-epoch ensile-memory ensile-index ensile-durabil
 # its unit tests, those with CHECKER in their path. A crate that never calls CALL has none and is passed over.
 run_models() {
     local checker="$1" call="$2" crate folder ran=0
-    # Thin profile: linking is quick; debug assertions stay on, since they state the invariants that are explored.
-    local cargo=(cargo test --profile release-plain --config 'profile.release-plain.debug-assertions=true'
+    # As tests are built, with debug assertions, since they state the invariants that are explored: building takes most of
+    # the time, and what runs is small. A schedule that fails is replayed, so no lines are needed.
+    local cargo=(cargo test --config 'profile.dev.debug=0' --config 'profile.test.debug=0'
         --target-dir "${CARGO_TARGET_DIR:-target}/$checker")
     export RUSTFLAGS="--cfg $checker ${RUSTFLAGS:-}"
     for crate in "${MODEL_CRATES[@]}"; do

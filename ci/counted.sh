@@ -2,8 +2,10 @@
 # Shared writes: atomics and locks that count which cache lines a transaction writes (feature `counted`). What only reads
 # must write no line that another worker touches; what writes, only what docs/results/shared-writes.md lists. The feature
 # `experiments` is for the variant whose TIDs come from one counter: every commit of it must be seen to write that line.
+# In the same build, all tests of the experiments and of the engine's variants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo test --package ensile-base --features counted --lib counted
-cargo test --package ensile-bench --features counted,experiments --lib shared_writes
+cargo test --package ensile-engine --package ensile-bench --test variants --lib \
+    --features ensile-engine/experiments,ensile-bench/counted,ensile-bench/experiments,ensile-bench/peer-keys
