@@ -21,6 +21,9 @@ pub const EPOCH_MICROS_CLOSE: u64 = 50;
 /// effect beside it.
 pub const TURN_MILLIS_MAX: u64 = 10_000;
 
+/// The largest niceness that a thread can have, by which it gets the least time beside others: Linux's own.
+pub const NICENESS_MAX: u8 = 19;
+
 /// The longest key that an index takes, in bytes: a user's key, or a secondary key with its primary key behind it.
 pub const INDEX_KEY_BYTES_MAX: usize = 65_535;
 /// The longest key of a table, in bytes, after encoding.

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ensile_base::limits::NICENESS_MAX;
 use ensile_objects::{AdaptiveThreshold, CheckpointPolicy, LogCount, ObjectDurability, ObjectsBuilder};
 
 use crate::boundary::{AnswerPlace, HandleKind, HandleType, boundary, handle_mut, take_handle};
@@ -22,6 +23,7 @@ pub mod numbers {
     pub const LOG_FILE_BYTES: u32 = 5;
     pub const CHECKPOINT_BYTES_PER_SECOND: u32 = 6;
     pub const PROCESS_SAFE: u32 = 7;
+    pub const CHECKPOINT_NICENESS: u32 = 8;
     pub const POLICY_ON_DEMAND: u32 = 32;
     pub const POLICY_LOG_BYTES: u32 = 33;
     pub const POLICY_LOG_RECORDS: u32 = 34;
@@ -103,6 +105,7 @@ impl SettingValues {
             n::EPOCH_INTERVAL_MICROS => self.builder = builder.epoch_interval(Duration::from_micros(value)),
             n::LOG_FILE_BYTES => self.builder = builder.log_file_bytes(not_0(value)?),
             n::CHECKPOINT_BYTES_PER_SECOND => self.builder = builder.checkpoint_bandwidth(not_0(value)?),
+            n::CHECKPOINT_NICENESS => self.builder = builder.checkpoint_niceness(niceness(value)?),
             n::PROCESS_SAFE => {
                 let is_safe = yes(value)?;
                 let durability =
@@ -165,6 +168,11 @@ fn count(value: u64) -> Result<usize, Failure> {
 
 fn small(value: u64) -> Result<u8, Failure> {
     u8::try_from(value).map_err(|_| too_large(value))
+}
+
+fn niceness(value: u64) -> Result<u8, Failure> {
+    let niceness = small(value)?;
+    if niceness > NICENESS_MAX { Err(too_large(value)) } else { Ok(niceness) }
 }
 
 fn yes(value: u64) -> Result<bool, Failure> {

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 pub use boot::BootId;
 pub use error::{DiskError, Operation};
 pub use identity::{FileTimes, FolderId};
-pub use machine::has_one_memory_node;
+pub use machine::{has_one_memory_node, lower_priority};
 pub use mapped::{MappedWords, SimulatedWords};
 pub use process::{Process, ProcessMarks};
 pub use real::RealDisk;

@@ -1,6 +1,8 @@
-//! What the system tells of the machine in files of its own.
+//! What the system tells of the machine in files of its own, and the priority of a thread.
 //!
-//! Neighbour: the engine's threads ask when a database opens.
+//! Neighbours: the engine's threads ask when a database opens; checkpointers lower their priority as they begin.
+
+use std::io;
 
 /// Where Linux has the numbers of the memory nodes: `0`, or `0-1`. Not there if it was built for one.
 const NODES: &str = "/sys/devices/system/node/online";
@@ -16,18 +18,72 @@ pub fn has_one_memory_node() -> bool {
     std::fs::read_to_string(NODES).map_or(true, |nodes| is_one(&nodes))
 }
 
+/// Lowers the priority of the calling thread by this niceness: it is added to what the thread has inherited, up to
+/// [`NICENESS_MAX`](ensile_base::limits::NICENESS_MAX). 0 changes nothing. Linux asks for no privilege.
+///
+/// ```
+/// std::thread::spawn(|| ensile_disk::lower_priority(10)).join().expect("no panic")?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// [`io::ErrorKind::Unsupported`] on systems other than Linux, where a niceness is of the whole process: nothing was
+/// changed. Or what the system says.
+pub fn lower_priority(niceness: u8) -> io::Result<()> {
+    if niceness == 0 { Ok(()) } else { add_niceness(niceness) }
+}
+
+/// Linux has a niceness for each thread, and takes no identifier for the calling thread's.
+#[cfg(target_os = "linux")]
+fn add_niceness(niceness: u8) -> io::Result<()> {
+    use ensile_base::limits::NICENESS_MAX;
+    use rustix::process::{getpriority_process, setpriority_process};
+
+    let inherited = getpriority_process(None)?;
+    Ok(setpriority_process(None, (inherited + i32::from(niceness)).min(i32::from(NICENESS_MAX)))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn add_niceness(_: u8) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no priority of a single thread"))
+}
+
 fn is_one(nodes: &str) -> bool {
     nodes.trim().parse::<u32>().is_ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_one;
+    use super::{is_one, lower_priority};
 
     #[test]
     fn one_node_is_one_number() {
         assert!(is_one("0\n"));
         assert!(!is_one("0-1\n"));
         assert!(!is_one("0,2\n"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_lowers_its_own_priority_by_what_it_is_asked_and_no_other_threads() {
+        use ensile_base::limits::NICENESS_MAX;
+        use rustix::process::getpriority_process;
+
+        let own = || getpriority_process(None).expect("a thread has a niceness");
+        let before = own();
+        let of = |steps: &[u8]| {
+            let lower = || {
+                steps.iter().for_each(|&step| lower_priority(step).expect("is allowed"));
+                own()
+            };
+            std::thread::scope(|scope| scope.spawn(lower).join().expect("no panic"))
+        };
+        let most = i32::from(NICENESS_MAX);
+        assert_eq!(of(&[]), before, "it is inherited");
+        assert_eq!(of(&[0]), before);
+        assert_eq!(of(&[3]), (before + 3).min(most));
+        assert_eq!(of(&[3, 4]), (before + 7).min(most));
+        assert_eq!(of(&[NICENESS_MAX, NICENESS_MAX]), most.min(before + 2 * most));
+        assert_eq!(own(), before);
     }
 }

@@ -188,6 +188,26 @@ impl ObjectsBuilder {
         self
     }
 
+    /// By how much the checkpointers' threads give way to the application's, 0 to 19: it is added to the niceness of
+    /// the thread that opens, up to 19. 0 without this. A larger one is refused by the open.
+    ///
+    /// It is for responses that must not be late beside a checkpoint while the cores are not fully busy. Where they
+    /// are, it costs: with 10 a checkpointer beside twenty busy threads on two cores gets 1 % of a core, so a
+    /// checkpoint may take minutes. Meanwhile the log grows, and recovery takes longer. And an object is encoded under
+    /// its lock: a checkpointer that loses its core in the midst of it keeps a call of that object waiting until it
+    /// runs again. [`CheckpointStats::niceness_refused`](crate::CheckpointStats) says if the system refused it; a
+    /// niceness of a single thread is Linux's only.
+    ///
+    /// ```
+    /// let builder = ensile_objects::ObjectsBuilder::new("data").checkpoint_niceness(10);
+    /// # drop(builder);
+    /// ```
+    #[must_use]
+    pub fn checkpoint_niceness(mut self, niceness: u8) -> Self {
+        self.settings.checkpoints.niceness = niceness;
+        self
+    }
+
     /// The usual time between two epochs: how long a relaxed result may take to be durable. 1 ms at least.
     #[must_use]
     pub fn epoch_interval(mut self, interval: Duration) -> Self {

@@ -137,7 +137,8 @@ impl ServeArguments {
         let objects = ObjectsBuilder::new(&self.data)
             .durability(self.durability())
             .policy(&self.checkpoints.policy(self.service))
-            .epoch_interval(Duration::from_millis(self.epoch_ms));
+            .epoch_interval(Duration::from_millis(self.epoch_ms))
+            .checkpoint_niceness(self.checkpoints.checkpoint_niceness);
         match self.checkpoints.checkpoint_bandwidth {
             Some(bytes_per_second) => objects.checkpoint_bandwidth(bytes_per_second),
             None => objects,

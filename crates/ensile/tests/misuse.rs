@@ -218,8 +218,9 @@ fn bytes_that_do_not_decode() -> Result<()> {
 fn settings_that_would_hang_or_panic_are_refused_by_the_builders_names() {
     type Set = fn(&mut Tuning);
     let folder = common::Folder::new();
-    let settings: [(&str, Set); 6] = [
+    let settings: [(&str, Set); 7] = [
         ("checkpoint_bandwidth", |tuning| tuning.checkpoint_bandwidth = Some(0)),
+        ("checkpoint_niceness is between 0", |tuning| tuning.checkpoint_niceness = 20),
         ("prefault_bytes", |tuning| tuning.prefault_bytes = usize::MAX),
         ("log_file_bytes must be at least 4096", |tuning| tuning.log_file_bytes = 0),
         ("log_buffer_bytes_max must be at least 524288", |tuning| tuning.log_buffer_bytes_max = 0),

@@ -163,6 +163,7 @@ pub(super) fn berkeley(arguments: &SlachArguments, machine: &Machine) -> Result<
             "Berkeley DB: cache of {} MiB, pages of {} KiB",
             arguments.berkeley.cache_mb, arguments.berkeley.page_kb
         ),
+        arguments.checkpoint.niceness_noted(),
     ];
     let figure = |name, title: &str, drawn| {
         let title = format!("{title} of a hash table and of Berkeley DB, by the size of values");
@@ -199,6 +200,7 @@ fn measure(
     if let Some(megabytes) = options.checkpoint_mb {
         table.args(["--checkpoint-mb", &megabytes.to_string()]);
     }
+    table.args(["--checkpoint-niceness", &arguments.checkpoint.checkpoint_niceness.to_string()]);
     let mut berkeley = Command::new(program);
     berkeley
         .arg(&other)

@@ -11,6 +11,7 @@
 
 use clap::{Args, value_parser};
 use ensile_base::clock::Clock;
+use ensile_base::limits::NICENESS_MAX;
 use ensile_base::random::Random;
 use ensile_objects::{CheckpointHandle, CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsError};
 
@@ -55,6 +56,21 @@ pub(crate) struct CheckpointArguments {
     /// checkpoint-loss, response, figure7: seconds without a checkpoint before each one and behind the last
     #[arg(long, default_value_t = 10.0, value_parser = super::services::positive_seconds)]
     pub(crate) between_seconds: f64,
+    /// checkpoint-loss, response, figure7, berkeley: by how much checkpoints give way to other threads, 0 to 19
+    #[arg(long, default_value_t = 0, value_parser = value_parser!(u8).range(..=i64::from(NICENESS_MAX)))]
+    pub(crate) checkpoint_niceness: u8,
+}
+
+impl CheckpointArguments {
+    /// What a figure notes of its checkpoints.
+    pub(super) fn noted(&self) -> Vec<String> {
+        vec![format!("checkpoints are paced to {} MB/s", self.paced_mb), self.niceness_noted()]
+    }
+
+    /// What a figure notes of their threads.
+    pub(super) fn niceness_noted(&self) -> String {
+        format!("checkpointers' niceness: {} above the others'", self.checkpoint_niceness)
+    }
 }
 
 /// What a stretch of time came to.
@@ -106,7 +122,8 @@ pub(super) fn checkpoint_loss(
     let builder = ObjectsBuilder::new(&folder)
         .durability(ObjectDurability::Relaxed)
         .policy(&CheckpointPolicy::on_demand())
-        .checkpoint_bandwidth(options.paced_mb * 1_000_000);
+        .checkpoint_bandwidth(options.paced_mb * 1_000_000)
+        .checkpoint_niceness(options.checkpoint_niceness);
     let mut urls = Urls::open(builder)?;
     let mut progress = Progress::new(arguments.rounds);
     fill(&mut urls, options.data_mb * 1_000_000, &mut progress)?;
@@ -137,7 +154,7 @@ pub(super) fn checkpoint_loss(
         OverTime { name: "checkpoint-loss-over-time", title: title.clone(), scenes, rows: rows.clone() };
     picture.write(&arguments.out, machine, &machine::command())?;
     let (said, holds) = asked.told();
-    let notes = vec![format!("checkpoints are paced to {} MB/s", options.paced_mb)];
+    let notes = options.noted();
     Ok((
         Figure { name: "checkpoint-loss", title, drawn: THROUGHPUT, notes, rows, ..Figure::default() },
         holds,
@@ -256,7 +273,31 @@ fn rows_of(measured: &Measured) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Measured, Stretch};
+    use clap::Parser;
+
+    use super::{CheckpointArguments, Measured, Stretch};
+
+    #[derive(Debug, Parser)]
+    struct OptionsOnly {
+        #[command(flatten)]
+        checkpoint: CheckpointArguments,
+    }
+
+    #[test]
+    fn a_figure_notes_the_pace_and_the_niceness_of_its_checkpoints() {
+        let parsed = |line: &str| {
+            OptionsOnly::try_parse_from(["bench"].into_iter().chain(line.split_whitespace()))
+                .map(|options| options.checkpoint.noted().join("; "))
+        };
+        let noted = |niceness| {
+            format!(
+                "checkpoints are paced to 110 MB/s; checkpointers' niceness: {niceness} above the others'"
+            )
+        };
+        assert_eq!(parsed("").expect("it is a command line"), noted(0));
+        assert_eq!(parsed("--checkpoint-niceness 10").expect("it is a command line"), noted(10));
+        assert!(parsed("--checkpoint-niceness 20").is_err());
+    }
 
     #[test]
     fn a_loss_is_beside_the_mean_of_before_and_behind() {

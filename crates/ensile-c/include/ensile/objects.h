@@ -122,6 +122,10 @@ enum {
     /* 1: what ensile_objects_log returned is not lost when the process dies, however it dies; a crash of the machine
      * takes what is not durable. The file system is ext4, XFS, F2FS or tmpfs. 0 by default. */
     ENSILE_PROCESS_SAFE = 7,
+    /* 0 to 19, 0 by default: by how much checkpoints give way to the program's threads, added to the niceness of the
+     * thread that opens. Responses are sooner beside a checkpoint. Where all cores are busy it may take minutes, while
+     * the log grows: beside twenty busy threads on two cores, with 10, a checkpointer gets 1 % of a core. */
+    ENSILE_CHECKPOINT_NICENESS = 8,
 
     /* The policy, by which checkpoints begin: whatever comes first. 0: not by this. */
     /* Value 0, and the only one: no checkpoint begins by itself. It takes back what was set of the policy before. */

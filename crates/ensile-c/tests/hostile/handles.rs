@@ -186,6 +186,7 @@ fn settings_have_their_effect_and_others_are_refused() {
             (n::EPOCH_INTERVAL_MICROS, 5_000),
             (n::LOG_FILE_BYTES, 1 << 20),
             (n::CHECKPOINT_BYTES_PER_SECOND, 1 << 30),
+            (n::CHECKPOINT_NICENESS, 10),
             (n::POLICY_LOG_BYTES, 1 << 40),
             (n::POLICY_INTERVAL_MILLIS, 0),
             (n::POLICY_RECOVERY_MILLIS, 1 << 40),
@@ -210,6 +211,8 @@ fn settings_have_their_effect_and_others_are_refused() {
             (n::POLICY_ADAPTIVE_WEIGHT, 256),
             (n::POLICY_ADAPTIVE_PROBED, 2),
             (n::PROCESS_SAFE, 2),
+            (n::CHECKPOINT_NICENESS, 20),
+            (n::CHECKPOINT_NICENESS, 1 << 40),
         ] {
             assert_eq!(refused(set(setting, value)), Code::Invalid, "{setting}");
         }

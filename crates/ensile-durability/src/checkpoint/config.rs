@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ensile_base::limits::VALUE_BYTES_MAX;
+use ensile_base::limits::{NICENESS_MAX, VALUE_BYTES_MAX};
 
 use super::block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use crate::DurabilityError;
@@ -75,6 +75,9 @@ pub struct CheckpointConfig {
     pub recovery_threads: usize,
     /// Most bytes a second that all checkpointers write together, not 0; `None`: as fast as they can.
     pub bandwidth: Option<u64>,
+    /// By how much the checkpointers' threads give way to others, 0 to 19: it is added to the niceness of the thread
+    /// that opens.
+    pub niceness: u8,
     /// Bytes after which each checkpointer syncs what it wrote.
     pub sync_bytes: u64,
 }
@@ -95,6 +98,7 @@ impl Default for CheckpointConfig {
             recovery_time: None,
             recovery_threads: 0,
             bandwidth: None,
+            niceness: 0,
             sync_bytes: 32 << 20,
         }
     }
@@ -135,6 +139,14 @@ impl CheckpointConfig {
         }
         if self.bandwidth == Some(0) {
             let why = "a checkpoint_bandwidth of 0 would let no checkpoint end: leave it out for no limit";
+            return Err(DurabilityError::config(why));
+        }
+        if self.niceness > NICENESS_MAX {
+            let why = format!(
+                "a checkpoint_niceness is between 0, which gives way to no thread, and {NICENESS_MAX}, which gives way \
+                 to all: {} is not",
+                self.niceness
+            );
             return Err(DurabilityError::config(why));
         }
         Ok(())

@@ -16,6 +16,7 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_base::limits::NICENESS_MAX;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::Disk;
 use ensile_epoch::Epochs;
@@ -196,6 +197,13 @@ impl Checkpoints {
     #[must_use]
     pub fn checkpointers(&self) -> usize {
         self.checkpointers.len()
+    }
+
+    /// The calling thread gives way to others from now on, as the settings have it. The thread of each checkpointer
+    /// calls this once, as it begins. What the system refuses is told by [`CheckpointStats::niceness_refused`].
+    pub fn give_way(&self) {
+        assert!(self.config.niceness <= NICENESS_MAX, "settings were checked as checkpoints were started");
+        self.counters.note_niceness(ensile_disk::lower_priority(self.config.niceness));
     }
 
     /// Asks for a checkpoint that begins from now on; one that is under way ends first. One that goes round by ranges

@@ -2,6 +2,10 @@
 //!
 //! Neighbours: raised by `manager`, read by the engine's statistics.
 
+use std::io;
+
+use ensile_base::sync::OnceLock;
+
 use super::ticket::{CheckpointProgress, CheckpointReport};
 use crate::control::recovery_time::RecoveryForecast;
 use crate::control::trigger::CheckpointVerdict;
@@ -52,6 +56,9 @@ pub struct CheckpointStats {
     pub recovery: Option<RecoveryForecast>,
     /// Why no checkpoint keeps the recovery time that was set, with the figure: loading alone takes longer.
     pub unreachable: Option<String>,
+    /// Why checkpointers do not give way to other threads by as much as was set: the system refused it, or has no
+    /// priority of a single thread.
+    pub niceness_refused: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -66,9 +73,17 @@ pub(crate) struct CheckpointCounters {
     /// Requests that the application reports.
     pub(crate) served: Counter,
     pub(crate) lost: Counter,
+    /// The first refusal. It is read in a forked child too, where a lock might never be let go.
+    niceness_refused: OnceLock<String>,
 }
 
 impl CheckpointCounters {
+    pub(crate) fn note_niceness(&self, lowered: io::Result<()>) {
+        if let Err(error) = lowered {
+            self.niceness_refused.get_or_init(|| error.to_string());
+        }
+    }
+
     pub(crate) fn read(&self) -> CheckpointStats {
         CheckpointStats {
             installed: self.installed.read(),
@@ -78,7 +93,25 @@ impl CheckpointCounters {
             syncs: self.syncs.read(),
             files_removed: self.files_removed.read(),
             removals_failed: self.removals_failed.read(),
+            niceness_refused: self.niceness_refused.get().cloned(),
             ..CheckpointStats::default()
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::io;
+
+    use super::CheckpointCounters;
+
+    #[test]
+    fn a_niceness_that_is_refused_is_told_and_nothing_else_happens() {
+        let counters = CheckpointCounters::default();
+        counters.note_niceness(Ok(()));
+        assert_eq!(counters.read().niceness_refused, None);
+        counters.note_niceness(Err(io::Error::new(io::ErrorKind::Unsupported, "none of a thread")));
+        counters.note_niceness(Err(io::Error::new(io::ErrorKind::PermissionDenied, "not so low")));
+        assert_eq!(counters.read().niceness_refused.as_deref(), Some("none of a thread"));
     }
 }

@@ -42,9 +42,8 @@ const BOUNDARY_SLEEPS_PART: u32 = 4;
 const BOUNDARY_SPINS_MAX: u32 = 1 << 13;
 const BOUNDARY_SLEEPS_MAX: u32 = 32;
 
-/// How much a checkpointer gives way: about a third of the weight of a thread that does not.
-#[cfg(target_os = "linux")]
-const CHECKPOINTER_NICE: i32 = 5;
+/// How much the shipper gives way: about a third of the weight of a thread that does not.
+const SHIPPER_NICENESS: u8 = 5;
 
 /// Starts the threads. If the system refuses one, those before it run already: the caller closes the database.
 pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> {
@@ -76,14 +75,14 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
         let loggers = shared.log.as_ref().map_or(0, |log| log.loggers());
         threads.spawn(format!("ensile-ckpt-{checkpointer}"), move || {
             keep(&shared, loggers + checkpointer);
-            give_way();
             checkpoint(&shared, checkpointer);
         })?;
     }
     if let Some(shipping) = &shared.shipping {
         let shipping = StdArc::clone(shipping);
         threads.spawn("ensile-ship".to_owned(), move || {
-            give_way();
+            // Shipping that does not give way is shipping all the same.
+            let _ = ensile_disk::lower_priority(SHIPPER_NICENESS);
             loop {
                 match shipping.step() {
                     ShipStep::Stopped => return,
@@ -102,13 +101,6 @@ fn keep(shared: &SharedState, number: usize) {
     if let Some(cores) = &shared.cores {
         cores.keep_own_thread(number);
     }
-}
-
-/// A checkpointer takes the time that loggers and workers leave: commits wait for them, but not for a checkpointer.
-fn give_way() {
-    // Of this thread alone, as Linux has it; elsewhere it would be the whole process.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::nice(CHECKPOINTER_NICE);
 }
 
 /// A tick each interval. In between a boundary is served soon after it began, and what workers leave lying is freed, in
@@ -209,6 +201,7 @@ impl Drop for StopOnPanic<'_> {
 /// a whole slice on recent Linux, and beside busy threads a picture took minutes.
 fn checkpoint(shared: &SharedState, checkpointer: usize) {
     let Some(checkpoints) = &shared.checkpoints else { return };
+    checkpoints.give_way();
     loop {
         match checkpoints.step(checkpointer, shared) {
             CheckpointStep::Stopped => return,

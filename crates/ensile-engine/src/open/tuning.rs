@@ -17,6 +17,9 @@ pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// How much checkpointers give way by default: commits wait for loggers and workers, and never for a checkpointer.
+const CHECKPOINT_NICENESS: u8 = if cfg!(target_os = "linux") { 5 } else { 0 };
+
 /// Settings for experts: the defaults fit most programs. Give a changed one to
 /// [`Builder::tuning`](crate::Builder::tuning).
 ///
@@ -56,6 +59,17 @@ pub struct Tuning {
     pub checkpoint_files: usize,
     /// Most bytes a second that checkpoints write, not 0. `None`, the default: no limit.
     pub checkpoint_bandwidth: Option<u64>,
+    /// By how much checkpointers give way to the application's threads, 0 to 19: it is added to the niceness of the
+    /// thread that opens the database, up to 19. 5 by default, about a third of the weight of a thread with 0; and 0
+    /// on systems other than Linux, which have no niceness of a single thread.
+    ///
+    /// A larger one is for results that must not be late beside a checkpoint while the cores are not fully busy. Where
+    /// they are, it costs: with 10 a checkpointer beside twenty busy threads on two cores gets 1 % of a core, so a
+    /// checkpoint may take minutes. Meanwhile the log grows, and so do the versions that a picture waits for
+    /// ([`Tuning::displaced_bytes_max`]), recovery takes longer, and an archive gets its files later.
+    /// [`CheckpointStats::niceness_refused`](ensile_durability::CheckpointStats::niceness_refused) says if the system
+    /// refused it.
+    pub checkpoint_niceness: u8,
     /// Bytes after which a checkpointer syncs what it has written. 32 MiB by default.
     pub checkpoint_sync_bytes: u64,
     /// What a checkpoint shows: [`Strategy::Fuzzy`], [`Strategy::Cycling`] or [`Strategy::Pictures`]. `None`, the
@@ -114,6 +128,7 @@ impl Default for Tuning {
             checkpointers: None,
             checkpoint_files: cores(),
             checkpoint_bandwidth: bandwidth,
+            checkpoint_niceness: CHECKPOINT_NICENESS,
             checkpoint_sync_bytes: sync_bytes,
             checkpoint_strategy: None,
             checkpoint_ranges: ranges,
@@ -335,6 +350,7 @@ impl Builder {
             folders: folders.cloned().unwrap_or_default(),
             files: self.tuning.checkpoint_files,
             bandwidth: self.tuning.checkpoint_bandwidth,
+            niceness: self.tuning.checkpoint_niceness,
             sync_bytes: self.tuning.checkpoint_sync_bytes,
             recovery_threads: self.tuning.recovery_threads,
             ..CheckpointConfig::default()

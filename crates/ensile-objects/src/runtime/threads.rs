@@ -118,6 +118,7 @@ pub(super) fn tick(runtime: &Runtime) {
 /// A checkpointer's life. It leaves the core to other threads where it waits only: giving it up behind each block costs
 /// a whole slice on recent Linux, and beside busy threads a checkpoint takes minutes.
 fn checkpoint(runtime: &Runtime, checkpointer: usize) {
+    runtime.checkpoints.give_way();
     loop {
         match runtime.checkpoint_step(checkpointer) {
             CheckpointStep::Stopped => return,

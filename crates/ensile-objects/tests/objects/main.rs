@@ -8,6 +8,7 @@ mod applications;
 mod calls;
 mod conditions;
 mod folders;
+mod giving_way;
 mod lives;
 mod policies;
 mod rig;

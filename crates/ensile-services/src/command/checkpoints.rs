@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use clap::{Args, value_parser};
+use ensile_base::limits::NICENESS_MAX;
 use ensile_objects::{AdaptiveThreshold, CheckpointPolicy};
 
 use super::ServiceKind;
@@ -61,6 +62,11 @@ pub struct CheckpointArguments {
     /// Most bytes a second that checkpoints write; without this as many as they can
     #[arg(long, value_name = "BYTES", value_parser = value_parser!(u64).range(1..))]
     pub checkpoint_bandwidth: Option<u64>,
+    /// By how much checkpoints give way to the threads that serve, 0 to 19: requests are answered sooner beside a
+    /// checkpoint, and where all cores are busy it may take minutes, while the log grows
+    #[arg(long, default_value_t = 0, value_name = "NICENESS",
+        value_parser = value_parser!(u8).range(..=i64::from(NICENESS_MAX)))]
+    pub checkpoint_niceness: u8,
 }
 
 /// The options that are reasons for a checkpoint to begin by itself, by their names.

@@ -270,5 +270,8 @@ fn figures<S: Service>(state: &ServerState<S>) -> String {
         // Writing to memory does not fail.
         let _ = write!(text, "{name}:{figure}\r\n");
     }
+    if let Some(why) = stats.checkpoints.niceness_refused {
+        let _ = write!(text, "checkpoint_niceness_refused:{why}\r\n");
+    }
     text
 }

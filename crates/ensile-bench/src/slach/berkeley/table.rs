@@ -52,6 +52,8 @@ pub struct BerkeleyTableArguments {
     value_bytes: usize,
     #[arg(long)]
     checkpoint_mb: Option<u64>,
+    #[arg(long)]
+    checkpoint_niceness: u8,
 }
 
 /// A persistent hash table in this process.
@@ -138,7 +140,8 @@ impl<T: HashTable> Server<T> {
     fn serve(arguments: &BerkeleyTableArguments) -> Result<()> {
         let mut builder = ObjectsBuilder::new(&arguments.folder)
             .durability(ObjectDurability::Process)
-            .policy(&CheckpointPolicy::on_demand());
+            .policy(&CheckpointPolicy::on_demand())
+            .checkpoint_niceness(arguments.checkpoint_niceness);
         if let Some(megabytes) = arguments.checkpoint_mb {
             builder = builder.checkpoint_bandwidth(megabytes * 1_000_000);
         }

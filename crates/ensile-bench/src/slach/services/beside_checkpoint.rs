@@ -140,7 +140,7 @@ fn told(
     let scenes = courses.iter().map(scene).collect();
     let picture = OverTime { name: over_time, title: title.clone(), scenes, rows: rows.clone() };
     picture.write(&arguments.out, machine, &machine::command())?;
-    let notes = vec![format!("checkpoints are paced to {} MB/s", arguments.checkpoint.paced_mb)];
+    let notes = arguments.checkpoint.noted();
     let (said, holds) = asked.told();
     let horizontal = "load (% of the capacity)";
     Ok((Figure { name, title, drawn: MEAN, notes, rows, horizontal, ..Figure::default() }, holds, said))
@@ -171,6 +171,7 @@ fn courses(arguments: &SlachArguments, loads: &[u32]) -> Result<(Vec<Course>, St
     let paced = (options.paced_mb * 1_000_000).to_string();
     let mut words = super::relaxed(&arguments.services);
     words.extend(["--checkpoint-bandwidth".to_owned(), paced]);
+    words.extend(["--checkpoint-niceness".to_owned(), options.checkpoint_niceness.to_string()]);
     let (process, address) = ServiceProcess::begin(ServiceKind::Ups, &folder, &words)?;
     let mut target = target(arguments, ServiceKind::Ups, address);
     let mut progress = Progress::new(arguments.rounds);

@@ -38,6 +38,14 @@ fn what_is_asked_for_is_the_whole_policy() {
 }
 
 #[test]
+fn checkpoints_give_way_as_asked_and_not_by_themselves() {
+    let opened_with = |line| format!("{:?}", parsed(line).expect("it is a command line").objects());
+    assert!(opened_with("").contains("niceness: 0,"));
+    assert!(opened_with("--checkpoint-niceness 10").contains("niceness: 10,"));
+    assert_eq!(policy(ServiceKind::Pht, "--checkpoint-niceness 10"), CheckpointPolicy::default());
+}
+
+#[test]
 fn an_adaptive_threshold_is_table_3s_but_for_what_is_given() {
     let of = |service, line| policy(service, line).adaptive;
     let capacity = "--adaptive 1000";
@@ -70,6 +78,8 @@ fn what_cannot_stand_together_is_refused() {
         ("--checkpoint-on-demand --checkpoint-records 9", "--checkpoint-records"),
         ("--adaptive-lower 9", "--adaptive <REQUESTS>"),
         ("--checkpoint-records 0", "--checkpoint-records"),
+        ("--checkpoint-niceness 20", "0..=19"),
+        ("--checkpoint-niceness -1", "-1"),
     ] {
         let said = parsed(line).expect_err(line);
         assert!(said.contains(named), "{line}: {said}");
