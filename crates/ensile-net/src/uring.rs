@@ -25,7 +25,7 @@ use rustix::net::Shutdown;
 use crate::sockets::{MachineSocket, unknown};
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 use memory::ArrivedBuffer;
-use ring::{Completion, Ring, SendNumber};
+use ring::{Completion, QueueLengths, Ring, SendNumber};
 
 /// Bytes of one send, at most.
 const SEND_BYTES: usize = 64 << 10;
@@ -72,7 +72,11 @@ impl IoUring {
     /// # Errors
     /// Why this process cannot have it, in words. Use [`crate::Epoll`] then, as [`crate::MachineTransport`] does.
     pub fn new() -> io::Result<Self> {
-        let mut ring = Ring::new()?;
+        Self::with_queues(QueueLengths::default())
+    }
+
+    fn with_queues(lengths: QueueLengths) -> io::Result<Self> {
+        let mut ring = Ring::new(lengths)?;
         // It blocks: the kernel refuses a read of an empty one at once otherwise, and does not wait.
         let wake_ups = eventfd(0, EventfdFlags::CLOEXEC)?;
         ring.read_wake_ups(wake_ups.as_fd());
@@ -318,3 +322,6 @@ impl Transport for IoUring {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

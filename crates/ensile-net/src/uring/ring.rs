@@ -18,10 +18,20 @@ use rustix::net::SendFlags;
 
 use super::memory::{ArrivedBuffer, BUFFERS, SharedMemory};
 
-/// Operations that one system call submits; more take another.
-const SUBMISSIONS: u32 = 256;
-/// Completions that have a place; the kernel keeps more until there is one.
-const COMPLETIONS: u32 = 4096;
+/// Lengths of the kernel's queues.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueLengths {
+    /// Operations that one system call submits; more take another.
+    pub(super) submissions: u32,
+    /// Completions that have a place; the kernel keeps more until there is one.
+    pub(super) completions: u32,
+}
+
+impl Default for QueueLengths {
+    fn default() -> Self {
+        Self { submissions: 256, completions: 4096 }
+    }
+}
 /// The one group of provided buffers.
 const BUFFER_GROUP: u16 = 0;
 /// The condition under which a poll of a listener is complete: `POLLIN`.
@@ -106,13 +116,13 @@ impl Ring {
     ///
     /// # Errors
     /// Why the kernel has none for this process, in words.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(lengths: QueueLengths) -> io::Result<Self> {
         let queues = io_uring::IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
             .setup_submit_all()
-            .setup_cqsize(COMPLETIONS)
-            .build(SUBMISSIONS)
+            .setup_cqsize(lengths.completions)
+            .build(lengths.submissions)
             .map_err(|error| refusal(&error))?;
         let parameters = queues.params();
         let mut enter_flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
@@ -299,6 +309,30 @@ impl Ring {
         self.memory.give_back(buffer);
     }
 
+    /// Cancels all operations and waits for their last completions, but not for ever.
+    pub(super) fn cancel_all(&mut self) {
+        self.in_flight -= self.staged.len();
+        self.staged.clear();
+        if self.in_flight > 0 {
+            self.cancel(CancelBuilder::any());
+        }
+        let mut left = LAST_WAITS;
+        while self.in_flight > 0 && left > 0 {
+            let before = self.in_flight;
+            let entered = self.enter(Some(LAST_WAIT));
+            while self.next_completion().is_some() {}
+            if entered.is_err() || self.in_flight == before {
+                left -= 1;
+            }
+        }
+    }
+
+    /// Operations whose completion has not come.
+    #[cfg(test)]
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
     /// Keeps a send's memory for the next, if it is not too much.
     fn keep(&mut self, mut bytes: Vec<u8>) {
         if self.spare.len() < SPARE_BUFFERS && bytes.capacity() <= SPARE_BYTES {
@@ -326,20 +360,7 @@ fn refusal(error: &io::Error) -> io::Error {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        self.in_flight -= self.staged.len();
-        self.staged.clear();
-        let mut left = LAST_WAITS;
-        if self.in_flight > 0 {
-            self.cancel(CancelBuilder::any());
-        }
-        while self.in_flight > 0 && left > 0 {
-            let before = self.in_flight;
-            let entered = self.enter(Some(LAST_WAIT));
-            while self.next_completion().is_some() {}
-            if entered.is_err() || self.in_flight == before {
-                left -= 1;
-            }
-        }
+        self.cancel_all();
         if self.in_flight > 0 {
             // The kernel may still read and write it.
             std::mem::forget(std::mem::take(&mut self.sends));
