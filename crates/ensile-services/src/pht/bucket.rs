@@ -32,7 +32,7 @@ const GROWTH_BYTES_MIN: usize = 128;
 /// So much that was left by elements that went is always endured.
 const LEFT_BYTES_MIN: usize = 4096;
 /// The most bytes of an element that are prefetched; the processor sees the others coming.
-const PREFETCHED_BYTES_MAX: usize = 1024;
+const PREFETCHED_BYTES_MAX: usize = 4096;
 
 /// How many slots ahead an element is asked for that is read soon.
 const FETCHED_AHEAD: usize = 16;
