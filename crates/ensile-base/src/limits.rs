@@ -73,6 +73,9 @@ pub const RESERVE_BYTES: u64 = 256 << 10;
 /// Seconds for which the removal of discarded files waits for readers' leases, from the first refusal on.
 pub const LEASE_SECONDS_MAX: u64 = 60;
 
+/// Fewest bytes of an object of a shared store, of a file that becomes several.
+pub const SHARED_OBJECT_BYTES_MIN: u64 = 64 << 10;
+
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.
 pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
 

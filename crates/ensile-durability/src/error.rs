@@ -259,7 +259,8 @@ pub enum DurabilityError {
         detail: Arc<str>,
     },
     /// The shared store does not have everything yet that was to be shipped. It goes on; wait longer, or see the
-    /// figures of shipping for what fails.
+    /// figures of shipping for what fails. From a close: the store has not answered in time. All is durable in the
+    /// folder, and the next open ships it.
     #[error(
         "not shipped yet: the shared store is complete up to epoch {shipped}, and {wanted} was asked for{why}"
     )]

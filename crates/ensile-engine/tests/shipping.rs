@@ -3,12 +3,15 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ensile_engine::checkpoint::{Schedule, Strategy};
-use ensile_engine::folder::{SharedFolder, SharedStore, ShippingConfig, take_over};
-use ensile_engine::{Database, Error, Readable, Table, Tuning};
+use ensile_engine::folder::{
+    Creation, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShippingConfig,
+    take_over,
+};
+use ensile_engine::{Database, DurabilityError, Error, Readable, Table, Tuning};
 
 /// Far longer than it takes.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -28,11 +31,20 @@ impl Folders {
     }
 
     fn open(&self, machine: &str, strategy: Strategy) -> (Database, Table<u64, u64>) {
+        self.open_with(machine, strategy, ShippingConfig::new(self.store()))
+    }
+
+    fn open_with(
+        &self,
+        machine: &str,
+        strategy: Strategy,
+        shipping: ShippingConfig,
+    ) -> (Database, Table<u64, u64>) {
         let tuning = Tuning { checkpoint_strategy: Some(strategy), ..Tuning::default() };
         let database = Database::builder(self.0.join(machine))
             .checkpoints(Schedule::on_demand())
             .tuning(tuning)
-            .ship_to(ShippingConfig::new(self.store()))
+            .ship_to(shipping)
             .open()
             .expect("opens");
         let table = database.table("numbers").expect("a table");
@@ -109,4 +121,95 @@ fn what_cannot_be_shipped_is_refused_at_open() {
     assert!(plain.stats().shipping.is_none());
     let error = take_over(&folders.store(), &folders.0.join("b"), Some(0)).expect_err("never ends");
     assert!(matches!(error, Error::Misuse(_)), "{error}");
+}
+
+/// A store whose uploads do not return until they are let go.
+#[derive(Debug)]
+struct HangingStore {
+    store: Arc<dyn SharedStore>,
+    /// Uploads that wait; none does once they are let go.
+    waiting: Mutex<(usize, bool)>,
+    changed: Condvar,
+}
+
+impl HangingStore {
+    fn new(store: Arc<dyn SharedStore>) -> Arc<Self> {
+        Arc::new(Self { store, waiting: Mutex::default(), changed: Condvar::new() })
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.waiting.lock().expect("no panic").0 > 0
+    }
+
+    fn let_go(&self) {
+        self.waiting.lock().expect("no panic").1 = true;
+        self.changed.notify_all();
+    }
+}
+
+impl SharedStore for HangingStore {
+    fn place(&self) -> String {
+        self.store.place()
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
+        self.store.list(folder)
+    }
+
+    fn read_at(&self, name: &str, bytes: &mut [u8], offset: u64) -> Result<Option<usize>, SharedStoreError> {
+        self.store.read_at(name, bytes, offset)
+    }
+
+    fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
+        let mut waiting = self.waiting.lock().expect("no panic");
+        waiting.0 += 1;
+        while !waiting.1 {
+            waiting = self.changed.wait(waiting).expect("no panic");
+        }
+        waiting.0 -= 1;
+        drop(waiting);
+        self.store.upload(name)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {
+        self.store.create(name, bytes)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SharedStoreError> {
+        self.store.remove(name)
+    }
+
+    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
+        self.store.unfinished(folder)
+    }
+
+    fn settle(&self, folder: &str) -> Result<(), SharedStoreError> {
+        self.store.settle(folder)
+    }
+}
+
+#[test]
+fn a_close_does_not_wait_for_a_store_that_hangs_and_says_what_was_not_shipped() {
+    let folders = Folders::new("hangs");
+    let store = HangingStore::new(folders.store());
+    let wait = Duration::from_millis(200);
+    let config = ShippingConfig { close_wait: wait, ..ShippingConfig::new(Arc::clone(&store) as _) };
+    let (database, table) = folders.open_with("a", Strategy::Fuzzy, config);
+    database.run(|tx| tx.put(&table, &7, &70)).expect("commits");
+    while !store.is_waiting() {
+        database.ship(Duration::from_millis(5)).expect_err("it hangs");
+    }
+    let error = database.close().expect_err("not all is shipped");
+    let is_it = matches!(&error, Error::Durability(DurabilityError::NotShipped { .. }));
+    assert!(is_it && error.to_string().contains("has not returned"), "{error}");
+    drop(database);
+    // Everything is durable in the folder, and the next life ships it.
+    let (database, table) = folders.open("a", Strategy::Fuzzy);
+    assert_eq!(sum(&database, &table), 70);
+    database.ship(PATIENCE).expect("is shipped");
+    drop(database);
+    store.let_go();
+    take_over(&folders.store(), &folders.0.join("b"), None).expect("takes over");
+    let (database, table) = folders.open("b", Strategy::Fuzzy);
+    assert_eq!(sum(&database, &table), 70);
 }

@@ -51,9 +51,9 @@ pub use command::check_command;
 pub use ensile_durability::SharedObjects;
 pub use ensile_durability::{
     AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointReport, CheckpointStats,
-    CheckpointVerdict, DurabilityError, LogCount, LogStats, Phase, PhaseReport, RecoveryForecast,
-    RecoveryRates, RecoveryReport, SharedFolder, SharedStore, ShipStep, ShippingConfig, ShippingStats,
-    TakeOverReport, WhenFenced,
+    CheckpointVerdict, Creation, DurabilityError, LogCount, LogStats, Phase, PhaseReport, RecoveryForecast,
+    RecoveryRates, RecoveryReport, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload,
+    ShipStep, ShippingConfig, ShippingStats, TakeOverReport, WhenFenced,
 };
 pub use error::{ObjectsError, ObjectsResult};
 pub use judge::{FolderJudgement, judge_folder};

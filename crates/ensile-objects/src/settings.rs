@@ -306,6 +306,12 @@ impl ApplicationLog {
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.runtime().ship(timeout)
     }
+
+    /// Ships nothing any more until the next open. It waits for nothing, and from another thread it ends the wait of a
+    /// close for a shared store that does not answer. Without a shared store it does nothing.
+    pub fn cancel_shipping(&self) {
+        self.runtime().cancel_shipping();
+    }
 }
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
@@ -326,6 +332,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// has taken over, or when the time is over: it goes on.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.runtime().ship(timeout)
+    }
+
+    /// Ships nothing any more until the next open. It waits for nothing, and from another thread it ends the wait of a
+    /// close for a shared store that does not answer. Without a shared store it does nothing.
+    pub fn cancel_shipping(&self) {
+        self.runtime().cancel_shipping();
     }
 }
 

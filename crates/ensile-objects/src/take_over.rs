@@ -36,16 +36,14 @@ pub fn take_over(
             DurabilityError::Config("a take-over that may fetch 0 bytes a second never ends".into()).into()
         );
     }
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(target)?);
-    run(TakeOver::begin(store, &disk, bytes_per_second)?)
-}
-
-fn run(take_over: TakeOver) -> Result<TakeOverReport> {
-    if take_over.entries() != EntryKind::Operations {
+    // Before the folder is made that of a take-over.
+    if TakeOver::entries_in(&**store)? != EntryKind::Operations {
         return Err(DurabilityError::Config(
             "the store has a database, and no objects: use `ensile take-over`".into(),
         )
         .into());
     }
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(target)?);
+    let take_over = TakeOver::begin(store, &disk, bytes_per_second)?;
     Ok(take_over.finish(&verifier(), &Clock::machine())?)
 }

@@ -322,6 +322,11 @@ impl SimDisk {
         self.lock_state().sequence.is_cut
     }
 
+    /// Lets the `count`th call of this kind from now fail (1 is the next).
+    pub fn fail_next(&self, operation: Operation, count: u64) {
+        self.lock_state().sequence.fail_next(operation, count);
+    }
+
     /// Lets the `count`th write from now fail (1 is the next).
     pub fn fail_write(&self, count: u64) {
         self.lock_state().sequence.fail_next(Operation::Write, count);

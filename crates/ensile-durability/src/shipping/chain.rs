@@ -36,6 +36,15 @@ pub(crate) fn damaged(store: &dyn SharedStore, object: &str, why: &str) -> Durab
     DurabilityError::SharedDamaged { place: store.place().into(), object: object.into(), detail: why.into() }
 }
 
+/// A listing that does not show what was created before it began: larger numbers may be missing too.
+pub(crate) fn unlisted(store: &dyn SharedStore, number: u64) -> DurabilityError {
+    let detail = format!(
+        "its listing does not show manifest {number}, which is there: listings come from a cache. Mount a network file \
+         system so that they do not (NFS: lookupcache=none and a short acdirmax)"
+    );
+    unusable(store, detail)
+}
+
 /// The numbers of the manifests that are there.
 pub(crate) fn numbers(store: &dyn SharedStore) -> Result<Vec<u64>, DurabilityError> {
     let listed = store.list(MANIFESTS).map_err(|error| unusable(store, error))?;
@@ -92,7 +101,7 @@ fn read_whole(store: &dyn SharedStore, name: &str) -> Result<Option<Vec<u8>>, Du
 /// Installs this manifest. It may be called again with the same one if it failed.
 ///
 /// # Errors
-/// As for [`newest`]; then it is not known whether the manifest is there.
+/// As for [`newest`], and for a listing that does not show it; then it is not known whether the manifest counts.
 pub(crate) fn install(
     store: &dyn SharedStore,
     manifest: &SharedManifest,
@@ -108,6 +117,7 @@ pub(crate) fn install(
     };
     let newest = newest(store)?;
     match newest {
+        Some(newest) if newest.number < manifest.number => Err(unlisted(store, manifest.number)),
         Some(newest) if !is_there || newest.number > manifest.number => Ok(Installed::Lost(Box::new(newest))),
         Some(_) => Ok(Installed::Ours),
         None => Err(damaged(store, &name, "it is gone, and nothing has followed it")),

@@ -6,9 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
+use ensile_base::limits::SHARED_OBJECT_BYTES_MIN;
 
 use super::shared::SharedStore;
 use crate::DurabilityError;
+
+/// Bytes of an object, usually: few enough for one call to end soon, and to be put again.
+const OBJECT_BYTES: u64 = 64 << 20;
+const _: () = assert!(OBJECT_BYTES >= SHARED_OBJECT_BYTES_MIN);
 
 /// What a database does once another one has taken over from the shared store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,15 +44,30 @@ pub struct ShippingConfig {
     pub hold: Duration,
     /// How long objects stay in the store that no manifest names any more: a take-over may be reading them.
     pub grace: Duration,
+    /// Bytes of an object: a longer file becomes several, each of this length but for the last. An upload that fails,
+    /// or whose process dies, goes on with the object that it was at.
+    pub object_bytes: u64,
+    /// How long the end of the database waits for a call of the store that is under way. A call that takes longer is
+    /// left to itself, with its thread, and the close says what was not shipped.
+    pub close_wait: Duration,
 }
 
 impl ShippingConfig {
-    /// To this store, without a limit, with the usual times: ten minutes each.
+    /// To this store, without a limit, with the usual times: ten minutes each, and ten seconds for a close; in objects
+    /// of 64 MiB.
     #[must_use]
     pub fn new(to: Arc<dyn SharedStore>) -> Self {
         let minutes = Duration::from_secs(600);
-        let when_fenced = WhenFenced::Stop;
-        Self { to, bytes_per_second: None, when_fenced, is_new_place: false, hold: minutes, grace: minutes }
+        Self {
+            to,
+            bytes_per_second: None,
+            when_fenced: WhenFenced::Stop,
+            is_new_place: false,
+            hold: minutes,
+            grace: minutes,
+            object_bytes: OBJECT_BYTES,
+            close_wait: Duration::from_secs(10),
+        }
     }
 
     /// Can these work, of a database with so many loggers?
@@ -62,6 +82,12 @@ impl ShippingConfig {
         }
         if self.bytes_per_second == Some(0) {
             return Err(DurabilityError::config("shipping that may write 0 bytes a second never ends"));
+        }
+        if self.object_bytes < SHARED_OBJECT_BYTES_MIN {
+            return Err(DurabilityError::config(format!(
+                "objects of {} bytes are too small for the shared store: give {SHARED_OBJECT_BYTES_MIN} or more",
+                self.object_bytes
+            )));
         }
         Ok(())
     }

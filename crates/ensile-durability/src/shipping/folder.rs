@@ -84,13 +84,24 @@ impl SharedFolder {
     fn make_folders(&self, name: &str) -> Result<(), DiskError> {
         let Some((folder, _)) = name.rsplit_once('/') else { return Ok(()) };
         self.disk.create_folder(folder)?;
-        let above = folder.match_indices('/').map(|(end, _)| &folder[..end]);
-        std::iter::once("").chain(above).try_for_each(|folder| self.disk.sync_folder(folder))
+        above(folder).try_for_each(|folder| self.disk.sync_folder(folder))
+    }
+
+    fn sync_below(&self, folder: &str) -> Result<(), DiskError> {
+        let below = self.disk.list_folders(folder)?;
+        below.iter().try_for_each(|name| self.sync_below(&format!("{folder}/{name}")))?;
+        self.disk.sync_folder(folder)
     }
 
     fn beside(name: &str) -> String {
         format!("{name}.{:016x}{UNFINISHED}", Random::unpredictable().next_u64())
     }
+}
+
+/// The folders that a folder is in, the root first.
+fn above(folder: &str) -> impl Iterator<Item = &str> {
+    let above = folder.match_indices('/').map(|(end, _)| &folder[..end]);
+    std::iter::once("").chain(above)
 }
 
 /// The folder that a name is in.
@@ -160,9 +171,16 @@ impl SharedStore for SharedFolder {
         Ok(())
     }
 
-    fn remove_unfinished(&self, folder: &str) -> Result<(), SharedStoreError> {
-        for name in self.below(folder)?.iter().filter(|name| name.ends_with(UNFINISHED)) {
-            unless_missing(self.disk.remove(name))?;
+    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
+        let mut names = self.below(folder)?;
+        names.retain(|name| name.ends_with(UNFINISHED));
+        Ok(names)
+    }
+
+    fn settle(&self, folder: &str) -> Result<(), SharedStoreError> {
+        if self.disk.exists(folder)? {
+            above(folder).try_for_each(|folder| self.disk.sync_folder(folder))?;
+            self.sync_below(folder)?;
         }
         Ok(())
     }
@@ -197,7 +215,7 @@ impl SharedUpload for FolderUpload {
 impl Drop for FolderUpload {
     fn drop(&mut self) {
         if !self.is_over {
-            // What stays is removed by the next shipper.
+            // What stays is removed by a shipper, later.
             let _ = self.disk.remove(&self.beside);
         }
     }

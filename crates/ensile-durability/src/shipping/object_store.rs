@@ -124,8 +124,13 @@ impl SharedStore for SharedObjects {
         Ok(())
     }
 
-    fn remove_unfinished(&self, _folder: &str) -> Result<(), SharedStoreError> {
+    fn unfinished(&self, _folder: &str) -> Result<Vec<String>, SharedStoreError> {
         // Parts that were never completed are the store's to remove: its rules for the bucket say after how long.
+        Ok(Vec::new())
+    }
+
+    fn settle(&self, _folder: &str) -> Result<(), SharedStoreError> {
+        // What such a store lists is durable.
         Ok(())
     }
 }

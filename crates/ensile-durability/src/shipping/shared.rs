@@ -2,7 +2,8 @@
 //! operation that decides between two machines.
 //!
 //! What an implementation promises:
-//! - An object is seen by nobody before its upload has ended, and as a whole from then on. It survives a power failure.
+//! - An object is seen by nobody before all of it is there, and as a whole from then on. It survives a power failure
+//!   once its upload has ended, or [`SharedStore::settle`] has.
 //! - [`SharedStore::create`] makes an object where there is none, in one step: of any number of callers, on any number
 //!   of machines, one gets [`Creation::Created`].
 //! - A listing shows every object whose upload or creation had ended before it began.
@@ -84,12 +85,20 @@ pub trait SharedStore: Send + Sync + Debug {
     /// What the store said.
     fn remove(&self, name: &str) -> Result<(), SharedStoreError>;
 
-    /// Removes what uploads and creations have left below this folder that were cut short. One that is under way
-    /// fails.
+    /// What uploads and creations have left below this folder that were cut short, and what they have of those under
+    /// way: names that [`SharedStore::remove`] takes. An upload or a creation fails if its own goes. A store that
+    /// removes such things by rules of its own has none.
     ///
     /// # Errors
     /// What the store said.
-    fn remove_unfinished(&self, folder: &str) -> Result<(), SharedStoreError>;
+    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError>;
+
+    /// Makes all objects below this folder survive a power failure that a listing has shown: an upload may have been
+    /// cut short when its object was listed already.
+    ///
+    /// # Errors
+    /// What the store said.
+    fn settle(&self, folder: &str) -> Result<(), SharedStoreError>;
 }
 
 /// An object that is being put. Dropped before its end it never was.

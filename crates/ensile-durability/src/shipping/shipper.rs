@@ -6,45 +6,46 @@
 //! ```
 //! Invariants:
 //! - H1: an upload has ended, and is durable in the store, before a manifest names its object.
-//! - H4: an object goes once no manifest of this shipper has named it for the grace, and only if it is this database's
-//!   or of one that it has taken over from. Of the manifests only those before its own go.
+//! - H3: S does not go back from one manifest to the next, unless something of what the newest one names is gone.
 //! - H5: the store of the database hears what is shipped before a log file may go.
-//! - H6: a manifest of another term ends the shipping for good.
+//! - H4, H6: see `clearing` and `place`.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `state` decides what the store has, `chain` installs manifests; the log has the closed files.
+//! Neighbours: `state` decides what the store has, `chain` installs manifests; the log has the closed files. Its parts:
+//! `place` in the chain, `uploads`, `clearing`, and how it ends.
+
+mod clearing;
+mod ending;
+mod place;
+mod uploads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::checksum::crc32c_append;
-use ensile_base::random::Random;
 use ensile_base::sync::{Mutex, sleep};
 use ensile_disk::DiskFile;
 
-use super::chain::{self, Installed, unusable};
+use self::ending::{CANCELLED, ShipSteps, StepUnderWay};
+use self::place::{ManifestPlace, OfferedManifest, fenced_before};
+use self::uploads::{Upload, UploadOf};
+use super::chain::{self, Installed};
 use super::config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
-use super::log_file::{self, LookedFile};
-use super::shared::{SharedStore, SharedUpload};
-use super::state::{Base, ComposedState, ShippedFiles, ShippedLog, lacking, parts_of};
+use super::shared::SharedStore;
+use super::state::{Base, ShippedFiles, lacking, parts_of};
 use crate::DurabilityError;
 use crate::block::Salt;
 use crate::control::pace::WritePace;
 use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::log::Log;
-use crate::number;
 use crate::store::closed_files::ClosedFile;
 use crate::store::handle::OpenStore;
 use crate::store::installed::InstalledCheckpoint;
-use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::PartName;
-use crate::store::shared_manifest::{
-    MANIFESTS, SHARED_MANIFEST_BYTES_MAX, SharedFile, SharedManifest, manifest_name, manifest_number,
-};
+use crate::store::names::{PartName, SegmentFile};
+use crate::store::shared_manifest::{SHARED_MANIFEST_BYTES_MAX, SharedFile, SharedManifest, file_of};
 use crate::store::ships_to::ShipsTo;
 use crate::wake_up::WakeUp;
 
@@ -61,6 +62,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const PUBLISH_NANOS: u64 = 10_000_000_000;
 /// How often it looks for objects that no manifest names.
 const CLEAR_NANOS: u64 = 60_000_000_000;
+/// A log file that cannot be read is tried again after this: what is behind it is shipped meanwhile.
+const PASS_OVER_NANOS: u64 = 10_000_000_000;
 
 /// The shipping of an open database. Any thread may step it, one at a time.
 #[derive(Debug)]
@@ -73,6 +76,9 @@ pub struct Shipper {
     /// A step that panicked ends the shipping: what was under way is not known.
     work: Mutex<ShipWork>,
     stats: Mutex<ShippingStats>,
+    steps: Mutex<ShipSteps>,
+    /// What the end came to, once it was waited for.
+    ended: Mutex<Option<Result<(), DurabilityError>>>,
 }
 
 /// What the steps go on from.
@@ -89,6 +95,8 @@ struct ShipWork {
     /// A log file, and a checkpoint's file: log files go first, between two pieces of the other one.
     log_upload: Option<Upload>,
     part_upload: Option<Upload>,
+    /// Closed log files that could not be read, each until when others go first.
+    passed_over: BTreeMap<SegmentFile, u64>,
     /// Objects under this database's name, with their lengths: what a life before has put.
     left: BTreeMap<String, u64>,
     /// Not before this, by the log's clock.
@@ -105,25 +113,23 @@ struct ShipWork {
     is_clearing: bool,
 }
 
-/// Where the shipper stands in the chain of manifests.
-#[derive(Debug)]
-struct ManifestPlace {
-    store: Identity,
-    /// Of the newest manifest.
-    number: u64,
-    term: u64,
-    fenced: Vec<Identity>,
-    /// What that manifest says; `None` while there is none.
-    newest: Option<SharedManifest>,
-    /// A manifest that was offered, and of which no answer has come.
-    offered: Option<SharedManifest>,
-}
-
 /// An installed checkpoint whose files are shipped. They are held open: the next checkpoint may remove their names.
 #[derive(Debug)]
 struct CheckpointUnderWay {
     base: Base,
     parts: BTreeMap<PartName, (Salt, Arc<dyn DiskFile>)>,
+}
+
+impl ShipWork {
+    /// The files that are being put, by their names in the store.
+    fn under_way_names(&self) -> impl Iterator<Item = String> + '_ {
+        self.log_upload.iter().chain(&self.part_upload).map(Upload::shared_name)
+    }
+
+    /// Is this object, or what is written of it, of a file that is being put?
+    fn is_under_way(&self, object: &str) -> bool {
+        self.under_way_names().any(|name| name == file_of(object))
+    }
 }
 
 impl CheckpointUnderWay {
@@ -134,28 +140,6 @@ impl CheckpointUnderWay {
         let next = self.parts.iter().find(|(part, (salt, _))| !is_here(part, *salt));
         next.map(|(part, (salt, file))| (*part, *salt, Arc::clone(file)))
     }
-}
-
-/// What an upload is of.
-#[derive(Debug)]
-enum UploadOf {
-    Part(PartName),
-    Log(ClosedFile, LookedFile),
-}
-
-/// A file on its way.
-#[derive(Debug)]
-struct Upload {
-    of: UploadOf,
-    name: String,
-    object: String,
-    salt: Salt,
-    file: Arc<dyn DiskFile>,
-    /// `None`: the object is there whole, and its checksum is wanted only.
-    to: Option<Box<dyn SharedUpload>>,
-    offset: u64,
-    bytes: u64,
-    crc: u32,
 }
 
 impl Shipper {
@@ -190,6 +174,7 @@ impl Shipper {
             under_way: None,
             log_upload: None,
             part_upload: None,
+            passed_over: BTreeMap::new(),
             left: BTreeMap::new(),
             not_before: 0,
             looked_at: 0,
@@ -209,6 +194,8 @@ impl Shipper {
             wake_up: WakeUp::new(),
             work: Mutex::new(work),
             stats: Mutex::new(stats),
+            steps: Mutex::default(),
+            ended: Mutex::default(),
         }))
     }
 
@@ -218,7 +205,11 @@ impl Shipper {
         if self.store.is_forked() {
             return ShippingStats::default();
         }
-        ShippingStats { overruns: self.store.hold().overruns(), ..self.stats.lock().clone() }
+        let mut stats = ShippingStats { overruns: self.store.hold().overruns(), ..self.stats.lock().clone() };
+        if self.is_cancelled() {
+            stats.last_error = Some(CANCELLED.into());
+        }
+        stats
     }
 
     /// Has another machine taken over?
@@ -247,20 +238,27 @@ impl Shipper {
     pub fn ship(&self, timeout: Duration) -> Result<Epoch, DurabilityError> {
         let now = self.store.epochs().now();
         self.log.wait_durable(now)?;
-        // Epochs behind the last entry's need no mark in any log (L3).
-        let wanted = self.log.logged_epoch().min(now);
+        let wanted = self.logged().min(now);
         let clock = self.store.clock();
         let until = clock.nanos().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
         let mut asked_at = None;
         loop {
-            self.check()?;
+            // The log stops a moment after that is known: a caller that is told finds it stopped.
+            let stops = self.config.when_fenced == WhenFenced::Stop;
+            match self.check() {
+                Err(_) if stops && !self.log.health().has_ended() => {
+                    sleep(LOOK_AGAIN);
+                    continue;
+                }
+                fenced => fenced?,
+            }
             self.log.check()?;
             let stats = self.stats();
             if stats.shipped_epoch >= wanted {
                 return Ok(stats.shipped_epoch);
             }
             let now = clock.nanos();
-            if now >= until {
+            if now >= until || self.is_cancelled() {
                 let why = stats.last_error.map_or_else(String::new, |error| format!("; {error}"));
                 return Err(DurabilityError::NotShipped {
                     shipped: stats.shipped_epoch,
@@ -275,6 +273,18 @@ impl Shipper {
             }
             sleep(LOOK_AGAIN);
         }
+    }
+
+    /// The epoch up to which the store is to be complete to have all that is logged. Epochs behind the last entry's
+    /// need no mark in any log (L3), and those of this life say nothing before its first one.
+    fn logged(&self) -> Epoch {
+        let (logged, listed) = (self.log.logged_epoch(), self.manifest());
+        if logged >= listed.open_generation().first {
+            return logged;
+        }
+        let closed = listed.generations.iter().filter_map(|generation| generation.durable).max();
+        let checkpoint = listed.checkpoint.as_ref().map(InstalledCheckpoint::durable_min);
+        closed.max(checkpoint).unwrap_or_default()
     }
 
     /// Ends the current or the next wait.
@@ -296,23 +306,37 @@ impl Shipper {
         if self.store.is_forked() || self.log.health().has_ended() || self.check().is_err() {
             return ShipStep::Stopped;
         }
+        let Some(_step) = StepUnderWay::begin(self) else { return ShipStep::Stopped };
         let Some(mut work) = self.work.lock_unless_panicked() else { return ShipStep::Stopped };
         let now = self.store.clock().nanos();
         if now < work.not_before {
             return ShipStep::Paced(Duration::from_nanos(work.not_before - now));
         }
         let wait = work.pace.wait(now);
-        if !wait.is_zero() {
-            return ShipStep::Paced(wait);
-        }
-        let outcome = self.work_on(&mut work, now);
+        let is_offered = work.place.as_ref().is_none_or(|place| place.offered.is_some());
+        let outcome = match wait.is_zero() {
+            true => self.work_on(&mut work, now),
+            // A look for others waits for no rate (H6).
+            false if now >= work.look_at && !is_offered => {
+                self.look_for_others(&mut work, now).map(|()| false)
+            }
+            false => return ShipStep::Paced(wait),
+        };
         self.count_waiting(&work);
         match outcome {
             Ok(worked) => {
-                if worked && !work.is_clearing {
+                if worked && !work.is_clearing && work.passed_over.is_empty() {
                     self.stats.lock().last_error = None;
                 }
-                if worked { ShipStep::Worked } else { ShipStep::Idle }
+                if worked {
+                    return ShipStep::Worked;
+                }
+                // What was passed over is to be shipped too.
+                let again = work.passed_over.values().min().map_or(0, |until| until.saturating_sub(now));
+                match wait.max(Duration::from_nanos(again)) {
+                    Duration::ZERO => ShipStep::Idle,
+                    wait => ShipStep::Paced(wait),
+                }
             }
             Err(error) => self.failed(&mut work, &error, now),
         }
@@ -362,27 +386,11 @@ impl Shipper {
             return Ok(true);
         }
         work.is_clearing = self.clear(work, now)?;
-        if work.is_clearing {
+        if work.is_clearing || self.ship_logs(work, now)? {
             return Ok(true);
         }
-        if let Some(upload) = work.log_upload.take() {
-            work.log_upload = self.go_on(work, upload)?;
-            return Ok(true);
-        }
-        let closed = self.log.closed_list();
-        if let Some(next) = self.lacking(work, &closed).into_iter().next() {
-            if now >= work.publish_at && self.publish(work, &closed, now)? {
-                return Ok(true);
-            }
-            return self.begin_log(work, next).map(|()| true);
-        }
-        if self.publish(work, &closed, now)? {
-            return Ok(true);
-        }
-        self.store.hold().caught_up();
         if let Some(upload) = work.part_upload.take() {
-            work.part_upload = self.go_on(work, upload)?;
-            return Ok(true);
+            return self.go_on_with_part(work, upload).map(|()| true);
         }
         if self.begin_checkpoint(work)? || self.begin_part(work)? {
             return Ok(true);
@@ -395,27 +403,68 @@ impl Shipper {
         Ok(false)
     }
 
-    /// Looks for what no manifest names, or removes one object of what is due; false if neither is its turn.
-    fn clear(&self, work: &mut ShipWork, now: u64) -> Result<bool, DurabilityError> {
-        if let Some(object) = work.going.pop_front() {
-            // The process may have slept since it looked.
-            if now.saturating_sub(work.looked_at) >= PAUSE.as_nanos() as u64 {
-                self.look_for_others(work, now)?;
-            }
-            if work.place.is_none() {
+    /// Ships a piece of a closed log file, or installs a manifest; false if neither is to be done.
+    fn ship_logs(&self, work: &mut ShipWork, now: u64) -> Result<bool, DurabilityError> {
+        if let Some(upload) = work.log_upload.take() {
+            return self.go_on_with_log(work, upload, now).map(|()| true);
+        }
+        let closed = self.log.closed_list();
+        let lacking = self.lacking(work, &closed);
+        work.passed_over.retain(|_, until| now < *until);
+        let next = lacking.iter().find(|closed| !work.passed_over.contains_key(&closed.file)).cloned();
+        if let Some(next) = next {
+            // What is gone from the store may be put again first.
+            if now >= work.publish_at && self.publish(work, (&closed, false), now)? == Published::Worked {
                 return Ok(true);
             }
-            self.to().remove(&object).map_err(|error| unusable(self.to(), error))?;
-            work.unnamed.remove(&object);
-            return Ok(true);
+            let file = next.file;
+            let begun = self.begin_log(work, next);
+            return begun.map(|()| true).map_err(|error| passed_over(work, file, now, error));
         }
-        if now < work.clear_at {
-            return Ok(false);
+        match self.publish(work, (&closed, lacking.is_empty()), now)? {
+            Published::Worked => return Ok(true),
+            // A file that no manifest names is nothing to the next life (H5).
+            Published::IsSaid if lacking.is_empty() => self.store.hold().caught_up(),
+            Published::IsSaid | Published::Nothing => {}
         }
-        work.clear_at = now.saturating_add(CLEAR_NANOS.min(self.grace_nanos().max(1)));
-        self.look_for_others(work, now)?;
-        self.look_for_unnamed(work, now)?;
-        Ok(true)
+        Ok(false)
+    }
+
+    fn go_on_with_log(
+        &self,
+        work: &mut ShipWork,
+        mut upload: Upload,
+        now: u64,
+    ) -> Result<(), DurabilityError> {
+        match self.go_on(work, &mut upload) {
+            Ok(true) => self.uploaded(work, upload),
+            Ok(false) => work.log_upload = Some(upload),
+            Err(error) if is_here(&error) => {
+                let file = upload.log_file().expect("it is of a log file").file;
+                return Err(passed_over(work, file, now, error));
+            }
+            Err(error) => {
+                work.log_upload = Some(upload);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn go_on_with_part(&self, work: &mut ShipWork, mut upload: Upload) -> Result<(), DurabilityError> {
+        match self.go_on(work, &mut upload) {
+            Ok(true) => self.uploaded(work, upload),
+            Ok(false) => work.part_upload = Some(upload),
+            Err(error) => {
+                match is_here(&error) {
+                    // Another checkpoint may be installed by now.
+                    true => work.under_way = None,
+                    false => work.part_upload = Some(upload),
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     fn to(&self) -> &dyn SharedStore {
@@ -429,156 +478,6 @@ impl Shipper {
     /// The manifest of the database's folder as it stands.
     fn manifest(&self) -> Manifest {
         self.store.manifest().manifest().clone()
-    }
-
-    /// Finds out whose the store is, and what is in it.
-    fn find_place(&self, work: &mut ShipWork) -> Result<(), DurabilityError> {
-        let newest = chain::newest(self.to())?;
-        if let Some(newest) = &newest {
-            self.check_term(newest, None)?;
-            self.check_history(newest)?;
-        }
-        self.check_store(newest.as_ref())?;
-        let failed = |error| unusable(self.to(), error);
-        let own = self.database.to_string();
-        self.to().remove_unfinished(&own).map_err(failed)?;
-        work.left = self.listed(&[self.database])?;
-        let listed = self.manifest();
-        let mut missing = None;
-        match newest {
-            Some(newest) => {
-                let known = ShippedFiles::of(&newest);
-                for (name, part) in known.parts {
-                    work.inventory.parts.entry(name).or_insert(part);
-                }
-                for (name, log) in known.logs {
-                    work.inventory.logs.entry(name).or_insert(log);
-                }
-                work.base = Base::of_shared(&newest, &listed.generations);
-                self.installed(&newest);
-                let place = ManifestPlace::of(newest);
-                let there = self.listed(&place.writers(self.database))?;
-                work.place = Some(place);
-                missing = work.inventory.keep_listed(&there);
-            }
-            None => {
-                work.base = Base::of_life(None, &[]);
-                work.place = Some(ManifestPlace::of_empty_store());
-            }
-        }
-        self.release_hold(work);
-        // It is told, and shipped again as far as it is here.
-        missing.map_or(Ok(()), |missing| Err(self.is_missing(&missing)))
-    }
-
-    /// Is this the store that the folder remembers? One that it does not know yet is remembered.
-    fn check_store(&self, newest: Option<&SharedManifest>) -> Result<(), DurabilityError> {
-        let known = self.manifest().ships_to.map(|ships_to| ships_to.store);
-        let found = newest.map(|newest| newest.store);
-        match (known, found) {
-            (None, Some(store)) => self.remember(ShipsTo { store, is_fenced: false }),
-            (Some(known), found) if found != Some(known) && !self.config.is_new_place => {
-                let what = found.map_or("it is empty".to_owned(), |found| format!("it is store {found}"));
-                let detail = format!(
-                    "{what}, and this database ships to store {known}: mount that, or say that it is a new place"
-                );
-                Err(unusable(self.to(), detail))
-            }
-            (Some(_), Some(store)) => self.remember(ShipsTo { store, is_fenced: false }),
-            (_, None) => Ok(()),
-        }
-    }
-
-    /// Has the database's folder remember this, if it does not.
-    fn remember(&self, ships_to: ShipsTo) -> Result<(), DurabilityError> {
-        let mut keeper = self.store.manifest();
-        // Under this lock, for which a close waits: afterwards the manifest may be another's.
-        if keeper.manifest().ships_to == Some(ships_to) || self.log.health().has_ended() {
-            return Ok(());
-        }
-        let next = Manifest { ships_to: Some(ships_to), ..keeper.manifest().clone() };
-        Ok(keeper.replace(next)?)
-    }
-
-    /// The objects of these databases, with their lengths.
-    fn listed(&self, databases: &[Identity]) -> Result<BTreeMap<String, u64>, DurabilityError> {
-        let mut there = BTreeMap::new();
-        for database in databases {
-            let listed = self.to().list(&database.to_string()).map_err(|error| unusable(self.to(), error))?;
-            there.extend(listed.into_iter().map(|object| (object.name, object.bytes)));
-        }
-        Ok(there)
-    }
-
-    fn is_missing(&self, object: &str) -> DurabilityError {
-        chain::damaged(self.to(), object, "it is missing, or not as long as it was when it was shipped")
-    }
-
-    /// Is this manifest, which this database has written, of its history? The database may be an older copy, or one
-    /// that was put back.
-    fn check_history(&self, newest: &SharedManifest) -> Result<(), DurabilityError> {
-        let (number, salt) = newest.next;
-        let listed = self.manifest();
-        let shipped = Some(newest.state.epoch());
-        let of = Generation { number, salt, durable: shipped, ..listed.open_generation().clone() };
-        let mut before = Lineage::default();
-        before.add(std::iter::once(&of));
-        listed.lives().is_behind(&before).map_err(|why| {
-            let detail = format!(
-                "its newest manifest is of {why} Take over from this place into an empty folder, or give an empty place"
-            );
-            unusable(self.to(), detail)
-        })
-    }
-
-    /// May this database, which has installed a manifest of this store, go on behind this larger one?
-    fn check_next(&self, place: &ManifestPlace, newest: &SharedManifest) -> Result<(), DurabilityError> {
-        if newest.store != place.store {
-            let detail = "it is another store than the one that this database ships to: its files were removed, or \
-                          another place is mounted there";
-            return Err(unusable(self.to(), detail));
-        }
-        self.check_term(newest, Some(place.term))?;
-        let listed = self.manifest();
-        let open = listed.open_generation();
-        if newest.next != (open.number, open.salt) {
-            return self.check_history(newest);
-        }
-        let detail = format!(
-            "manifest {} is of this database as it runs, and this process did not install it: does a copy of the \
-             machine run?",
-            newest.number
-        );
-        Err(unusable(self.to(), detail))
-    }
-
-    /// What is said of a manifest that a newer version of Ensile has installed behind this database's own: no process
-    /// of this database did.
-    fn is_fenced_if_newer(&self, error: DurabilityError) -> DurabilityError {
-        let DurabilityError::Unknown { file, .. } = error else { return error };
-        let place = self.to().place();
-        let detail = format!("a newer version of Ensile has taken over with {file} of {place}");
-        DurabilityError::Fenced { detail: detail.into() }
-    }
-
-    /// May this database go on behind this manifest? `term`: its own, once it has one.
-    fn check_term(&self, newest: &SharedManifest, term: Option<u64>) -> Result<(), DurabilityError> {
-        if newest.shipper == self.database && term.is_none_or(|term| term == newest.term) {
-            return Ok(());
-        }
-        let SharedManifest { shipper, term: other, number, .. } = newest;
-        if term.is_some() || newest.fenced.contains(&self.database) {
-            let detail = format!(
-                "database {shipper} has taken over in term {other} with manifest {number} of {}",
-                self.to().place()
-            );
-            return Err(DurabilityError::Fenced { detail: detail.into() });
-        }
-        let detail = format!(
-            "it has the files of database {shipper}, and this one is {}: give an empty place, or take over from it",
-            self.database
-        );
-        Err(unusable(self.to(), detail))
     }
 
     /// The closed log files that are not in the store, and that a state there may need, oldest first.
@@ -595,89 +494,6 @@ impl Shipper {
         lacking(&generations, (&work.inventory, closed), covered)
     }
 
-    fn begin_log(&self, work: &mut ShipWork, closed: ClosedFile) -> Result<(), DurabilityError> {
-        let disk = self.store.disk();
-        // It may have been removed beyond the hold since it was listed.
-        let Some(file) = unless_missing(disk.open_to_read(&closed.file.to_string()))? else { return Ok(()) };
-        let looked = log_file::look(disk.open_to_read(&closed.file.to_string())?, &closed)?;
-        let (name, bytes, salt) = (closed.file.archived().to_string(), closed.bytes, looked.salt);
-        let of = UploadOf::Log(closed, looked);
-        work.log_upload = Some(self.begin_upload(work, of, (name, bytes, salt), file.into())?);
-        Ok(())
-    }
-
-    fn begin_upload(
-        &self,
-        work: &ShipWork,
-        of: UploadOf,
-        (name, bytes, salt): (String, u64, Salt),
-        file: Arc<dyn DiskFile>,
-    ) -> Result<Upload, DurabilityError> {
-        let object = SharedFile { shipper: self.database, salt, bytes, crc: 0 }.object(&name);
-        let is_there = work.left.get(&object) == Some(&bytes);
-        let to = match is_there {
-            true => None,
-            false => Some(self.to().upload(&object).map_err(|error| unusable(self.to(), error))?),
-        };
-        Ok(Upload { of, name, object, salt, file, to, offset: 0, bytes, crc: 0 })
-    }
-
-    /// The next piece of a file that is under way; `None` once it is in the store. One that fails begins anew.
-    fn go_on(&self, work: &mut ShipWork, mut upload: Upload) -> Result<Option<Upload>, DurabilityError> {
-        let wanted = (upload.bytes - upload.offset).min(STEP_BYTES as u64) as usize;
-        let mut bytes = vec![0; wanted];
-        let read = upload.file.read_at(&mut bytes, upload.offset)?;
-        if read < wanted {
-            let at = upload.offset + read as u64;
-            return Err(DurabilityError::damaged(&upload.name, at, "it ends before its last block"));
-        }
-        upload.crc = crc32c_append(upload.crc, &bytes);
-        if let Some(to) = &mut upload.to {
-            to.write(&bytes).map_err(|error| unusable(self.to(), error))?;
-            work.pace.spend(wanted as u64);
-        } else {
-            self.compare(work, &upload, &bytes)?;
-        }
-        upload.offset += wanted as u64;
-        if upload.offset < upload.bytes {
-            return Ok(Some(upload));
-        }
-        let Upload { of, to, salt, bytes, crc, .. } = upload;
-        if let Some(to) = to {
-            to.finish().map_err(|error| unusable(self.to(), error))?;
-            let mut stats = self.stats.lock();
-            (stats.files, stats.bytes) = (stats.files + 1, stats.bytes + bytes);
-        }
-        let shared = SharedFile { shipper: self.database, salt, bytes, crc };
-        match of {
-            UploadOf::Part(part) => drop(work.inventory.parts.insert(part, shared)),
-            UploadOf::Log(ClosedFile { file, largest, .. }, LookedFile { before, marks, .. }) => {
-                work.inventory.logs.insert(file.archived(), ShippedLog { shared, largest, before, marks });
-            }
-        }
-        Ok(None)
-    }
-
-    /// Has the object that is there the same bytes here?
-    fn compare(&self, work: &mut ShipWork, upload: &Upload, bytes: &[u8]) -> Result<(), DurabilityError> {
-        let mut there = vec![0; bytes.len()];
-        let read = self.to().read_at(&upload.object, &mut there, upload.offset);
-        work.pace.spend(bytes.len() as u64);
-        match read.map_err(|error| unusable(self.to(), error))? {
-            Some(read) if read == bytes.len() && there == bytes => Ok(()),
-            Some(read) if read == bytes.len() => Err(chain::damaged(
-                self.to(),
-                &upload.object,
-                "it has other bytes than the file here: if no copy of this database ships there too, remove it",
-            )),
-            _ => {
-                // The next attempt puts it.
-                work.left.remove(&upload.object);
-                Err(self.is_missing(&upload.object))
-            }
-        }
-    }
-
     /// Log files that the newest manifest names may go, and those that its checkpoint covers. One that is in the store
     /// and that no manifest names yet is nothing to the next life.
     fn release_hold(&self, work: &ShipWork) {
@@ -687,62 +503,76 @@ impl Shipper {
         self.store.hold().release(shipped, work.base.covered());
     }
 
-    /// Installs the manifest of what is in the store, if that is more than the newest one says.
-    fn publish(&self, work: &mut ShipWork, closed: &[ClosedFile], now: u64) -> Result<bool, DurabilityError> {
+    /// Installs the manifest of what is in the store, if that is more than the newest one says; or less, if something
+    /// of what this one names is gone, and it may be.
+    fn publish(
+        &self,
+        work: &mut ShipWork,
+        (closed, may_be_less): (&[ClosedFile], bool),
+        now: u64,
+    ) -> Result<Published, DurabilityError> {
         work.publish_at = now.saturating_add(PUBLISH_NANOS);
         let reserved = self.manifest().reserved;
-        let newer = work.under_way.as_ref().and_then(|under_way| {
-            let composed = under_way.base.compose(&work.inventory, closed, self.database)?;
-            Some((under_way.base.clone(), composed))
-        });
-        let is_newer = newer.is_some();
-        let grown = || work.base.compose(&work.inventory, closed, self.database);
-        let Some((base, composed)) = newer.or_else(|| Some((work.base.clone(), grown()?))) else {
-            return Ok(false);
-        };
         let place = work.place.as_ref().expect("it was found");
-        let is_said = place.newest.as_ref().is_some_and(|newest| {
+        let newest = place.newest.as_ref();
+        // H3: what was shipped stays so, unless something of it is gone.
+        let is_kept = newest.is_some_and(|newest| !may_be_less || work.inventory.has_all_of(newest));
+        let least = newest.filter(|_| is_kept).map_or(Epoch::ZERO, |newest| newest.state.epoch());
+        let composed = |base: &Base| {
+            let composed = base.compose(&work.inventory, closed, self.database)?;
+            (composed.state.epoch() >= least).then_some(composed)
+        };
+        let newer = work.under_way.as_ref().and_then(|under_way| {
+            let composed = composed(&under_way.base)?;
+            Some((Some(under_way.base.clone()), composed))
+        });
+        let Some((base, composed)) = newer.or_else(|| Some((None, composed(&work.base)?))) else {
+            return Ok(Published::Nothing);
+        };
+        let is_said = newest.is_some_and(|newest| {
             (&newest.state, newest.next, &newest.parts, &newest.logs)
                 == (&composed.state, composed.next, &composed.parts, &composed.logs)
                 // L6: who takes over begins above what was shown here.
                 && newest.reserved >= reserved
         });
-        if is_newer {
-            (work.base, work.under_way) = (base, None);
-        }
         if is_said {
-            return Ok(is_newer);
+            let Some(base) = base else { return Ok(Published::IsSaid) };
+            (work.base, work.under_way) = (base, None);
+            return Ok(Published::Worked);
         }
         // H1: what is named is there still.
         self.look_for_others(work, now)?;
-        let Some(place) = work.place.as_mut() else { return Ok(true) };
-        let next = place.next(composed, (self.database, reserved))?;
-        let bytes = next.to_string().len() as u64;
+        let Some(place) = work.place.as_mut() else { return Ok(Published::Worked) };
+        let manifest = place.next(composed, (self.database, reserved))?;
+        let bytes = manifest.to_string().len() as u64;
         if bytes > SHARED_MANIFEST_BYTES_MAX {
             return Err(DurabilityError::config(format!(
                 "the manifest of what was shipped would have {bytes} bytes, and at most {SHARED_MANIFEST_BYTES_MAX} can \
                  be read: let checkpoints be installed more often, or larger log files be written"
             )));
         }
-        place.offered = Some(next);
-        self.offer(work).map(|()| true)
+        place.offered = Some(OfferedManifest { manifest, base });
+        self.offer(work).map(|()| Published::Worked)
     }
 
     /// Offers the manifest that waits for an answer.
     fn offer(&self, work: &mut ShipWork) -> Result<(), DurabilityError> {
         let place = work.place.as_mut().expect("it was found");
-        let offered = place.offered.clone().expect("one waits");
+        let OfferedManifest { manifest, base } = place.offered.clone().expect("one waits");
         let is_first = place.newest.is_none();
-        let installed = chain::install(self.to(), &offered).map_err(|error| match is_first {
+        let installed = chain::install(self.to(), &manifest).map_err(|error| match is_first {
             true => error,
             false => self.is_fenced_if_newer(error),
         });
         match installed? {
             Installed::Ours => {
-                self.installed(&offered);
-                (place.number, place.term) = (offered.number, offered.term);
+                self.installed(&manifest);
+                (place.number, place.term) = (manifest.number, manifest.term);
                 let store = place.store;
-                (place.newest, place.offered) = (Some(offered), None);
+                (place.newest, place.offered) = (Some(manifest), None);
+                if let Some(base) = base {
+                    (work.base, work.under_way) = (base, None);
+                }
                 self.release_hold(work);
                 self.forget_unneeded(work);
                 self.remember(ShipsTo { store, is_fenced: false })
@@ -783,6 +613,8 @@ impl Shipper {
 
     /// A checkpoint that the store does not have is installed: its files are opened, all at once.
     fn begin_checkpoint(&self, work: &mut ShipWork) -> Result<bool, DurabilityError> {
+        // Before the manifest is looked at: see `Base`.
+        let closed = self.log.closed_list();
         let listed = self.manifest();
         if let Some(under_way) = &work.under_way {
             // One that is here as a whole and does not count lacks log files, which may have gone beyond the hold.
@@ -808,13 +640,17 @@ impl Shipper {
             if work.inventory.parts.get(&part).is_some_and(|shared| shared.salt == salt) {
                 continue;
             }
-            // The next checkpoint is installed: it is looked at in the next step.
-            let Some(file) = unless_missing(self.store.disk().open_to_read(&part.to_string()))? else {
-                return Ok(true);
+            let name = part.to_string();
+            let Some(file) = unless_missing(self.store.disk().open_to_read(&name))? else {
+                // The next checkpoint is installed: it is looked at in the next step.
+                return match self.manifest().checkpoint == listed.checkpoint {
+                    true => Err(DurabilityError::damaged(&name, 0, "it is missing, so it is not shipped")),
+                    false => Ok(true),
+                };
             };
             parts.insert(part, (salt, file.into()));
         }
-        let base = Base::of_life(listed.checkpoint, &listed.generations);
+        let base = Base::of_life(listed.checkpoint, &listed.generations, &closed);
         work.under_way = Some(CheckpointUnderWay { base, parts });
         Ok(true)
     }
@@ -825,72 +661,8 @@ impl Shipper {
         let Some((part, salt, file)) = under_way.next_part(&work.inventory) else { return Ok(false) };
         let bytes = file.len()?;
         let of = UploadOf::Part(part);
-        work.part_upload = Some(self.begin_upload(work, of, (part.to_string(), bytes, salt), file)?);
+        work.part_upload = Some(self.upload_of(of, (part.to_string(), bytes, salt), file));
         Ok(true)
-    }
-
-    /// Looks for objects that no manifest names: those of this database, and of those that it has taken over from.
-    fn look_for_unnamed(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
-        let Some(place @ ManifestPlace { number, newest: Some(newest), .. }) = &work.place else {
-            return Ok(());
-        };
-        let failed = |error| unusable(self.to(), error);
-        let mut named: BTreeSet<String> = newest.objects().chain(work.inventory.objects()).collect();
-        named.insert(manifest_name(*number));
-        let mut there: Vec<String> = Vec::new();
-        let listed = self.listed(&place.writers(self.database))?;
-        there.extend(listed.keys().cloned());
-        // A larger one is of a machine that has taken over.
-        let manifests = self.to().list(MANIFESTS).map_err(failed)?.into_iter().map(|object| object.name);
-        there.extend(manifests.filter(|name| manifest_number(name).is_some_and(|older| older < *number)));
-        let unnamed: BTreeSet<String> = there.into_iter().filter(|object| !named.contains(object)).collect();
-        work.unnamed.retain(|object, _| unnamed.contains(object));
-        for object in unnamed {
-            work.unnamed.entry(object).or_insert(now);
-        }
-        let is_due = |since: &u64| now.saturating_sub(*since) >= self.grace_nanos();
-        work.going = work
-            .unnamed
-            .iter()
-            .filter(|(_, since)| is_due(since))
-            .map(|(object, _)| object.clone())
-            .collect();
-        // It is told, and shipped again as far as it is here.
-        match work.inventory.keep_listed(&listed) {
-            Some(missing) => Err(self.is_missing(&missing)),
-            None => Ok(()),
-        }
-    }
-
-    /// Has another machine installed a manifest?
-    fn look_for_others(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
-        let Some(place @ ManifestPlace { number, newest: Some(own), .. }) = &work.place else {
-            return Ok(());
-        };
-        let largest = chain::numbers(self.to())?.into_iter().max().unwrap_or(0);
-        if largest <= *number {
-            let head = own.head().into_bytes();
-            let mut there = vec![0; head.len()];
-            let read = self.to().read_at(&manifest_name(*number), &mut there, 0);
-            if read.map_err(|error| unusable(self.to(), error))? != Some(head.len()) || there != head {
-                let detail = format!(
-                    "manifest {number}, which this database has installed, is gone: the store's files were removed, or \
-                     another store is mounted there"
-                );
-                return Err(unusable(self.to(), detail));
-            }
-        }
-        if largest > *number {
-            let newest = chain::newest(self.to()).map_err(|error| self.is_fenced_if_newer(error))?;
-            if let Some(newest) = newest.filter(|newest| newest.number > *number) {
-                self.check_next(place, &newest)?;
-                // It is one of a process of this database that has died.
-                work.place = None;
-            }
-        }
-        // One that fails is tried again before anything is shipped.
-        (work.looked_at, work.look_at) = (now, now.saturating_add(LOOK_NANOS));
-        Ok(())
     }
 
     /// Counts what is to be shipped.
@@ -906,47 +678,26 @@ impl Shipper {
     }
 }
 
-/// What is said of a database that was fenced in a life before.
-fn fenced_before(ships_to: ShipsTo) -> Arc<str> {
-    format!("another database has taken over in store {}, as this one's folder remembers", ships_to.store)
-        .into()
+/// What came of looking whether a manifest is to be installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Published {
+    /// One was offered, or something else was done.
+    Worked,
+    /// The newest one says all that is there.
+    IsSaid,
+    /// What is there makes up no state, or none that is as new.
+    Nothing,
 }
 
-impl ManifestPlace {
-    /// The databases whose objects may be there: this one, and those that it has taken over from.
-    fn writers(&self, own: Identity) -> Vec<Identity> {
-        self.fenced.iter().copied().chain([own]).collect()
-    }
+/// Is it this machine's disk that has failed, and not the store?
+fn is_here(error: &DurabilityError) -> bool {
+    matches!(error, DurabilityError::Damaged { .. } | DurabilityError::Disk(_))
+}
 
-    fn of(newest: SharedManifest) -> Self {
-        let SharedManifest { store, number, term, fenced, .. } = newest.clone();
-        Self { store, number, term, fenced, newest: Some(newest), offered: None }
+/// A log file that cannot be read: others go first for a while.
+fn passed_over(work: &mut ShipWork, file: SegmentFile, now: u64, error: DurabilityError) -> DurabilityError {
+    if is_here(&error) {
+        work.passed_over.insert(file, now.saturating_add(PASS_OVER_NANOS));
     }
-
-    fn of_empty_store() -> Self {
-        Self { store: Identity::draw(), number: 0, term: 1, fenced: Vec::new(), newest: None, offered: None }
-    }
-
-    /// The manifest that comes next, of this state.
-    fn next(
-        &self,
-        composed: ComposedState,
-        (shipper, reserved): (Identity, Epoch),
-    ) -> Result<SharedManifest, DurabilityError> {
-        let ComposedState { state, next, parts, logs } = composed;
-        let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");
-        Ok(SharedManifest {
-            store: self.store,
-            number: number::next(self.number).ok_or_else(used_up)?,
-            term: self.term,
-            attempt: Random::unpredictable().next_u64(),
-            shipper,
-            reserved,
-            fenced: self.fenced.clone(),
-            next,
-            parts,
-            logs,
-            state,
-        })
-    }
+    error
 }

@@ -9,8 +9,8 @@
 //!
 //! Invariants:
 //! - H1: a state names files that are in the store, and no others.
-//! - H3: of each log the files of a state follow each other, from the first that the checkpoint does not cover; between
-//!   two generations of a state no generation is left out.
+//! - H3: of each log the files of a state follow each other, from the first that the checkpoint does not cover, and of
+//!   a closed generation to the last that there was; between two generations of a state no generation is left out.
 //! - K1, K5: a checkpoint counts with an S that is not below its e_h.
 //!
 //! Neighbours: the shipper fills the inventory and asks; `store::kept` has the lines.
@@ -28,7 +28,7 @@ use crate::store::installed::InstalledCheckpoint;
 use crate::store::kept::{FilesState, LogSpan};
 use crate::store::manifest::Generation;
 use crate::store::names::{PartName, SegmentFile, SegmentName};
-use crate::store::shared_manifest::{SharedFile, SharedLog, SharedManifest};
+use crate::store::shared_manifest::{SharedFile, SharedLog, SharedManifest, SharedPiece};
 
 /// A log file in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,15 +74,15 @@ impl ShippedFiles {
     /// Forgets what a listing does not show at its length. One of the objects that are missing.
     pub(crate) fn keep_listed(&mut self, listed: &BTreeMap<String, u64>) -> Option<String> {
         let mut missing = None;
-        let mut is_listed = |object: String, bytes: u64| {
-            let is_listed = listed.get(&object) == Some(&bytes);
-            if !is_listed {
-                missing = Some(object);
-            }
+        let mut is_listed = |pieces: Vec<SharedPiece>| {
+            let is_missing = |piece: &SharedPiece| listed.get(&piece.object) != Some(&piece.bytes);
+            let lacks = pieces.into_iter().find(is_missing);
+            let is_listed = lacks.is_none();
+            missing = lacks.map(|piece| piece.object).or(missing.take());
             is_listed
         };
-        self.parts.retain(|part, shared| is_listed(shared.object(&part.to_string()), shared.bytes));
-        self.logs.retain(|file, log| is_listed(log.shared.object(&file.to_string()), log.shared.bytes));
+        self.parts.retain(|part, shared| is_listed(shared.pieces(&part.to_string())));
+        self.logs.retain(|file, log| is_listed(log.shared.pieces(&file.to_string())));
         missing
     }
 
@@ -98,11 +98,18 @@ impl ShippedFiles {
         self.logs.get(&file.archived()).is_some_and(|shipped| shipped.shared.salt == salt)
     }
 
+    /// Does it have every file that this manifest names?
+    pub(crate) fn has_all_of(&self, manifest: &SharedManifest) -> bool {
+        let has_part = |(part, shared): &(PartName, SharedFile)| self.parts.get(part) == Some(shared);
+        let has_log = |log: &SharedLog| self.logs.get(&log.file).is_some_and(|own| own.shared == log.shared);
+        manifest.parts.iter().all(has_part) && manifest.logs.iter().all(has_log)
+    }
+
     /// The objects of all that it has.
     pub(crate) fn objects(&self) -> BTreeSet<String> {
-        let parts = self.parts.iter().map(|(part, shared)| shared.object(&part.to_string()));
-        let logs = self.logs.iter().map(|(file, shipped)| shipped.shared.object(&file.to_string()));
-        parts.chain(logs).collect()
+        let parts = self.parts.iter().flat_map(|(part, shared)| shared.pieces(&part.to_string()));
+        let logs = self.logs.iter().flat_map(|(file, shipped)| shipped.shared.pieces(&file.to_string()));
+        parts.chain(logs).map(|piece| piece.object).collect()
     }
 }
 
@@ -114,6 +121,11 @@ pub(crate) struct Base {
     pub(crate) frozen: Vec<Generation>,
     /// As the database's manifest lists them, the open one last; none if nothing can be added to this base.
     pub(crate) live: Vec<Generation>,
+    /// The first of `live` as the newest shared manifest has it, closed at S: it counts until more of it is there.
+    cut: Option<Generation>,
+    /// The number of the last file of each log of `live` generations that are closed, by generation and logger. Later
+    /// the files may go unshipped, once the manifest does not list their generation.
+    ends: BTreeMap<(u64, u32), u64>,
 }
 
 /// A state, with what a manifest says beside it.
@@ -127,21 +139,31 @@ pub(crate) struct ComposedState {
 }
 
 impl Base {
-    /// What a database that lists these has, from the beginning.
-    pub(crate) fn of_life(checkpoint: Option<InstalledCheckpoint>, generations: &[Generation]) -> Self {
-        Self { checkpoint, frozen: Vec::new(), live: generations.to_vec() }
+    /// What a database that lists these has, from the beginning. `closed` was looked at before they were: while a
+    /// generation is listed, the last file of each of its logs is there (K5).
+    pub(crate) fn of_life(
+        checkpoint: Option<InstalledCheckpoint>,
+        generations: &[Generation],
+        closed: &[ClosedFile],
+    ) -> Self {
+        let (live, ends) = (generations.to_vec(), ends_of(generations, closed));
+        Self { checkpoint, frozen: Vec::new(), live, cut: None, ends }
     }
 
     /// That of the newest shared manifest, to which this life's generations are added if they follow on it: if the one
-    /// of which files were still to come is listed as it was (H3).
-    pub(crate) fn of_shared(manifest: &SharedManifest, listed: &[Generation]) -> Self {
+    /// of which files were still to come is listed as it was (H3). `closed`: as above.
+    pub(crate) fn of_shared(manifest: &SharedManifest, listed: &[Generation], closed: &[ClosedFile]) -> Self {
         let (number, salt) = manifest.next;
         let is_next = |generation: &Generation| (generation.number, generation.salt) == (number, salt);
         let live = listed.iter().position(is_next).map_or(&[][..], |at| &listed[at..]);
         let is_frozen =
             |generation: &&Generation| generation.logs > 0 && (live.is_empty() || generation.number < number);
-        let frozen = manifest.state.generations.iter().filter(is_frozen).cloned().collect();
-        Self { checkpoint: manifest.state.checkpoint.clone(), frozen, live: live.to_vec() }
+        let generations = &manifest.state.generations;
+        let frozen = generations.iter().filter(is_frozen).cloned().collect();
+        let is_cut = |generation: &&Generation| generation.logs > 0 && is_next(generation);
+        let cut = generations.iter().find(is_cut).filter(|_| !live.is_empty()).cloned();
+        let (live, ends) = (live.to_vec(), ends_of(live, closed));
+        Self { checkpoint: manifest.state.checkpoint.clone(), frozen, live, cut, ends }
     }
 
     /// Entries of smaller epochs are in its checkpoint.
@@ -163,9 +185,10 @@ impl Base {
             self.frozen.iter().filter(|frozen| frozen.number >= oldest).cloned().collect();
         let mut next = None;
         for generation in self.live.iter().filter(|live| live.number >= oldest) {
-            let ended = ended(generation, (inventory, closed), self.covered());
+            let ended = self.ended(generation, (inventory, closed));
             let has_more = generation.durable.is_none() || ended.is_none();
-            generations.extend(ended);
+            let cut = self.cut.as_ref().filter(|cut| cut.number == generation.number);
+            generations.extend(ended.or_else(|| cut.cloned()));
             if has_more {
                 next = Some((generation.number, generation.salt));
                 break;
@@ -187,6 +210,66 @@ impl Base {
         Some(ComposedState { state, next, parts, logs })
     }
 
+    /// The generation as the store has it, closed: by its own D if all of its files are there, an open one at S.
+    fn ended(&self, generation: &Generation, of: (&ShippedFiles, &[ClosedFile])) -> Option<Generation> {
+        let (inventory, covered) = (of.0, self.covered());
+        let mut logs = Vec::new();
+        for logger in 0..generation.logs {
+            let files = files_of_log(generation, logger, of, covered);
+            let (file, _) = files.first()?;
+            let first = file.name.number;
+            // Otherwise files before it are missing that the checkpoint does not cover (H3).
+            let is_beginning = first == 0 || inventory.logs.get(file).is_some_and(|log| log.before < covered);
+            if !is_beginning {
+                return None;
+            }
+            let is_here = |(at, (file, _)): &(usize, &(SegmentFile, Epoch))| {
+                file.name.number == first + *at as u64 && inventory.has_log(*file, generation.salt)
+            };
+            let here = files.iter().enumerate().take_while(is_here).count();
+            if here == 0 || (generation.durable.is_some() && here < files.len()) {
+                return None;
+            }
+            // What the log ended with may be gone by now, unshipped and here in no list (H3).
+            let last = files[here - 1].0.name.number;
+            let is_end = self.ends.get(&(generation.number, logger)).is_some_and(|end| *end <= last);
+            if generation.durable.is_some() && !is_end {
+                return None;
+            }
+            logs.push(files[..here].iter().map(|(file, _)| *file).collect::<Vec<_>>());
+        }
+        let marks = |file: &SegmentFile| &inventory.logs[file].marks;
+        let (durable, spans) = match generation.durable {
+            Some(durable) => {
+                let span = |(logger, files): (usize, &Vec<SegmentFile>)| {
+                    let (first, last) = (files[0].name, files[files.len() - 1]);
+                    let bytes = inventory.logs[&last].shared.bytes;
+                    let copied =
+                        generation.spans.get(logger).map_or(bytes, |span| span.bytes_of(last.name.number));
+                    LogSpan { first: first.number, last: last.name.number, bytes: bytes.min(copied) }
+                };
+                (durable, logs.iter().enumerate().map(span).collect())
+            }
+            None => {
+                let last_mark =
+                    |files: &Vec<SegmentFile>| files.iter().flat_map(marks).map(|(mark, _)| *mark).max();
+                let shown = logs.iter().map(last_mark).collect::<Option<Vec<_>>>()?.into_iter().min()?;
+                let cut =
+                    |files: &Vec<SegmentFile>| {
+                        let first = files[0].name.number;
+                        let ends = files
+                            .iter()
+                            .flat_map(|file| marks(file).iter().map(|mark| (file.name.number, *mark)));
+                        ends.into_iter()
+                            .find(|(_, (mark, _))| *mark >= shown)
+                            .map(|(last, (_, bytes))| LogSpan { first, last, bytes })
+                    };
+                (shown.max(generation.first.previous()), logs.iter().map(cut).collect::<Option<_>>()?)
+            }
+        };
+        Some(Generation { durable: Some(durable), spans, ..generation.clone() })
+    }
+
     /// The checkpoint's files, if all are in the store.
     pub(crate) fn parts(&self, inventory: &ShippedFiles) -> Option<Vec<(PartName, SharedFile)>> {
         let mut parts = Vec::new();
@@ -196,6 +279,21 @@ impl Base {
         }
         Some(parts)
     }
+}
+
+/// Where the logs of those of these generations end that are closed.
+fn ends_of(generations: &[Generation], closed: &[ClosedFile]) -> BTreeMap<(u64, u32), u64> {
+    let is_closed = |number| {
+        generations.iter().any(|generation| generation.number == number && generation.durable.is_some())
+    };
+    let mut ends = BTreeMap::new();
+    for SegmentName { generation, logger, number } in closed.iter().map(|closed| closed.file.name) {
+        if is_closed(generation) {
+            let end = ends.entry((generation, logger)).or_insert(number);
+            *end = number.max(*end);
+        }
+    }
+    ends
 }
 
 /// The files of a checkpoint, each with its salt.
@@ -260,60 +358,6 @@ pub(crate) fn lacking(
         (generation, number, logger)
     });
     lacking
-}
-
-/// The generation as the store has it, closed: by its own D if all of its files are there, an open one at S.
-fn ended(generation: &Generation, of: (&ShippedFiles, &[ClosedFile]), covered: Epoch) -> Option<Generation> {
-    let inventory = of.0;
-    let mut logs = Vec::new();
-    for logger in 0..generation.logs {
-        let files = files_of_log(generation, logger, of, covered);
-        let (file, _) = files.first()?;
-        let first = file.name.number;
-        // Otherwise files before it are missing that the checkpoint does not cover (H3).
-        let is_beginning = first == 0 || inventory.logs.get(file).is_some_and(|log| log.before < covered);
-        if !is_beginning {
-            return None;
-        }
-        let is_here = |(at, (file, _)): &(usize, &(SegmentFile, Epoch))| {
-            file.name.number == first + *at as u64 && inventory.has_log(*file, generation.salt)
-        };
-        let here = files.iter().enumerate().take_while(is_here).count();
-        if here == 0 || (generation.durable.is_some() && here < files.len()) {
-            return None;
-        }
-        logs.push(files[..here].iter().map(|(file, _)| *file).collect::<Vec<_>>());
-    }
-    let marks = |file: &SegmentFile| &inventory.logs[file].marks;
-    let (durable, spans) = match generation.durable {
-        Some(durable) => {
-            let span = |(logger, files): (usize, &Vec<SegmentFile>)| {
-                let (first, last) = (files[0].name, files[files.len() - 1]);
-                let bytes = inventory.logs[&last].shared.bytes;
-                let copied =
-                    generation.spans.get(logger).map_or(bytes, |span| span.bytes_of(last.name.number));
-                LogSpan { first: first.number, last: last.name.number, bytes: bytes.min(copied) }
-            };
-            (durable, logs.iter().enumerate().map(span).collect())
-        }
-        None => {
-            let last_mark =
-                |files: &Vec<SegmentFile>| files.iter().flat_map(marks).map(|(mark, _)| *mark).max();
-            let shown = logs.iter().map(last_mark).collect::<Option<Vec<_>>>()?.into_iter().min()?;
-            let cut = |files: &Vec<SegmentFile>| {
-                let first = files[0].name.number;
-                let ends =
-                    files.iter().flat_map(|file| marks(file).iter().map(|mark| (file.name.number, *mark)));
-                ends.into_iter().find(|(_, (mark, _))| *mark >= shown).map(|(last, (_, bytes))| LogSpan {
-                    first,
-                    last,
-                    bytes,
-                })
-            };
-            (shown.max(generation.first.previous()), logs.iter().map(cut).collect::<Option<_>>()?)
-        }
-    };
-    Some(Generation { durable: Some(durable), spans, ..generation.clone() })
 }
 
 /// The files of these generations, as a manifest names them.

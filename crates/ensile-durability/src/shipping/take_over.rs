@@ -36,7 +36,7 @@ use crate::recovery::examine::Judge;
 use crate::store::MadeFrom;
 use crate::store::manifest::{Making, Manifest};
 use crate::store::names::{MAIN, checkpointer_of, logger_of};
-use crate::store::shared_manifest::{SharedFile, SharedManifest};
+use crate::store::shared_manifest::{SharedFile, SharedManifest, SharedPiece};
 use crate::store::ships_to::ShipsTo;
 use crate::{DurabilityError, EntryKind, Recoverable};
 
@@ -93,6 +93,8 @@ struct FileFetch {
     name: String,
     wanted: WantedFile,
     file: Box<dyn DiskFile>,
+    /// Its objects that are not here whole; bytes of the first one come next.
+    pieces: VecDeque<SharedPiece>,
     offset: u64,
     crc: u32,
 }
@@ -190,6 +192,16 @@ impl TakeOver {
         Ok(run)
     }
 
+    /// What the entries of the state are that was shipped to this store, for a caller that takes one kind only: before
+    /// anything is changed.
+    ///
+    /// # Errors
+    /// [`DurabilityError::SharedStore`] if nothing was shipped there; [`DurabilityError::SharedDamaged`] for its newest
+    /// manifest.
+    pub fn entries_in(store: &dyn SharedStore) -> Result<EntryKind, DurabilityError> {
+        Ok(entries_of(&newest(store)?))
+    }
+
     /// What its entries are: a state that takes such entries is the verifier of its steps.
     #[must_use]
     pub fn entries(&self) -> EntryKind {
@@ -278,33 +290,39 @@ impl TakeOver {
                 None => return self.verify(),
                 Some((name, wanted)) => {
                     let file = self.target.disk().create(&name)?;
-                    self.fetch = Some(FileFetch { name, wanted, file, offset: 0, crc: 0 });
+                    let pieces = wanted.shared.pieces(&name).into();
+                    self.fetch = Some(FileFetch { name, wanted, file, pieces, offset: 0, crc: 0 });
                 }
             }
             return Ok(());
         };
         let WantedFile { shared, until } = &fetch.wanted;
-        let object = shared.object(&fetch.name);
-        let mut bytes = vec![0; (shared.bytes - fetch.offset).min(STEP_BYTES as u64) as usize];
-        let read = self.store.read_at(&object, &mut bytes, fetch.offset);
+        let SharedPiece { object, offset, bytes: whole } = fetch.pieces.front().expect("bytes are to come");
+        let from = fetch.offset - offset;
+        let mut bytes = vec![0; (whole - from).min(STEP_BYTES as u64) as usize];
+        let read = self.store.read_at(object, &mut bytes, from);
         let Some(read) = read.map_err(|error| unusable(&*self.store, error))? else {
-            return self.is_gone(&object);
+            return self.is_gone(object);
         };
         if read < bytes.len() {
-            let end = fetch.offset + read as u64;
-            let why = format!("it has {end} bytes, and its manifest says {}", shared.bytes);
-            return Err(damaged(&*self.store, &object, &why));
+            let end = from + read as u64;
+            let why = format!("it has {end} bytes, and its manifest says {whole}");
+            return Err(damaged(&*self.store, object, &why));
         }
         fetch.crc = crc32c_append(fetch.crc, &bytes);
         let counts = until.saturating_sub(fetch.offset).min(read as u64) as usize;
         write_copied(&*fetch.file, &bytes[..counts], fetch.offset)?;
         self.pace.spend(read as u64);
         (fetch.offset, self.bytes) = (fetch.offset + read as u64, self.bytes + read as u64);
-        if fetch.offset < shared.bytes {
+        if from + read as u64 == *whole {
+            fetch.pieces.pop_front();
+        }
+        if !fetch.pieces.is_empty() {
             self.fetch = Some(fetch);
             return Ok(());
         }
         if fetch.crc != shared.crc {
+            let object = shared.object(&fetch.name);
             return Err(damaged(&*self.store, &object, "its checksum is not the one that its manifest says"));
         }
         fetch.file.sync_all()?;
@@ -381,11 +399,11 @@ impl TakeOver {
             let claim = self.next_claim(&next)?;
             match chain::install(&*self.store, &claim)? {
                 Installed::Ours => self.from = claim,
-                Installed::Lost(_) => {
+                Installed::Lost(_) if self.has_gone_on()? => {
                     // Of the same term: what is new is fetched first.
-                    self.has_gone_on()?;
                     return self.plan().map(|()| TakeOverStep::Worked);
                 }
+                Installed::Lost(newest) => return Err(chain::unlisted(&*self.store, newest.number)),
             }
         }
         let report = self.report();

@@ -63,14 +63,51 @@ pub(crate) struct SharedFile {
     pub(crate) salt: Salt,
     pub(crate) bytes: u64,
     pub(crate) crc: u32,
+    /// Bytes of each of its objects but the last, fewer than all; `None`: it is one object.
+    pub(crate) object_bytes: Option<u64>,
+}
+
+/// An object of a file in the shared store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedPiece {
+    pub(crate) object: String,
+    /// Where it begins in the file.
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
 }
 
 impl SharedFile {
-    /// The name of the object of this file, by its name in the database's folder.
+    /// The name of this file in the store, by its name in the database's folder: its object's, or what the names of its
+    /// objects begin with.
     pub(crate) fn object(&self, name: &str) -> String {
         let Self { shipper, salt, .. } = self;
         format!("{shipper}/{name}.{salt}")
     }
+
+    /// Its objects, in order.
+    pub(crate) fn pieces(&self, name: &str) -> Vec<SharedPiece> {
+        let (whole, bytes) = (self.object(name), self.bytes);
+        let Some(most) = self.object_bytes else {
+            return vec![SharedPiece { object: whole, offset: 0, bytes }];
+        };
+        assert!(self.is_whole(), "a file of {bytes} bytes in objects of {most}");
+        let piece = |offset: u64| {
+            let end = (offset + most).min(bytes);
+            SharedPiece { object: format!("{whole}.{offset}-{end}"), offset, bytes: end - offset }
+        };
+        (0..bytes.div_ceil(most)).map(|at| piece(at * most)).collect()
+    }
+
+    /// Has it more than one object, if it says so?
+    fn is_whole(&self) -> bool {
+        self.object_bytes.is_none_or(|most| most > 0 && most < self.bytes)
+    }
+}
+
+/// The name of the file in the store to which this object, or what is written of it, belongs.
+pub(crate) fn file_of(object: &str) -> &str {
+    let mut dots = object.match_indices('.').map(|(at, _)| at);
+    dots.nth(1).map_or(object, |end| &object[..end])
 }
 
 /// A log file in the shared store.
@@ -162,7 +199,13 @@ impl SharedManifest {
                     })
                 })
         });
-        is_numbered && has_parts && has_logs && Manifest::is_whole_state(state, *shipper, *reserved)
+        let files = parts.iter().map(|(_, shared)| shared).chain(logs.iter().map(|log| &log.shared));
+        let are_whole = files.into_iter().all(SharedFile::is_whole);
+        is_numbered
+            && are_whole
+            && has_parts
+            && has_logs
+            && Manifest::is_whole_state(state, *shipper, *reserved)
     }
 
     /// Its first lines, which no other manifest has.
@@ -173,8 +216,9 @@ impl SharedManifest {
 
     /// The objects of its files.
     pub(crate) fn objects(&self) -> impl Iterator<Item = String> + '_ {
-        let parts = self.parts.iter().map(|(part, shared)| shared.object(&part.to_string()));
-        parts.chain(self.logs.iter().map(|log| log.shared.object(&log.file.to_string())))
+        let parts = self.parts.iter().flat_map(|(part, shared)| shared.pieces(&part.to_string()));
+        let logs = self.logs.iter().flat_map(|log| log.shared.pieces(&log.file.to_string()));
+        parts.chain(logs).map(|piece| piece.object)
     }
 }
 
@@ -186,14 +230,18 @@ impl fmt::Display for SharedManifest {
         writeln!(body, "shipper {shipper} reserved {reserved}")?;
         fenced.iter().try_for_each(|fenced| writeln!(body, "fenced {fenced}"))?;
         writeln!(body, "next generation {} salt {}", next.0, next.1)?;
+        let pieces = |shared: &SharedFile| {
+            shared.object_bytes.map_or_else(String::new, |most| format!(" objects {most}"))
+        };
         for (part, shared) in parts {
             let SharedFile { bytes, crc, .. } = shared;
-            writeln!(body, "part {} bytes {bytes} crc {crc:08x}", shared.object(&part.to_string()))?;
+            let object = shared.object(&part.to_string());
+            writeln!(body, "part {object} bytes {bytes} crc {crc:08x}{}", pieces(shared))?;
         }
         for SharedLog { file, shared, largest } in logs {
             let SharedFile { bytes, crc, .. } = shared;
             let object = shared.object(&file.to_string());
-            writeln!(body, "log {object} bytes {bytes} crc {crc:08x} largest {largest}")?;
+            writeln!(body, "log {object} bytes {bytes} crc {crc:08x} largest {largest}{}", pieces(shared))?;
         }
         writeln!(body, "{}", KeptState::Files(state.clone()))?;
         f.write_str(&with_checksum(&body))
@@ -213,14 +261,16 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
     let next = (number::parse(generation)?, Salt::parse(salt)?);
     let mut parts = Vec::new();
     while let Some(line) = lines.next_if(|line| line.starts_with("part ")) {
+        let (line, object_bytes) = parse_pieces(line)?;
         let [object, bytes, crc] = values(line, &["part", "bytes", "crc"])?;
-        let (name, shared) = parse_file(object, bytes, crc)?;
+        let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
         parts.push((PartName::at(name)?, shared));
     }
     let mut logs = Vec::new();
     while let Some(line) = lines.next_if(|line| line.starts_with("log ")) {
+        let (line, object_bytes) = parse_pieces(line)?;
         let [object, bytes, crc, largest] = values(line, &["log", "bytes", "crc", "largest"])?;
-        let (name, shared) = parse_file(object, bytes, crc)?;
+        let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
         let file = SegmentFile::at(name).filter(|file| file.to.is_none())?;
         logs.push(SharedLog { file, shared, largest: parse_epoch(largest)? });
     }
@@ -241,13 +291,26 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
     lines.next().is_none().then_some(manifest)
 }
 
+/// The line without what it says at its end of several objects, and that.
+fn parse_pieces(line: &str) -> Option<(&str, Option<u64>)> {
+    match line.split_once(" objects ") {
+        Some((line, most)) => Some((line, Some(most.parse().ok()?))),
+        None => Some((line, None)),
+    }
+}
+
 /// The name of a file in the database's folder, and what is said of it.
-fn parse_file<'l>(object: &'l str, bytes: &str, crc: &str) -> Option<(&'l str, SharedFile)> {
+fn parse_file<'l>(
+    object: &'l str,
+    bytes: &str,
+    crc: &str,
+    object_bytes: Option<u64>,
+) -> Option<(&'l str, SharedFile)> {
     let (shipper, rest) = object.split_once('/')?;
     let (name, salt) = rest.rsplit_once('.')?;
     let (shipper, salt) = (Identity::parse(shipper)?, Salt::parse(salt)?);
     let (bytes, crc) = (bytes.parse().ok()?, u32::from_str_radix(crc, 16).ok()?);
-    Some((name, SharedFile { shipper, salt, bytes, crc }))
+    Some((name, SharedFile { shipper, salt, bytes, crc, object_bytes }))
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

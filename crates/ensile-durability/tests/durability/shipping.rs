@@ -4,6 +4,8 @@
 mod crashes;
 mod faults;
 mod fenced;
+mod published;
+mod resumed;
 mod rig;
 mod stores;
 
@@ -130,6 +132,7 @@ fn h5_log_files_wait_for_their_shipping_up_to_the_limit() {
     machine.life.checkpoint().expect("is installed");
     machine.settle_steps();
     assert!(count(&machine) >= before, "{} files of {before}", count(&machine));
+    assert_eq!(machine.shipper.step(), ShipStep::Worked, "a file is opened here");
     assert_eq!(machine.shipper.step(), ShipStep::Paced(Duration::from_secs(1)));
     let stats = machine.shipper.stats();
     assert!(stats.failures > 0 && stats.last_error.is_some_and(|error| error.contains("unreachable")));

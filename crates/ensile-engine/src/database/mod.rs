@@ -120,7 +120,9 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Durability`] if the log was stopped by a failure, or is now. Without a log, if the last picture failed:
-    /// the error says up to which epoch the database is durable.
+    /// the error says up to which epoch the database is durable. With a shared store that does not answer,
+    /// [`DurabilityError::NotShipped`](crate::DurabilityError::NotShipped) says what that lacks, after
+    /// [`close_wait`](crate::folder::ShippingConfig::close_wait): everything is durable in the folder then.
     pub fn close(&self) -> Result<()> {
         self.open.close(LastPicture::Taken).map(drop)
     }

@@ -1,6 +1,8 @@
 //! Who owns a database: its last handle closes it.
 //!
-//! Invariant: whatever panics in a close, the database's threads end with it, and a second close returns an error.
+//! Invariants:
+//! - Whatever panics in a close, the database's threads end with it, and a second close returns an error.
+//! - A shared store that does not answer holds a close up for a stated time, and no longer.
 //!
 //! Neighbours: `open` makes the owner; handles, transactions, snapshots and receipts refer to it.
 
@@ -10,7 +12,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_durability::DurabilityError;
 
-use super::threads::Threads;
+use super::threads::{SHIPPER, Threads};
 use crate::error::Result;
 use crate::session;
 use crate::shared::SharedState;
@@ -52,10 +54,8 @@ impl Drop for EndDatabaseThreads<'_> {
             // Checkpointers stop with the loggers.
             log.stop(CLOSE_PANICKED);
         }
-        if let Some(shipping) = &shared.shipping {
-            // Its next step finds the log ended.
-            shipping.wake();
-        }
+        // What it came to was told, or a panic is.
+        let _ = self.open.end_shipping();
         shared.stop.stop();
         shared.memory.stop_preparing();
         self.open.threads.join();
@@ -80,10 +80,20 @@ impl OpenDatabase {
             let mut threads = EndDatabaseThreads { open: self, are_files_ended: false };
             let result = end_files();
             threads.are_files_ended = true;
+            let shipped = self.end_shipping();
             drop(threads);
-            *closed = Some(result);
+            *closed = Some(result.and_then(|lost| shipped.map(|()| lost)));
         }
         Ok(closed.clone().expect("it was just closed")?)
+    }
+
+    /// Waits for the shipper's step under way, or leaves its thread to itself if that takes too long.
+    fn end_shipping(&self) -> std::result::Result<(), DurabilityError> {
+        let ended = self.shared.shipping.as_ref().map_or(Ok(()), |shipping| shipping.end());
+        if ended.is_err() {
+            self.threads.leave(SHIPPER);
+        }
+        ended
     }
 
     /// Ends the checkpoints and the log: all that is committed is durable then, but for what goes without a picture.

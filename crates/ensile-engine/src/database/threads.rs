@@ -8,6 +8,9 @@ use ensile_base::sync::Mutex;
 
 use crate::error::{Error, Result};
 
+/// The name of the thread that ships.
+pub(crate) const SHIPPER: &str = "ensile-ship";
+
 /// The threads of one database.
 pub(crate) struct Threads {
     handles: Mutex<Vec<JoinHandle<()>>>,
@@ -32,6 +35,11 @@ impl Threads {
     pub(crate) fn join(&self) {
         // A database closed on one of its own threads (a future's waker) does not wait for itself.
         self.join_those(|handle| handle.thread().id() != std::thread::current().id());
+    }
+
+    /// Leaves the one of this name to itself, which is in a call that does not return. It ends with that.
+    pub(crate) fn leave(&self, name: &str) {
+        self.handles.lock().retain(|handle| handle.thread().name() != Some(name));
     }
 
     /// Whether none of them runs any more. After `join` there is one at most: that on which it was called.

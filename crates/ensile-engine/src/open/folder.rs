@@ -26,8 +26,9 @@ pub use ensile_durability::examine::{
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
 pub use ensile_durability::{
-    Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Lease, LeasedFile, SharedFolder,
-    SharedStore, ShippingConfig, ShippingStats, TakeOverReport, WhenFenced,
+    Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Creation, Lease, LeasedFile,
+    SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShippingConfig, ShippingStats,
+    TakeOverReport, WhenFenced,
 };
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
 use ensile_index::{Direction, Range};

@@ -14,7 +14,7 @@ use ensile_base::sync::{Arc, AtomicBool, Ordering, spin_loop};
 use ensile_durability::{CheckpointStep, LoggerStep, ShipStep};
 use ensile_epoch::Advance;
 
-use crate::database::threads::Threads;
+use crate::database::threads::{SHIPPER, Threads};
 use crate::error::Result;
 use crate::shared::SharedState;
 
@@ -80,7 +80,7 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
     }
     if let Some(shipping) = &shared.shipping {
         let shipping = StdArc::clone(shipping);
-        threads.spawn("ensile-ship".to_owned(), move || {
+        threads.spawn(SHIPPER.to_owned(), move || {
             // Shipping that does not give way is shipping all the same.
             let _ = ensile_disk::lower_priority(SHIPPER_NICENESS);
             loop {

@@ -3,6 +3,7 @@
 //! Invariants:
 //! - I4: in a forked child nothing is closed, joined or freed.
 //! - Whatever panics in a close, the threads end with it, and a second close returns an error.
+//! - A shared store that does not answer holds a close up for a stated time, and no longer.
 //!
 //! Neighbours: `open` makes the owner; handles of collections and applications share it.
 
@@ -66,10 +67,22 @@ impl OpenRuntime {
             let mut threads = EndObjectThreads { open: self, are_files_ended: false };
             let result = end_files();
             threads.are_files_ended = true;
+            let shipped = self.end_shipping();
             drop(threads);
-            *closed = Some(result);
+            *closed = Some(result.and(shipped));
         }
         Ok(closed.clone().expect("it was just closed")?)
+    }
+}
+
+impl OpenRuntime {
+    /// Waits for the shipper's step under way, or leaves its thread to itself if that takes too long.
+    fn end_shipping(&self) -> Result<(), DurabilityError> {
+        let ended = self.runtime.shipping.as_ref().map_or(Ok(()), |shipping| shipping.end());
+        if ended.is_err() {
+            self.threads.leave_shipper();
+        }
+        ended
     }
 }
 
@@ -90,10 +103,8 @@ impl Drop for EndObjectThreads<'_> {
             // Checkpointers stop with the loggers.
             runtime.log.stop(CLOSE_PANICKED);
         }
-        if let Some(shipping) = &runtime.shipping {
-            // Its next step finds the log ended.
-            shipping.wake();
-        }
+        // What it came to was told, or a panic is.
+        let _ = self.open.end_shipping();
         runtime.stop.stop();
         self.open.threads.join();
         runtime.workers.end();

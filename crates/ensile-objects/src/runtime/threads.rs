@@ -22,6 +22,8 @@ const EPOCH_WAIT: Duration = Duration::from_millis(2);
 /// How often a checkpointer looks whether a checkpoint is due. A demand wakes it earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
+/// The name of the shipper's thread.
+const SHIPPER: &str = "ensile-obj-ship";
 /// How often the shipper looks whether a file was closed.
 const SHIP_WAIT: Duration = Duration::from_millis(250);
 /// It looks at least so often whether the objects are closed.
@@ -50,7 +52,7 @@ impl ObjectThreads {
         }
         if let Some(shipping) = &runtime.shipping {
             let shipping = StdArc::clone(shipping);
-            self.spawn("ensile-obj-ship".to_owned(), move || ship(&shipping))?;
+            self.spawn(SHIPPER.to_owned(), move || ship(&shipping))?;
         }
         Ok(())
     }
@@ -69,6 +71,11 @@ impl ObjectThreads {
         for handle in handles.extract_if(.., |handle| handle.thread().id() != own) {
             let _ = handle.join();
         }
+    }
+
+    /// Leaves the shipper to itself, which is in a call that does not return. It ends with that.
+    pub(super) fn leave_shipper(&self) {
+        self.0.lock().retain(|handle| handle.thread().name() != Some(SHIPPER));
     }
 
     /// Does none of them run any more, and was each waited for?

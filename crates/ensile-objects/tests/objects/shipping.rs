@@ -2,14 +2,15 @@
 //! simulated disk step by step, and with threads in real folders.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_objects::{
-    CheckpointPolicy, DurabilityError, ObjectDurability, Objects, ObjectsBuilder, ObjectsError, SharedFolder,
-    SharedStore, ShipStep, ShippingConfig, WhenFenced, take_over,
+    CheckpointPolicy, Creation, DurabilityError, ObjectDurability, Objects, ObjectsBuilder, ObjectsError,
+    SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep, ShippingConfig,
+    WhenFenced, take_over,
 };
 use ensile_sim::SimDisk;
 
@@ -82,7 +83,10 @@ impl Folders {
     }
 
     fn open(&self, machine: &str, when_fenced: WhenFenced) -> Tallies {
-        let shipping = ShippingConfig { when_fenced, ..ShippingConfig::new(self.store()) };
+        self.open_with(machine, ShippingConfig { when_fenced, ..ShippingConfig::new(self.store()) })
+    }
+
+    fn open_with(&self, machine: &str, shipping: ShippingConfig) -> Tallies {
         ObjectsBuilder::new(self.0.join(machine))
             .durability(ObjectDurability::Relaxed)
             .policy(&CheckpointPolicy::on_demand())
@@ -165,4 +169,175 @@ fn without_a_store_nothing_is_shipped_and_a_missing_folder_is_named() {
     let error =
         take_over(&folders.store(), &folders.0.join("b"), Some(0)).expect_err("never ends").to_string();
     assert!(error.contains("never ends"), "{error}");
+}
+
+/// A store whose uploads do not return until they are let go.
+#[derive(Debug)]
+struct HangingStore {
+    store: Arc<dyn SharedStore>,
+    /// Uploads that wait; none does once they are let go.
+    waiting: Mutex<(usize, bool)>,
+    changed: Condvar,
+}
+
+impl HangingStore {
+    fn new(store: Arc<dyn SharedStore>) -> Arc<Self> {
+        Arc::new(Self { store, waiting: Mutex::default(), changed: Condvar::new() })
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.waiting.lock().expect("no panic").0 > 0
+    }
+
+    fn let_go(&self) {
+        self.waiting.lock().expect("no panic").1 = true;
+        self.changed.notify_all();
+    }
+}
+
+impl SharedStore for HangingStore {
+    fn place(&self) -> String {
+        self.store.place()
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
+        self.store.list(folder)
+    }
+
+    fn read_at(&self, name: &str, bytes: &mut [u8], offset: u64) -> Result<Option<usize>, SharedStoreError> {
+        self.store.read_at(name, bytes, offset)
+    }
+
+    fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
+        let mut waiting = self.waiting.lock().expect("no panic");
+        waiting.0 += 1;
+        while !waiting.1 {
+            waiting = self.changed.wait(waiting).expect("no panic");
+        }
+        waiting.0 -= 1;
+        drop(waiting);
+        self.store.upload(name)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {
+        self.store.create(name, bytes)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SharedStoreError> {
+        self.store.remove(name)
+    }
+
+    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
+        self.store.unfinished(folder)
+    }
+
+    fn settle(&self, folder: &str) -> Result<(), SharedStoreError> {
+        self.store.settle(folder)
+    }
+}
+
+#[test]
+fn a_close_does_not_wait_for_a_store_that_hangs_and_says_what_was_not_shipped() {
+    let folders = Folders::new("hangs");
+    let store = HangingStore::new(folders.store());
+    let wait = Duration::from_millis(200);
+    let config = ShippingConfig { close_wait: wait, ..ShippingConfig::new(Arc::clone(&store) as _) };
+    for is_closed in [true, false] {
+        let objects = folders.open_with("a", config.clone());
+        objects.update(1, &Change::Add(5)).expect("is logged");
+        while !store.is_waiting() {
+            objects.ship(Duration::from_millis(5)).expect_err("it hangs");
+        }
+        if is_closed {
+            let error = objects.close().expect_err("not all is shipped");
+            let is_it = matches!(&error, ObjectsError::Durability(DurabilityError::NotShipped { .. }));
+            let text = error.to_string();
+            assert!(is_it && text.contains("has not returned") && text.contains("durable here"), "{text}");
+            assert_eq!(objects.close().expect_err("as before").to_string(), text);
+        }
+        // The drop of the last handle waits no longer.
+        drop(objects);
+        store.let_go();
+        while store.is_waiting() {
+            std::thread::yield_now();
+        }
+        store.waiting.lock().expect("no panic").1 = false;
+    }
+    // Everything is durable in the folder, and the next life ships it.
+    let objects = folders.open("a", WhenFenced::Stop);
+    assert_eq!(sums(&objects), [(1, 2)]);
+    objects.ship(PATIENCE).expect("is shipped");
+    let expected = sums(&objects);
+    drop(objects);
+    take_over(&folders.store(), &folders.0.join("b"), None).expect("takes over");
+    assert_eq!(sums(&folders.open("b", WhenFenced::Stop)), expected);
+}
+
+#[test]
+fn a_close_that_waits_for_a_store_that_hangs_is_cancelled_by_another_thread() {
+    let folders = Folders::new("cancelled");
+    let store = HangingStore::new(folders.store());
+    let config = ShippingConfig { close_wait: PATIENCE, ..ShippingConfig::new(Arc::clone(&store) as _) };
+    let objects = folders.open_with("a", config);
+    objects.update(1, &Change::Add(5)).expect("is logged");
+    while !store.is_waiting() {
+        objects.ship(Duration::from_millis(5)).expect_err("it hangs");
+    }
+    let error = std::thread::scope(|scope| {
+        let closing = scope.spawn(|| objects.close());
+        objects.cancel_shipping();
+        closing.join().expect("no panic").expect_err("not all is shipped").to_string()
+    });
+    assert!(error.contains("has not returned"), "{error}");
+    let told = objects.stats().shipping.and_then(|stats| stats.last_error).expect("is told");
+    assert!(told.contains("cancelled"), "{told}");
+    store.let_go();
+    drop(objects);
+    assert_eq!(sums(&folders.open("a", WhenFenced::Stop)), [(1, 1)]);
+}
+
+/// Nothing is logged in this life, so no log gets a mark.
+#[test]
+fn behind_an_open_without_a_change_all_is_shipped_soon() {
+    let folders = Folders::new("unchanged");
+    for has_checkpoint in [false, true] {
+        let objects = folders.open("a", WhenFenced::Stop);
+        objects.update(1, &Change::Add(5)).expect("is logged");
+        if has_checkpoint {
+            objects.checkpoint().wait().expect("is installed");
+        }
+        drop(objects);
+        let objects = folders.open("a", WhenFenced::Stop);
+        objects.ship(PATIENCE).expect("is shipped");
+        let expected = sums(&objects);
+        drop(objects);
+        let machine = format!("b{has_checkpoint}");
+        take_over(&folders.store(), &folders.0.join(&machine), None).expect("takes over");
+        assert_eq!(sums(&folders.open(&machine, WhenFenced::Stop)), expected);
+        // For the next round it is the machine that ships.
+        let _ = std::fs::remove_dir_all(folders.0.join("a"));
+        std::fs::remove_dir_all(folders.0.join("shared")).expect("is there");
+        std::fs::create_dir_all(folders.0.join("shared")).expect("makes");
+    }
+}
+
+#[test]
+fn a_store_of_a_database_makes_no_folder_that_of_a_take_over() {
+    let folders = Folders::new("kind");
+    let objects = folders.open("a", WhenFenced::Stop);
+    objects.update(1, &Change::Add(5)).expect("is logged");
+    objects.ship(PATIENCE).expect("is shipped");
+    // Its state's entries are called those of a database.
+    let manifest = folders.0.join("shared/manifests/manifest-1");
+    let text = std::fs::read_to_string(&manifest)
+        .expect("is there")
+        .replace(" entries operations ", " entries values ");
+    let body = &text[..text.find("crc32c ").expect("the last line")];
+    let next = body.replace(" number 1 ", " number 999 ");
+    let crc = ensile_base::checksum::crc32c(next.as_bytes());
+    std::fs::write(folders.0.join("shared/manifests/manifest-999"), format!("{next}crc32c {crc:08x}\n"))
+        .expect("is written");
+    let error = take_over(&folders.store(), &folders.0.join("b"), None).expect_err("is refused").to_string();
+    assert!(error.contains("use `ensile take-over`"), "{error}");
+    assert!(!folders.0.join("b/MANIFEST").exists(), "nothing is begun there");
 }

@@ -58,6 +58,7 @@ fn h1_an_object_is_there_as_a_whole_or_not_at_all() {
     dropped.write(&vec![1; PART_BYTES + 1]).expect("writes");
     drop(dropped);
     assert_eq!(read(&store, "a/dropped"), None);
-    store.remove_unfinished("a").expect("nothing to do");
+    assert!(store.unfinished("a").expect("none").is_empty());
+    store.settle("a").expect("nothing to do");
     assert_eq!(store.list("a").expect("lists").len(), 3);
 }

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: the tests of [`super`]; lives that ship are in `tests/durability/shipping`.
 
-use super::{SharedFile, SharedLog, SharedManifest, UnusableShared, manifest_name, manifest_number};
+use super::{SharedFile, SharedLog, SharedManifest, UnusableShared, file_of, manifest_name, manifest_number};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
@@ -39,7 +39,8 @@ fn generation(number: u64, first: u64) -> Generation {
 }
 
 fn manifest() -> SharedManifest {
-    let shared = |salt, bytes| SharedFile { shipper: own(), salt, bytes, crc: 0x0a1b_2c3d };
+    let shared =
+        |salt, bytes| SharedFile { shipper: own(), salt, bytes, crc: 0x0a1b_2c3d, object_bytes: None };
     let log = |number| SharedLog {
         file: SegmentFile::from(SegmentName { generation: 4, logger: 0, number }),
         shared: shared(salt("1a2b3c4d"), 4096),
@@ -51,11 +52,12 @@ fn manifest() -> SharedManifest {
         checkpointers: 1,
         files: 1,
         entries: 9000,
-        bytes: 4096,
+        bytes: 100_000_000,
         salt: salt("5e6f7a8b"),
         seal: 0x0a1b_2c3d,
         database: own(),
     };
+    let part = SharedFile { object_bytes: Some(67_108_864), ..shared(salt("5e6f7a8b"), 100_000_000) };
     let checkpoint = FuzzyCheckpoint { low: Epoch::new(62), high: Epoch::new(64), files };
     let spans = vec![LogSpan { first: 2, last: 3, bytes: 2048 }];
     let closed = Generation { logs: 1, durable: Some(Epoch::new(66)), spans, ..generation(4, 61) };
@@ -69,7 +71,7 @@ fn manifest() -> SharedManifest {
         reserved: Epoch::new(5000),
         fenced: vec![identity("4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f")],
         next: (4, salt("1a2b3c4d")),
-        parts: vec![(PartName { checkpoint: 7, checkpointer: 0, file: 0 }, shared(salt("5e6f7a8b"), 4096))],
+        parts: vec![(PartName { checkpoint: 7, checkpointer: 0, file: 0 }, part)],
         logs: vec![log(2), log(3)],
         state: FilesState { checkpoint: Some(InstalledCheckpoint::Fuzzy(checkpoint)), generations },
     }
@@ -108,11 +110,13 @@ fn each_changed_byte_is_damage_and_a_newer_format_is_said_to_be_one() {
 fn h1_a_manifest_that_lacks_a_file_of_its_state_is_not_whole() {
     assert!(manifest().is_whole());
     type Change = fn(&mut SharedManifest);
-    let changes: [Change; 8] = [
+    let changes: [Change; 10] = [
         |manifest| manifest.parts.clear(),
         |manifest| manifest.logs.truncate(1),
         |manifest| manifest.logs.clear(),
         |manifest| manifest.logs[1].shared.bytes = 2047,
+        |manifest| manifest.parts[0].1.object_bytes = Some(0),
+        |manifest| manifest.parts[0].1.object_bytes = Some(100_000_000),
         |manifest| manifest.term = 1,
         |manifest| manifest.fenced = vec![own()],
         |manifest| manifest.state.generations[0].spans.clear(),
@@ -124,4 +128,22 @@ fn h1_a_manifest_that_lacks_a_file_of_its_state_is_not_whole() {
         assert!(!changed.is_whole(), "change {at}");
         assert!(SharedManifest::parse(changed.to_string().as_bytes()).is_err(), "change {at}");
     }
+}
+
+#[test]
+fn a_long_file_has_objects_that_say_where_they_are_in_it() {
+    let part = &manifest().parts[0];
+    let name = part.0.to_string();
+    let pieces = part.1.pieces(&name);
+    let named: Vec<_> = pieces.iter().map(|piece| (piece.offset, piece.bytes)).collect();
+    assert_eq!(named, [(0, 67_108_864), (67_108_864, 32_891_136)]);
+    let whole = part.1.object(&name);
+    assert_eq!(pieces[1].object, format!("{whole}.67108864-100000000"));
+    for object in [&whole, &pieces[0].object, &pieces[1].object, &format!("{}.00ff.new", pieces[1].object)] {
+        assert_eq!(file_of(object), whole);
+    }
+    assert_eq!(file_of("manifests/manifest-12"), "manifests/manifest-12");
+    let one = SharedFile { object_bytes: None, ..part.1.clone() };
+    assert_eq!(one.pieces(&name).len(), 1);
+    assert_eq!((one.pieces(&name)[0].object.clone(), one.pieces(&name)[0].bytes), (whole, 100_000_000));
 }

@@ -1,8 +1,10 @@
 //! Machines on one simulated disk: each with a folder of its own, and one folder that all of them see.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
+use ensile_base::Epoch;
 use ensile_disk::Disk;
 use ensile_durability::{
     CheckpointConfig, Creation, DurabilityError, SharedFolder, SharedObject, SharedStore, SharedStoreError,
@@ -10,7 +12,7 @@ use ensile_durability::{
 };
 use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{Changes, Framing, Life};
+use crate::checkpoints::store::{Changes, Framing, Life, settings};
 use crate::rig::Worker;
 
 /// The folder that all machines see.
@@ -22,7 +24,10 @@ pub(super) struct Reached {
     folder: SharedFolder,
     is_unreachable: AtomicBool,
     is_full: AtomicBool,
+    refuses_parts: AtomicBool,
     loses_answers: AtomicBool,
+    /// Listings that are given again and again.
+    cached: Mutex<Option<BTreeMap<String, Vec<SharedObject>>>>,
 }
 
 impl Reached {
@@ -32,7 +37,9 @@ impl Reached {
             folder: SharedFolder::on(disk),
             is_unreachable: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
+            refuses_parts: AtomicBool::new(false),
             loses_answers: AtomicBool::new(false),
+            cached: Mutex::default(),
         })
     }
 
@@ -47,10 +54,21 @@ impl Reached {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
+    /// Uploads of checkpoints' files fail.
+    pub(super) fn set_refuses_parts(&self, refuses: bool) {
+        // Relaxed: one thread.
+        self.refuses_parts.store(refuses, Ordering::Relaxed);
+    }
+
     /// Creations are done, and fail.
     pub(super) fn set_loses_answers(&self, loses_answers: bool) {
         // Relaxed: one thread.
         self.loses_answers.store(loses_answers, Ordering::Relaxed);
+    }
+
+    /// Each listing is shown again from now on, as a network file system may show it.
+    pub(super) fn set_caches_listings(&self, caches: bool) {
+        *self.cached.lock().expect("no panic") = caches.then(BTreeMap::new);
     }
 
     fn has_room(&self) -> Result<&SharedFolder, SharedStoreError> {
@@ -76,7 +94,12 @@ impl SharedStore for Reached {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
-        self.reach()?.list(folder)
+        let listed = self.reach()?.list(folder)?;
+        let mut cached = self.cached.lock().expect("no panic");
+        match &mut *cached {
+            None => Ok(listed),
+            Some(cached) => Ok(cached.entry(folder.to_owned()).or_insert(listed).clone()),
+        }
     }
 
     fn read_at(&self, name: &str, bytes: &mut [u8], offset: u64) -> Result<Option<usize>, SharedStoreError> {
@@ -84,6 +107,10 @@ impl SharedStore for Reached {
     }
 
     fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
+        // Relaxed: one thread.
+        if self.refuses_parts.load(Ordering::Relaxed) && name.contains("/ckpt-") {
+            return Err(SharedStoreError::new("it takes no part"));
+        }
         self.has_room()?.upload(name)
     }
 
@@ -100,8 +127,12 @@ impl SharedStore for Reached {
         self.reach()?.remove(name)
     }
 
-    fn remove_unfinished(&self, folder: &str) -> Result<(), SharedStoreError> {
-        self.reach()?.remove_unfinished(folder)
+    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
+        self.reach()?.unfinished(folder)
+    }
+
+    fn settle(&self, folder: &str) -> Result<(), SharedStoreError> {
+        self.reach()?.settle(folder)
     }
 }
 
@@ -113,12 +144,22 @@ pub(super) fn seen(state: &Changes) -> Seen {
     state.iter().map(|(key, (tid, value))| (*key, tid.to_string(), of(value))).collect()
 }
 
+/// The states that were there, by the epochs from which on they were.
+pub(super) type States = BTreeMap<u64, Seen>;
+
+/// The state at the end of this epoch.
+pub(super) fn state_at(states: &States, epoch: Epoch) -> &Seen {
+    states.range(..=epoch.number()).next_back().expect("there is one from the beginning on").1
+}
+
 /// A database that ships.
 pub(super) struct Machine {
     pub(super) shipper: Arc<Shipper>,
     worker: Worker,
     pub(super) life: Life,
     pub(super) store: Arc<Reached>,
+    /// Of this life, and of those before if it was opened again.
+    pub(super) states: States,
     writes: u64,
 }
 
@@ -141,7 +182,17 @@ impl Machine {
         let life = Life::open(&disk.at(folder), loggers, settings)?;
         let shipper = Shipper::start(&life.rig.store, &life.rig.log, shipping(&store))?;
         let worker = life.rig.worker();
-        Ok(Self { shipper, worker, life, store, writes: 0 })
+        let states = States::from([(life.rig.first.number() - 1, seen(&life.found))]);
+        Ok(Self { shipper, worker, life, store, states, writes: 0 })
+    }
+
+    /// The process is killed, and the database opened again.
+    pub(super) fn killed(self, disk: &SimDisk, folder: &str, loggers: usize) -> Self {
+        let Self { mut states, writes, .. } = self;
+        disk.kill();
+        let mut machine = Self::open(disk, folder, loggers, settings());
+        states.append(&mut machine.states);
+        Self { states, writes, ..machine }
     }
 
     pub(super) fn restart_shipper(&mut self, config: ShippingConfig) {
@@ -156,7 +207,8 @@ impl Machine {
             }
             self.writes += 1;
             let value = (!self.writes.is_multiple_of(7)).then(|| vec![self.writes as u8; 1000]);
-            self.life.commit(&mut self.worker, key % 48, value.as_deref());
+            let tid = self.life.commit(&mut self.worker, key % 48, value.as_deref());
+            self.states.insert(tid.epoch().number(), seen(&self.life.store.present()));
             self.life.rig.settle();
         }
         true
@@ -250,6 +302,32 @@ pub(super) fn run(mut run: TakeOver) -> Result<TakeOverReport, DurabilityError> 
             return Ok(report);
         }
     }
+}
+
+/// Steps until nothing is to be done, and at each new manifest looks at what a take-over finds there: S never goes
+/// back, and the state is the one of that epoch. How many manifests there were.
+pub(super) fn ship_watched(disk: &SimDisk, machine: &Machine, mut least: Epoch) -> u64 {
+    let (mut manifest, mut seen) = (machine.shipper.stats().manifest, 0);
+    for step in 0..2000 {
+        let last = machine.step_after(1, std::time::Duration::from_millis(100));
+        let stats = machine.shipper.stats();
+        if stats.manifest > manifest {
+            (manifest, seen) = (stats.manifest, seen + 1);
+            assert!(stats.shipped_epoch >= least, "step {step}: {} behind {least}", stats.shipped_epoch);
+            least = stats.shipped_epoch;
+            let copy = disk.fork();
+            copy.kill();
+            let report =
+                taken_over(&copy, "watched").unwrap_or_else(|error| panic!("manifest {manifest}: {error}"));
+            assert_eq!(report.epoch, least);
+            let found = Machine::open(&copy, "watched", 1, settings()).found();
+            assert_eq!(&found, state_at(&machine.states, least), "manifest {manifest}, epoch {least}");
+        }
+        if last == ShipStep::Idle {
+            return seen;
+        }
+    }
+    panic!("shipping does not end: {:?}", machine.shipper.stats());
 }
 
 /// The objects of the shared store.

@@ -31,6 +31,14 @@ impl Database {
             None => Err(Error::Misuse("nothing is shipped: open it with `Builder::ship_to`".to_owned())),
         }
     }
+
+    /// Ships nothing any more until the next open. It waits for nothing, and from another thread it ends the wait of a
+    /// close for a shared store that does not answer. Without a shared store it does nothing.
+    pub fn cancel_shipping(&self) {
+        if let Some(shipping) = &self.shared().shipping {
+            shipping.cancel();
+        }
+    }
 }
 
 /// Takes over the database that was shipped to this store ([`Builder::ship_to`](crate::Builder::ship_to)) into the
@@ -53,12 +61,13 @@ pub fn take_over(
     if bytes_per_second == Some(0) {
         return Err(Error::Misuse("a take-over that may fetch 0 bytes a second never ends".to_owned()));
     }
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(target).map_err(DurabilityError::from)?);
-    let run = TakeOver::begin(store, &disk, bytes_per_second)?;
-    if run.entries() != EntryKind::Values {
+    // Before the folder is made that of a take-over.
+    if TakeOver::entries_in(&**store)? != EntryKind::Values {
         let detail =
             "the store has an application's objects, and no database: use `ensile objects take-over`";
         return Err(Error::Misuse(detail.to_owned()));
     }
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(target).map_err(DurabilityError::from)?);
+    let run = TakeOver::begin(store, &disk, bytes_per_second)?;
     Ok(run.finish(&Framing, &Clock::machine())?)
 }

@@ -1,0 +1,99 @@
+//! What goes from the shared store: objects that no manifest names any more, and what was cut short.
+//!
+//! Invariants:
+//! - H4: an object goes once no manifest of this shipper has named it for the grace, and only if it is this database's
+//!   or of one that it has taken over from. Of the manifests only those before its own go.
+//! - H4: what an upload or a creation has left goes in the same way, of a creation whoever's it was: one that is
+//!   under way for so long fails, and names nothing.
+//! - What this database will name soon stays: a life before may have put it.
+//!
+//! Neighbours: a turn by the clock of the steps of [`super`].
+
+use std::collections::BTreeSet;
+
+use super::place::ManifestPlace;
+use super::{CLEAR_NANOS, PAUSE, ShipWork, Shipper};
+use crate::DurabilityError;
+use crate::shipping::chain::unusable;
+use crate::shipping::state::parts_of;
+use crate::store::manifest::Manifest;
+use crate::store::shared_manifest::{MANIFESTS, SharedFile, file_of, manifest_name, manifest_number};
+
+impl Shipper {
+    /// Looks for what no manifest names, or removes one object of what is due; false if neither is its turn.
+    pub(super) fn clear(&self, work: &mut ShipWork, now: u64) -> Result<bool, DurabilityError> {
+        if let Some(object) = work.going.pop_front() {
+            // The process may have slept since it looked.
+            if now.saturating_sub(work.looked_at) >= PAUSE.as_nanos() as u64 {
+                self.look_for_others(work, now)?;
+            }
+            if work.place.is_none() {
+                return Ok(true);
+            }
+            self.to().remove(&object).map_err(|error| unusable(self.to(), error))?;
+            work.unnamed.remove(&object);
+            return Ok(true);
+        }
+        if now < work.clear_at {
+            return Ok(false);
+        }
+        // Not at each step, however short the grace is: files are to be shipped in between.
+        let pause = self.grace_nanos().clamp(PAUSE.as_nanos() as u64, CLEAR_NANOS);
+        work.clear_at = now.saturating_add(pause);
+        self.look_for_others(work, now)?;
+        self.look_for_unnamed(work, now)?;
+        Ok(true)
+    }
+
+    /// Looks for objects that no manifest names: those of this database, and of those that it has taken over from.
+    fn look_for_unnamed(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
+        let Some(place @ ManifestPlace { number, newest: Some(newest), .. }) = &work.place else {
+            return Ok(());
+        };
+        let failed = |error| unusable(self.to(), error);
+        let mut named: BTreeSet<String> = newest.objects().chain(work.inventory.objects()).collect();
+        named.insert(manifest_name(*number));
+        let writers = place.writers(self.database);
+        let listed = self.listed(&writers)?;
+        let mut there: Vec<String> = listed.keys().cloned().collect();
+        // A larger one is of a machine that has taken over.
+        let manifests = self.to().list(MANIFESTS).map_err(failed)?.into_iter().map(|object| object.name);
+        there.extend(manifests.filter(|name| manifest_number(name).is_some_and(|older| older < *number)));
+        for folder in writers.iter().map(ToString::to_string).chain([MANIFESTS.to_owned()]) {
+            there.extend(self.to().unfinished(&folder).map_err(failed)?);
+        }
+        let wanted = self.wanted(work);
+        let is_unnamed = |object: &String| !named.contains(object) && !wanted.contains(file_of(object));
+        let unnamed: BTreeSet<String> = there.into_iter().filter(is_unnamed).collect();
+        work.unnamed.retain(|object, _| unnamed.contains(object));
+        for object in unnamed {
+            work.unnamed.entry(object).or_insert(now);
+        }
+        let is_due = |since: &u64| now.saturating_sub(*since) >= self.grace_nanos();
+        let due = work.unnamed.iter().filter(|(_, since)| is_due(since));
+        work.going = due.map(|(object, _)| object.clone()).collect();
+        let Some(missing) = work.inventory.keep_listed(&listed) else { return Ok(()) };
+        // It is told, and shipped again as far as it is here: until then its file stays (H5).
+        self.release_hold(work);
+        Err(self.is_missing(&missing))
+    }
+
+    /// The files that a manifest of this database may name soon, by their names in the store.
+    fn wanted(&self, work: &ShipWork) -> BTreeSet<String> {
+        let Manifest { checkpoint, generations, .. } = self.manifest();
+        let under_way = work.under_way.as_ref().and_then(|under_way| under_way.base.checkpoint.as_ref());
+        let parts = parts_of(checkpoint.as_ref()).into_iter().chain(parts_of(under_way));
+        let mut files: Vec<_> = parts.map(|(part, salt)| (part.to_string(), salt)).collect();
+        let known = generations.iter().chain(&work.base.live);
+        let salts: Vec<_> = known.map(|generation| (generation.number, generation.salt)).collect();
+        for closed in self.lacking(work, &self.log.closed_list()) {
+            let of = salts.iter().filter(|(number, _)| *number == closed.file.name.generation);
+            files.extend(of.map(|(_, salt)| (closed.file.archived().to_string(), *salt)));
+        }
+        let shipper = self.database;
+        let named = files.into_iter().map(|(name, salt)| {
+            SharedFile { shipper, salt, bytes: 0, crc: 0, object_bytes: None }.object(&name)
+        });
+        named.chain(work.under_way_names()).collect()
+    }
+}

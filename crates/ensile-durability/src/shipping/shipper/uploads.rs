@@ -1,0 +1,208 @@
+//! A file on its way to the shared store, an object after the other, a piece at a step.
+//!
+//! Invariants:
+//! - H1: an upload has ended, and is durable in the store, before the inventory has its file.
+//! - An object that a life before has put is compared with the file, byte by byte.
+//! - One that fails is put again from its beginning; the objects of its file before it stay.
+//!
+//! Neighbours: the steps of [`super`] begin one, and go on; `shared` has the store.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ensile_base::checksum::crc32c_append;
+use ensile_disk::DiskFile;
+
+use super::{STEP_BYTES, ShipWork, Shipper};
+use crate::DurabilityError;
+use crate::block::Salt;
+use crate::error::unless_missing;
+use crate::shipping::chain::{self, unusable};
+use crate::shipping::log_file::{self, LookedFile};
+use crate::shipping::shared::SharedUpload;
+use crate::shipping::state::ShippedLog;
+use crate::store::closed_files::ClosedFile;
+use crate::store::names::PartName;
+use crate::store::shared_manifest::{SharedFile, SharedPiece};
+
+/// What an upload is of.
+#[derive(Debug)]
+pub(super) enum UploadOf {
+    Part(PartName),
+    Log(ClosedFile, LookedFile),
+}
+
+/// How an object gets there.
+#[derive(Debug)]
+enum ObjectUnderWay {
+    /// Nothing was done yet.
+    NotBegun,
+    /// It is there whole: it is compared, and its checksum is wanted.
+    Compared,
+    Written(Box<dyn SharedUpload>),
+}
+
+/// A file on its way.
+#[derive(Debug)]
+pub(super) struct Upload {
+    of: UploadOf,
+    name: String,
+    file: Arc<dyn DiskFile>,
+    /// With the checksum of its first bytes, up to the object under way.
+    shared: SharedFile,
+    /// Its objects that are not there yet; the first one is under way.
+    pieces: VecDeque<SharedPiece>,
+    object: ObjectUnderWay,
+    offset: u64,
+    /// Of all bytes up to there.
+    crc: u32,
+    /// One of its objects was written.
+    is_written: bool,
+}
+
+impl Upload {
+    /// Its file's name in the store.
+    pub(super) fn shared_name(&self) -> String {
+        self.shared.object(&self.name)
+    }
+
+    /// The closed log file that it is of, if it is of one.
+    pub(super) fn log_file(&self) -> Option<&ClosedFile> {
+        match &self.of {
+            UploadOf::Log(closed, _) => Some(closed),
+            UploadOf::Part(_) => None,
+        }
+    }
+
+    /// What was under way is begun again.
+    fn begin_object_again(&mut self) {
+        self.object = ObjectUnderWay::NotBegun;
+        (self.offset, self.crc) =
+            (self.pieces.front().map_or(self.offset, |piece| piece.offset), self.shared.crc);
+    }
+}
+
+impl Shipper {
+    pub(super) fn begin_log(&self, work: &mut ShipWork, closed: ClosedFile) -> Result<(), DurabilityError> {
+        let (disk, name) = (self.store.disk(), closed.file.to_string());
+        let Some(file) = unless_missing(disk.open_to_read(&name))? else {
+            // It may have been removed beyond the hold since it was listed.
+            return match self.log.closed_list().contains(&closed) {
+                true => Err(DurabilityError::damaged(&name, 0, "it is missing, so it is not shipped")),
+                false => Ok(()),
+            };
+        };
+        let looked = log_file::look(disk.open_to_read(&name)?, &closed)?;
+        let (name, bytes, salt) = (closed.file.archived().to_string(), closed.bytes, looked.salt);
+        let of = UploadOf::Log(closed, looked);
+        work.log_upload = Some(self.upload_of(of, (name, bytes, salt), file.into()));
+        Ok(())
+    }
+
+    /// An upload of this file, of which nothing was done yet.
+    pub(super) fn upload_of(
+        &self,
+        of: UploadOf,
+        (name, bytes, salt): (String, u64, Salt),
+        file: Arc<dyn DiskFile>,
+    ) -> Upload {
+        let object_bytes = Some(self.config.object_bytes).filter(|most| *most < bytes);
+        let shared = SharedFile { shipper: self.database, salt, bytes, crc: 0, object_bytes };
+        let pieces = shared.pieces(&name).into();
+        let object = ObjectUnderWay::NotBegun;
+        Upload { of, name, file, shared, pieces, object, offset: 0, crc: 0, is_written: false }
+    }
+
+    /// The next piece of a file that is under way; true once all of it is in the store. What fails is tried again from
+    /// the beginning of its object.
+    pub(super) fn go_on(&self, work: &mut ShipWork, upload: &mut Upload) -> Result<bool, DurabilityError> {
+        let gone_on = self.go_on_in_object(work, upload);
+        if gone_on.is_err() {
+            upload.begin_object_again();
+        }
+        gone_on
+    }
+
+    fn go_on_in_object(&self, work: &mut ShipWork, upload: &mut Upload) -> Result<bool, DurabilityError> {
+        let piece = upload.pieces.front().expect("an object is under way").clone();
+        let end = piece.offset + piece.bytes;
+        let wanted = (end - upload.offset).min(STEP_BYTES as u64) as usize;
+        let mut bytes = vec![0; wanted];
+        let read = upload.file.read_at(&mut bytes, upload.offset)?;
+        if read < wanted {
+            let at = upload.offset + read as u64;
+            return Err(DurabilityError::damaged(&upload.name, at, "it ends before its last block"));
+        }
+        let failed = |error| unusable(self.to(), error);
+        if matches!(upload.object, ObjectUnderWay::NotBegun) {
+            upload.object = match work.left.get(&piece.object) == Some(&piece.bytes) {
+                true => ObjectUnderWay::Compared,
+                false => ObjectUnderWay::Written(self.to().upload(&piece.object).map_err(failed)?),
+            };
+        }
+        match &mut upload.object {
+            ObjectUnderWay::Written(to) => to.write(&bytes).map_err(failed)?,
+            _ => self.compare(work, &piece.object, &bytes, upload.offset - piece.offset)?,
+        }
+        work.pace.spend(wanted as u64);
+        upload.crc = crc32c_append(upload.crc, &bytes);
+        upload.offset += wanted as u64;
+        if upload.offset < end {
+            return Ok(false);
+        }
+        if let ObjectUnderWay::Written(to) = std::mem::replace(&mut upload.object, ObjectUnderWay::NotBegun) {
+            to.finish().map_err(failed)?;
+            upload.is_written = true;
+            self.stats.lock().bytes += piece.bytes;
+        }
+        upload.shared.crc = upload.crc;
+        upload.pieces.pop_front();
+        if upload.pieces.is_empty() {
+            return Ok(true);
+        }
+        // If this upload is given up, another one of the file finds it.
+        work.left.insert(piece.object, piece.bytes);
+        Ok(false)
+    }
+
+    /// All of it is in the store.
+    pub(super) fn uploaded(&self, work: &mut ShipWork, upload: Upload) {
+        let Upload { of, name, shared, pieces, offset, is_written, .. } = upload;
+        assert!(pieces.is_empty() && offset == shared.bytes, "H1: all of {name} is there");
+        self.stats.lock().files += u64::from(is_written);
+        for piece in shared.pieces(&name) {
+            work.left.remove(&piece.object);
+        }
+        match of {
+            UploadOf::Part(part) => drop(work.inventory.parts.insert(part, shared)),
+            UploadOf::Log(ClosedFile { file, largest, .. }, LookedFile { before, marks, .. }) => {
+                work.inventory.logs.insert(file.archived(), ShippedLog { shared, largest, before, marks });
+            }
+        }
+    }
+
+    /// Has the object that is there the same bytes here?
+    fn compare(
+        &self,
+        work: &mut ShipWork,
+        object: &str,
+        bytes: &[u8],
+        offset: u64,
+    ) -> Result<(), DurabilityError> {
+        let mut there = vec![0; bytes.len()];
+        let read = self.to().read_at(object, &mut there, offset);
+        match read.map_err(|error| unusable(self.to(), error))? {
+            Some(read) if read == bytes.len() && there == bytes => Ok(()),
+            Some(read) if read == bytes.len() => Err(chain::damaged(
+                self.to(),
+                object,
+                "it has other bytes than the file here: if no copy of this database ships there too, remove it",
+            )),
+            _ => {
+                // The next attempt puts it.
+                work.left.remove(object);
+                Err(self.is_missing(object))
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What a manifest may say, and when: across lives, behind the hold, and of a store that shows old listings.
+
+use std::time::Duration;
+
+use ensile_durability::{ShipStep, ShippingConfig};
+use ensile_sim::{SimDisk, Survival};
+
+use super::rig::{Machine, SHARED, newest_manifest, objects, ship_watched, shipping, state_at, taken_over};
+use crate::checkpoints::store::settings;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The next life finds a closed generation of which the store lacks a file.
+#[test]
+fn h3_what_was_shipped_stays_so_while_the_next_life_ships_the_rest() {
+    for has_checkpoint in [false, true] {
+        let disk = SimDisk::new();
+        let mut machine = Machine::open(&disk, "a", 2, settings());
+        machine.write(0..12);
+        if has_checkpoint {
+            machine.life.checkpoint().expect("is installed");
+        }
+        machine.write(12..24);
+        machine.ship_all();
+        let shipped = machine.shipper.stats().shipped_epoch;
+        machine.write(0..20);
+        let mut machine = machine.killed(&disk, "a", 2);
+        machine.write(20..30);
+        machine.close_files();
+        let manifests = ship_watched(&disk, &machine, shipped);
+        assert!(manifests > 1, "{manifests} manifests");
+        let state = machine.ship_all();
+        taken_over(&disk, "b").expect("takes over");
+        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    }
+}
+
+/// The last files of a closed generation go beyond the hold, once no manifest lists it any more.
+#[test]
+fn h3_a_generation_whose_last_files_went_unshipped_is_not_published_as_a_whole() {
+    for with_more in [0, 12] {
+        let disk = SimDisk::new();
+        let mut machine = Machine::open(&disk, "a", 1, settings());
+        machine.write(0..20);
+        machine.ship_all();
+        let shipped = machine.shipper.stats().shipped_epoch;
+        machine.write(0..20);
+        let mut machine = machine.killed(&disk, "a", 1);
+        // It finds its place, and then the store is away.
+        assert_eq!(machine.shipper.step(), ShipStep::Worked);
+        machine.store.set_unreachable(true);
+        machine.write(0..with_more);
+        machine.life.checkpoint().expect("is installed");
+        machine.settle_steps();
+        machine.life.rig.clock.advance(601 * SECOND);
+        machine.settle_steps();
+        assert_eq!(machine.shipper.stats().overruns, 1);
+        machine.write(0..10);
+        machine.store.set_unreachable(false);
+        machine.close_files();
+        ship_watched(&disk, &machine, shipped);
+        machine.write(0..10);
+        machine.close_files();
+        ship_watched(&disk, &machine, shipped);
+        let state = machine.ship_all();
+        taken_over(&disk, "b").expect("takes over");
+        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    }
+}
+
+/// A process dies between the naming of an object and the sync of its name. The next one finds it, and power fails.
+#[test]
+fn h1_the_name_of_an_object_of_a_life_before_is_synced_before_a_manifest_has_it() {
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    machine.write(0..4);
+    machine.ship_all();
+    machine.write(4..16);
+    machine.close_files();
+    disk.keep_moments();
+    assert!(machine.ship());
+    let states = machine.states.clone();
+    let mut looked = 0;
+    for moment in disk.take_moments() {
+        let copy = moment.disk.fork();
+        copy.kill();
+        let machine = Machine::open(&copy, "a", 1, settings());
+        assert!(machine.ship());
+        let shipped = machine.shipper.stats().shipped_epoch;
+        drop(machine);
+        copy.crash_with(Survival::ALL[0], moment.number);
+        let report = taken_over(&copy, "b").unwrap_or_else(|error| panic!("call {}: {error}", moment.number));
+        assert_eq!(report.epoch, shipped, "call {}", moment.number);
+        let found = Machine::open(&copy, "b", 1, settings()).found();
+        assert_eq!(&found, state_at(&states, shipped), "call {}", moment.number);
+        looked += 1;
+    }
+    assert!(looked > 20, "{looked} calls");
+}
+
+/// The first checkpoint takes an hour, and no manifest can be installed before.
+#[test]
+fn h5_the_limit_holds_while_nothing_can_be_published() {
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    machine.write(0..8);
+    machine.life.checkpoint().expect("is installed");
+    machine.settle_steps();
+    machine.write(0..30);
+    machine.close_files();
+    // Log files are put, and the checkpoint's files are not.
+    machine.store.set_refuses_parts(true);
+    machine.step_after(200, SECOND / 100);
+    assert_eq!((machine.shipper.stats().manifest, machine.shipper.stats().shipped_epoch.number()), (0, 0));
+    let count = |machine: &Machine| machine.life.rig.log.stats().files;
+    let before = count(&machine);
+    machine.life.checkpoint().expect("is installed");
+    machine.settle_steps();
+    assert!(count(&machine) >= before, "{} of {before}", count(&machine));
+    for _ in 0..61 {
+        machine.step_after(3, 4 * SECOND);
+        machine.settle_steps();
+    }
+    assert!(count(&machine) < before / 2, "{} of {before}", count(&machine));
+    assert_eq!(machine.shipper.stats().overruns, 1);
+    machine.store.set_refuses_parts(false);
+    machine.write(0..10);
+    let state = machine.ship_all();
+    taken_over(&disk, "b").expect("takes over");
+    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+}
+
+/// An object is gone from the store, and its file is about to go here.
+#[test]
+fn h5_the_file_of_an_object_that_is_gone_stays_until_it_is_put_again() {
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    machine.write(0..30);
+    machine.ship_all();
+    let text = newest_manifest(&disk);
+    let is_named = |name: &&String| name.contains("/log0/") && text.contains(name.as_str());
+    let gone = objects(&disk).iter().rfind(is_named).expect("one").clone();
+    use ensile_disk::Disk as _;
+    disk.at(SHARED).remove(&gone).expect("is there");
+    machine.step_after(1, 61 * SECOND);
+    assert!(machine.error().contains(&gone));
+    let count = |machine: &Machine| machine.life.rig.log.stats().files;
+    let before = count(&machine);
+    machine.life.checkpoint().expect("is installed");
+    machine.settle_steps();
+    assert!(count(&machine) < before, "those that are there go");
+    let file = gone.split('/').nth(2).and_then(|name| name.split('.').next()).expect("a file");
+    let is_here = || disk.at("a").files().iter().any(|name| name.contains(&format!("{file}-to-")));
+    assert!(is_here(), "{file} is the only one");
+    let shipped = machine.shipper.stats().shipped_epoch;
+    machine.step_after(6, 2 * SECOND);
+    assert!(objects(&disk).contains(&gone));
+    assert!(machine.shipper.stats().shipped_epoch >= shipped, "it is put before anything is installed");
+}
+
+/// The shared folder shows listings from a cache.
+#[test]
+fn h2_a_listing_that_lacks_the_own_manifest_is_an_error() {
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    machine.write(0..20);
+    machine.ship_all();
+    machine.step_after(1, 61 * SECOND);
+    machine.store.set_caches_listings(true);
+    machine.write(0..10);
+    machine.close_files();
+    let before = machine.shipper.stats().manifest;
+    machine.step_after(30, SECOND);
+    let error = machine.error();
+    assert!(error.contains("lookupcache") && error.contains(&format!("manifest {}", before + 1)), "{error}");
+    assert_eq!(machine.shipper.stats().manifest, before, "nobody knows whether it counts");
+    machine.store.set_caches_listings(false);
+    machine.step_after(2, 2 * SECOND);
+    assert!(machine.shipper.stats().manifest > before);
+    assert_eq!(machine.shipper.stats().fenced, None);
+    // A look finds less than is known.
+    machine.store.set_caches_listings(true);
+    machine.step_after(1, 11 * SECOND);
+    machine.write(0..10);
+    machine.close_files();
+    machine.step_after(30, SECOND);
+    taken_over(&disk, "b").expect("takes over");
+    assert!(machine.error().contains("lookupcache"));
+}
+
+#[test]
+fn a_local_file_that_is_missing_or_damaged_is_told_and_holds_nothing_up() {
+    use ensile_disk::Disk as _;
+    for is_missing in [false, true] {
+        let disk = SimDisk::new();
+        let mut machine = Machine::open(&disk, "a", 1, settings());
+        machine.write(0..20);
+        machine.ship_all();
+        machine.write(0..20);
+        machine.life.checkpoint().expect("is installed");
+        machine.write(0..20);
+        machine.close_files();
+        let is_closed = |name: &String| name.starts_with("log0/") && name.contains("-to-");
+        let mut closed: Vec<String> = disk.at("a").files().into_iter().filter(is_closed).collect();
+        closed.sort_by_key(|name| name.split('-').nth(2).and_then(|number| number.parse::<u64>().ok()));
+        let text = newest_manifest(&disk);
+        let is_shipped =
+            |name: &String| text.contains(&format!("{}.", name.split("-to-").next().expect("one")));
+        let lost = closed.iter().find(|name| !is_shipped(name)).expect("one is to be shipped").clone();
+        if is_missing {
+            disk.at("a").remove(&lost).expect("is there");
+        } else {
+            disk.at("a").flip(&lost, 600, 1);
+        }
+        let mut told = false;
+        for _ in 0..400 {
+            let step = machine.step_after(1, SECOND / 20);
+            told |= machine.shipper.stats().last_error.is_some_and(|error| error.contains(&lost));
+            assert!(told || step != ShipStep::Idle);
+        }
+        assert!(told, "{lost}");
+        // The checkpoint behind it is there, with the log behind that.
+        machine.write(0..4);
+        let state = machine.ship_all();
+        taken_over(&disk, "b").expect("takes over");
+        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state, "missing {is_missing}");
+    }
+}
+
+#[test]
+fn a_grace_of_no_time_holds_nothing_up() {
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let config = ShippingConfig { grace: Duration::ZERO, ..shipping(&machine.store) };
+    machine.restart_shipper(config);
+    for round in 0..3 {
+        machine.write(round..round + 20);
+        machine.life.checkpoint().expect("is installed");
+        machine.write(0..3);
+        machine.close_files();
+        machine.step_after(100, SECOND / 50);
+    }
+    assert!(machine.shipper.stats().files > 3, "{:?}", machine.shipper.stats());
+    machine.step_after(60, SECOND);
+    let text = newest_manifest(&disk);
+    let is_unnamed = |name: &&String| !name.starts_with("manifests/") && !text.contains(&format!(" {name} "));
+    assert_eq!(objects(&disk).iter().find(is_unnamed), None, "what is not named goes");
+    let state = machine.ship_all();
+    taken_over(&disk, "b").expect("takes over");
+    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+}
