@@ -146,5 +146,5 @@ for patch in "${chosen[@]}"; do
     fi
     patch --quiet --directory "$copy" --strip 1 --reverse --no-backup-if-mismatch <"$patch"
 done
-printf '%d planted in %d s\n' ${#chosen[@]} $SECONDS
+printf '\n%d planted in %d s, build %s\n' ${#chosen[@]} $SECONDS "$(git rev-parse --short HEAD)"
 exit $failed

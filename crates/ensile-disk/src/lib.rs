@@ -36,7 +36,7 @@ pub use boot::BootId;
 pub use error::{DiskError, Operation};
 pub use identity::{FileTimes, FolderId};
 pub use machine::{has_one_memory_node, lower_priority};
-pub use mapped::{MappedWords, SimulatedWords};
+pub use mapped::{MappedWords, SimulatedWords, StoredSum};
 pub use process::{Process, ProcessMarks};
 pub use real::RealDisk;
 

@@ -15,7 +15,8 @@
 //! - A child that was forked shares the words. A caller asks whose process it is before it stores (I4).
 //!
 //! Neighbours: made by `real`, and by a simulator through [`SimulatedWords`]. `unsafe` stands here as it does in
-//! `process`: it reads and writes through a pointer that the kernel gave.
+//! `process`: it reads and writes through a pointer that the kernel gave. And it uses instructions that the processor
+//! was asked for, to store bytes and to sum them in one pass.
 
 use std::fmt;
 use std::fs::File;
@@ -23,6 +24,8 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use ensile_base::checksum::crc32c_append;
 
 /// Bytes of a word.
 const WORD_BYTES: usize = 8;
@@ -41,6 +44,18 @@ pub struct MappedWords {
     words: NonNull<AtomicU64>,
     count: usize,
     simulated: Option<Arc<dyn SimulatedWords>>,
+    /// Whether the words are in memory, and the processor has instructions for their checksum.
+    #[cfg(target_arch = "x86_64")]
+    sums: bool,
+}
+
+/// The checksum (CRC-32C) of bytes that were stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredSum {
+    /// Of the whole words: bytes that are stored behind them begin here.
+    pub words: u32,
+    /// Of all bytes.
+    pub bytes: u32,
 }
 
 // SAFETY: the words are atomics, which any thread may use, and stay mapped as long as this value.
@@ -58,7 +73,13 @@ impl MappedWords {
             rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, rustix::mm::MapFlags::SHARED, file, 0)
         }?;
         let words = NonNull::new(mapped.cast()).expect("a mapping that was made has an address");
-        let mapped = Self { words, count: bytes / WORD_BYTES, simulated: None };
+        let mapped = Self {
+            words,
+            count: bytes / WORD_BYTES,
+            simulated: None,
+            #[cfg(target_arch = "x86_64")]
+            sums: std::arch::is_x86_feature_detected!("sse4.2"),
+        };
         mapped.touch(bytes);
         Ok(mapped)
     }
@@ -66,7 +87,13 @@ impl MappedWords {
     /// Words of a simulator.
     #[must_use]
     pub fn simulated(words: Arc<dyn SimulatedWords>, count: usize) -> Self {
-        Self { words: NonNull::dangling(), count, simulated: Some(words) }
+        Self {
+            words: NonNull::dangling(),
+            count,
+            simulated: Some(words),
+            #[cfg(target_arch = "x86_64")]
+            sums: false,
+        }
     }
 
     /// How many words there are.
@@ -119,6 +146,26 @@ impl MappedWords {
         }
     }
 
+    /// As [`store_bytes`](Self::store_bytes), and their checksum behind bytes whose checksum is `before`: zero if there
+    /// are none.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    #[inline]
+    pub fn store_summed(&self, at: usize, bytes: &[u8], before: u32) -> StoredSum {
+        #[cfg(target_arch = "x86_64")]
+        if self.sums {
+            let end = at + bytes.len().div_ceil(WORD_BYTES);
+            assert!(end <= self.count, "words up to {end} of {}", self.count);
+            // SAFETY: the processor has these instructions: it was asked when the words were mapped.
+            return unsafe { store_summed_by_sse(&self.memory()[at..end], bytes, before) };
+        }
+        self.store_bytes(at, bytes);
+        let (whole, rest) = bytes.split_at(bytes.len() / WORD_BYTES * WORD_BYTES);
+        let words = crc32c_append(before, whole);
+        StoredSum { words, bytes: crc32c_append(words, rest) }
+    }
+
     /// Stores a word behind everything that this thread has stored here before.
     #[inline]
     pub fn publish(&self, at: usize, word: u64) {
@@ -139,6 +186,15 @@ impl MappedWords {
         fence(Ordering::Release);
     }
 
+    /// From now on sums are computed as on a processor without instructions for them.
+    #[cfg(test)]
+    fn forget_instructions(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.sums = false;
+        }
+    }
+
     /// Writes to each page of the first `bytes` bytes, without changing it, so that the next stores there find it
     /// writable. For a thread that may wait, and that has the words for itself.
     pub fn touch(&self, bytes: usize) {
@@ -150,6 +206,37 @@ impl MappedWords {
             word.fetch_add(0, Ordering::Relaxed);
         }
     }
+}
+
+/// See [`MappedWords::store_summed`]. Each word is loaded once, stored, and added to the sum.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+fn store_summed_by_sse(memory: &[AtomicU64], bytes: &[u8], before: u32) -> StoredSum {
+    use std::arch::x86_64::_mm_crc32_u64;
+
+    let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
+    let mut state = u64::from(!before);
+    for (place, word) in memory.iter().zip(whole) {
+        let word = u64::from_le_bytes(*word);
+        // Relaxed: published by a later `publish`, whose Release is the partner.
+        place.store(word, Ordering::Relaxed);
+        state = _mm_crc32_u64(state, word);
+    }
+    let words = !(state as u32);
+    let Some(place) = memory.last().filter(|_| !rest.is_empty()) else {
+        return StoredSum { words, bytes: words };
+    };
+    let bits = u8::BITS * rest.len() as u32;
+    let word = match bytes.last_chunk() {
+        Some(last) => u64::from_le_bytes(*last) >> (u64::BITS - bits),
+        None => rest.iter().rev().fold(0, |word, byte| word << u8::BITS | u64::from(*byte)),
+    };
+    // Relaxed: as for the words before it, the `publish` behind it orders it.
+    place.store(word, Ordering::Relaxed);
+    // A state of zero stays zero over zeros. So the rest stands at the end of a word behind zeros, with what of the
+    // state it meets; what of the state it does not meet moves down.
+    let state = _mm_crc32_u64(0, (word ^ state) << (u64::BITS - bits)) ^ (state >> bits);
+    StoredSum { words, bytes: !(state as u32) }
 }
 
 impl fmt::Debug for MappedWords {

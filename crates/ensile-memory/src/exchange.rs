@@ -1,7 +1,8 @@
-//! A box that two threads hand to each other by one atomic exchange each.
+//! A box that two threads hand to each other: taken by an atomic exchange, put back by a store.
 //!
-//! Invariant: a pointer stands either in the cell or with one owner. Every way in and out is an exchange, so a box is
-//! taken once for each time that it was put.
+//! Invariant: a pointer stands either in the cell or with one owner. Every way out is an exchange, so a box is taken
+//! once for each time that it was put. The way in needs none: the cell is empty while there is an owner, and a thread
+//! that takes nothing from it leaves it empty.
 //!
 //! Neighbours: a log's worker and its logger exchange the worker's buffer through it.
 
@@ -42,14 +43,12 @@ impl<T: Send> Exchange<T> {
     /// there.
     #[inline]
     pub fn put(&self, value: Box<T>) {
-        // Release: partner is the Acquire in `take`. Acquire: a box that is found here against the contract may be
-        // dropped.
-        let before = self.pointer.swap(Box::into_raw(value), Ordering::AcqRel);
-        debug_assert!(before.is_null(), "only the owner puts a box back");
-        if !before.is_null() {
-            // SAFETY: the pointer came from `Box::into_raw`, and the exchange took it out of the cell: nobody has it.
-            drop(unsafe { Box::from_raw(before) });
-        }
+        // Relaxed: nobody but the caller can have put one.
+        debug_assert!(self.pointer.load(Ordering::Relaxed).is_null(), "only the owner puts a box back");
+        // Release: partner is the Acquire in `take`. An exchange that finds the cell empty meanwhile comes wholly
+        // before this, or it finds this box. A box that stood here against the contract would leak; nobody would free
+        // it twice.
+        self.pointer.store(Box::into_raw(value), Ordering::Release);
     }
 }
 

@@ -24,38 +24,45 @@ const MEAN_OF: u64 = 16;
 #[derive(Debug)]
 pub(crate) struct AppliedTime {
     clock: Clock,
+    /// What hashes up to this is timed: every call where the clock is a test's.
+    timed_max: u64,
     mean: AtomicU64,
     total: AtomicU64,
 }
 
 impl AppliedTime {
     pub(crate) fn new(clock: &Clock) -> Self {
-        Self { clock: clock.clone(), mean: AtomicU64::new(0), total: AtomicU64::new(0) }
+        let timed_max = if clock.is_manual() { u64::MAX } else { u64::MAX / EVERY };
+        Self { clock: clock.clone(), timed_max, mean: AtomicU64::new(0), total: AtomicU64::new(0) }
     }
 
     /// Applies something, and times it if it is its turn. `place` and `tid` decide that.
     #[inline]
     pub(crate) fn measure<R>(&self, place: usize, tid: u64, apply: impl FnOnce() -> R) -> R {
         // Under shuttle places differ from one run of a schedule to the next.
-        if cfg!(shuttle) || !self.is_sampled(place as u64 ^ tid) {
-            return apply();
+        let is_timed = !cfg!(shuttle) && self.is_sampled(place as u64 ^ tid);
+        let begun = is_timed.then(|| self.now());
+        let output = apply();
+        if let Some(begun) = begun {
+            self.end(begun);
         }
-        self.timed(apply)
+        output
     }
 
     #[inline]
     fn is_sampled(&self, spot: u64) -> bool {
         // Knuth's multiplicative hash: its upper bits depend on all of the number.
-        spot.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - EVERY.trailing_zeros()) == 0
-            || self.clock.is_manual()
+        spot.wrapping_mul(0x9e37_79b9_7f4a_7c15) <= self.timed_max
     }
 
     #[cold]
-    fn timed<R>(&self, apply: impl FnOnce() -> R) -> R {
-        let begun = self.clock.nanos();
-        let output = apply();
+    fn now(&self) -> u64 {
+        self.clock.nanos()
+    }
+
+    #[cold]
+    fn end(&self, begun: u64) {
         self.add(self.clock.nanos().saturating_sub(begun));
-        output
     }
 
     fn add(&self, sample: u64) {

@@ -215,6 +215,21 @@ pub enum CallError {
     /// The log takes no entries, or an object is poisoned: nothing was changed.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
+    /// As [`Objects`](Self::Objects), in the midst of a command that deletes several elements one by one.
+    #[error(
+        "{deleted} deleted, by the first {done} of {keys} keys, and lost if the machine fails now; the other keys were \
+         not looked at: {why}; send them again"
+    )]
+    Partly {
+        /// Elements that were deleted: at least one, or nothing was changed.
+        deleted: i64,
+        /// Keys that were gone through.
+        done: usize,
+        /// Keys of the command.
+        keys: usize,
+        /// What the objects said of the next key.
+        why: ObjectsError,
+    },
 }
 
 impl CallError {
@@ -223,6 +238,7 @@ impl CallError {
         match self {
             Self::WrongPartition { .. } => "WRONGPARTITION",
             Self::Objects(_) => "NOTKEPT",
+            Self::Partly { .. } => "PARTLY",
             _ => "ERR",
         }
     }

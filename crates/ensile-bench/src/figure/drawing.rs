@@ -17,7 +17,7 @@ use plotters::series::{DashedLineSeries, LineSeries};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Figure, Place, Row, figures};
-use crate::number::grouped;
+use crate::number::{counted, grouped};
 
 const SIZE: (u32, u32) = (960, 576);
 pub(super) const FONT: &str = "sans-serif";
@@ -56,6 +56,8 @@ const MARKS_MAX: usize = 16;
 /// other share.
 const ON_THE_AXIS: f64 = 0.01;
 const BELOW_ZERO: f64 = 0.03;
+/// Values beyond this are not drawn.
+const DRAWN_MAX: f64 = 1e30;
 
 pub(super) type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
 pub(super) type Drawn<T = ()> = Result<T, Box<dyn Error>>;
@@ -91,6 +93,11 @@ pub(super) struct Key<'a> {
     pub(super) what: &'a str,
 }
 
+/// Whether a value can stand in a picture. For what is no number, or beyond all that is measured, an axis has no steps.
+pub(super) fn is_drawable(value: f64) -> bool {
+    value.abs() <= DRAWN_MAX
+}
+
 /// Draws the figure; `origin` says below where it comes from.
 pub(super) fn svg(figure: &Figure, origin: &str) -> Result<String, String> {
     let mut text = String::new();
@@ -105,7 +112,9 @@ fn draw(figure: &Figure, origin: &str, text: &mut String) -> Drawn {
     let (upper, _) = area.split_vertically(SIZE.1 - ORIGIN_HEIGHT);
     let (_, upper) = upper.split_vertically(TITLE_MARGIN);
     let titled = upper.titled(&figure.title, (FONT, TITLE_FONT).into_font())?;
-    let body = draw_notes(&titled, &figure.notes)?;
+    let mut notes = figure.notes.clone();
+    notes.extend(left_out(figure));
+    let body = draw_notes(&titled, &notes)?;
     let rows = rows_of(figure, figure.drawn);
     if rows.iter().all(|row| matches!(row.place, Place::Bar(_))) {
         draw_bars(&area, &body, figure, &rows)?;
@@ -116,8 +125,27 @@ fn draw(figure: &Figure, origin: &str, text: &mut String) -> Drawn {
     Ok(())
 }
 
+/// Rows of a metric that can be drawn.
 fn rows_of<'f>(figure: &'f Figure, metric: (&str, &str)) -> Vec<&'f Row> {
-    figure.rows.iter().filter(|row| metric == (row.metric.as_str(), row.unit)).collect()
+    figure.rows.iter().filter(|row| is_of(row, metric) && can_be_drawn(row)).collect()
+}
+
+fn is_of(row: &Row, metric: (&str, &str)) -> bool {
+    metric == (row.metric.as_str(), row.unit)
+}
+
+fn can_be_drawn(row: &Row) -> bool {
+    let has_place = if let Place::At(at) = row.place { is_drawable(at) } else { true };
+    has_place && [row.median, row.min, row.max].into_iter().all(is_drawable)
+}
+
+/// Says how many values the picture leaves out, if it does.
+fn left_out(figure: &Figure) -> Option<String> {
+    let is_meant = |row: &&Row| {
+        [Some(figure.drawn), figure.dashed].into_iter().flatten().any(|metric| is_of(row, metric))
+    };
+    let count = figure.rows.iter().filter(is_meant).filter(|row| !can_be_drawn(row)).count();
+    (count > 0).then(|| format!("not drawn: {} that no axis can have", counted(count, "value")))
 }
 
 /// Says at the bottom of a picture of that size where it comes from.

@@ -13,7 +13,7 @@ use plotters::series::LineSeries;
 
 use super::drawing::{
     Area, COLOURS, Drawn, FONT, KEYS_HEIGHT, Key, LEFT, ORIGIN_HEIGHT, TEXT_FONT, TITLE_FONT, TITLE_MARGIN,
-    axis_number, draw_keys, draw_origin,
+    axis_number, draw_keys, draw_origin, is_drawable,
 };
 use super::over_time::{Line, OverTime, Point, Scene};
 
@@ -75,8 +75,9 @@ struct Tops {
 impl Tops {
     fn of(scenes: &[Scene]) -> Self {
         let lines = || scenes.iter().flat_map(|scene| &scene.lines);
-        let most =
-            |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max).max(f64::MIN_POSITIVE) * 1.1;
+        let most = |values: &mut dyn Iterator<Item = f64>| {
+            values.filter(|value| is_drawable(*value)).fold(0.0, f64::max).max(f64::MIN_POSITIVE) * 1.1
+        };
         let throughput = most(&mut lines().flat_map(|line| &line.points).map(|point| point.throughput));
         let durable = lines().filter(|line| line.durable).flat_map(|line| &line.points);
         let latency = most(&mut durable.filter_map(|point| point.p99_ms));
@@ -90,7 +91,8 @@ fn draw_scene(scene: &Scene, area: &Area<'_>, tops: &Tops) -> Drawn {
     let any_durable = scene.lines.iter().any(|line| line.durable);
     let upper_share = if any_durable { UPPER_SHARE } else { 1.0 };
     let (upper, lower) = area.split_vertically((f64::from(height) * upper_share) as u32);
-    let last = scene.lines.iter().flat_map(|line| &line.points).map(|point| point.second).fold(0.1, f64::max);
+    let seconds = scene.lines.iter().flat_map(|line| &line.points).map(|point| point.second);
+    let last = seconds.filter(|second| is_drawable(*second)).fold(0.1, f64::max);
     let colour = |index: usize| COLOURS[index % COLOURS.len()];
     let lines = || scene.lines.iter().enumerate();
     let key = |style, what| Key { style, dashed: false, what };
@@ -147,6 +149,7 @@ fn panel(
     shade(&mut chart, scene, range.end)?;
     for Curve { line, value, style } in curves {
         let points = line.points.iter().filter_map(|point| Some((point.second, value(point)?)));
+        let points = points.filter(|(second, value)| is_drawable(*second) && is_drawable(*value));
         chart.draw_series(LineSeries::new(points, style))?;
     }
     Ok(())
@@ -155,6 +158,7 @@ fn panel(
 /// Greys the times of checkpoints.
 fn shade(chart: &mut Chart<'_, '_>, scene: &Scene, top: f64) -> Drawn {
     let periods = scene.lines.iter().flat_map(|line| &line.checkpoints);
+    let periods = periods.filter(|(from, to)| is_drawable(*from) && is_drawable(*to));
     chart.draw_series(
         periods.map(|&(from, to)| Rectangle::new([(from, 0.0), (to, top)], SHADE.mix(0.22).filled())),
     )?;

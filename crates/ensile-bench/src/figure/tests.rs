@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{Figure, Place, Row, TABLE_WIDTH, prepare};
+use super::{Figure, Line, OverTime, Place, Point, Row, Scene, TABLE_WIDTH, panels, prepare};
 use crate::machine::Machine;
 
 fn figure(places: [Place; 2]) -> Figure {
@@ -49,6 +49,33 @@ fn csv_json_and_svg_hold_the_rows_with_machine_and_command() {
         assert!(!svg.contains("left / right"), "what is not drawn stays out of the picture");
     }
     fs::remove_dir_all(&folder).expect("it goes");
+}
+
+#[test]
+fn points_over_time_that_no_axis_can_have_are_left_out() {
+    let point = |second, throughput, p99_ms| Point {
+        second,
+        throughput,
+        mean_ms: Some(1.0),
+        p50_ms: None,
+        p99_ms: Some(p99_ms),
+        p999_ms: None,
+        resident_mb: 1.0,
+    };
+    let picture = |odd: &[Point], checkpoints: &[(f64, f64)]| {
+        let points = [&[point(0.5, 10.0, 2.0), point(1.0, 20.0, 3.0)], odd].concat();
+        let line = Line { system: "a".to_owned(), durable: true, points, checkpoints: checkpoints.to_vec() };
+        let scenes = vec![Scene { title: "one".to_owned(), lines: vec![line] }];
+        let figure = OverTime { name: "odd", title: "Odd".to_owned(), scenes, rows: Vec::new() };
+        panels::svg(&figure, "here").expect("it is drawn")
+    };
+    let whole = picture(&[], &[(0.25, 0.75)]);
+    for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX] {
+        let points = [point(odd, 5.0, 1.0)];
+        assert_eq!(picture(&points, &[(0.25, 0.75), (odd, 1.0), (0.0, odd)]), whole, "{odd}");
+        let drawn = picture(&[point(0.75, odd, odd)], &[]);
+        assert!(drawn.trim_end().ends_with("</svg>"), "{odd}");
+    }
 }
 
 #[test]

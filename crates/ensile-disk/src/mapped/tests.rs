@@ -1,6 +1,10 @@
 //! Mapped words of real files, read back as another process reads them.
 
-use crate::{Disk, RealDisk};
+use std::panic::AssertUnwindSafe;
+
+use ensile_base::checksum::crc32c;
+
+use crate::{Disk, MappedWords, RealDisk, StoredSum};
 
 fn folder(name: &str) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("ensile-mapped-{name}-{}", std::process::id()));
@@ -30,13 +34,43 @@ fn what_is_stored_is_in_the_file_at_once_and_stays_when_the_mapping_goes() {
     std::fs::remove_dir_all(&path).expect("removed");
 }
 
+/// What is stored piece by piece, each from the last whole word on, is summed as one whole, whatever the pieces'
+/// lengths.
+fn check_sums(words: &MappedWords, seed: u8) {
+    let mut bytes = Vec::new();
+    let mut sum = StoredSum { words: 0, bytes: 0 };
+    for length in (1..40).chain([200, 3, 8, 64]) {
+        let from = bytes.len() / 8 * 8;
+        bytes.extend((0..length).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)));
+        sum = words.store_summed(from / 8, &bytes[from..], sum.words);
+        assert_eq!(sum.bytes, crc32c(&bytes), "{length} bytes to {}", bytes.len());
+        assert_eq!(sum.words, crc32c(&bytes[..bytes.len() / 8 * 8]));
+    }
+}
+
+#[test]
+fn what_is_stored_in_pieces_is_summed_as_a_whole_and_stands_in_the_file() {
+    let path = folder("summed");
+    let disk = RealDisk::open(&path).expect("opens");
+    let mut words = disk.create("buffer").expect("made").map(4096).expect("maps");
+    check_sums(&words, 7);
+    let by_the_processor = std::fs::read(path.join("buffer")).expect("reads");
+    words.forget_instructions();
+    check_sums(&words, 8);
+    check_sums(&words, 7);
+    assert_eq!(std::fs::read(path.join("buffer")).expect("reads"), by_the_processor);
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
 #[test]
 fn bytes_that_do_not_fit_are_refused() {
     let path = folder("refused");
     let disk = RealDisk::open(&path).expect("opens");
     let words = disk.create("buffer").expect("made").map(64).expect("maps");
-    let beyond = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| words.store_bytes(7, &[1; 9])));
+    let beyond = std::panic::catch_unwind(AssertUnwindSafe(|| words.store_bytes(7, &[1; 9])));
     assert!(beyond.is_err());
+    let beyond = AssertUnwindSafe(|| words.store_summed(7, &[1; 9], 0));
+    assert!(std::panic::catch_unwind(beyond).is_err());
     std::fs::remove_dir_all(&path).expect("removed");
 }
 

@@ -20,6 +20,8 @@ use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
 
 /// Bytes of an entry that are asked for ahead: behind these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 4 << 10;
+/// Lines that are asked for behind an entry.
+const NEXT_LINES: usize = 2;
 
 const _: () = assert!(Buffer::bytes_for(0) < LOG_BUFFER_BYTES, "a usual buffer holds an entry");
 const _: () =
@@ -123,11 +125,20 @@ impl Buffer {
         prefetch::lines(next, ENTRY_FRAME_BYTES + body_bytes.min(PREFETCHED_BYTES_MAX));
     }
 
+    /// Asks for the memory that the next entry will take, as far as an entry of some tens of bytes goes: for a worker
+    /// that has just added one, and adds the next without being told how long it is.
+    #[inline]
+    pub(crate) fn prefetch_next(&self) {
+        let next = self.bytes.as_ptr().wrapping_add(self.bytes.len());
+        // The line in which it begins was stored to just now.
+        for line in 1..=NEXT_LINES {
+            prefetch::line(next.wrapping_add(line * prefetch::LINE_BYTES));
+        }
+    }
+
     /// Adds an entry; the room was checked by `has_room`.
     #[inline]
     pub(crate) fn push(&mut self, tid: Tid, encode: impl FnOnce(&mut Vec<u8>)) {
-        debug_assert!(tid.epoch() >= self.epoch_max, "a worker's commit epochs never decrease");
-        debug_assert!(tid.epoch() > Epoch::ZERO, "an entry of no epoch");
         let capacity = self.bytes.capacity();
         let at = self.bytes.len();
         let mut frame = [0; ENTRY_FRAME_BYTES];
@@ -140,6 +151,27 @@ impl Buffer {
             "an entry larger than what was reserved for it (E1)"
         );
         self.bytes[at + 8..at + ENTRY_FRAME_BYTES].copy_from_slice(&(body as u32).to_le_bytes());
+        self.count_entry(tid, at);
+    }
+
+    /// As [`push`](Self::push), of a body that is encoded already.
+    #[inline]
+    pub(crate) fn push_body(&mut self, tid: Tid, body: &[u8]) {
+        assert!(self.has_room(body.len()), "an entry larger than what was reserved for it (E1)");
+        let at = self.bytes.len();
+        let mut frame = [0; ENTRY_FRAME_BYTES];
+        frame[..8].copy_from_slice(&tid.bits().to_le_bytes());
+        frame[8..].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(&frame);
+        self.bytes.extend_from_slice(body);
+        self.count_entry(tid, at);
+    }
+
+    /// The entry that stands from `at` on is the buffer's last one.
+    #[inline(always)]
+    fn count_entry(&mut self, tid: Tid, at: usize) {
+        debug_assert!(tid.epoch() >= self.epoch_max, "a worker's commit epochs never decrease");
+        debug_assert!(tid.epoch() > Epoch::ZERO, "an entry of no epoch");
         if self.entries == 0 {
             self.epoch_min = tid.epoch();
         }
@@ -149,7 +181,7 @@ impl Buffer {
         if let Some(mapped) = &mut self.mapped {
             mapped.push(&self.bytes[HEADER_BYTES..]);
         }
-        note::store(&raw const self.bytes[at], ENTRY_FRAME_BYTES + body);
+        note::store(&raw const self.bytes[at], self.bytes.len() - at);
         note::store(self, size_of::<Self>());
     }
 

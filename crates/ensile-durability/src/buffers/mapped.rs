@@ -15,7 +15,6 @@
 
 use std::fmt::Debug;
 
-use ensile_base::checksum::crc32c_append;
 use ensile_disk::{DiskError, MappedWords};
 
 /// Bytes in front of the entries: the header and the word.
@@ -72,13 +71,15 @@ pub(crate) struct MappedEntries {
     words: MappedWords,
     number: u64,
     counted: Counted,
+    /// The checksum of the whole words among the bytes that are counted: the next entry's begins there.
+    words_crc: u32,
 }
 
 impl MappedEntries {
     /// Of the file of this number, which has its header and no entry.
     pub(crate) fn new(words: MappedWords, number: u64) -> Self {
         assert!(words.len() * WORD_BYTES >= FRONT_BYTES, "a file with room for the word");
-        Self { words, number, counted: Counted::default() }
+        Self { words, number, counted: Counted::default(), words_crc: 0 }
     }
 
     /// The number of the file.
@@ -93,9 +94,10 @@ impl MappedEntries {
         debug_assert!(from < entries.len(), "an entry has bytes");
         // The word in which it begins may hold the end of the entry before: it gets the same bytes again.
         let word = from / WORD_BYTES;
-        self.words.store_bytes(FRONT_BYTES / WORD_BYTES + word, &entries[word * WORD_BYTES..]);
-        let crc = crc32c_append(self.counted.crc, &entries[from..]);
-        self.counted = Counted { bytes: entries.len() as u32, crc };
+        let at = FRONT_BYTES / WORD_BYTES + word;
+        let sum = self.words.store_summed(at, &entries[word * WORD_BYTES..], self.words_crc);
+        self.words_crc = sum.words;
+        self.counted = Counted { bytes: entries.len() as u32, crc: sum.bytes };
         self.words.publish(COUNT_WORD, self.counted.to_word());
     }
 
@@ -109,7 +111,7 @@ impl MappedEntries {
         self.words.publish(BLOCKS_WORD, log_blocks);
         self.words.retract(COUNT_WORD, 0);
         self.words.touch(FRONT_BYTES + self.counted.bytes as usize);
-        self.counted = Counted::default();
+        (self.counted, self.words_crc) = (Counted::default(), 0);
     }
 
     /// The checksum of all entries, as a dead process's successor would compute it.

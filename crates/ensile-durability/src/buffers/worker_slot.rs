@@ -69,6 +69,12 @@ impl WorkerSlot {
         self.take_slowly()
     }
 
+    /// As [`take`](Self::take), without waiting: `None` while the logger holds it. It is one exchange in any case.
+    #[inline]
+    pub(crate) fn try_take(&self) -> Option<Box<Buffer>> {
+        self.shared.exchange.take()
+    }
+
     #[cold]
     fn take_slowly(&self) -> Box<Buffer> {
         let mut backoff = Backoff::new();

@@ -1,10 +1,13 @@
 //! A worker's way into the log: reserve before binding, append while bound, release (E1).
 //!
-//! The order around a commit: `reserve`, bind, .., `append`, then `release` and unbind. Both orders of the last two are
-//! right: L1 and L2 need only that the append (and its `note_oldest`) comes before the unbind, for a logger that reads
-//! c_w idle then sees the entry, in the buffer that it can take or as the `oldest` of one that it cannot. Release
-//! first, unbind last is the better one: unbinding stays the commit's last step (E1), and a worker that is seen idle
-//! does not hold its buffer.
+//! The order around a commit: `reserve`, bind, .., `append`, `release`, unbind. L1 and L2 need that the append (and its
+//! `note_oldest`) comes before the unbind, for a logger that reads c_w idle then sees the entry, in the buffer that it
+//! can take or as the `oldest` of one that it cannot. Release comes before unbind: unbinding is the commit's last step
+//! (E1), and a worker that is seen idle does not hold its buffer.
+//!
+//! A worker whose entry is encoded before it binds may take its buffer behind the bind ([`Appender::append_at_once`]):
+//! the exchange that takes it is then the commit's fence as well. L1 and L2 do not ask when a worker takes its buffer.
+//! E1 does: so nothing is waited for there, and where waiting is due the worker unbinds and begins anew by `reserve`.
 //!
 //! Neighbours: owned by an engine worker; the buffer goes through its slot or the queue of `buffers` to the logger.
 
@@ -131,6 +134,30 @@ impl Appender {
         debug_assert!(buffer.epochs().1 == tid.epoch(), "the last entry is this one");
     }
 
+    /// Reserves, appends `body` and releases in one step, if that takes no waiting: for a worker that is bound already,
+    /// and has reserved nothing. `tid` is called once the worker has its buffer, which it took by one exchange: a
+    /// `fence_after_exchange` there orders the bind before all that it loads. `None`, and nothing is appended, if `tid`
+    /// gives none, if a logger has the buffer just now, if that has no room, or if the log takes no entries: unbind
+    /// then, and [`reserve`](Self::reserve), which says what stands in the way.
+    #[inline]
+    pub fn append_at_once(&mut self, body: &[u8], tid: impl FnOnce() -> Option<Tid>) -> Option<Tid> {
+        debug_assert!(self.owned.is_none(), "what is reserved for an entry is used by `append`");
+        note::load(&*self.log);
+        if self.log.refuses() {
+            return None;
+        }
+        let mut taken = TakenBuffer { buffer: Some(self.slot.try_take()?), slot: &self.slot };
+        let buffer = taken.buffer.as_mut().filter(|buffer| buffer.has_room(body.len()))?;
+        let tid = tid()?;
+        if buffer.is_empty() {
+            self.slot.note_oldest(tid.epoch());
+        }
+        buffer.push_body(tid, body);
+        debug_assert!(buffer.epochs().1 == tid.epoch(), "the last entry is this one");
+        buffer.prefetch_next();
+        Some(tid)
+    }
+
     /// Gives the buffer back, after the append or instead of it. Without a reservation it does nothing.
     #[inline]
     pub fn release(&mut self) {
@@ -154,6 +181,21 @@ impl Appender {
     #[must_use]
     pub fn log(&self) -> &StdArc<Log> {
         &self.log
+    }
+}
+
+/// A worker's buffer while it appends at once: whatever happens then, the slot gets it back (L2).
+struct TakenBuffer<'s> {
+    slot: &'s WorkerSlot,
+    buffer: Option<Box<Buffer>>,
+}
+
+impl Drop for TakenBuffer<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.slot.put(buffer);
+        }
     }
 }
 

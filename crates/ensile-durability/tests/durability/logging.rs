@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use ensile_base::Tid;
 use ensile_base::clock::Clock;
 use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
 use ensile_durability::{DurabilityError, Health, LoggerStep};
@@ -27,6 +28,44 @@ fn a_commit_is_durable_once_its_epoch_is_closed_written_and_synced() {
     assert_eq!(rig.rows[&1], (tid, b"one".to_vec()));
     assert_eq!((rig.report.entries, rig.report.durable_epoch), (1, tid.epoch()));
     assert!(rig.first > tid.epoch());
+}
+
+#[test]
+fn what_is_appended_at_once_is_logged_and_what_would_have_to_wait_is_not_begun() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let (mut worker, mut other) = (rig.worker(), rig.worker());
+    let body = |key: u64, value: &[u8]| [&key.to_le_bytes()[..], value].concat();
+    let not_asked = || -> Option<Tid> { panic!("there is no space for it") };
+    worker.commit.bind(rig.epochs.now());
+    assert_eq!(worker.appender.append_at_once(&body(1, b"early"), not_asked), None, "it has no buffer yet");
+    worker.commit.unbind();
+    worker.commit(&rig.epochs, 1, b"first").expect("runs");
+    other.commit(&rig.epochs, 5, b"other").expect("runs");
+    rig.settle();
+    worker.commit(&rig.epochs, 1, b"again").expect("runs");
+    // The logger takes its buffer, and has another one for it, which is empty.
+    rig.settle();
+    worker.commit.bind(rig.epochs.now());
+    let tid = worker.stamp(&rig.epochs);
+    assert_eq!(worker.appender.append_at_once(&body(2, b"second"), || Some(tid)), Some(tid));
+    assert_eq!(worker.appender.append_at_once(&body(2, b"no TID"), || None), None);
+    let long = body(2, &vec![0; LOG_BUFFER_BYTES]);
+    assert_eq!(worker.appender.append_at_once(&long, not_asked), None, "it has no room");
+    worker.commit.unbind();
+    rig.settle();
+    assert_eq!(rig.log.durable_epoch(), tid.epoch());
+    worker.commit(&rig.epochs, 3, b"third").expect("the buffer was given back");
+    rig.settle();
+    disk.fail_all_syncs(true);
+    worker.commit(&rig.epochs, 4, b"lost").expect("runs");
+    rig.settle();
+    assert_eq!(worker.appender.append_at_once(&body(4, b"later"), not_asked), None, "the log has stopped");
+    disk.crash(0);
+    disk.fail_all_syncs(false);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows[&2], (tid, b"second".to_vec()));
+    assert_eq!((rig.rows[&1].1.as_slice(), rig.rows[&3].1.as_slice()), (&b"again"[..], &b"third"[..]));
 }
 
 #[test]

@@ -173,6 +173,12 @@ impl Entries {
         }
     }
 
+    /// # Panics
+    /// If nothing is logged.
+    pub(crate) fn append_at_once(&mut self, body: &[u8], tid: impl FnOnce() -> Option<Tid>) -> Option<Tid> {
+        self.attached.as_mut().expect("something is logged").append_at_once(body, tid)
+    }
+
     pub(crate) fn release(&mut self) {
         if let Some(appender) = &mut self.attached {
             appender.release();

@@ -31,7 +31,7 @@ use crate::format::{BodyForm, encode_body};
 use crate::pieces::Assembly;
 use crate::receipt::ObjectReceipt;
 use crate::replay::{LANES, WaitingOperations};
-use crate::runtime::{LogAttempt, ObjectsSettings, ObjectsStats, OpenRuntime};
+use crate::runtime::{LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
 pub use walk::ObjectWriter;
 
 /// Slots for last TIDs. Objects that share one get TIDs as if they were one object; nothing else comes of it.
@@ -239,8 +239,22 @@ impl ApplicationLog {
             }
         });
         assert_eq!(encoded, Ok(()), "a number is no long key");
+        let slot = self.slots.of(object);
+        if let Some(mut last) = slot.try_lock_unless_panicked()
+            && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut last)
+        {
+            drop(last);
+            self.runtime.give_back(worker);
+            return Ok(ObjectReceipt::new(&self.runtime, tid.epoch()));
+        }
+        self.log_waiting(slot, worker)
+    }
+
+    /// Logs the worker's entry, whatever is to be waited for.
+    #[cold]
+    fn log_waiting(&self, last: &Mutex<Tid>, mut worker: Box<LogWorker>) -> Result<ObjectReceipt<'_>> {
         loop {
-            let slot = self.runtime.lock(self.slots.of(object), worker)?;
+            let slot = self.runtime.lock(last, worker)?;
             match self.runtime.log(slot, |last| last)? {
                 LogAttempt::Logged(slot, tid) => {
                     drop(slot);

@@ -1,7 +1,7 @@
 //! A collection of objects: keys, each with an object that keeps the TID of its last operation itself.
 //!
 //! ```text
-//! update   encode | find the cell, log space, lock it, log, apply, unlock | receipt          beside it: a walk, cell by cell
+//! update   encode | find the cell, lock it, log, apply, unlock | receipt          beside it: a walk, cell by cell
 //! open     load objects -> operations wait for their epochs -> applied in the order of TIDs -> served
 //! ```
 //! Invariants:
@@ -109,12 +109,14 @@ pub struct Objects<K: ObjectKey, T: Persistent> {
     runtime: Arc<OpenRuntime>,
     /// Whether each operation is applied to a copy too.
     is_checked: bool,
+    /// Whether operations are logged, and not checked.
+    is_usual: bool,
 }
 
 impl<K: ObjectKey, T: Persistent> Clone for Objects<K, T> {
     fn clone(&self) -> Self {
         let (state, runtime) = (Arc::clone(&self.state), Arc::clone(&self.runtime));
-        Self { state, runtime, is_checked: self.is_checked }
+        Self { state, runtime, is_checked: self.is_checked, is_usual: self.is_usual }
     }
 }
 
@@ -148,7 +150,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     pub(crate) fn open(settings: ObjectsSettings, is_checked: bool) -> Result<Self> {
         let state = Arc::new(ObjectsState::new(&settings.clock));
         let runtime = settings.open(Arc::clone(&state) as _)?;
-        Ok(Self { state, runtime: Arc::new(runtime), is_checked })
+        let is_usual = runtime.is_logged && !is_checked;
+        Ok(Self { state, runtime: Arc::new(runtime), is_checked, is_usual })
     }
 
     /// Logs an operation on the object of this key and applies it. With strict durability it is durable when this
@@ -176,12 +179,22 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// As for [`Objects::update`].
     #[inline]
     pub fn submit(&self, key: K, operation: &T::Operation) -> Result<(T::Output, ObjectReceipt<'_>)> {
-        let apply = |state: &mut CellState<K, T>| self.apply(&key, state, operation);
+        if !self.is_usual {
+            return self.submit_unusual(&key, operation);
+        }
+        let worker = self.operation(&key, operation)?;
+        self.change(&key, worker, Poison::Refuses, |state| self.apply_unchecked(state, operation))
+    }
+
+    /// As [`submit`](Self::submit), where nothing is logged, or operations are checked.
+    #[inline(never)]
+    fn submit_unusual(&self, key: &K, operation: &T::Operation) -> Result<(T::Output, ObjectReceipt<'_>)> {
+        let apply = |state: &mut CellState<K, T>| self.apply(key, state, operation);
         let (output, receipt) = if self.runtime.is_logged {
-            let worker = self.operation(&key, operation)?;
-            self.change(&key, worker, Poison::Refuses, apply)?
+            let worker = self.operation(key, operation)?;
+            self.change(key, worker, Poison::Refuses, apply)?
         } else {
-            self.change_unlogged(&key, Poison::Refuses, apply)?
+            self.change_unlogged(key, Poison::Refuses, apply)?
         };
         Ok((output?, receipt))
     }
@@ -213,7 +226,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         loop {
             // Without log space: `check` is user code (O3).
             let guessed = guess.take().and_then(|cell| locked_guess(cell, &key));
-            let state = guessed.unwrap_or_else(|| self.state.shards.find_or_make(&key, hash).lock());
+            let mut state = guessed.unwrap_or_else(|| self.state.shards.find_or_make(&key, hash).lock());
             if !state.is_of(&key) {
                 continue;
             }
@@ -224,6 +237,11 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 drop(state);
                 self.runtime.give_back(worker);
                 return Ok(Err(refusal));
+            }
+            if let Some(tid) = self.runtime.log_at_once(&mut worker, &mut state.tid) {
+                self.runtime.give_back(worker);
+                let output = self.apply(&key, &mut state, operation)?;
+                return Ok(Ok((output, ObjectReceipt::new(&self.runtime, tid.epoch()))));
             }
             let locked = self.runtime.with_space(state, worker)?;
             match self.log_and(locked, |state| self.apply(&key, state, operation))? {
@@ -450,6 +468,8 @@ fn locked_guess<'c, K: ObjectKey, T>(
     cell: &'c ObjectCell<K, T>,
     key: &K,
 ) -> Option<MutexGuard<'c, CellState<K, T>>> {
+    // Its end is asked for now: where the lock is not in the cache, what lies behind it would be missed only then.
+    prefetch::line(std::ptr::from_ref(cell).cast::<u8>().wrapping_add(size_of_val(cell) - 1));
     cell.try_lock_unless_panicked().filter(|state| state.is_of(key))
 }
 
@@ -480,7 +500,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     }
 
     /// A worker with an entry.
-    #[inline]
+    #[inline(always)]
     fn entry(
         &self,
         key: &K,
@@ -508,20 +528,32 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(O, ObjectReceipt<'_>)> {
         let hash = self.state.shards.hash(key);
-        let mut guess = self.state.shards.guess(hash);
+        // What is usual: the cell that is guessed is the key's, its lock is free, and so is log space.
+        if let Some(mut state) = self.state.shards.guess(hash).and_then(|cell| locked_guess(cell, key))
+            && !(state.is_poisoned && poison == Poison::Refuses)
+            && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut state.tid)
+        {
+            self.runtime.give_back(worker);
+            return Ok((change(&mut state), ObjectReceipt::new(&self.runtime, tid.epoch())));
+        }
+        self.change_waiting((key, hash), worker, poison, change)
+    }
+
+    /// As [`change`](Self::change), whatever is to be waited for, made or refused.
+    #[cold]
+    #[inline(never)]
+    fn change_waiting<O>(
+        &self,
+        (key, hash): (&K, KeyHash),
+        mut worker: Box<LogWorker>,
+        poison: Poison,
+        mut change: impl FnMut(&mut CellState<K, T>) -> O,
+    ) -> Result<(O, ObjectReceipt<'_>)> {
         loop {
-            let cell = guess.take().unwrap_or_else(|| self.state.shards.find_or_make(key, hash));
-            let locked = match self.runtime.try_lock(cell, &mut worker)? {
-                Some(state) => LockedObject { state, worker },
-                None => {
-                    // It may have been a guess. This one is the key's own, unless it is taken out meanwhile.
-                    let state = self.state.shards.find_or_make(key, hash).lock();
-                    if !state.is_of(key) {
-                        continue;
-                    }
-                    self.runtime.with_space(state, worker)?
-                }
-            };
+            // The key's own, unless it is taken out meanwhile. Space comes first: nobody waits for the disk under a
+            // lock.
+            let cell = self.state.shards.find_or_make(key, hash);
+            let locked = self.runtime.lock(cell, worker)?;
             if !locked.state.is_of(key) {
                 worker = self.runtime.unlock(locked);
                 continue;
@@ -619,9 +651,15 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         if self.is_checked {
             return self.apply_checked(key, state, operation);
         }
+        Ok(self.apply_unchecked(state, operation))
+    }
+
+    /// As [`apply`](Self::apply), to the object alone.
+    #[inline]
+    fn apply_unchecked(&self, state: &mut CellState<K, T>, operation: &T::Operation) -> T::Output {
         let (place, tid) = (std::ptr::from_ref(state).addr(), state.tid.bits());
         let applying = Applying::begin(state, &self.state.poisoned);
-        Ok(self.state.applied.measure(place, tid, || applying.apply(operation)))
+        self.state.applied.measure(place, tid, || applying.apply(operation))
     }
 
     #[cold]

@@ -126,7 +126,7 @@ impl KeyHash {
 /// All cells of a collection.
 pub(super) struct Shards<K, T> {
     hasher: KeyHasher,
-    shards: Box<[Shard<K, T>]>,
+    shards: Box<[Shard<K, T>; SHARDS]>,
 }
 
 impl<K: crate::ObjectKey, T> Shards<K, T> {
@@ -140,7 +140,8 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
                 gone: Epoch::ZERO,
             })),
         };
-        Self { hasher, shards: (0..SHARDS).map(|_| shard()).collect() }
+        let shards: Box<[_]> = (0..SHARDS).map(|_| shard()).collect();
+        Self { hasher, shards: shards.try_into().ok().expect("as many as were made") }
     }
 
     #[inline]

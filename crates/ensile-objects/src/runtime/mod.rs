@@ -1,8 +1,9 @@
 //! What both forms stand on: an open folder with its epochs, log and checkpoints, and how an entry gets into the log.
 //!
 //! ```text
-//! encode | reserve | lock the object | bind, fence  E  TID  append  release  unbind | apply, unlock      => a receipt
-//!         log space                    from here to there nothing waits, fails or runs user code (E1)
+//! encode | lock the object | bind, log space, fence  E  TID  append  release  unbind | apply, unlock      => a receipt
+//!                            from here to there nothing waits, fails or runs user code (E1)
+//! else     reserve | lock the object | bind, fence  E  TID  append  release  unbind | ..          what is to be waited for
 //! ```
 //! Invariants:
 //! - O1: the TID is chosen under the lock of its object (or of its slot), above the last one there, in the epoch that
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, yield_now};
+use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, fence_after_exchange, yield_now};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
@@ -223,6 +224,31 @@ impl Runtime {
             }
             Appended::Closed => Err(closed()),
         }
+    }
+
+    /// As [`log`](Self::log), for a caller that has the lock and no log space: `None`, and nothing is logged, if that
+    /// would take waiting, if the epoch is full, or if the log takes no entries. Begin anew then, by
+    /// [`lock`](Self::lock).
+    #[inline]
+    pub(crate) fn log_at_once(&self, worker: &mut LogWorker, last: &mut Tid) -> Option<Tid> {
+        worker.commit.bind(self.epochs.now());
+        let tid = worker.append_at_once(|| {
+            // The worker has just taken its buffer by an exchange: the bind comes before the look at E, or the scan
+            // that moves E sees it; partners: the fences in `Epochs::try_advance` and in the loggers' claim (L1). A
+            // close is seen, or waits for this binding.
+            fence_after_exchange();
+            // Relaxed: the fence orders it; partner: the fence in `wait_for_entries`.
+            if self.closed.load(Ordering::Relaxed) {
+                return None;
+            }
+            tid_above(*last, self.epochs.now())
+        });
+        worker.commit.unbind();
+        if let Some(tid) = tid {
+            assert!(*last < tid, "O1: an object's TIDs only grow");
+            *last = tid;
+        }
+        tid
     }
 
     #[inline]

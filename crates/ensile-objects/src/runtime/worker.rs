@@ -47,6 +47,13 @@ impl LogWorker {
         self.appender.append(tid, |out| out.extend_from_slice(body));
     }
 
+    /// Appends the body, with the TID that `tid` gives, if there is space for it at once: see
+    /// [`Appender::append_at_once`].
+    #[inline]
+    pub(super) fn append_at_once(&mut self, tid: impl FnOnce() -> Option<Tid>) -> Option<Tid> {
+        self.appender.append_at_once(&self.body, tid)
+    }
+
     /// Gives the log buffer back, with what was appended.
     #[inline]
     pub(super) fn release(&mut self) {

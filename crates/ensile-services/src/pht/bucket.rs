@@ -87,10 +87,17 @@ fn head_of(key: usize, value: usize) -> ([u8; HEAD_BYTES_MAX], usize) {
     (head, end)
 }
 
+/// Bytes of the lengths before an element of these parts.
+#[inline]
+fn head_bytes(key: usize, value: usize) -> usize {
+    let long = usize::from(key >= usize::from(LONG)) + usize::from(value >= usize::from(LONG));
+    2 + 4 * long
+}
+
 /// Bytes of an element of these parts.
 #[inline]
 fn element_bytes(key: usize, value: usize) -> usize {
-    (head_of(key, value).1 + key + value).next_multiple_of(UNIT_BYTES)
+    (head_bytes(key, value) + key + value).next_multiple_of(UNIT_BYTES)
 }
 
 /// A length at the begin of these bytes, and what is behind it.
@@ -210,6 +217,11 @@ impl PhtBucket {
             self.count += 1;
             return;
         };
+        if value.len() == before {
+            let at = place_of(self.slots[at]) + head_bytes(key.bytes.len(), before) + key.bytes.len();
+            self.elements[at..at + before].copy_from_slice(value);
+            return;
+        }
         let bytes_before = element_bytes(key.bytes.len(), before);
         if element_bytes(key.bytes.len(), value.len()) == bytes_before {
             // It takes the place of the one before.

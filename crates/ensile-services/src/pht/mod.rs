@@ -243,8 +243,13 @@ impl PersistentTable {
 
     fn delete(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let (mut rests_on, mut deleted) = (Epoch::ZERO, 0);
-        for key in request.iter().skip(1) {
-            let (was_there, epoch) = self.remove(key)?;
+        for (done, key) in request.iter().skip(1).enumerate() {
+            let (was_there, epoch) = match self.remove(key) {
+                Err(CallError::Objects(why)) if deleted > 0 => {
+                    return Err(CallError::Partly { deleted, done, keys: request.len() - 1, why });
+                }
+                removed => removed?,
+            };
             deleted += i64::from(was_there);
             rests_on = rests_on.max(epoch);
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ensile_base::random::Random;
+use ensile_objects::ObjectDurability;
 use ensile_resp::encode_request;
 use ensile_services::pht::PersistentTable;
 use ensile_services::server::LIMITS;
@@ -67,6 +68,32 @@ fn its_commands_are_those_of_redis() {
     }
     let long = format!("SET {} 1", "k".repeat(16_385));
     assert_eq!(rig.told(&[&long]), ["!ERR a key of 16385 bytes is longer than the limit of 16384"]);
+}
+
+#[test]
+fn a_delete_that_the_log_stops_half_way_says_what_was_deleted() {
+    let disk = SimDisk::new();
+    let mut rig = Rig::with(&disk, 12, PersistentTable::open, LIMITS, ObjectDurability::Process);
+    // Nothing is written, so no log buffer comes back: the next one needs a file, and there is no space for it.
+    rig.keeps = false;
+    let keys: Vec<String> = (0..60).map(|number| format!("{number:0>16000}")).collect();
+    let sets: Vec<String> = keys.iter().map(|key| format!("SET {key} x")).collect();
+    assert!(rig.told(&sets.iter().map(String::as_str).collect::<Vec<_>>()).iter().all(|said| said == "+OK"));
+    disk.set_capacity(Some(disk.used_bytes()));
+    let delete = format!("DEL none {}", keys.join(" "));
+    let said = rig.told(&[&delete]);
+    let left = rig.service_elements();
+    assert!((1..60).contains(&left), "{left} of 60 are left");
+    let (gone, done) = (60 - left, 61 - left);
+    let begin =
+        format!("!PARTLY {gone} deleted, by the first {done} of 61 keys, and lost if the machine fails now");
+    assert!(said[0].starts_with(&begin), "{said:?}");
+    let said = rig.told(&[&delete]);
+    assert!(said[0].starts_with("!NOTKEPT "), "nothing was changed: {said:?}");
+    disk.set_capacity(None);
+    rig.keeps = true;
+    rig.steps(100);
+    assert_eq!(rig.told(&[&delete, "DBSIZE"]), [format!(":{left}"), ":0".to_owned()]);
 }
 
 #[test]

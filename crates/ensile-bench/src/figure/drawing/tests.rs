@@ -104,6 +104,25 @@ fn only_places_that_were_measured_are_marked_below() {
 }
 
 #[test]
+fn what_no_axis_can_have_is_left_out_and_said() {
+    for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX] {
+        let bars = picture(RATE, vec![bar("whole", &[4.0, 5.0]), bar("odd", &[odd]), bar("none", &[])]);
+        let line = |place, value| Row::new("a", Place::At(place), RATE, vec![value]);
+        let lines = picture(RATE, vec![line(1.0, 2.0), line(2.0, odd), line(odd, 3.0), line(3.0, 4.0)]);
+        for (drawn, whole) in [(&bars, "4.500"), (&lines, "3")] {
+            let texts = texts(drawn);
+            let says = |text: &str| texts.iter().any(|said| said.text == text);
+            assert!(says("not drawn: 2 values that no axis can have") && says(whole), "{odd}: {texts:?}");
+        }
+        let none = picture(RATE, vec![bar("odd", &[odd])]);
+        assert!(
+            texts(&none).iter().any(|said| said.text == "not drawn: 1 value that no axis can have"),
+            "{none}"
+        );
+    }
+}
+
+#[test]
 fn a_second_metric_is_dashed_and_has_its_key() {
     let rows = |metric, value: f64| [1.0, 2.0].map(|at| Row::new("silo", Place::At(at), metric, vec![value]));
     let rows = [rows(MEDIAN, 20.0), rows(P99, 44.0)].concat();

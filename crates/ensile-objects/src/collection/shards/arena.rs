@@ -20,30 +20,32 @@ const SEGMENTS: usize = ((NUMBER_BITS - FIRST_BITS - ALIKE_BITS) << ALIKE_BITS) 
 /// Places by number.
 #[derive(Debug)]
 pub(super) struct CellArena<P> {
-    segments: Box<[OnceLock<Box<[P]>>]>,
+    /// In the arena itself: a search has one load less to wait for.
+    segments: [OnceLock<Box<[P]>>; SEGMENTS],
 }
 
-/// The segment of a place, its place in it, and how long it is.
+/// The segment of a place; its place there, in the lowest bits, as many as the segment's length takes; and these bits.
 #[inline]
-fn place_of(number: u32) -> (usize, usize, usize) {
+fn place_of(number: u32) -> (usize, usize, u32) {
     // As if segments of all smaller lengths stood before the first: then a number's leading bits say which it is.
     let number = u64::from(number) + (1 << (FIRST_BITS + ALIKE_BITS));
     let bits = number.ilog2() - ALIKE_BITS;
-    let segment =
-        (((bits - FIRST_BITS) as usize) << ALIKE_BITS) + (number >> bits) as usize - (1 << ALIKE_BITS);
-    (segment, (number & ((1 << bits) - 1)) as usize, 1 << bits)
+    let before = (FIRST_BITS as usize + 1) << ALIKE_BITS;
+    let segment = ((bits as usize) << ALIKE_BITS) + (number >> bits) as usize - before;
+    (segment, number as usize, bits)
 }
 
 impl<P> CellArena<P> {
     pub(super) fn new() -> Self {
-        Self { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect() }
+        Self { segments: [const { OnceLock::new() }; SEGMENTS] }
     }
 
     /// The place of this number, if its segment is made.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&P> {
         let (segment, at, _) = place_of(number);
-        self.segments.get(segment)?.get()?.get(at)
+        let places = self.segments.get(segment)?.get()?;
+        places.get(at & (places.len() - 1))
     }
 
     /// The place of this number, whose segment is made if it is not.
@@ -51,9 +53,10 @@ impl<P> CellArena<P> {
     /// # Panics
     /// If there cannot be so many.
     pub(super) fn make(&self, number: u32, empty: impl Fn() -> P) -> &P {
-        let (segment, at, length) = place_of(number);
+        let (segment, at, bits) = place_of(number);
         assert!(segment < SEGMENTS, "a shard has fewer objects than memory has bytes");
-        &self.segments[segment].get_or_init(|| (0..length).map(|_| empty()).collect())[at]
+        let places = self.segments[segment].get_or_init(|| (0..1_usize << bits).map(|_| empty()).collect());
+        &places[at & (places.len() - 1)]
     }
 }
 
@@ -65,11 +68,12 @@ mod tests {
     fn segments_follow_each_other_and_each_number_has_a_place_of_its_own() {
         let mut due = (0, 0);
         for number in 0..100_000 {
-            let (segment, at, length) = place_of(number);
+            let (segment, at, bits) = place_of(number);
+            let (at, length) = (at & ((1 << bits) - 1), 1 << bits);
             assert_eq!((segment, at), due);
             due = if at + 1 == length { (segment + 1, 0) } else { (segment, at + 1) };
         }
-        assert_eq!([0, 31, 32, 96].map(|number| place_of(number).2), [8, 8, 16, 32]);
+        assert_eq!([0, 31, 32, 96].map(|number| 1 << place_of(number).2), [8, 8, 16, 32]);
         assert!(place_of((1 << 30) - 33).0 < SEGMENTS && place_of(1 << 30).0 >= SEGMENTS);
     }
 

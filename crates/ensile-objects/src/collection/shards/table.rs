@@ -29,8 +29,8 @@ const FREE: u64 = 0;
 /// Numbers by tags.
 #[derive(Debug)]
 pub(super) struct NumberTable {
-    /// The newest is that of `newest`.
-    tables: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    /// The newest is that of `newest`. In the table itself: a search has one load less to wait for.
+    tables: [OnceLock<Box<[AtomicU64]>>; TABLES],
     newest: AtomicU32,
 }
 
@@ -44,14 +44,14 @@ fn tag_of(slot: u64) -> u32 {
 
 impl NumberTable {
     pub(super) fn new() -> Self {
-        Self { tables: (0..TABLES).map(|_| OnceLock::new()).collect(), newest: AtomicU32::new(0) }
+        Self { tables: [const { OnceLock::new() }; TABLES], newest: AtomicU32::new(0) }
     }
 
     #[inline]
     fn slots(&self) -> &[AtomicU64] {
         // Acquire: the table was made before it became the newest; partner: the Release in `grow`.
         let newest = self.newest.load(Ordering::Acquire) as usize;
-        self.tables[newest].get().map_or(&[], |slots| slots)
+        self.tables[newest % TABLES].get().map_or(&[], |slots| slots)
     }
 
     /// Asks for the line where a search for this tag begins.

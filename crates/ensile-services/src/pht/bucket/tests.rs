@@ -89,6 +89,27 @@ fn a_large_value_takes_no_more_memory_than_it_needs_and_gives_it_back() {
 }
 
 #[test]
+fn a_value_of_the_same_length_changes_no_other_byte() {
+    let mut bucket = PhtBucket::default();
+    let lengths =
+        [(0, 0), (1, 1), (3, 0), (7, 6), (254, 254), (254, 255), (255, 254), (255, 255), (300, 70_000)];
+    let keys: Vec<Vec<u8>> =
+        lengths.iter().zip(b'a'..).map(|((bytes, _), name)| vec![name; *bytes]).collect();
+    let at = |number: usize| key(&keys[number], number as u32);
+    for (number, (_, value)) in lengths.into_iter().enumerate() {
+        bucket.set(at(number), &vec![1; value]);
+    }
+    for (number, (_, value)) in lengths.into_iter().enumerate() {
+        let (before, slots) = (bucket.elements.clone(), bucket.slots.clone());
+        bucket.set(at(number), &vec![2; value]);
+        assert_eq!(bucket.get(at(number)), Some(&vec![2; value][..]));
+        let changed = before.iter().zip(&bucket.elements).filter(|(before, now)| before != now).count();
+        assert_eq!((changed, before.len(), slots), (value, bucket.elements.len(), bucket.slots.clone()));
+        bucket.check();
+    }
+}
+
+#[test]
 fn lengths_at_the_border_of_the_short_ones_come_back() {
     let mut bucket = PhtBucket::default();
     let lengths = [0, 1, 253, 254, 255, 256, 257, 16_384, 70_000];
