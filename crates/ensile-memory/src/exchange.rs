@@ -45,10 +45,17 @@ impl<T: Send> Exchange<T> {
     pub fn put(&self, value: Box<T>) {
         // Relaxed: nobody but the caller can have put one.
         debug_assert!(self.pointer.load(Ordering::Relaxed).is_null(), "only the owner puts a box back");
+        let pointer = Box::into_raw(value);
+        if cfg!(loom) {
+            // AcqRel: as in `take`. Loom lets an exchange that found the cell empty stand behind a later store. No
+            // machine does: what an exchange writes follows what it has read, with nothing between.
+            self.pointer.swap(pointer, Ordering::AcqRel);
+            return;
+        }
         // Release: partner is the Acquire in `take`. An exchange that finds the cell empty meanwhile comes wholly
         // before this, or it finds this box. A box that stood here against the contract would leak; nobody would free
         // it twice.
-        self.pointer.store(Box::into_raw(value), Ordering::Release);
+        self.pointer.store(pointer, Ordering::Release);
     }
 }
 
