@@ -30,7 +30,7 @@ impl<T: Send> Exchange<T> {
     pub fn take(&self) -> Option<Box<T>> {
         // Acquire: what the owner before did to the box comes before what this one does (partner: the Release in
         // `put`). Release: nothing of the former owner's moves behind its next exchange.
-        let pointer = self.pointer.swap(ptr::null_mut(), Ordering::AcqRel);
+        let pointer = self.swap_out();
         if pointer.is_null() {
             return None;
         }
@@ -39,23 +39,41 @@ impl<T: Send> Exchange<T> {
         Some(unsafe { Box::from_raw(pointer) })
     }
 
+    #[cfg(not(loom))]
+    #[inline]
+    fn swap_out(&self) -> *mut T {
+        // AcqRel: see `take`.
+        self.pointer.swap(ptr::null_mut(), Ordering::AcqRel)
+    }
+
+    /// As what ships, but that it writes nothing where it finds nothing: loom lets such an exchange stand behind a
+    /// later store of `put`. No machine does: what an exchange writes follows what it has read, with nothing between.
+    #[cfg(loom)]
+    fn swap_out(&self) -> *mut T {
+        let never = ptr::without_provenance_mut(1);
+        loop {
+            // AcqRel, Acquire: as the exchange. A comparison that fails has read the newest value.
+            let newest = self.pointer.compare_exchange(never, never, Ordering::AcqRel, Ordering::Acquire);
+            let pointer = newest.unwrap_or_else(|newest| newest);
+            let taken = |pointer| {
+                self.pointer.compare_exchange(pointer, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire)
+            };
+            if pointer.is_null() || taken(pointer).is_ok() {
+                return pointer;
+            }
+        }
+    }
+
     /// Puts a box in, whose taker owns all that this thread did to it. The cell is empty: the caller took what was
     /// there.
     #[inline]
     pub fn put(&self, value: Box<T>) {
         // Relaxed: nobody but the caller can have put one.
         debug_assert!(self.pointer.load(Ordering::Relaxed).is_null(), "only the owner puts a box back");
-        let pointer = Box::into_raw(value);
-        if cfg!(loom) {
-            // AcqRel: as in `take`. Loom lets an exchange that found the cell empty stand behind a later store. No
-            // machine does: what an exchange writes follows what it has read, with nothing between.
-            self.pointer.swap(pointer, Ordering::AcqRel);
-            return;
-        }
         // Release: partner is the Acquire in `take`. An exchange that finds the cell empty meanwhile comes wholly
         // before this, or it finds this box. A box that stood here against the contract would leak; nobody would free
         // it twice.
-        self.pointer.store(pointer, Ordering::Release);
+        self.pointer.store(Box::into_raw(value), Ordering::Release);
     }
 }
 

@@ -13,7 +13,7 @@
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Backoff, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Backoff, Ordering, fence_after_exchange};
 use ensile_epoch::CommitSlot;
 use ensile_memory::Exchange;
 
@@ -69,10 +69,15 @@ impl WorkerSlot {
         self.take_slowly()
     }
 
-    /// As [`take`](Self::take), without waiting: `None` while the logger holds it. It is one exchange in any case.
+    /// Takes the buffer behind the bind, without waiting: `None` while the logger holds it. What the worker loads from
+    /// here on comes behind the bind: this is the commit's fence (E1).
     #[inline]
-    pub(crate) fn try_take(&self) -> Option<Box<Buffer>> {
-        self.shared.exchange.take()
+    pub(crate) fn take_bound(&self) -> Option<Box<Buffer>> {
+        let taken = self.shared.exchange.take();
+        // Behind an exchange in any case. The bind comes before the look at E, or the scan that moves E sees it;
+        // partners: the fences in `Epochs::try_advance` and in the loggers' claim (L1).
+        fence_after_exchange();
+        taken
     }
 
     #[cold]

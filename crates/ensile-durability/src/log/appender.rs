@@ -135,10 +135,10 @@ impl Appender {
     }
 
     /// Reserves, appends `body` and releases in one step, if that takes no waiting: for a worker that is bound already,
-    /// and has reserved nothing. `tid` is called once the worker has its buffer, which it took by one exchange: a
-    /// `fence_after_exchange` there orders the bind before all that it loads. `None`, and nothing is appended, if `tid`
-    /// gives none, if a logger has the buffer just now, if that has no room, or if the log takes no entries: unbind
-    /// then, and [`reserve`](Self::reserve), which says what stands in the way.
+    /// and has reserved nothing. `tid` is called once the worker has its buffer, and what it loads comes behind the
+    /// bind: the exchange that takes the buffer is the commit's fence. `None`, and nothing is appended, if `tid` gives
+    /// none, if a logger has the buffer just now, if that has no room, or if the log takes no entries: unbind then, and
+    /// [`reserve`](Self::reserve), which says what stands in the way.
     #[inline]
     pub fn append_at_once(&mut self, body: &[u8], tid: impl FnOnce() -> Option<Tid>) -> Option<Tid> {
         debug_assert!(self.owned.is_none(), "what is reserved for an entry is used by `append`");
@@ -146,7 +146,7 @@ impl Appender {
         if self.log.refuses() {
             return None;
         }
-        let mut taken = TakenBuffer { buffer: Some(self.slot.try_take()?), slot: &self.slot };
+        let mut taken = TakenBuffer { buffer: Some(self.slot.take_bound()?), slot: &self.slot };
         let buffer = taken.buffer.as_mut().filter(|buffer| buffer.has_room(body.len()))?;
         let tid = tid()?;
         if buffer.is_empty() {

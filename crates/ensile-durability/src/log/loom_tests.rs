@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use ensile_base::sync::{Arc, Mutex, Ordering, fence, fence_after_exchange};
+use ensile_base::sync::{Arc, Mutex, Ordering, fence};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{EpochConfig, Epochs};
 
@@ -45,11 +45,10 @@ fn commit(slot: &WorkerSlot, worker: &ensile_epoch::CommitHandle, epochs: &Epoch
 /// it begins anew, unbound.
 fn commit_at_once(slot: &WorkerSlot, worker: &ensile_epoch::CommitHandle, epochs: &Epochs) -> Epoch {
     worker.bind(epochs.now());
-    let Some(mut buffer) = slot.try_take() else {
+    let Some(mut buffer) = slot.take_bound() else {
         worker.unbind();
         return commit(slot, worker, epochs);
     };
-    fence_after_exchange();
     let tid = Tid::first_of(epochs.now());
     // The first stub has no room: what would be reserved before takes its place.
     if !buffer.has_room(8) {

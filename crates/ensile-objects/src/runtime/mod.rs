@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, fence_after_exchange, yield_now};
+use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, yield_now};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
@@ -233,11 +233,9 @@ impl Runtime {
     pub(crate) fn log_at_once(&self, worker: &mut LogWorker, last: &mut Tid) -> Option<Tid> {
         worker.commit.bind(self.epochs.now());
         let tid = worker.append_at_once(|| {
-            // The worker has just taken its buffer by an exchange: the bind comes before the look at E, or the scan
-            // that moves E sees it; partners: the fences in `Epochs::try_advance` and in the loggers' claim (L1). A
-            // close is seen, or waits for this binding.
-            fence_after_exchange();
-            // Relaxed: the fence orders it; partner: the fence in `wait_for_entries`.
+            // The worker has just taken its buffer, which is the commit's fence: the bind comes before the look at E
+            // (E1). A close is seen, or waits for this binding.
+            // Relaxed: that fence orders it; partner: the fence in `wait_for_entries`.
             if self.closed.load(Ordering::Relaxed) {
                 return None;
             }
