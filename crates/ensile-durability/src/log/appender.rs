@@ -142,6 +142,7 @@ impl Appender {
     #[inline]
     pub fn append_at_once(&mut self, body: &[u8], tid: impl FnOnce() -> Option<Tid>) -> Option<Tid> {
         debug_assert!(self.owned.is_none(), "what is reserved for an entry is used by `append`");
+        debug_assert!(self.slot.bound().is_some(), "bind comes before append (E1)");
         note::load(&*self.log);
         if self.log.refuses() {
             return None;
