@@ -60,7 +60,9 @@ fn what_is_appended_at_once_is_logged_and_what_would_have_to_wait_is_not_begun()
     disk.fail_all_syncs(true);
     worker.commit(&rig.epochs, 4, b"lost").expect("runs");
     rig.settle();
+    worker.commit.bind(rig.epochs.now());
     assert_eq!(worker.appender.append_at_once(&body(4, b"later"), not_asked), None, "the log has stopped");
+    worker.commit.unbind();
     disk.crash(0);
     disk.fail_all_syncs(false);
     let rig = Rig::simulated(&disk, 1);
