@@ -95,13 +95,14 @@ has_run() {
     grep --quiet --extended-regexp '^test result: ok\. [1-9][0-9]* passed' "$said"
 }
 
-# what_was_said: of an anomaly its name, or else what the first panic said, or the error that a test returned.
+# what_was_said: of an anomaly its name, or else what the first panic said, or the error that a test returned. Folders of
+# this machine are left out, as the table is kept.
 what_was_said() {
     {
         grep --max-count=1 --extended-regexp '^ *[0-9]+ x ' "$said" ||
             grep --max-count=1 --after-context=1 'panicked at' "$said" | tail -n 1 | grep . ||
             grep --max-count=1 '^Error: ' "$said" || true
-    } | tr -d '|' | cut -c 1-100 | sed 's/^ *//'
+    } | sed "s#$target/##g" | tr -d '|' | cut -c 1-100 | sed 's/^ *//'
 }
 
 # All that must pass without a bug first: so a plant costs one build, and not a second one behind it.
