@@ -76,6 +76,8 @@ pub use recovery::{
     Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport,
     RecoveryWatch, TornTail, recover,
 };
+#[cfg(feature = "simulation")]
+pub use shipping::HangingStore;
 #[cfg(feature = "object-store")]
 pub use shipping::SharedObjects;
 pub use shipping::{

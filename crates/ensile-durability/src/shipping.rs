@@ -25,6 +25,8 @@ mod log_file;
 mod object_store;
 mod shared;
 mod shipper;
+#[cfg(feature = "simulation")]
+mod simulated;
 mod state;
 mod take_over;
 
@@ -34,4 +36,6 @@ pub use folder::SharedFolder;
 pub use object_store::SharedObjects;
 pub use shared::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
 pub use shipper::Shipper;
+#[cfg(feature = "simulation")]
+pub use simulated::HangingStore;
 pub use take_over::{TakeOver, TakeOverReport, TakeOverStep};

@@ -3,14 +3,12 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use ensile_durability::HangingStore;
 use ensile_engine::checkpoint::{Schedule, Strategy};
-use ensile_engine::folder::{
-    Creation, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShippingConfig,
-    take_over,
-};
+use ensile_engine::folder::{SharedFolder, SharedStore, ShippingConfig, take_over};
 use ensile_engine::{Database, DurabilityError, Error, Readable, Table, Tuning};
 
 /// Far longer than it takes.
@@ -121,71 +119,6 @@ fn what_cannot_be_shipped_is_refused_at_open() {
     assert!(plain.stats().shipping.is_none());
     let error = take_over(&folders.store(), &folders.0.join("b"), Some(0)).expect_err("never ends");
     assert!(matches!(error, Error::Misuse(_)), "{error}");
-}
-
-/// A store whose uploads do not return until they are let go.
-#[derive(Debug)]
-struct HangingStore {
-    store: Arc<dyn SharedStore>,
-    /// Uploads that wait; none does once they are let go.
-    waiting: Mutex<(usize, bool)>,
-    changed: Condvar,
-}
-
-impl HangingStore {
-    fn new(store: Arc<dyn SharedStore>) -> Arc<Self> {
-        Arc::new(Self { store, waiting: Mutex::default(), changed: Condvar::new() })
-    }
-
-    fn is_waiting(&self) -> bool {
-        self.waiting.lock().expect("no panic").0 > 0
-    }
-
-    fn let_go(&self) {
-        self.waiting.lock().expect("no panic").1 = true;
-        self.changed.notify_all();
-    }
-}
-
-impl SharedStore for HangingStore {
-    fn place(&self) -> String {
-        self.store.place()
-    }
-
-    fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
-        self.store.list(folder)
-    }
-
-    fn read_at(&self, name: &str, bytes: &mut [u8], offset: u64) -> Result<Option<usize>, SharedStoreError> {
-        self.store.read_at(name, bytes, offset)
-    }
-
-    fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
-        let mut waiting = self.waiting.lock().expect("no panic");
-        waiting.0 += 1;
-        while !waiting.1 {
-            waiting = self.changed.wait(waiting).expect("no panic");
-        }
-        waiting.0 -= 1;
-        drop(waiting);
-        self.store.upload(name)
-    }
-
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {
-        self.store.create(name, bytes)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), SharedStoreError> {
-        self.store.remove(name)
-    }
-
-    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
-        self.store.unfinished(folder)
-    }
-
-    fn settle(&self, folder: &str) -> Result<(), SharedStoreError> {
-        self.store.settle(folder)
-    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use ensile_objects::{
 };
 use ensile_sim::SimDisk;
 
-use crate::rig::{CHECKPOINTERS, Life, Tallies, builder};
+use crate::rig::{Life, Tallies, builder, checkpoint};
 use crate::tally::{Change, Tally};
 
 /// A folder of the machine's own, removed when it is dropped.
@@ -269,15 +269,7 @@ fn written_by<const V: u16>(with_checkpoint: bool) -> SimDisk {
         builder(&disk, 1).durability(ObjectDurability::Relaxed).open().expect("opens");
     objects.put(1, Other(77)).expect("logs");
     if with_checkpoint {
-        let asked = objects.checkpoint();
-        while asked.outcome().is_none() {
-            objects.heartbeat_step();
-            objects.logger_step(0);
-            (0..CHECKPOINTERS).for_each(|checkpointer| {
-                objects.checkpoint_step(checkpointer);
-            });
-        }
-        asked.wait().expect("is installed");
+        checkpoint(&objects);
     }
     objects.close().expect("closes");
     disk

@@ -10,7 +10,7 @@ use ensile_base::clock::Clock;
 use ensile_objects::{CodecResult, ObjectDurability, ObjectKey, Objects, ObjectsError};
 use ensile_sim::SimDisk;
 
-use crate::rig::{CHECKPOINTERS, Life, builder};
+use crate::rig::{Life, builder, checkpoint};
 use crate::tally::{Change, PANICS, Tally, in_operations};
 
 fn sum(life: &Life, key: u64) -> Option<u64> {
@@ -165,15 +165,7 @@ fn a_prefetch_that_panics_costs_a_checkpoint_nothing() {
     for key in 0..6_000 {
         objects.submit(Startled(key), &Change::Add(key)).expect("logs");
     }
-    let asked = objects.checkpoint();
-    while asked.outcome().is_none() {
-        objects.heartbeat_step();
-        objects.logger_step(0);
-        (0..CHECKPOINTERS).for_each(|checkpointer| {
-            objects.checkpoint_step(checkpointer);
-        });
-    }
-    asked.wait().expect("is installed");
+    checkpoint(&objects);
     assert!(STARTLED.load(Ordering::Relaxed) > 0, "some were asked for");
     objects.close().expect("all is durable");
     let objects = open();

@@ -7,7 +7,8 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_objects::{
-    CheckpointPolicy, CheckpointReport, ObjectDurability, Objects, ObjectsBuilder, ObjectsResult as Result,
+    CheckpointPolicy, CheckpointReport, ObjectDurability, ObjectKey, Objects, ObjectsBuilder,
+    ObjectsResult as Result, Persistent,
 };
 use ensile_sim::SimDisk;
 
@@ -28,6 +29,19 @@ pub(crate) fn builder(disk: &SimDisk, loggers: usize) -> ObjectsBuilder {
         .durability(ObjectDurability::Relaxed)
         .log_file_bytes(16 << 10)
         .without_threads()
+}
+
+/// Drives a checkpoint of objects without threads, on the machine's clock, until it is installed.
+pub(crate) fn checkpoint<K: ObjectKey, T: Persistent>(objects: &Objects<K, T>) {
+    let asked = objects.checkpoint();
+    while asked.outcome().is_none() {
+        objects.heartbeat_step();
+        objects.logger_step(0);
+        (0..CHECKPOINTERS).for_each(|checkpointer| {
+            objects.checkpoint_step(checkpointer);
+        });
+    }
+    asked.wait().expect("is installed");
 }
 
 /// A life without threads.

@@ -2,15 +2,15 @@
 //! simulated disk step by step, and with threads in real folders.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
+use ensile_durability::HangingStore;
 use ensile_objects::{
-    CheckpointPolicy, Creation, DurabilityError, ObjectDurability, Objects, ObjectsBuilder, ObjectsError,
-    SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep, ShippingConfig,
-    WhenFenced, take_over,
+    CheckpointPolicy, DurabilityError, ObjectDurability, Objects, ObjectsBuilder, ObjectsError, SharedFolder,
+    SharedStore, ShipStep, ShippingConfig, WhenFenced, take_over,
 };
 use ensile_sim::SimDisk;
 
@@ -171,71 +171,6 @@ fn without_a_store_nothing_is_shipped_and_a_missing_folder_is_named() {
     assert!(error.contains("never ends"), "{error}");
 }
 
-/// A store whose uploads do not return until they are let go.
-#[derive(Debug)]
-struct HangingStore {
-    store: Arc<dyn SharedStore>,
-    /// Uploads that wait; none does once they are let go.
-    waiting: Mutex<(usize, bool)>,
-    changed: Condvar,
-}
-
-impl HangingStore {
-    fn new(store: Arc<dyn SharedStore>) -> Arc<Self> {
-        Arc::new(Self { store, waiting: Mutex::default(), changed: Condvar::new() })
-    }
-
-    fn is_waiting(&self) -> bool {
-        self.waiting.lock().expect("no panic").0 > 0
-    }
-
-    fn let_go(&self) {
-        self.waiting.lock().expect("no panic").1 = true;
-        self.changed.notify_all();
-    }
-}
-
-impl SharedStore for HangingStore {
-    fn place(&self) -> String {
-        self.store.place()
-    }
-
-    fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
-        self.store.list(folder)
-    }
-
-    fn read_at(&self, name: &str, bytes: &mut [u8], offset: u64) -> Result<Option<usize>, SharedStoreError> {
-        self.store.read_at(name, bytes, offset)
-    }
-
-    fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
-        let mut waiting = self.waiting.lock().expect("no panic");
-        waiting.0 += 1;
-        while !waiting.1 {
-            waiting = self.changed.wait(waiting).expect("no panic");
-        }
-        waiting.0 -= 1;
-        drop(waiting);
-        self.store.upload(name)
-    }
-
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {
-        self.store.create(name, bytes)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), SharedStoreError> {
-        self.store.remove(name)
-    }
-
-    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
-        self.store.unfinished(folder)
-    }
-
-    fn settle(&self, folder: &str) -> Result<(), SharedStoreError> {
-        self.store.settle(folder)
-    }
-}
-
 #[test]
 fn a_close_does_not_wait_for_a_store_that_hangs_and_says_what_was_not_shipped() {
     let folders = Folders::new("hangs");
@@ -261,7 +196,7 @@ fn a_close_does_not_wait_for_a_store_that_hangs_and_says_what_was_not_shipped() 
         while store.is_waiting() {
             std::thread::yield_now();
         }
-        store.waiting.lock().expect("no panic").1 = false;
+        store.hang();
     }
     // Everything is durable in the folder, and the next life ships it.
     let objects = folders.open("a", WhenFenced::Stop);

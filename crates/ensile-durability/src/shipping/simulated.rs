@@ -1,0 +1,84 @@
+//! A shared store that a test holds up: databases and objects close beside one that does not answer.
+//!
+//! Neighbours: [`super::shared`] says what a store is.
+
+use std::sync::Arc;
+
+use ensile_base::sync::{Condvar, Mutex};
+
+use super::shared::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
+
+/// A store whose uploads do not return until they are let go.
+#[derive(Debug)]
+pub struct HangingStore {
+    store: Arc<dyn SharedStore>,
+    /// Uploads that wait; none does once they are let go.
+    waiting: Mutex<(usize, bool)>,
+    changed: Condvar,
+}
+
+impl HangingStore {
+    /// Over this store.
+    #[must_use]
+    pub fn new(store: Arc<dyn SharedStore>) -> Arc<Self> {
+        Arc::new(Self { store, waiting: Mutex::new((0, false)), changed: Condvar::new() })
+    }
+
+    /// Whether an upload waits.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.lock().0 > 0
+    }
+
+    /// Uploads do not return from now on, as in the beginning.
+    pub fn hang(&self) {
+        self.waiting.lock().1 = false;
+    }
+
+    /// Uploads return, those that wait and later ones.
+    pub fn let_go(&self) {
+        self.waiting.lock().1 = true;
+        self.changed.notify_all();
+    }
+}
+
+impl SharedStore for HangingStore {
+    fn place(&self) -> String {
+        self.store.place()
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
+        self.store.list(folder)
+    }
+
+    fn read_at(&self, name: &str, bytes: &mut [u8], offset: u64) -> Result<Option<usize>, SharedStoreError> {
+        self.store.read_at(name, bytes, offset)
+    }
+
+    fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
+        let mut waiting = self.waiting.lock();
+        waiting.0 += 1;
+        while !waiting.1 {
+            waiting = self.changed.wait(waiting);
+        }
+        waiting.0 -= 1;
+        drop(waiting);
+        self.store.upload(name)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {
+        self.store.create(name, bytes)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SharedStoreError> {
+        self.store.remove(name)
+    }
+
+    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
+        self.store.unfinished(folder)
+    }
+
+    fn settle(&self, folder: &str) -> Result<(), SharedStoreError> {
+        self.store.settle(folder)
+    }
+}
