@@ -62,8 +62,10 @@ struct ArgumentPlace {
 /// A request that is whole.
 #[derive(Clone, Copy, Debug)]
 struct WholeRequest {
-    /// Its first byte in the input of this call. `None`: its arguments are in `inline_words`.
-    at: Option<usize>,
+    /// Its first byte in the input of this call.
+    from: usize,
+    /// Whether its arguments are in `inline_words`.
+    is_inline: bool,
     /// Its arguments end here in `places`.
     places_to: usize,
 }
@@ -145,8 +147,7 @@ impl RequestDecoder {
                     self.position = 0;
                 }
                 Ok(Decoded::Whole(bytes, is_inline)) => {
-                    let at = (!is_inline).then_some(consumed);
-                    self.whole.push(WholeRequest { at, places_to: self.places.len() });
+                    self.whole.push(WholeRequest { from: consumed, is_inline, places_to: self.places.len() });
                     consumed += bytes;
                     self.position = 0;
                 }
@@ -154,6 +155,14 @@ impl RequestDecoder {
             }
         }
         Requests { decoder: self, input, consumed }
+    }
+
+    /// Forgets what the last call found behind a request: the next call's input begins with that request
+    /// ([`Requests::begin`]), and not behind [`Requests::consumed`]. For a caller that cannot take all requests now.
+    pub fn go_back(&mut self) {
+        self.forget_whole();
+        self.places.clear();
+        (self.position, self.missing, self.bulk_bytes, self.failed) = (0, 0, None, None);
     }
 
     /// The whole requests of the call before were handed out.
@@ -322,8 +331,14 @@ impl<'a> Requests<'a> {
         let places_from = index.checked_sub(1).map_or(0, |before| decoder.whole[before].places_to);
         Some(Request {
             places: &decoder.places[places_from..whole.places_to],
-            bytes: whole.at.map_or(decoder.inline_words.as_slice(), |at| &self.input[at..]),
+            bytes: if whole.is_inline { &decoder.inline_words } else { &self.input[whole.from..] },
         })
+    }
+
+    /// Where the request number `index` begins in the input.
+    #[must_use]
+    pub fn begin(&self, index: usize) -> Option<usize> {
+        self.decoder.whole.get(index).map(|whole| whole.from)
     }
 
     /// All of them.

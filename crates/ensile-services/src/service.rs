@@ -35,6 +35,11 @@ impl CommandInfo {
         let arguments = i64::try_from(arguments).unwrap_or(i64::MAX);
         if self.arity < 0 { arguments >= -self.arity } else { arguments == self.arity }
     }
+
+    /// The argument that is the first key, if it has any.
+    pub(crate) fn first_key(&self) -> Option<usize> {
+        usize::try_from(self.keys.0).ok().filter(|argument| *argument > 0)
+    }
 }
 
 /// What a command returns: the epoch that its reply rests on. `Epoch::ZERO` is always durable.
@@ -82,6 +87,9 @@ pub trait Service: Send + Sync + Sized + 'static {
 
     /// The objects, as far as they persist.
     fn kept(&self) -> &dyn KeptObjects;
+
+    /// Asks for the memory of what has these keys: a hint, as commands with them come next.
+    fn prefetch(&self, keys: &[&[u8]]);
 
     /// Figures of its own: name and number.
     fn figures(&self) -> Vec<(&'static str, u64)>;

@@ -44,6 +44,8 @@ const SPARE_BYTES: usize = 64 << 10;
 /// A ring that ends waits this often for this time without a completion, then gives its memory up.
 const LAST_WAITS: usize = 4;
 const LAST_WAIT: Duration = Duration::from_millis(500);
+/// A wait ends behind this in any case.
+const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
 /// What an operation is, in the lowest bits of what the kernel returns with its completion. Above them stands a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +103,9 @@ pub(crate) struct SendNumber(u32);
 pub(super) struct Ring {
     queues: io_uring::IoUring,
     enter_flags: EnterFlags,
+    /// The process that made it. A forked child shares the kernel's queues: what it did there, its parent's clients
+    /// would lose.
+    maker: u32,
     /// Asked for, and not submitted.
     staged: VecDeque<squeue::Entry>,
     /// Operations whose completion has not come, those that are staged among them.
@@ -147,16 +152,24 @@ impl Ring {
             queues.submitter().register_buf_ring_with_flags(memory.ring_address(), BUFFERS, BUFFER_GROUP, 0)
         }
         .map_err(|error| refusal(&error))?;
-        Ok(Self {
+        let mut ring = Self {
             queues,
             enter_flags,
+            maker: std::process::id(),
             staged: VecDeque::new(),
             in_flight: 0,
             memory: ManuallyDrop::new(memory),
             sends: Vec::new(),
             free_sends: Vec::new(),
             spare: Vec::new(),
-        })
+        };
+        // A filter may allow the ring to be made, and not to be used.
+        ring.enter(Some(Duration::ZERO)).map_err(|error| refusal(&error))?;
+        Ok(ring)
+    }
+
+    fn is_makers(&self) -> bool {
+        self.maker == std::process::id()
     }
 
     /// Receives once, into a provided buffer. With `at_once` it tries before it waits: something is there, most likely.
@@ -222,8 +235,11 @@ impl Ring {
     /// Submits what was asked for, and waits until something is complete, or for `wait_max`.
     ///
     /// # Errors
-    /// What the system says; the ring cannot be used any more.
+    /// What the system says, or this is a forked child; the ring cannot be used any more.
     pub(super) fn enter(&mut self, wait_max: Option<Duration>) -> io::Result<()> {
+        if !self.is_makers() {
+            return Err(io::Error::other("this process was forked from the one that opened these sockets"));
+        }
         loop {
             let mut submissions = self.queues.submission();
             while let Some(entry) = self.staged.front() {
@@ -247,7 +263,8 @@ impl Ring {
     }
 
     fn call(&mut self, submissions: u32, completions: u32, wait_max: Option<Duration>) -> io::Result<()> {
-        let wait = wait_max.map(Timespec::from);
+        // The kernel takes the end of a wait that never ends to have passed.
+        let wait = wait_max.map(|wait| Timespec::from(wait.min(WAIT_MAX)));
         let mut arguments = SubmitArgs::new();
         if let Some(wait) = &wait {
             arguments = arguments.timespec(wait);
@@ -311,6 +328,9 @@ impl Ring {
 
     /// Cancels all operations and waits for their last completions, but not for ever.
     pub(super) fn cancel_all(&mut self) {
+        if !self.is_makers() {
+            return;
+        }
         self.in_flight -= self.staged.len();
         self.staged.clear();
         if self.in_flight > 0 {
@@ -325,6 +345,12 @@ impl Ring {
                 left -= 1;
             }
         }
+    }
+
+    /// As it is in a forked child, and back.
+    #[cfg(test)]
+    pub(super) fn set_maker(&mut self, process: u32) {
+        self.maker = process;
     }
 
     /// Operations whose completion has not come.

@@ -124,3 +124,35 @@ fn a_ring_that_ends_has_nothing_in_flight() {
     drop(net);
     std::fs::remove_file(path).expect("it is there");
 }
+
+#[test]
+fn a_forked_child_neither_waits_nor_cancels() {
+    let Some(transport) = transport(256, 4096) else { return };
+    let (mut net, clients, path) = with_clients(transport, "forked-child", 3);
+    let ring = &mut net.transport_mut().ring;
+    let in_flight = ring.in_flight();
+    assert!(in_flight > 0, "receives wait");
+    ring.set_maker(0);
+    ring.cancel_all();
+    assert_eq!(ring.in_flight(), in_flight, "W12");
+    net.step(Duration::ZERO).expect_err("W12");
+    net.transport_mut().ring.set_maker(std::process::id());
+    all_ask_at_once(net, clients);
+    std::fs::remove_file(path).expect("it is there");
+}
+
+#[test]
+fn a_wait_without_an_end_waits() {
+    let Some(transport) = transport(2, 4) else { return };
+    let mut net = NetLoop::new(transport, Clock::machine(), NetLimits::default());
+    let wake_up = net.wake_up();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            wake_up.wake();
+        });
+        net.step(Duration::MAX).expect("the system waits");
+    });
+    let events: Vec<NetEvent> = std::iter::from_fn(|| net.next_event()).collect();
+    assert!(events.iter().any(|event| matches!(event, NetEvent::WokenUp)), "it ended by itself: {events:?}");
+}

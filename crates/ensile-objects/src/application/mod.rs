@@ -229,7 +229,7 @@ impl ApplicationLog {
             self.runtime.check_open()?;
             return Ok(ObjectReceipt::new(&self.runtime, Epoch::ZERO));
         }
-        let mut worker = self.runtime.worker();
+        let mut worker = self.runtime.worker()?;
         let append_key = |out: &mut Vec<u8>| out.extend_from_slice(&object.to_le_bytes());
         let encoded = encode_body(&mut worker.body, (BodyForm::Call, 0), append_key, |out| {
             out.extend_from_slice(&operation.to_le_bytes());

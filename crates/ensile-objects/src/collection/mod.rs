@@ -20,7 +20,9 @@ mod recover;
 mod shards;
 mod walk;
 
+use std::borrow::Borrow;
 use std::convert::Infallible;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -46,6 +48,9 @@ use shards::{CellState, KeyHash, KeyHasher, ObjectCell, Shards};
 const TOGETHER: usize = 16;
 /// The most bytes of a cell that are prefetched; the processor sees the others coming.
 const PREFETCHED_BYTES_MAX: usize = 512;
+
+/// A key, its hash, and a cell that may be its own.
+type Guess<'c, 'k, K, T, Q> = (&'k Q, KeyHash, Option<&'c ObjectCell<K, T>>);
 
 /// The objects, and what recovery and checkpoints keep beside them.
 pub(crate) struct ObjectsState<K, T: Persistent> {
@@ -220,7 +225,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 Err(refusal) => Ok(Err(refusal)),
             };
         }
-        let mut worker = self.operation(&key, operation)?;
+        let worker = self.operation(&key, operation)?;
+        let mut worker = self.runtime.unless_refused(worker)?;
         let hash = self.state.shards.hash(&key);
         let mut guess = self.state.shards.guess(hash);
         loop {
@@ -231,6 +237,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 continue;
             }
             if state.is_poisoned {
+                drop(state);
+                self.runtime.give_back(worker);
                 return Err(poisoned(&key));
             }
             if let Err(refusal) = check(state.object.as_ref()) {
@@ -317,31 +325,65 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         K: 'k,
     {
         self.runtime.check_process()?;
-        let shards = &self.state.shards;
         let (mut keys, mut number, mut rests_on) = (keys.into_iter(), 0, Epoch::ZERO);
         loop {
-            let mut hashed: [Option<(&K, KeyHash)>; TOGETHER] = [None; TOGETHER];
-            for (place, key) in hashed.iter_mut().zip(&mut keys) {
-                let hash = shards.hash(key);
-                shards.prefetch_slot(hash);
-                *place = Some((key, hash));
-            }
-            if hashed[0].is_none() {
+            let guesses = self.guess_together(&mut keys);
+            if guesses[0].is_none() {
                 return Ok(ObjectReceipt::new(&self.runtime, rests_on));
             }
-            let mut guesses = [None; TOGETHER];
-            for (guess, (_, hash)) in guesses.iter_mut().zip(hashed.iter().flatten()) {
-                *guess = shards.guess(*hash);
-                guess
-                    .iter()
-                    .for_each(|cell| prefetch::lines(*cell, size_of_val(*cell).min(PREFETCHED_BYTES_MAX)));
-            }
-            for (guess, (key, hash)) in guesses.into_iter().zip(hashed.into_iter().flatten()) {
+            for (key, hash, guess) in guesses.into_iter().flatten() {
                 let ((), epoch) = self.look_at(key, (hash, guess), |object| look(number, object))?;
                 rests_on = rests_on.max(epoch);
                 number += 1;
             }
         }
+    }
+
+    /// Asks the processor for the memory of these keys' objects, which calls of this thread are about to use: a hint,
+    /// for a thread that has several calls before it. It waits for the memory of sixteen keys at once, and for no lock.
+    /// What the objects point to is not asked for.
+    pub fn prefetch<'k, Q>(&self, keys: impl IntoIterator<Item = &'k Q>)
+    where
+        K: Borrow<Q>,
+        Q: Hash + ?Sized + 'k,
+    {
+        let mut keys = keys.into_iter();
+        loop {
+            let guesses = self.guess_together(&mut keys);
+            if guesses[0].is_none() {
+                return;
+            }
+            for (_, _, guess) in guesses.into_iter().flatten() {
+                let state = guess.and_then(|cell| cell.try_lock_unless_panicked());
+                state.iter().filter_map(|state| state.key.as_ref()).for_each(ObjectKey::prefetch);
+            }
+        }
+    }
+
+    /// The next keys, up to sixteen, each with its hash and a cell that may be its own, whose memory is asked for.
+    #[inline]
+    fn guess_together<'k, Q>(
+        &self,
+        keys: &mut impl Iterator<Item = &'k Q>,
+    ) -> [Option<Guess<'_, 'k, K, T, Q>>; TOGETHER]
+    where
+        K: Borrow<Q>,
+        Q: Hash + ?Sized + 'k,
+    {
+        let shards = &self.state.shards;
+        let mut guesses = [None; TOGETHER];
+        for (place, key) in guesses.iter_mut().zip(keys) {
+            let hash = shards.hash(key);
+            shards.prefetch_slot(hash);
+            *place = Some((key, hash, None));
+        }
+        for (_, hash, guess) in guesses.iter_mut().flatten() {
+            *guess = shards.guess(*hash);
+            guess
+                .iter()
+                .for_each(|cell| prefetch::lines(*cell, size_of_val(*cell).min(PREFETCHED_BYTES_MAX)));
+        }
+        guesses
     }
 
     /// As [`Objects::look_many`]. With strict durability it returns once all that was shown is durable.
@@ -509,7 +551,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Box<LogWorker>> {
         self.runtime.check_process()?;
-        let mut worker = self.runtime.worker();
+        let mut worker = self.runtime.worker()?;
         let encoded = encode_body(&mut worker.body, (form, version), |out| key.encode(out), encode);
         if let Err(bytes) = encoded {
             self.runtime.give_back(worker);
@@ -550,6 +592,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(O, ObjectReceipt<'_>)> {
         loop {
+            // A change that is refused leaves no cell of a key that is new.
+            worker = self.runtime.unless_refused(worker)?;
             // The key's own, unless it is taken out meanwhile. Space comes first: nobody waits for the disk under a
             // lock.
             let cell = self.state.shards.find_or_make(key, hash);

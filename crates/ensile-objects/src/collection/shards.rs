@@ -24,7 +24,8 @@
 mod arena;
 mod table;
 
-use std::hash::BuildHasher;
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
 
 use crossbeam_utils::CachePadded;
 use ensile_base::random::Random;
@@ -144,8 +145,12 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         Self { hasher, shards: shards.try_into().ok().expect("as many as were made") }
     }
 
+    /// The hash of a key, or of what a key can be borrowed as.
     #[inline]
-    pub(super) fn hash(&self, key: &K) -> KeyHash {
+    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> KeyHash
+    where
+        K: Borrow<Q>,
+    {
         KeyHash(self.hasher.0.hash_one(key))
     }
 

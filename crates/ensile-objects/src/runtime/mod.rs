@@ -130,9 +130,21 @@ impl Runtime {
     }
 
     /// A worker, with a buffer to encode into.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Stopped`] where the objects are closed and the thread has no worker: no other one is made.
     #[inline]
-    pub(crate) fn worker(&self) -> Box<LogWorker> {
-        self.workers.take().unwrap_or_else(|| LogWorker::new(&self.workers, &self.epochs, &self.log))
+    pub(crate) fn worker(&self) -> Result<Box<LogWorker>, DurabilityError> {
+        match self.workers.take() {
+            Some(worker) => Ok(worker),
+            None => self.new_worker(),
+        }
+    }
+
+    #[cold]
+    fn new_worker(&self) -> Result<Box<LogWorker>, DurabilityError> {
+        self.check_open()?;
+        Ok(LogWorker::new(&self.workers, &self.epochs, &self.log))
     }
 
     /// Gives a worker back.
@@ -152,10 +164,33 @@ impl Runtime {
         lock: &'l Mutex<L>,
         mut worker: Box<LogWorker>,
     ) -> Result<LockedObject<'l, L>, DurabilityError> {
-        match self.try_lock(lock, &mut worker)? {
-            Some(state) => Ok(LockedObject { state, worker }),
-            None => self.with_space(lock.lock(), worker),
+        match self.try_lock(lock, &mut worker) {
+            Ok(Some(state)) => Ok(LockedObject { state, worker }),
+            Ok(None) => self.with_space(lock.lock(), worker),
+            Err(error) => Err(self.refused(worker, error)),
         }
+    }
+
+    /// The worker, unless the log takes no entries now.
+    ///
+    /// # Errors
+    /// As for [`Runtime::lock`].
+    pub(crate) fn unless_refused(&self, worker: Box<LogWorker>) -> Result<Box<LogWorker>, DurabilityError> {
+        match worker.check() {
+            Ok(()) => Ok(worker),
+            Err(error) => Err(self.refused(worker, error)),
+        }
+    }
+
+    /// An entry that the log refuses. The worker is kept: a thread that tries again and again needs no other one. Where
+    /// the objects are closed it ends: it would hold their log.
+    #[cold]
+    fn refused(&self, worker: Box<LogWorker>, error: DurabilityError) -> DurabilityError {
+        // Relaxed: a worker that is kept meanwhile ends with the next call.
+        if !self.closed.load(Ordering::Relaxed) {
+            self.give_back(worker);
+        }
+        error
     }
 
     /// The lock, and log space for the worker's entry; `None`, and no space, where the lock is not free.
@@ -186,8 +221,13 @@ impl Runtime {
         state: MutexGuard<'l, L>,
         mut worker: Box<LogWorker>,
     ) -> Result<LockedObject<'l, L>, DurabilityError> {
-        worker.reserve()?;
-        Ok(LockedObject { state, worker })
+        match worker.reserve() {
+            Ok(()) => Ok(LockedObject { state, worker }),
+            Err(error) => {
+                drop(state);
+                Err(self.refused(worker, error))
+            }
+        }
     }
 
     /// Gives lock and space back, and the worker.
@@ -222,7 +262,10 @@ impl Runtime {
                 self.close_epoch();
                 Ok(LogAttempt::Again(worker))
             }
-            Appended::Closed => Err(closed()),
+            Appended::Closed => {
+                let worker = self.unlock(locked);
+                Err(self.refused(worker, closed()))
+            }
         }
     }
 
@@ -255,22 +298,24 @@ impl Runtime {
         // `Epochs::try_advance` and in the loggers' claim (L1). A close is seen, or waits for this binding.
         worker.commit.bind_and_fence(self.epochs.now());
         // Relaxed: the fence orders it; partner: the fence in `wait_for_entries`.
-        if self.closed.load(Ordering::Relaxed) {
-            worker.commit.unbind();
-            worker.release();
-            return Appended::Closed;
-        }
-        let epoch = self.epochs.now();
-        let appended = match tid_above(last, epoch) {
-            Some(tid) => {
+        let tid = match self.closed.load(Ordering::Relaxed) {
+            true => Err(Appended::Closed),
+            false => tid_above(last, self.epochs.now()).ok_or(Appended::EpochFull),
+        };
+        match tid {
+            Ok(tid) => {
                 worker.append(tid);
+                worker.release();
+                worker.commit.unbind();
                 Appended::Logged(tid)
             }
-            None => Appended::EpochFull,
-        };
-        worker.release();
-        worker.commit.unbind();
-        appended
+            // Space that is not used may be given up whole, which takes longer than a binding may.
+            Err(refused) => {
+                worker.commit.unbind();
+                worker.release();
+                refused
+            }
+        }
     }
 
     /// Fails where a change that is not logged cannot be made either.

@@ -34,6 +34,11 @@ impl LogWorker {
         Box::new(Self { commit, appender, body: Vec::new(), home: StdArc::clone(home) })
     }
 
+    /// Whether the log takes entries now.
+    pub(super) fn check(&self) -> Result<(), DurabilityError> {
+        self.appender.check()
+    }
+
     /// Takes log space for the body.
     #[inline]
     pub(super) fn reserve(&mut self) -> Result<(), DurabilityError> {

@@ -63,6 +63,34 @@ fn every_split_gives_the_same() {
     }
 }
 
+/// A caller that takes one request of each group, and hands the others over again, gets what every other caller gets.
+#[test]
+fn going_back_to_any_request_gives_the_same() {
+    let stream = b"\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nset b 'c d'\r\n\r\nping\r\n*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$-7\r\n";
+    let (wanted, error, _) = decode_pieces(&[stream], RequestLimits::default());
+    assert!(wanted.len() == 4 && error.is_some());
+    for (group, taken) in [(2, 1), (9, 1), (9, 2), (9, 3), (3, 2)] {
+        let (mut decoder, mut found, mut at) =
+            (RequestDecoder::new(RequestLimits::default()), Vec::<Arguments>::new(), 0);
+        loop {
+            let requests = decoder.decode(&stream[at..], group);
+            if requests.is_empty() {
+                assert_eq!(requests.error(), error);
+                break;
+            }
+            found.extend(
+                requests.iter().take(taken).map(|request| request.iter().map(<[u8]>::to_vec).collect()),
+            );
+            let behind = requests.begin(taken);
+            at += behind.unwrap_or(requests.consumed());
+            if behind.is_some() {
+                decoder.go_back();
+            }
+        }
+        assert_eq!(found, wanted, "{taken} of {group}");
+    }
+}
+
 #[test]
 fn errors_are_redis_and_final() {
     let cases: [(&[u8], ProtocolError, &str); 11] = [

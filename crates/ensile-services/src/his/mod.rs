@@ -45,6 +45,10 @@ impl Service for HostService {
         &self.hosts // persist
     }
 
+    fn prefetch(&self, keys: &[&[u8]]) {
+        self.hosts.prefetch(keys.iter().copied());
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("hosts", self.hosts.stats().objects)]
     }

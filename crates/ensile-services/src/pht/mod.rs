@@ -79,6 +79,10 @@ impl Service for PersistentTable {
         &self.log // persist
     }
 
+    fn prefetch(&self, keys: &[&[u8]]) {
+        self.buckets.prefetch(keys);
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("elements", self.buckets.elements())]
     }

@@ -28,6 +28,9 @@ pub(super) const BUCKETS: u64 = 1 << 16;
 /// Keys that are looked up side by side. More of them do not wait less for memory.
 const TOGETHER: usize = 16;
 
+/// The place of a key in a group that has fewer.
+const NO_KEY: PhtKey<'static> = PhtKey { bytes: &[], bucket: 0, tag: 0 };
+
 /// A change of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PhtChange<'c> {
@@ -122,7 +125,7 @@ impl PhtBuckets {
         mut keys: impl Iterator<Item = &'k [u8]>,
         mut show: impl FnMut(PhtKey<'k>, &PhtBucket) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut found: [PhtKey<'k>; TOGETHER] = [PhtKey { bytes: &[], bucket: 0, tag: 0 }; TOGETHER];
+        let mut found = [NO_KEY; TOGETHER];
         loop {
             let mut count = 0;
             for (place, bytes) in found.iter_mut().zip(&mut keys) {
@@ -142,15 +145,8 @@ impl PhtBuckets {
         keys: &[PhtKey<'k>],
         show: &mut impl FnMut(PhtKey<'k>, &PhtBucket) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut locked: [Option<MutexGuard<'_, PhtBucket>>; TOGETHER] = [const { None }; TOGETHER];
-        for (bucket, key) in locked.iter_mut().zip(keys) {
-            // Not free, or that of a key before: it is waited for when no other one is held.
-            *bucket = self.buckets[key.bucket as usize].0.try_lock_unless_panicked();
-            bucket.iter().for_each(|bucket| bucket.prefetch_slots(*key));
-        }
-        for (bucket, key) in locked.iter().zip(keys) {
-            bucket.iter().for_each(|bucket| bucket.prefetch_element(*key));
-        }
+        // One that is not free is waited for when no other one is held.
+        let mut locked = self.lock_free_ones(keys);
         let mut is_holding = true;
         for (at, key) in keys.iter().enumerate() {
             let bucket = match locked[at].take() {
@@ -165,6 +161,33 @@ impl PhtBuckets {
             show(*key, &bucket)?;
         }
         Ok(())
+    }
+
+    /// Asks for the memory of what has these keys, as [`look_at_many`](Self::look_at_many) does. No lock is waited for,
+    /// nor held behind this.
+    pub(super) fn prefetch(&self, keys: &[&[u8]]) {
+        for keys in keys.chunks(TOGETHER) {
+            let mut found = [NO_KEY; TOGETHER];
+            for (place, bytes) in found.iter_mut().zip(keys) {
+                *place = self.key(bytes);
+                prefetch::line(&raw const self.buckets[place.bucket as usize]);
+            }
+            self.lock_free_ones(&found[..keys.len()]);
+        }
+    }
+
+    /// Locks the buckets that are free, and asks for slots and elements. A bucket that is not free may be that of a key
+    /// before.
+    fn lock_free_ones(&self, keys: &[PhtKey<'_>]) -> [Option<MutexGuard<'_, PhtBucket>>; TOGETHER] {
+        let mut locked = [const { None }; TOGETHER];
+        for (bucket, key) in locked.iter_mut().zip(keys) {
+            *bucket = self.buckets[key.bucket as usize].0.try_lock_unless_panicked();
+            bucket.iter().for_each(|bucket: &MutexGuard<'_, PhtBucket>| bucket.prefetch_slots(*key));
+        }
+        for (bucket, key) in locked.iter().zip(keys) {
+            bucket.iter().for_each(|bucket| bucket.prefetch_element(*key));
+        }
+        locked
     }
 
     /// Notes how many elements there are more, or less.

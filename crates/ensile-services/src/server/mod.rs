@@ -26,9 +26,9 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use ensile_net::{ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport};
 use ensile_objects::ObjectDurability;
-use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits, RespVersion};
+use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits, Requests, RespVersion};
 
-use crate::service::{REPLY_BYTES, Service};
+use crate::service::{REPLY_BYTES, Service, ServiceCommand};
 use common::Flow;
 use parked::ParkedReplies;
 
@@ -50,6 +50,9 @@ const REQUEST_LIMITS: RequestLimits = RequestLimits {
     inline_bytes_max: 64 << 10,
     request_bytes_max: 40 << 20,
 };
+
+/// Requests of a connection whose memory is asked for at once. More of them do not wait less for it.
+const TOGETHER: usize = 16;
 
 /// What the loops of a server share.
 #[derive(Debug)]
@@ -228,17 +231,18 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         self.sessions.insert(id, ClientSession { decoder, version: RespVersion::default(), number });
     }
 
-    /// Carries out the requests that a connection has sent, as far as there is room for replies.
+    /// Carries out the requests that a connection has sent, as far as there is room for replies. It looks ahead: the
+    /// memory that a group of requests is about to use is asked for at once.
     fn serve(&mut self, id: ConnectionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        let ClientSession { decoder, version, number } = session;
         let mut served = 0;
         while let Some((received, replies)) = self.net.parts(id) {
             if !replies.has_room() {
                 break;
             }
-            let ClientSession { decoder, version, number } = session;
-            let requests = decoder.decode(received, 1);
-            let Some(request) = requests.get(0) else {
+            let requests = decoder.decode(received, TOGETHER);
+            if requests.is_empty() {
                 if let Some(error) = requests.error() {
                     replies.reply(|buffer| ReplyEncoder::new(buffer, *version).protocol_error(&error));
                     self.net.close_when_sent(id);
@@ -247,24 +251,37 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                     self.net.consume(id, consumed);
                 }
                 break;
-            };
-            served += 1;
-            self.reply.clear();
-            let flow = carry_out(&self.state, (version, *number), request, &mut self.reply);
-            let consumed = requests.consumed();
-            match flow {
-                Flow::Reply(epoch)
-                    if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
-                {
-                    self.parked.park(epoch, replies.reserve(), &self.reply);
+            }
+            let commands = look_ahead(&*self.state.service, requests);
+            let (mut taken, mut is_closing) = (0, false);
+            for (request, command) in requests.iter().zip(commands) {
+                if is_closing || !replies.has_room() {
+                    break;
                 }
-                Flow::Reply(_) | Flow::ReplyAndClose => {
-                    replies.reply(|buffer| buffer.extend_from_slice(&self.reply));
+                taken += 1;
+                self.reply.clear();
+                let flow = carry_out(&self.state, command, (version, *number), request, &mut self.reply);
+                match flow {
+                    Flow::Reply(epoch)
+                        if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
+                    {
+                        self.parked.park(epoch, replies.reserve(), &self.reply);
+                    }
+                    Flow::Reply(_) | Flow::ReplyAndClose => {
+                        replies.reply(|buffer| buffer.extend_from_slice(&self.reply));
+                    }
+                    Flow::Stop => self.state.stop(),
                 }
-                Flow::Stop => self.state.stop(),
+                is_closing = flow == Flow::ReplyAndClose;
+            }
+            served += taken as u64;
+            let behind = requests.begin(taken);
+            let consumed = behind.unwrap_or(requests.consumed());
+            if behind.is_some() {
+                decoder.go_back();
             }
             self.net.consume(id, consumed);
-            if flow == Flow::ReplyAndClose {
+            if is_closing {
                 self.net.close_when_sent(id);
                 break;
             }
@@ -277,15 +294,38 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     }
 }
 
+/// Finds the commands of a group of requests, and asks for the memory of their first keys.
+fn look_ahead<S: Service>(
+    service: &S,
+    requests: Requests<'_>,
+) -> [Option<&'static ServiceCommand<S>>; TOGETHER] {
+    let mut commands = [None; TOGETHER];
+    let (mut keys, mut count) = ([[].as_slice(); TOGETHER], 0);
+    for (place, request) in commands.iter_mut().zip(requests.iter()) {
+        let name = request.get(0).unwrap_or_default();
+        *place = S::COMMANDS.iter().find(|command| is_called(name, command.info.name));
+        let key = place.and_then(|command| request.get(command.info.first_key()?));
+        if let Some(key) = key {
+            keys[count] = key;
+            count += 1;
+        }
+    }
+    // A single one waits for its memory as well when it is carried out.
+    if count > 1 {
+        service.prefetch(&keys[..count]);
+    }
+    commands
+}
+
 /// Carries a request out and writes its reply.
 fn carry_out<S: Service>(
     state: &ServerState<S>,
+    command: Option<&ServiceCommand<S>>,
     (version, number): (&mut RespVersion, u64),
     request: Request<'_>,
     reply: &mut Vec<u8>,
 ) -> Flow {
-    let name = request.get(0).unwrap_or_default();
-    let Some(command) = S::COMMANDS.iter().find(|command| is_called(name, command.info.name)) else {
+    let Some(command) = command else {
         return common::carry_out(state, (version, number), request, reply);
     };
     if !command.info.takes(request.len()) {

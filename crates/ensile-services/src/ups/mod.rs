@@ -58,6 +58,10 @@ impl Service for UrlService {
         &self.urls // persist
     }
 
+    fn prefetch(&self, keys: &[&[u8]]) {
+        self.urls.prefetch(keys.iter().copied());
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("urls", self.urls.stats().objects)]
     }

@@ -60,3 +60,23 @@ fn a_close_that_panics_ends_the_threads_and_gives_the_folder_back() {
     assert_eq!(again.update(1, &1).expect("logs"), 6, "what was durable is there");
     again.close().expect("closes");
 }
+
+#[test]
+fn changes_that_the_log_refuses_take_no_worker_each_and_leave_no_object() {
+    let disk = SimDisk::new();
+    let counters: Objects<u64, Counter> =
+        ObjectsBuilder::new("refusing").disk(Arc::new(disk.mounted())).open().expect("opens");
+    counters.update(1, &1).expect("is durable");
+    disk.fail_all_syncs(true);
+    counters.update(1, &1).expect_err("its sync fails, and the log ends");
+    let figures = || (counters.runtime().epochs.registered().0, counters.stats().objects);
+    let before = figures();
+    for key in 0..1000 {
+        counters.submit(key, &1).expect_err("the log has ended");
+        counters.put(key, Counter(1)).expect_err("the log has ended");
+        let allowed = counters.update_if(key, &1, |_| Ok::<(), ()>(()));
+        allowed.expect_err("the log has ended");
+    }
+    assert_eq!(figures(), before);
+    counters.close().expect_err("not everything is durable");
+}
