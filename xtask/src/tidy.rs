@@ -116,6 +116,7 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
         let mut report = Report { rule: "patches", path, findings: &mut findings };
         patches::check(text, root, &facts, &mut report)?;
     }
+    patches::check_names(&documents, &planted, &mut findings);
     let sources = sources(&texts);
     let (few, figures) = assertions::check(&sources);
     findings.extend(few);

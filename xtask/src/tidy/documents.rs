@@ -65,7 +65,7 @@ pub(super) fn invariants(documents: &[(String, String)]) -> Option<BTreeSet<Stri
 }
 
 /// The names at the head of a heading or of bold words.
-fn definitions(line: &str) -> Vec<String> {
+pub(super) fn definitions(line: &str) -> Vec<String> {
     let heading = line.starts_with('#').then(|| line.trim_start_matches('#'));
     let bold = line.split("**").skip(1).step_by(2);
     heading

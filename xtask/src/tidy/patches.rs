@@ -1,14 +1,17 @@
-//! Planted bugs that are patches (`planted/`): each says what it breaks and who sees it, and still applies.
+//! Planted bugs that are patches (`planted/`): each says what it breaks and who sees it, and still applies. Documents
+//! name those that are there: a condition that is defined with a list of patches has all of its own in it.
 //!
 //! A patch applies if the lines that a hunk takes away or leaves stand in its file one behind the other. Where they
 //! stand may have moved, as `patch` finds them again.
 //!
 //! Neighbours: [`super`] runs this; `ci/planted.sh` plants them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{fs, io};
 
-use super::{Facts, Report};
+use super::documents::definitions;
+use super::{Facts, Finding, Report};
 
 /// What the head must say, a line each.
 const FIELDS: [&str; 3] = ["Condition", "Seen by", "Expect"];
@@ -39,6 +42,47 @@ pub(super) fn check(text: &str, root: &Path, facts: &Facts, report: &mut Report<
         }
     }
     Ok(())
+}
+
+/// Compares the names in `docs/protocols/` with the patches that are there, both ways.
+pub(super) fn check_names(
+    documents: &[(String, String)],
+    planted: &[(String, String)],
+    findings: &mut Vec<Finding>,
+) {
+    let file_name =
+        |path: &'_ str| path.rsplit('/').next().unwrap_or(path).trim_end_matches(".patch").to_owned();
+    let planted: BTreeSet<String> = planted.iter().map(|(path, _)| file_name(path)).collect();
+    let (mut named, mut listed) = (BTreeSet::new(), BTreeMap::new());
+    for (path, text) in documents.iter().filter(|(path, _)| path.starts_with("docs/protocols/")) {
+        let mut report = Report { rule: "patches", path, findings: &mut *findings };
+        for (at, line) in text.lines().enumerate() {
+            let names: Vec<&str> =
+                line.split('`').skip(1).step_by(2).filter(|name| condition_of(name).is_some()).collect();
+            for name in names.iter().filter(|name| !planted.contains(**name)) {
+                report.add(at + 1, format!("`{name}` is not in planted/: write it, or leave the name out"));
+            }
+            if !names.is_empty() {
+                listed.extend(definitions(line).into_iter().map(|condition| (condition, (path, at + 1))));
+            }
+            named.extend(names);
+        }
+    }
+    for name in planted.iter().filter(|name| !named.contains(name.as_str())) {
+        if let Some((path, line)) = condition_of(name).and_then(|condition| listed.get(condition)) {
+            let advice = format!("`{name}` is in planted/ and not named here: say who sees it");
+            findings.push(Finding { path: (*path).clone(), line: *line, rule: "patches", advice });
+        }
+    }
+}
+
+/// The condition in a patch's name: a capital letter and digits, and behind a hyphen words in small letters.
+fn condition_of(name: &str) -> Option<&str> {
+    let (condition, words) = name.split_once('-')?;
+    let digits = condition.strip_prefix(|letter: char| letter.is_ascii_uppercase())?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (is_number && !words.is_empty() && words.bytes().all(is_word)).then_some(condition)
 }
 
 fn check_head(text: &str, facts: &Facts, report: &mut Report<'_>) {

@@ -1,6 +1,6 @@
-//! A patch that no longer applies, or says nothing, is found.
+//! A patch that no longer applies, or says nothing, is found, and so is one that documents name wrongly or not at all.
 
-use super::check;
+use super::{check, check_names};
 use crate::tidy::{Facts, Report};
 
 const HEAD: &str = "Condition: L1, the claim\nSeen by: cargo test\nExpect: a lost row\n\n";
@@ -37,4 +37,33 @@ fn a_patch_that_no_longer_applies_or_says_nothing_is_found() {
     assert_eq!(found(&format!("{DIFF}{good}")).len(), 3, "three fields");
     let unknown = HEAD.replace("L1", "Z9");
     assert!(found(&format!("{unknown}{DIFF}{good}"))[0].contains("no condition"));
+}
+
+#[test]
+fn names_in_protocols_and_patches_are_the_same() {
+    let document = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+    let found = |text: &str, planted: &[&str]| {
+        let documents = [document("docs/protocols/a.md", text), document("docs/results/a.md", "`L1-gone`")];
+        let planted: Vec<_> =
+            planted.iter().map(|name| document(&format!("planted/{name}.patch"), "")).collect();
+        let mut findings = Vec::new();
+        check_names(&documents, &planted, &mut findings);
+        findings.into_iter().map(|finding| (finding.line, finding.advice)).collect::<Vec<_>>()
+    };
+    let listed = "Words.\n| **L1 Kept** | scene | `L1-lost`, `L1-late`: lives |\n| **L2** | `L3-other` |\n";
+    let all = ["L1-late", "L1-lost", "L3-other", "L3-not-listed", "L4-other"];
+    assert_eq!(found(listed, &all), [], "L3 and L4 are defined without a list");
+    let missing = found(listed, &all[1..]);
+    assert_eq!(missing.len(), 1);
+    assert!(missing[0].0 == 2 && missing[0].1.contains("`L1-late` is not in planted/"), "{missing:?}");
+    let more = [&all[..], &["L1-new", "L2-new"]].concat();
+    let unnamed = found(listed, &more);
+    assert_eq!(unnamed.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 3]);
+    assert!(unnamed[0].1.contains("`L1-new` is in planted/ and not named"), "{unnamed:?}");
+    assert_eq!(
+        found(&format!("{listed}As `L2-new` shows, and `L1-new`.\n"), &more),
+        [],
+        "anywhere in protocols"
+    );
+    assert_eq!(found("`X-axis`, `E-1`, `L1`, `L1-`, `l1-small`, `L1-Not`", &all), []);
 }
