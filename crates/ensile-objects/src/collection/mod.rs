@@ -187,8 +187,9 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         if !self.is_usual {
             return self.submit_unusual(&key, operation);
         }
+        let found = self.find_ahead(&key);
         let worker = self.operation(&key, operation)?;
-        self.change(&key, worker, Poison::Refuses, |state| self.apply_unchecked(state, operation))
+        self.change((&key, found), worker, Poison::Refuses, |state| self.apply_unchecked(state, operation))
     }
 
     /// As [`submit`](Self::submit), where nothing is logged, or operations are checked.
@@ -197,7 +198,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         let apply = |state: &mut CellState<K, T>| self.apply(key, state, operation);
         let (output, receipt) = if self.runtime.is_logged {
             let worker = self.operation(key, operation)?;
-            self.change(key, worker, Poison::Refuses, apply)?
+            self.change((key, self.find_ahead(key)), worker, Poison::Refuses, apply)?
         } else {
             self.change_unlogged(key, Poison::Refuses, apply)?
         };
@@ -227,8 +228,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         }
         let worker = self.operation(&key, operation)?;
         let mut worker = self.runtime.unless_refused(worker)?;
-        let hash = self.state.shards.hash(&key);
-        let mut guess = self.state.shards.guess(hash);
+        let (hash, mut guess) = self.find_ahead(&key);
         loop {
             // Without log space: `check` is user code (O3).
             let guessed = guess.take().and_then(|cell| locked_guess(cell, &key));
@@ -503,6 +503,17 @@ enum Poison {
     Ends,
 }
 
+/// A key's hash, and a cell that may be its own.
+type FoundAhead<'c, K, T> = (KeyHash, Option<&'c ObjectCell<K, T>>);
+
+/// Asks for a cell's lock, and for its end: that would be missed only behind the lock.
+#[inline]
+fn ask_for_ends<K, T>(cell: &ObjectCell<K, T>) {
+    let first = std::ptr::from_ref(cell).cast::<u8>();
+    prefetch::line(first);
+    prefetch::line(first.wrapping_add(size_of_val(cell) - 1));
+}
+
 /// A cell that was guessed, locked, if it is this key's. A guess is never waited for: it may be another object's, which
 /// the caller itself holds, or which waits for one that the caller holds.
 #[inline]
@@ -510,8 +521,6 @@ fn locked_guess<'c, K: ObjectKey, T>(
     cell: &'c ObjectCell<K, T>,
     key: &K,
 ) -> Option<MutexGuard<'c, CellState<K, T>>> {
-    // Its end is asked for now: where the lock is not in the cache, what lies behind it would be missed only then.
-    prefetch::line(std::ptr::from_ref(cell).cast::<u8>().wrapping_add(size_of_val(cell) - 1));
     cell.try_lock_unless_panicked().filter(|state| state.is_of(key))
 }
 
@@ -560,18 +569,26 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(worker)
     }
 
+    /// The hash of a key, and a cell that may be its own, whose memory is asked for: the entry is encoded meanwhile.
+    #[inline]
+    fn find_ahead(&self, key: &K) -> FoundAhead<'_, K, T> {
+        let hash = self.state.shards.hash(key);
+        let guess = self.state.shards.guess(hash);
+        guess.iter().for_each(|cell| ask_for_ends(cell));
+        (hash, guess)
+    }
+
     /// Logs the worker's entry under the lock of its object, and does this to it.
     #[inline]
     fn change<O>(
         &self,
-        key: &K,
+        (key, (hash, guess)): (&K, FoundAhead<'_, K, T>),
         mut worker: Box<LogWorker>,
         poison: Poison,
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(O, ObjectReceipt<'_>)> {
-        let hash = self.state.shards.hash(key);
         // What is usual: the cell that is guessed is the key's, its lock is free, and so is log space.
-        if let Some(mut state) = self.state.shards.guess(hash).and_then(|cell| locked_guess(cell, key))
+        if let Some(mut state) = guess.and_then(|cell| locked_guess(cell, key))
             && !(state.is_poisoned && poison == Poison::Refuses)
             && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut state.tid)
         {
@@ -623,7 +640,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         change: impl FnMut(&mut CellState<K, T>),
     ) -> Result<ObjectReceipt<'_>> {
         let ((), receipt) = match worker {
-            Some(worker) => self.change(key, worker, Poison::Ends, change)?,
+            Some(worker) => self.change((key, self.find_ahead(key)), worker, Poison::Ends, change)?,
             None => self.change_unlogged(key, Poison::Ends, change)?,
         };
         Ok(receipt)
