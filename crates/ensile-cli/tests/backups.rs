@@ -345,6 +345,50 @@ fn what_is_refused_says_why_and_a_backup_is_explained() {
     }
 }
 
+#[test]
+fn n24_a_first_backup_that_is_killed_is_no_database_to_any_command_and_goes_on() {
+    let folder = Folder::new("backup-first-killed");
+    let db = open(&folder, Strategy::Pictures);
+    let mut epochs = Vec::new();
+    write(&db, &mut epochs, |at| at < KEYS);
+    db.checkpoint().expect("is open").wait().expect("is installed");
+    let first = folder.0.join("first");
+    // It takes some seconds at that rate.
+    let begin = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ensile"));
+        command.args(["backup", "data", "first", "--rate-mb", "1"]).current_dir(&folder.0);
+        let mut copier = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        while !first.join("MANIFEST").exists() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        copier.kill().expect("is a child of this process");
+        copier.wait().expect("has ended").success()
+    };
+    while begin() {
+        std::fs::remove_dir_all(&first).expect("it was there");
+    }
+    let commands = [
+        "verify first",
+        "verify first --repair",
+        "inspect first",
+        "inspect first --changes",
+        "adopt first",
+        "lease first -- true",
+        "restore first new",
+        "backup first new",
+    ];
+    for line in commands {
+        let (code, stdout, stderr) = ensile(&folder, line);
+        assert_eq!(code, Some(2), "{line}: {stdout}{stderr}");
+        assert!(stderr.contains("has not ended") && stderr.contains("run it again, or remove"), "{stderr}");
+    }
+    let error = Database::open(&first).map(drop).expect_err("it is none").to_string();
+    assert!(error.contains("the first backup of database") && error.contains("run it again"), "{error}");
+    let epoch = document(&folder, "backup data first --json")["epoch"].as_u64().expect("an epoch");
+    db.close().expect("closes");
+    assert_is_state_at(&folder, "first", &epochs, epoch);
+}
+
 /// Changes a byte in each block of the page file of a folder.
 fn damage_pages(folder: &Path) {
     let checkpoints = folder.join("checkpoint0");

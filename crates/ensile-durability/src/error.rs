@@ -205,6 +205,17 @@ pub enum DurabilityError {
         /// What it holds.
         detail: String,
     },
+    /// A backup, a restore or a take-over was begun in the folder and has not ended, so nothing in it counts. Run it
+    /// again, and it goes on; or remove the folder.
+    #[error(
+        "{what} into {} has not ended, and nothing in the folder counts: run it again, or remove the folder", folder.display()
+    )]
+    Unfinished {
+        /// The folder.
+        folder: PathBuf,
+        /// What was begun.
+        what: String,
+    },
     /// The folder that is to be restored from is no backup, or does not have what was asked for. Nothing was written.
     #[error("{} cannot be restored from: {detail}", folder.display())]
     NotABackup {

@@ -26,6 +26,7 @@ pub(crate) mod mapped;
 pub(crate) mod mark;
 pub(crate) mod shared_manifest;
 pub(crate) mod ships_to;
+pub(crate) mod unfinished;
 
 pub(crate) mod folders;
 pub(crate) mod hint;

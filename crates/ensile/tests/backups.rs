@@ -310,3 +310,62 @@ fn a_close_ends_a_backup_and_nothing_is_made_for_what_is_refused() -> Result<()>
     assert!(!new.exists(), "nothing was made of nothing");
     Ok(())
 }
+
+/// A first backup and a restore that are cancelled behind each of their steps, as a kill there leaves them.
+#[test]
+fn n24_an_unfinished_copy_is_refused_by_every_open_and_goes_on_when_it_is_run_again() -> Result<()> {
+    for strategy in [Strategy::Pictures, Strategy::Fuzzy] {
+        let root = Folder::new();
+        let tuning = Tuning {
+            checkpoint_strategy: Some(strategy),
+            checkpoint_page_bytes: 4096,
+            ..Tuning::default()
+        };
+        let data = root.path().join("data");
+        let db = Database::builder(&data).checkpoints(Schedule::on_demand()).tuning(tuning).open()?;
+        let accounts: Accounts = db.table("accounts")?;
+        db.run(|tx| (0..300).try_for_each(|key| tx.put(&accounts, &key, &(100, "x".repeat(60)))))?;
+        db.checkpoint()?.wait()?;
+        db.close()?;
+        let (backup, restored) = (root.path().join("backup"), root.path().join("restored"));
+        for target in [&backup, &restored] {
+            let copy = |watch: &mut dyn FnMut(&folder::CopyProgress) -> ControlFlow<()>| {
+                if target == &backup {
+                    folder::backup(&data, target, CopyOptions::default(), watch)
+                } else {
+                    folder::restore_with(&backup, target, None, None, watch)
+                }
+            };
+            let mut cancelled = 0;
+            loop {
+                let mut steps = 0;
+                let outcome = copy(&mut |_| {
+                    steps += 1;
+                    if steps > cancelled { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                if outcome.is_ok() {
+                    break;
+                }
+                assert!(matches!(outcome, Err(Error::Durability(DurabilityError::Cancelled))), "{outcome:?}");
+                cancelled += 1;
+                let builder = || Database::builder(target);
+                for opened in [builder().open(), builder().open_existing(), builder().create_new()] {
+                    let Err(Error::Durability(DurabilityError::Unfinished { .. })) = &opened else {
+                        panic!("{strategy:?}, step {cancelled}: {:?}", opened.map(drop));
+                    };
+                }
+                let refused = [folder::verify(target).map(drop), folder::inspect(target).map(drop)];
+                for outcome in refused {
+                    let error = outcome.expect_err("nothing in it counts");
+                    assert!(error.to_string().contains("run it again, or remove the folder"), "{error}");
+                }
+            }
+            assert!(cancelled > 3, "{cancelled} steps");
+            assert!(folder::verify(target)?.is_whole());
+        }
+        let db = Database::open(&restored)?;
+        assert_eq!(sum(&db)?, 300 * 100);
+        db.close()?;
+    }
+    Ok(())
+}

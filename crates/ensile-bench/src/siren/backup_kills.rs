@@ -275,7 +275,9 @@ impl Scene<'_> {
                 Some(BackupFacts::Backup { pictures, .. }) => pictures,
                 _ => Vec::new(),
             },
-            Err(Error::Durability(DurabilityError::NoDatabase { .. })) => Vec::new(),
+            Err(Error::Durability(
+                DurabilityError::NoDatabase { .. } | DurabilityError::Unfinished { .. },
+            )) => Vec::new(),
             Err(error) => return Err(error.into()),
         };
         if epochs.is_empty() {
@@ -297,9 +299,9 @@ impl Scene<'_> {
 
     /// Nothing was backed up yet: the target says so.
     fn look_for_none(&mut self) -> Result<()> {
-        use DurabilityError::{NoDatabase, NotABackup};
+        use DurabilityError::{NoDatabase, NotABackup, Unfinished};
         match folder::restore(self.target, self.restored, None) {
-            Err(Error::Durability(NoDatabase { .. } | NotABackup { .. })) => {}
+            Err(Error::Durability(NoDatabase { .. } | NotABackup { .. } | Unfinished { .. })) => {}
             other => self.found(format!("the target has no backup, and a restore of it says {other:?}")),
         }
         fresh_folder(&self.arguments.data, FOLDERS[2])?;

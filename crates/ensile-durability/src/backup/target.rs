@@ -7,6 +7,7 @@
 //! - N12: its page file's free units are those that no picture of its manifest reaches, and no file that one of its
 //!   states has is removed.
 //! - N16: nobody reads it under a lease meanwhile.
+//! - N24: while nothing counts in it, it says which copy is being made.
 //!
 //! Neighbours: [`super::pages`] writes into its page file, [`super::files`] into its folders; the store has locks,
 //! marks and the manifest.
@@ -42,6 +43,7 @@ use crate::store::names::{
     MAIN, PageFileName, PartName, checkpoint_folder, checkpointer_of, log_folder, logger_of,
 };
 use crate::store::open::Store;
+use crate::store::unfinished::UnfinishedCopy;
 use crate::store::{MadeFrom, Opening};
 
 /// Names what a page held: no other page ever has its number, and no other picture its checkpoint's.
@@ -90,22 +92,22 @@ impl TargetFolder {
         (of, lives): (Identity, &Lineage),
         purpose: Purpose,
     ) -> Result<Self, DurabilityError> {
-        let opening = match purpose {
-            Purpose::Backup => Opening::OpenOrCreate,
-            Purpose::Restore { .. } => Opening::New,
+        let (opening, copy) = match purpose {
+            Purpose::Backup => (Opening::OpenOrCreate, UnfinishedCopy::Backup { of }),
+            Purpose::Restore { .. } => (Opening::New, UnfinishedCopy::Restore { of }),
         };
-        let folder = Self::locked(disk, opening)?;
+        let folder = Self::locked(disk, opening, copy)?;
         check(&**disk, folder.manifest(), (of, lives))?;
         Ok(folder)
     }
 
-    /// Locks a folder in which there is nothing yet, or what an earlier run has left that did not end.
-    pub(crate) fn open_empty(disk: &Arc<dyn Disk>) -> Result<Self, DurabilityError> {
-        Self::locked(disk, Opening::New)
+    /// Locks a folder in which there is nothing yet, or what an earlier run of this copy has left that did not end.
+    pub(crate) fn open_empty(disk: &Arc<dyn Disk>, copy: UnfinishedCopy) -> Result<Self, DurabilityError> {
+        Self::locked(disk, Opening::New, copy)
     }
 
-    fn locked(disk: &Arc<dyn Disk>, opening: Opening) -> Result<Self, DurabilityError> {
-        let store = Store::open(Arc::clone(disk), opening, false)?;
+    fn locked(disk: &Arc<dyn Disk>, opening: Opening, copy: UnfinishedCopy) -> Result<Self, DurabilityError> {
+        let store = Store::open_for_copy(Arc::clone(disk), opening, copy)?;
         let Some(leases) = leases::try_lock(&**disk)? else {
             return Err(DurabilityError::InUse { path: disk.folder_place("")?.join("LEASES") });
         };
@@ -313,6 +315,7 @@ impl Target {
             checkpoint: Some(InstalledCheckpoint::Picture(picture)),
             kept,
             generations: vec![generation],
+            unfinished: None,
             ..before.clone()
         }
     }

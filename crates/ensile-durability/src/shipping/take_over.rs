@@ -37,7 +37,7 @@ use crate::store::MadeFrom;
 use crate::store::manifest::{Making, Manifest};
 use crate::store::names::{MAIN, checkpointer_of, logger_of};
 use crate::store::shared_manifest::{SharedFile, SharedManifest, SharedPiece};
-use crate::store::ships_to::ShipsTo;
+use crate::store::unfinished::UnfinishedCopy;
 use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// Bytes that are fetched in one step.
@@ -158,7 +158,8 @@ impl TakeOver {
         bytes_per_second: Option<u64>,
     ) -> Result<Self, DurabilityError> {
         let from = newest(&**store)?;
-        let mut target = TargetFolder::open_empty(target)?;
+        // H7: from here on no open makes it a database. The claim may stand already.
+        let mut target = TargetFolder::open_empty(target, UnfinishedCopy::TakeOver { from: from.store })?;
         if from.fenced.contains(&target.manifest().identity) {
             return Err(DurabilityError::TakenOver {
                 detail: format!(
@@ -170,10 +171,6 @@ impl TakeOver {
                 .into(),
             });
         }
-        // H7: from here on no open makes it a database. The claim may stand already.
-        let ships_to = Some(ShipsTo { store: from.store, is_fenced: false });
-        let marked = Manifest { ships_to, ..target.manifest().clone() };
-        target.replace(marked)?;
         let (logs, checkpoints) = folders_of(&from);
         target.claim_empty(logs, checkpoints)?;
         let mut run = Self {

@@ -27,6 +27,7 @@ use super::manifest::{Manifest, ManifestKeeper};
 use super::mark::Mark;
 use super::names::MAIN;
 use super::open::lock_main;
+use super::unfinished::UnfinishedCopy;
 use super::watched::Watched;
 use super::whose;
 use crate::DurabilityError;
@@ -47,11 +48,12 @@ pub struct Adopted {
 /// # Errors
 /// [`DurabilityError::InUse`] while it, or a database that shares its files, is open;
 /// [`DurabilityError::ForeignFolder`] if a link leads to a folder of the original; [`DurabilityError::Config`] if its
-/// files are hard links; what an open says of a damaged manifest and of folders that are not there. Nothing was changed
-/// then.
+/// files are hard links; [`DurabilityError::Unfinished`]; what an open says of a damaged manifest and of folders that
+/// are not there. Nothing was changed then.
 pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     let mut locks = lock_main(&**disk, Hold::Exclusive)?;
     let mut before = whose::expect_manifest(&**disk)?;
+    UnfinishedCopy::check_none(&**disk, &before)?;
     // It is the original's, and goes on with that.
     before.end_archive();
     // Before the locks too, which make files where folders cannot be locked; behind them no other process changes what

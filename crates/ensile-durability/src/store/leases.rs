@@ -23,6 +23,7 @@ use super::folders::is_folder;
 use super::installed::InstalledCheckpoint;
 use super::manifest::Manifest;
 use super::names::{ARCHIVE_FOLDER, FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
+use super::unfinished::UnfinishedCopy;
 use super::whose::expect_manifest;
 use crate::DurabilityError;
 use crate::counter::Counter;
@@ -177,11 +178,12 @@ impl Lease {
 /// # Errors
 /// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or the manifest changes at each try:
 /// try again later; [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`] if there is none;
-/// [`DurabilityError::Damaged`] for the manifest; the disk's.
+/// [`DurabilityError::Unfinished`] if a copy into it has not ended; [`DurabilityError::Damaged`] for the manifest; the
+/// disk's.
 pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
     let mut why = DurabilityError::InUse { path: MANIFEST.into() };
     // Before `LEASES` may be made: the folder of something else is left alone.
-    let _ = expect_manifest(&**disk)?;
+    UnfinishedCopy::check_none(&**disk, &expect_manifest(&**disk)?)?;
     for tried in 0..TRIES_MAX {
         if tried > 0 {
             sleep(PAUSE);

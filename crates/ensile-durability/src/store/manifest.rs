@@ -54,6 +54,7 @@ use super::made_from::MadeFrom;
 use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW, SegmentName};
 use super::ships_to::ShipsTo;
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
+use super::unfinished::UnfinishedCopy;
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
@@ -164,6 +165,8 @@ pub(crate) struct Manifest {
     pub(crate) reserved: Epoch,
     /// Where its first state came from, if not from its own transactions.
     pub(crate) made_from: Option<MadeFrom>,
+    /// N24: the copy that is being made, while it is creating. Of a take-over `ships_to` says it.
+    pub(crate) unfinished: Option<UnfinishedCopy>,
     /// The main folder (`.`) and those of logs and checkpointers, by name.
     pub(crate) folders: BTreeMap<String, FolderId>,
     /// A2: its archive says no less than this.
@@ -233,6 +236,7 @@ impl Manifest {
             state: Making::Creating,
             reserved: Epoch::FIRST,
             made_from: None,
+            unfinished: None,
             folders: [(MAIN.to_owned(), main)].into(),
             archived: None,
             lineage: Lineage::default(),
@@ -276,6 +280,8 @@ impl Manifest {
         // One that knows no mapped buffers would lose what they hold.
         let has_more = self.has_archive() || self.made_from.is_some() || has_spans || self.mapped.is_some();
         let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty() || self.ships_to.is_some();
+        // One that knows no unfinished copy would make a new database of it.
+        let has_more = has_more || self.unfinished.is_some();
         if is_newer || lacks_log || has_more || remembers { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
     }
 
@@ -460,6 +466,7 @@ impl Manifest {
             && self.folders.contains_key(MAIN)
             && (self.has_archive() || self.archived.is_none())
             && (self.mapped.is_none() || self.may_be_mapped())
+            && (self.unfinished.is_none() || self.state == Making::Creating)
     }
 
     /// B4: mapped buffers are those of an open generation with logs, of a database and no backup.
@@ -533,9 +540,11 @@ impl ManifestKeeper {
         Self { disk: Arc::clone(disk), manifest }
     }
 
-    /// The keeper of a new database, whose manifest is written now, as the first that speaks of it (I2).
-    pub(crate) fn begin(disk: &Arc<dyn Disk>) -> Result<Self, DurabilityError> {
+    /// The keeper of a new database, whose manifest is written now, as the first that speaks of it (I2). It says of
+    /// which copy the folder is to be, if it is (N24).
+    pub(crate) fn begin(disk: &Arc<dyn Disk>, copy: Option<UnfinishedCopy>) -> Result<Self, DurabilityError> {
         let manifest = Manifest::creating(Identity::draw(), disk.folder_id("")?);
+        let manifest = copy.map_or(manifest.clone(), |copy| copy.begin(manifest));
         manifest.write(&**disk)?;
         Ok(Self::of(disk, manifest))
     }
@@ -592,7 +601,7 @@ impl fmt::Display for Manifest {
         use fmt::Write;
         let mut body = format!("{TITLE}{}\n", self.format());
         let Self { identity, parent, state, reserved, made_from, folders, archived, lineage, .. } = self;
-        let Self { ancestors, mapped, ships_to, checkpoint, kept, generations, .. } = self;
+        let Self { ancestors, mapped, ships_to, checkpoint, kept, generations, unfinished, .. } = self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {
             Making::Creating => "creating",
@@ -602,6 +611,9 @@ impl fmt::Display for Manifest {
         writeln!(body, "reserved {reserved}")?;
         if let Some(made_from) = made_from {
             writeln!(body, "{made_from}")?;
+        }
+        if let Some(unfinished) = unfinished {
+            writeln!(body, "{unfinished}")?;
         }
         for (name, number) in folders {
             writeln!(body, "folder {name} {}", shown_folder_id(number))?;
@@ -651,6 +663,9 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     manifest.reserved = parse_epoch(values(lines.next()?, &["reserved"])?[0])?;
     if let Some(line) = lines.next_if(|line| MadeFrom::is_line(line)) {
         manifest.made_from = Some(MadeFrom::parse(line)?);
+    }
+    if let Some(line) = lines.next_if(|line| UnfinishedCopy::is_line(line)) {
+        manifest.unfinished = Some(UnfinishedCopy::parse(line)?);
     }
     while let Some(line) = lines.next_if(|line| line.starts_with("folder ")) {
         let (name, number) = parse_folder(line)?;

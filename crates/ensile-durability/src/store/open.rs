@@ -4,6 +4,7 @@
 //! - I1: nothing is made in a folder before it has proved to be this database's, or to be empty.
 //! - I3: the locks are taken before the first look at what stands in a folder. Where a lock makes a file, the look
 //!   comes first as well.
+//! - N24: a folder that gets a copy says so from its first manifest on, and is opened for that copy only.
 //!
 //! Neighbours: [`whose`] judges the folders, [`super::locks`] holds them; `recovery` opens the store, an examination
 //! locks it.
@@ -15,6 +16,7 @@ use ensile_disk::{Disk, DiskError};
 use super::locks::{Hold, Locks};
 use super::manifest::{Making, Manifest, ManifestKeeper};
 use super::names::{LOCK, MAIN, MANIFEST};
+use super::unfinished::UnfinishedCopy;
 use super::watched::Watched;
 use super::whose;
 use crate::DurabilityError;
@@ -50,6 +52,23 @@ impl Store {
         opening: Opening,
         gives_up_archive: bool,
     ) -> Result<Self, DurabilityError> {
+        Self::open_for((disk, opening), None, gives_up_archive)
+    }
+
+    /// As [`Store::open`], but for this copy, which is begun or goes on: the folder says so from here on.
+    pub(crate) fn open_for_copy(
+        disk: Arc<dyn Disk>,
+        opening: Opening,
+        copy: UnfinishedCopy,
+    ) -> Result<Self, DurabilityError> {
+        Self::open_for((disk, opening), Some(copy), false)
+    }
+
+    fn open_for(
+        (disk, opening): (Arc<dyn Disk>, Opening),
+        copy: Option<UnfinishedCopy>,
+        gives_up_archive: bool,
+    ) -> Result<Self, DurabilityError> {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
@@ -64,16 +83,23 @@ impl Store {
         let Some(mut manifest) = manifest else {
             // Once more: before `LOCK` was held another process may have been here, where folders cannot be locked.
             check_new(&*disk, opening)?;
-            let keeper = ManifestKeeper::begin(&disk)?;
+            let keeper = ManifestKeeper::begin(&disk, copy)?;
             return Ok(Self { disk, keeper, locks });
         };
-        check_opening(&*disk, &manifest, opening)?;
+        check_opening(&*disk, &manifest, (opening, copy))?;
         if gives_up_archive {
             manifest.end_archive();
         }
         let missing = lock_listed(&*disk, &manifest, &mut locks, &mut Err)?;
         let mut keeper = ManifestKeeper::of(&disk, manifest);
         keeper.folders_mut().retain(|name, _| !missing.contains(name));
+        if let Some(copy) = copy
+            && keeper.manifest().state == Making::Creating
+            && UnfinishedCopy::of(keeper.manifest()).is_none()
+        {
+            // An open, or a copy of a version that did not say it, was cut short here.
+            keeper.replace(copy.begin(keeper.manifest().clone()))?;
+        }
         Ok(Self { disk, keeper, locks })
     }
 }
@@ -89,19 +115,23 @@ fn check_new(disk: &dyn Disk, opening: Opening) -> Result<(), DurabilityError> {
     }
 }
 
-/// May a database with this manifest be opened so? One whose making was cut short is none.
-fn check_opening(disk: &dyn Disk, manifest: &Manifest, opening: Opening) -> Result<(), DurabilityError> {
+/// May a database with this manifest be opened so, or for this copy? One whose making was cut short is none.
+fn check_opening(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    (opening, copy): (Opening, Option<UnfinishedCopy>),
+) -> Result<(), DurabilityError> {
     whose::check_creating(disk, manifest)?;
+    match UnfinishedCopy::of(manifest) {
+        Some(unfinished) if copy == Some(unfinished) => return Ok(()),
+        // N24, H7: a new database there would look like the copy, and be empty.
+        Some(unfinished) => return Err(unfinished.into_error(disk)?),
+        None => {}
+    }
     let folder = disk.folder_place("")?;
     match (opening, manifest.state) {
         (Opening::New, Making::Created) => Err(DurabilityError::DatabaseExists { folder }),
         (Opening::Existing, Making::Creating) => Err(DurabilityError::NoDatabase { folder }),
-        (Opening::OpenOrCreate, Making::Creating) if manifest.ships_to.is_some() => {
-            Err(DurabilityError::config(format!(
-                "a take-over into {} has not ended: run it again, or remove the folder",
-                folder.display()
-            )))
-        }
         _ => Ok(()),
     }
 }
@@ -150,8 +180,8 @@ fn lock_listed(
     Ok(missing)
 }
 
-/// Locks the folders of a database that must be there, for a caller that does not open it. `note` receives the reasons
-/// for which an open would refuse them.
+/// Locks the folders of a database that must be there, and not a copy that has not ended, for a caller that does not
+/// open it. `note` receives the reasons for which an open would refuse them.
 ///
 /// # Errors
 /// What `note` gives back, and those of an open that are about this machine; but a manifest that cannot be read is
@@ -170,6 +200,7 @@ pub(crate) fn lock_existing(
         locks.add_file(disk)?;
     }
     if let Ok(Some(mut manifest)) = manifest {
+        UnfinishedCopy::check_none(disk, &manifest)?;
         // Nobody but an open removes what is to be archived.
         manifest.end_archive();
         lock_listed(disk, &manifest, &mut locks, note)?;

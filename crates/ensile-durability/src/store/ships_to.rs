@@ -6,7 +6,7 @@
 //! Invariants:
 //! - H6: a database that was fenced is so in later lives too, also while its store cannot be reached.
 //! - H7: a folder that is creating, and has the line, is that of a take-over that has not ended: no open makes it a
-//!   database.
+//!   database (`unfinished`).
 //!
 //! Neighbours: `manifest` has the line; the shipper and a take-over write it; an open and the shipper look at it.
 

@@ -93,3 +93,18 @@ fn loggers_and_checkpointers_have_the_folders_that_they_were_given_and_keep_them
     objects.close().expect("closes");
     std::fs::remove_dir_all(&place).expect("is removed");
 }
+
+/// Objects are copied as any database is.
+#[test]
+fn n24_a_collection_is_not_opened_in_the_folder_of_an_unfinished_copy() {
+    let disk = SimDisk::new();
+    let objects: Objects<u64, Tally> = builder(&disk.at("/data"), 1).open().expect("is new");
+    let of = |folder: &str| -> Arc<dyn ensile_disk::Disk> { Arc::new(disk.at(folder).mounted()) };
+    let options = ensile_durability::CopyOptions::default();
+    drop(ensile_durability::backup(&of("/data"), &of("/copy"), options).expect("begins"));
+    drop(objects);
+    let refused = builder(&disk.at("/copy"), 1).open::<u64, Tally>().map(drop).expect_err("has not ended");
+    let refused = refused.to_string();
+    assert!(refused.contains("the first backup of database"), "{refused}");
+    assert!(refused.contains("run it again, or remove the folder"), "{refused}");
+}

@@ -4,7 +4,8 @@
 //! manifest, creating --> log0, one file with all entries up to X, synced --> it is read --> manifest, created
 //! ```
 //! Invariants:
-//! - I2: until the last step the folder is a database that is being made: nothing in it counts.
+//! - I2, N24: until the last step the folder is a restore that has not ended: nothing in it counts, and no open makes a
+//!   new database of it.
 //! - L4: the database is closed at X. Its next life begins above X, and nothing of it above X is in its files.
 //!
 //! Neighbours: `taking` writes the file; a backup's copy does the same beside a picture; the store has the manifest.
@@ -25,6 +26,7 @@ use crate::store::claim::{Wanted, claim};
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::names::{SegmentFile, log_folder};
 use crate::store::open::Store;
+use crate::store::unfinished::UnfinishedCopy;
 use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// What a restore came to.
@@ -60,7 +62,9 @@ pub fn restore_from_archive(
     let source = ArchiveSource::open(archive, parent, to)?;
     // As of a picture of nothing, before the first epoch.
     let nothing = source.newest_of(&[Epoch::ZERO])?;
-    let Store { disk, mut keeper, mut locks } = Store::open(Arc::clone(target), Opening::New, false)?;
+    let copy = UnfinishedCopy::Restore { of: parent };
+    let Store { disk, mut keeper, mut locks } =
+        Store::open_for_copy(Arc::clone(target), Opening::New, copy)?;
     locks.extend(claim(&mut keeper, &[Wanted { count: 1, links: &[], name: log_folder }])?.0);
     remove_remains(&*disk, keeper.manifest())?;
     let identity = keeper.manifest().identity;
@@ -109,5 +113,6 @@ fn begun(before: &Manifest, parent: Identity, entries: EntryKind) -> Manifest {
         durable: None,
         spans: Vec::new(),
     };
-    Manifest { parent: Some(parent), state: Making::Created, generations: vec![open], ..before.clone() }
+    let (parent, unfinished, generations) = (Some(parent), None, vec![open]);
+    Manifest { parent, state: Making::Created, unfinished, generations, ..before.clone() }
 }

@@ -136,7 +136,7 @@ fn l6_a_generation_above_what_is_reserved_is_refused() {
 #[test]
 fn what_read_would_refuse_for_its_length_is_not_written() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
     keeper.replace(manifest()).expect("writes");
     let many = (1..250_000).map(|number| generation(number, 2 * number, Some(2 * number)));
     let many = many.chain([generation(250_000, 500_001, None)]).collect();
@@ -171,13 +171,15 @@ fn the_documented_text_is_the_one_that_is_written() {
         assert_eq!(Manifest::parse(&text), Ok(shipping));
         assert_eq!(other(10) == text.lines().find(|line| line.starts_with("ships ")), !is_fenced);
     }
+    let unfinished = backups::unfinished().map(|copy| copy.to_string());
+    assert_eq!(other(11), Some(&*unfinished.join("\n")));
 }
 
 #[test]
 fn i1_whose_files_were_listed_is_remembered() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let of_checkpoint = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
-    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
     keeper.replace(manifest()).expect("writes");
     let is_ours = |manifest: &Manifest, of| manifest.check_ours("a", of).is_ok();
     assert!(is_ours(keeper.manifest(), of_checkpoint) && keeper.manifest().ancestors.is_empty());
@@ -208,7 +210,7 @@ fn i1_whose_files_were_listed_is_remembered() {
 #[test]
 fn n23_a_generation_that_leaves_the_list_is_remembered() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
     keeper.replace(manifest()).expect("writes");
     assert!(keeper.manifest().to_string().starts_with("ensile manifest 3\n"), "nothing has left it");
     let all = "lineage 3:1a2b3c4d:66,4:1a2b3c4d";
@@ -257,7 +259,7 @@ fn a2_what_is_remembered_of_an_archive_is_read_and_goes_with_it() {
     assert_eq!(Manifest::parse(&with_checksum(&text.replace(&line, ""))), Ok(without.clone()));
     assert!(Manifest::parse(&with_checksum(&text.replace(&line, &line.repeat(2)))).is_err());
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
     keeper.replace(without_checkpoint(without.generations.clone())).expect("writes");
     keeper.folders_mut().insert("archive".to_owned(), archive);
     keeper.remember(archived());
@@ -365,7 +367,7 @@ fn k5_generations_are_listed_from_the_oldest_on_that_a_range_needs() {
         "within the generation before its own"
     );
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
     let before = vec![generation(2, 50, Some(60)), generation(3, 61, Some(66)), generation(4, 70, None)];
     keeper.replace(without_checkpoint(before)).expect("writes");
     keeper.install(installed).expect("writes");
@@ -539,7 +541,7 @@ fn n12_a_picture_that_contradicts_the_generations_is_refused() {
 #[test]
 fn installing_takes_earlier_generations_off_the_list() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
     let before = vec![generation(1, 1, Some(57)), generation(3, 61, None)];
     keeper.replace(without_checkpoint(before)).expect("writes");
     keeper.install(checkpoint(1, 3, 62, 64)).expect("writes");
@@ -553,7 +555,7 @@ fn installing_takes_earlier_generations_off_the_list() {
 fn a_failed_replacement_says_whether_the_old_one_stands() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
+    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
     keeper.replace(manifest()).expect("writes");
     let next = without_checkpoint(vec![generation(4, 70, None)]);
     sim.fail_sync(1);

@@ -467,31 +467,33 @@ fn h6_a_fenced_database_is_so_while_its_store_cannot_be_reached() {
     assert_eq!(machine.shipper.step(), ShipStep::Stopped);
 }
 
-/// The claim stands, and the machine dies before the folder is a database.
+/// The machine dies before the folder is a database: before anything is fetched, too, and behind the claim (N24).
 #[test]
-fn h7_a_folder_that_has_claimed_is_no_new_database() {
+fn h7_a_take_over_that_has_not_ended_is_no_new_database() {
     let disk = SimDisk::new();
     drop(shipped(&disk));
     let before = newest_manifest(&disk);
     let whole = disk.fork();
     whole.keep_moments();
     taken_over(&whole, "b").expect("takes over");
-    let mut refused = 0;
+    let (mut refused, mut claimed) = (0, 0);
     for moment in whole.take_moments() {
         let copy = moment.disk.fork();
         copy.kill();
         let is_claimed = newest_manifest(&copy) != before;
-        let is_created = copy.at("b").files().contains(&"MANIFEST".to_owned())
-            && String::from_utf8(copy.at("b").bytes("MANIFEST")).expect("text").contains("state created");
-        if !is_claimed || is_created {
+        let is_begun = copy.at("b").files().contains(&"MANIFEST".to_owned());
+        let manifest = |copy: &SimDisk| String::from_utf8(copy.at("b").bytes("MANIFEST")).expect("text");
+        if !is_begun || manifest(&copy).contains("state created") {
+            assert!(is_begun || !is_claimed, "call {}", moment.number);
             continue;
         }
         refused += 1;
+        claimed += usize::from(is_claimed);
         let error =
             Machine::try_open(&copy, "b", 1, settings()).map(drop).expect_err("has not ended").to_string();
         assert!(error.contains("has not ended") && error.contains("run it again"), "{error}");
         taken_over(&copy, "b").expect("is run again");
         drop(Machine::open(&copy, "b", 1, settings()));
     }
-    assert!(refused > 0);
+    assert!(claimed > 0 && refused > claimed + 10, "{refused} refused, {claimed} of them behind the claim");
 }

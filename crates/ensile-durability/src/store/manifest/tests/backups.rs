@@ -9,6 +9,7 @@ use crate::identity::Identity;
 use crate::store::kept::{FilesState, KeptState, LogSpan};
 use crate::store::made_from::MadeFrom;
 use crate::store::names::SegmentName;
+use crate::store::unfinished::UnfinishedCopy;
 use ensile_base::Epoch;
 
 pub(super) fn backup_of() -> MadeFrom {
@@ -17,6 +18,10 @@ pub(super) fn backup_of() -> MadeFrom {
 
 pub(super) fn restored() -> MadeFrom {
     MadeFrom::Restored { epoch: Epoch::new(63) }
+}
+
+pub(super) fn unfinished() -> [UnfinishedCopy; 2] {
+    [UnfinishedCopy::Backup { of: identity() }, UnfinishedCopy::Restore { of: identity() }]
 }
 
 /// A backup that has these older pictures beside its newest one, of epoch 63.
@@ -42,6 +47,40 @@ fn a_backup_and_what_began_as_one_come_back_in_a_manifest_of_the_newest_format()
             assert!(Manifest::parse(&older).is_err(), "a program that knows no backup does not read it");
         }
     }
+}
+
+#[test]
+fn n24_an_unfinished_copy_is_said_by_a_manifest_that_is_creating_and_by_no_other() {
+    let store = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let begun = unfinished().into_iter().chain([UnfinishedCopy::TakeOver { from: store }]);
+    for copy in begun {
+        let creating = copy.begin(Manifest::creating(Identity::draw(), main()));
+        assert_eq!(UnfinishedCopy::of(&creating), Some(copy));
+        let text = creating.to_string();
+        assert!(text.starts_with("ensile manifest 4\n"), "an older program makes no database of it: {text}");
+        assert_eq!(Manifest::parse(&text), Ok(creating.clone()));
+    }
+    for copy in unfinished() {
+        let ended = Manifest { unfinished: Some(copy), ..manifest() };
+        assert_eq!(
+            Manifest::parse(&ended.to_string()),
+            Err(Unusable::Damaged("its lines contradict each other"))
+        );
+        let text = copy.begin(Manifest::creating(identity(), main())).to_string();
+        let line = format!("{copy}\n");
+        for (why, changed) in [
+            ("it stands twice", text.replacen(&line, &line.repeat(2), 1)),
+            ("it names no database", text.replacen(&line, "unfinished backup of\n", 1)),
+            ("it is of another word", text.replacen(&line, "unfinished copy of 5b1e\n", 1)),
+            ("it stands last", text.replacen(&line, "", 1).replacen("crc32c", &format!("{line}crc32c"), 1)),
+        ] {
+            assert_ne!(changed, text, "{why}");
+            let found = Manifest::parse(&with_checksum(&changed));
+            assert_eq!(found, Err(Unusable::Damaged("a line cannot be read")), "{why}");
+        }
+    }
+    // As an open begins a folder, and as a version did that did not say it.
+    assert_eq!(UnfinishedCopy::of(&Manifest::creating(identity(), main())), None);
 }
 
 #[test]
