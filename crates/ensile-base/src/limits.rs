@@ -61,6 +61,10 @@ pub const LOG_ZEROED_BYTES_MAX: u64 = 16 << 20;
 /// under shuttle, so that its short logs reach it.
 pub const REPLAY_WAITING_BYTES_MAX: u64 = if cfg!(shuttle) { 1 << 10 } else { 8 << 20 };
 
+/// Bytes that a verification of a picture keeps of the keys that stand beside its pages, to compare their TIDs with
+/// those in the pages (N11). Where there are more, their blocks are read once more for each further part of this size.
+pub const DISPLACED_KEYS_BYTES_MAX: usize = 64 << 20;
+
 /// Most closed generations whose logs an open leaves as they are: of more it merges the youngest into one file.
 pub const UNMERGED_GENERATIONS_MAX: usize = 8;
 /// Most bytes of log that are merged into one file.

@@ -4,21 +4,24 @@
 //! - N12: what is read was synced, and is what an open would load: every block, page and part, and what they come to
 //!   together.
 //! - N15: no entry has an epoch above the picture's.
+//! - N11: a key that stands in a page and beside it has one TID. So blocks of pending removes come first.
 //!
 //! Neighbours: [`super::pages`] steps it; the state takes entries as from a recovery.
 
 use ensile_disk::Disk;
 
+use crate::checkpoint::picture::beside::BesideKeys;
 use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
 use crate::store::installed::PictureCheckpoint;
 use crate::{DurabilityError, Recoverable};
 
-/// A look at a picture, a part of its directory at a time.
+/// A look at a picture: at what commits have left beside its pages, then a part of its directory at a time.
 #[derive(Debug)]
 pub(super) struct PictureCheck {
     reader: PictureReader,
     of: PictureCheckpoint,
     next: usize,
+    beside: BesideKeys,
     pub(super) entries: u64,
     pub(super) bytes: u64,
     pub(super) pages: u64,
@@ -28,7 +31,8 @@ impl PictureCheck {
     pub(super) fn begin(disk: &dyn Disk, of: &PictureCheckpoint) -> Result<Self, DurabilityError> {
         let reader = PictureReader::open(disk, of)?;
         let bytes = reader.root_bytes();
-        Ok(Self { reader, of: of.clone(), next: 0, entries: 0, bytes, pages: 0 })
+        let beside = BesideKeys::default();
+        Ok(Self { reader, of: of.clone(), next: 0, beside, entries: 0, bytes, pages: 0 })
     }
 
     /// Reads a part or a block; false once all was read, and goes together.
@@ -39,23 +43,26 @@ impl PictureCheck {
         let (parts, removes) = (self.reader.root().parts.len(), self.reader.root().removes.len());
         let item = self.next;
         self.next += 1;
-        if item < parts {
-            let (mut entries, mut bytes) = (0, self.reader.root().parts[item].place.extent.bytes());
-            self.reader.pages_of(item, &mut |read| {
-                entries += u64::from(read.entries);
-                bytes += read.bytes;
-                show(read, target)
-            })?;
-            self.pages += u64::from(self.reader.root().parts[item].pages);
-            (self.entries, self.bytes) = (self.entries + entries, self.bytes + bytes);
-            return Ok(true);
-        }
-        if item < parts + removes {
+        if item < removes {
             let mut buffers = PageBuffers::default();
-            let read = self.reader.removes(item - parts, &mut buffers)?;
-            show(&read, target)?;
+            let read = self.reader.removes(item, &mut buffers)?;
+            show(&read, None, target)?;
+            self.beside.add_block(&self.reader, item, &read, target)?;
             self.entries += u64::from(read.entries);
             self.bytes += read.bytes;
+            return Ok(true);
+        }
+        if item < removes + parts {
+            let part = item - removes;
+            self.beside.turn_to(&self.reader, part, target)?;
+            let (mut entries, mut bytes) = (0, self.reader.root().parts[part].place.extent.bytes());
+            self.reader.pages_of(part, &mut |read| {
+                entries += u64::from(read.entries);
+                bytes += read.bytes;
+                show(read, Some(&self.beside), target)
+            })?;
+            self.pages += u64::from(self.reader.root().parts[part].pages);
+            (self.entries, self.bytes) = (self.entries + entries, self.bytes + bytes);
             return Ok(true);
         }
         self.reader.check_reached()?;
@@ -68,11 +75,16 @@ impl PictureCheck {
     }
 }
 
-/// Takes the entries of a page or block apart, as a load does.
-fn show(read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+/// Takes the entries of a page or block apart, as a load does, and compares a page with what stands beside it.
+fn show(
+    read: &ReadEntries<'_>,
+    beside: Option<&BesideKeys>,
+    target: &dyn Recoverable,
+) -> Result<(), DurabilityError> {
     let damaged = |detail: &str| DurabilityError::damaged(read.file, read.offset, detail);
     for (section, entries) in read.by_section(target).map_err(damaged)? {
         target.load(section, &entries).map_err(|refused| damaged(&refused.detail))?;
+        beside.map_or(Ok(()), |beside| beside.compare(section, &entries, target)).map_err(damaged)?;
     }
     Ok(())
 }

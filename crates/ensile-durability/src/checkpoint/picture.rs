@@ -32,6 +32,8 @@ mod opened;
 
 pub(crate) mod read;
 
+pub(crate) mod beside;
+
 pub(crate) mod loaded;
 
 pub(crate) mod later;

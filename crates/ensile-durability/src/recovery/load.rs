@@ -4,6 +4,7 @@
 //! Invariants:
 //! - K1: what is loaded is what was installed: every file there, whole, and together under the manifest's seal.
 //! - K4: of a checkpoint by ranges, each key from the files of its range.
+//! - N11: of a picture that is only verified, and not put together, keys beside pages are compared with these.
 //! - N10: of a picture, all that its root reaches, and nothing else. The state hears where pages begin before it hears
 //!   of a row, and which rows pages lack.
 //!
@@ -18,6 +19,7 @@ use ensile_disk::Disk;
 
 use super::walked::WalkedFiles;
 use crate::checkpoint::files::read::PartReader;
+use crate::checkpoint::picture::beside::BesideKeys;
 use crate::checkpoint::picture::loaded::LoadedPicture;
 use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
 use crate::recoverable::{NOT_TAKEN, Refused};
@@ -60,6 +62,9 @@ impl LoadSource {
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     source: LoadSource,
+    /// For a state that keeps no rows: compares them instead. Then what stands beside the pages comes first, and all
+    /// items come in order.
+    beside: Option<Mutex<BesideKeys>>,
     /// Whether the state marks which pages change, once it was told where they begin.
     is_marked: Mutex<Option<bool>>,
     /// Counts, raised one after the other.
@@ -91,7 +96,16 @@ impl Load {
             }
         };
         let loaded = Loaded { items: 0, entries: 0, bytes, ends };
-        Ok(Self { checkpoint, source, is_marked: Mutex::default(), loaded: Mutex::new(loaded) })
+        let (beside, is_marked) = (None, Mutex::default());
+        Ok(Self { checkpoint, source, beside, is_marked, loaded: Mutex::new(loaded) })
+    }
+
+    /// The same load, for a state that may keep nothing: TIDs are compared all the same (N11). Its items are loaded one
+    /// behind the other, in order.
+    pub(super) fn comparing(self) -> Self {
+        assert_eq!(self.loaded.lock().items, 0, "N11: from the first item on");
+        let is_picture = self.picture().is_some_and(|reader| !reader.root().removes.is_empty());
+        Self { beside: is_picture.then(Mutex::default), ..self }
     }
 
     /// The checkpoint.
@@ -207,14 +221,24 @@ impl Load {
         reader.check_kind(target.entries())?;
         // Once, before the first of them: other threads wait.
         self.is_marked.lock().get_or_insert_with(|| reader.name_pages(target));
-        let parts = &reader.root().parts;
+        let (parts, removes) = (&reader.root().parts, reader.root().removes.len());
+        // A part, or a block behind all parts.
+        let item = match &self.beside {
+            Some(_) => (item + parts.len()) % (parts.len() + removes),
+            None => item,
+        };
         let Some(part) = parts.get(item) else {
             let block = item - parts.len();
-            if block == reader.root().removes.len() {
+            if block == removes {
                 return Ok(());
             }
-            return self.load_entries(&reader.removes(block, &mut PageBuffers::default())?, target);
+            let mut buffers = PageBuffers::default();
+            let read = reader.removes(block, &mut buffers)?;
+            self.load_entries(&read, target)?;
+            let beside = self.beside.as_ref();
+            return beside.map_or(Ok(()), |beside| beside.lock().add_block(reader, block, &read, target));
         };
+        self.beside.as_ref().map_or(Ok(()), |beside| beside.lock().turn_to(reader, item, target))?;
         reader.pages_of(item, &mut |page| self.load_entries(page, target))?;
         self.loaded.lock().bytes += part.place.extent.bytes();
         Ok(())
@@ -230,6 +254,10 @@ impl Load {
                 told_where(target.load_displaced(section, &entries), &entries, place)?;
             } else {
                 told_where(target.load(section, &entries), &entries, place)?;
+            }
+            if let Some(beside) = self.beside.as_ref().filter(|_| !read.are_displaced()) {
+                let compared = beside.lock().compare(section, &entries, target);
+                compared.map_err(|detail| DurabilityError::damaged(read.file, read.offset, detail))?;
             }
         }
         let mut loaded = self.loaded.lock();

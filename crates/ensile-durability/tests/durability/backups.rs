@@ -9,6 +9,7 @@ mod increments;
 mod refused;
 mod synced;
 mod to_epoch;
+mod two_tids;
 mod unfinished;
 
 use std::sync::Arc;

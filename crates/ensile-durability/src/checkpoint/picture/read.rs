@@ -7,7 +7,8 @@
 //! - What is read takes no more memory than the file that it stands in has bytes.
 //!
 //! Neighbours: recovery loads with this, a part of the directory at a time; [`blocks`] hands a page's blocks over, to a
-//! load and to a copy; [`super::place`] says what headers say, [`super::reached`] what was read.
+//! load and to a copy; [`super::place`] says what headers say, [`super::reached`] what was read; [`super::beside`]
+//! compares pages with what stands beside them, for a caller that keeps no rows.
 
 mod blocks;
 
@@ -314,13 +315,32 @@ impl PictureReader {
         index: usize,
         buffers: &'r mut PageBuffers,
     ) -> Result<ReadEntries<'r>, DurabilityError> {
+        let read = self.removes_again(index, buffers)?;
+        self.reached.lock().add_removes(read.entries);
+        Ok(read)
+    }
+
+    /// The same of a block that was counted when it was read first.
+    ///
+    /// # Errors
+    /// As [`PictureReader::open`].
+    pub(super) fn removes_again<'r>(
+        &'r self,
+        index: usize,
+        buffers: &'r mut PageBuffers,
+    ) -> Result<ReadEntries<'r>, DurabilityError> {
         let RemovesPlace { number, checkpoint, place } = &self.root.removes[index];
         let said = (BlockKind::PendingRemoves, *number, *checkpoint);
         let header = self.block(place, said, &mut buffers.block)?;
         let payload = payload_of(&header, &buffers.block);
-        self.reached.lock().add_removes(header.entries);
         let figures = (place, header.entries, place.extent.bytes());
         Ok(self.entries_of(figures, None, payload, header.epoch_max))
+    }
+
+    /// What is wrong with a block of what commits have left beside pages.
+    pub(super) fn damaged_removes(&self, index: usize, detail: &str) -> DurabilityError {
+        assert!(index < self.root.removes.len(), "it was read");
+        self.damaged(&self.root.removes[index].place, detail)
     }
 
     /// All was read: no two extents share a unit, none is behind its file's end, and no two pages have one number.
@@ -427,4 +447,4 @@ fn is_numbered(root: &Root) -> bool {
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests;
+pub(super) mod tests;

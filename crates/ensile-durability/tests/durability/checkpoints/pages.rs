@@ -24,6 +24,8 @@ pub(crate) struct MadePages {
     /// What is displaced is left beside the pages.
     is_semi_fuzzy: bool,
     state: Mutex<State>,
+    /// Versions that nothing displaced, and that the next picture gets beside its pages all the same.
+    planted: Mutex<Vec<(u64, Tid, Vec<u8>)>>,
 }
 
 #[derive(Debug, Default)]
@@ -118,7 +120,13 @@ struct Picture {
 impl MadePages {
     pub(crate) fn new(is_semi_fuzzy: bool) -> Self {
         let bounds = (0..SECTIONS).map(|section| (section, 0)).collect();
-        Self { is_semi_fuzzy, state: Mutex::new(State { bounds, ..State::default() }) }
+        let state = Mutex::new(State { bounds, ..State::default() });
+        Self { is_semi_fuzzy, state, planted: Mutex::default() }
+    }
+
+    /// Puts this version beside the pages of the next picture.
+    pub(crate) fn leave_another(&self, key: u64, tid: Tid, value: Vec<u8>) {
+        self.planted.lock().expect("no panic").push((key, tid, value));
     }
 
     /// The number of the picture whose pages are published.
@@ -264,6 +272,10 @@ impl Pages for Store {
         assert!(freeze > picture.since, "N1: it was announced behind the publication");
         if !pages.is_semi_fuzzy {
             return Ok(false);
+        }
+        for (key, tid, value) in pages.planted.lock().expect("no panic").drain(..) {
+            let body = body(key, Some(&value));
+            block.push((key % SECTIONS) as u32, tid, |out| out.extend_from_slice(&body));
         }
         let mut added = 0;
         // In no order of keys: the newest version first.

@@ -24,35 +24,40 @@ const NEXT_PAGE: u64 = 100;
 const BLOCK_BYTES: usize = 60;
 
 /// An entry: its key, and its TID's epoch.
-type DraftEntry = (&'static str, u64);
+pub(in crate::checkpoint::picture) type DraftEntry = (&'static str, u64);
 
 /// A page before it is written, with all that it says of itself.
 #[derive(Clone)]
-struct DraftPage {
-    section: u32,
-    first_key: &'static str,
-    number: u64,
-    stamp: PictureStamp,
-    folder: u16,
-    entries: Vec<DraftEntry>,
+pub(in crate::checkpoint::picture) struct DraftPage {
+    pub(in crate::checkpoint::picture) section: u32,
+    pub(in crate::checkpoint::picture) first_key: &'static str,
+    pub(in crate::checkpoint::picture) number: u64,
+    pub(in crate::checkpoint::picture) stamp: PictureStamp,
+    pub(in crate::checkpoint::picture) folder: u16,
+    pub(in crate::checkpoint::picture) entries: Vec<DraftEntry>,
 }
 
 /// A picture before it is written.
 #[derive(Clone)]
-struct Draft {
+pub(in crate::checkpoint::picture) struct Draft {
     /// The pages of each part.
-    parts: Vec<Vec<DraftPage>>,
+    pub(in crate::checkpoint::picture) parts: Vec<Vec<DraftPage>>,
     /// What was left beside pages: a block each.
-    removes: Vec<Vec<u8>>,
+    pub(in crate::checkpoint::picture) removes: Vec<Vec<u8>>,
     /// Changes of what is right, each behind what it changes was made and before that is written.
-    change_header: fn(Header) -> Header,
-    change_page: fn(PagePlace) -> PagePlace,
-    change_part: fn(DirectoryPlace) -> DirectoryPlace,
-    change_root: fn(&mut Root),
-    change_picture: fn(&mut PictureCheckpoint),
+    pub(in crate::checkpoint::picture) change_header: fn(Header) -> Header,
+    pub(in crate::checkpoint::picture) change_page: fn(PagePlace) -> PagePlace,
+    pub(in crate::checkpoint::picture) change_part: fn(DirectoryPlace) -> DirectoryPlace,
+    pub(in crate::checkpoint::picture) change_root: fn(&mut Root),
+    pub(in crate::checkpoint::picture) change_picture: fn(&mut PictureCheckpoint),
 }
 
-fn page(section: u32, first_key: &'static str, number: u64, entries: &[DraftEntry]) -> DraftPage {
+pub(in crate::checkpoint::picture) fn page(
+    section: u32,
+    first_key: &'static str,
+    number: u64,
+    entries: &[DraftEntry],
+) -> DraftPage {
     DraftPage { section, first_key, number, stamp: OWN, folder: 0, entries: entries.to_vec() }
 }
 
@@ -62,7 +67,7 @@ fn entry(key: &[u8], epoch: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(key);
 }
 
-fn beside(section: u32, key: &str, epoch: u64) -> Vec<u8> {
+pub(in crate::checkpoint::picture) fn beside(section: u32, key: &str, epoch: u64) -> Vec<u8> {
     let mut payload = Vec::new();
     entry(&[&section.to_le_bytes()[..], key.as_bytes()].concat(), epoch, &mut payload);
     payload
@@ -70,7 +75,7 @@ fn beside(section: u32, key: &str, epoch: u64) -> Vec<u8> {
 
 /// Two tables in two parts and two folders: pages of this picture and of one before, an empty one, one of several
 /// blocks; and two versions beside them.
-fn whole() -> Draft {
+pub(in crate::checkpoint::picture) fn whole() -> Draft {
     let older = DraftPage { stamp: BEFORE, folder: 1, ..page(3, "g", 12, &[("h", 12), ("k", 4)]) };
     let long = [("p1", 20), ("p2", 1), ("p3", 2), ("p4", 3), ("p5", 4), ("p6", 5), ("p7", 6), ("p8", 7)];
     Draft {
@@ -145,7 +150,7 @@ impl Making {
 }
 
 /// A disk with the picture, and what the manifest says of it.
-fn written(draft: &Draft) -> (SimDisk, PictureCheckpoint) {
+pub(in crate::checkpoint::picture) fn written(draft: &Draft) -> (SimDisk, PictureCheckpoint) {
     let name = |folder| PageFileName { folder, number: 6 + u64::from(folder) };
     let of_file = |folder: u16| {
         let origin = Origin { identity: identity(), salt: salt(folder), entries: EntryKind::Values };
@@ -203,7 +208,7 @@ fn written(draft: &Draft) -> (SimDisk, PictureCheckpoint) {
 }
 
 /// A body is a key.
-struct Keys;
+pub(in crate::checkpoint::picture) struct Keys;
 
 impl Recoverable for Keys {
     fn replay(&self, _: &[Entry<'_>]) -> Result<(), Refused> {

@@ -1,0 +1,58 @@
+//! N11: a picture in which a row has two TIDs is damaged to a verification and to a backup, as it is to an open.
+
+use ensile_base::{Epoch, Tid};
+use ensile_durability::DurabilityError;
+use ensile_sim::SimDisk;
+
+use super::{at_rest, back_up, examined, filled, loaded, manifest, put};
+use crate::checkpoints::store::{Life, pictures};
+
+const SAYS: &str = "with another TID (N11)";
+
+#[test]
+fn n11_a_row_with_two_tids_in_a_picture_is_damage_and_no_backup_of_it_counts() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, pictures());
+    life.checkpoint().expect("is installed");
+    back_up(&disk, "backup", 1).expect("is made");
+    let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));
+    put(&life, &mut worker, 5, 300);
+    let (own, value) = life.store.present()[&7].clone();
+    let value = value.expect("it is there");
+    let made = life.store.pages.as_ref().expect("it has pages");
+    // The same version in the page and beside it is none.
+    made.leave_another(7, own, value.clone());
+    let picture = life.checkpoint().expect("is installed");
+    assert!(picture.displaced > 0, "{picture:?}");
+    assert!(examined(&disk, "data").is_whole());
+    let whole = disk.fork();
+    back_up(&whole, "backup", 1).expect("is made");
+    // One that was in that row before.
+    let other = Tid::first_of(Epoch::new(own.epoch().number() - 1));
+    made.leave_another(7, other, value);
+    put(&life, &mut worker, 5, 301);
+    life.checkpoint().expect("nobody compares while it is written");
+    let found = examined(&disk, "data");
+    assert!(found.damage.iter().any(|damage| damage.detail.contains(SAYS)), "{:?}", found.damage);
+    let error = back_up(&disk, "backup", 1).expect_err("it is damaged");
+    assert!(matches!(error, DurabilityError::TargetFailed { .. }), "{error}");
+    assert!(error.to_string().contains(SAYS), "{error}");
+    assert_eq!((manifest(&disk, "backup"), loaded(&disk, "backup")), before, "the last one counts");
+    let opened = Life::open(&at_rest(&disk).at("data"), 1, pictures()).map(drop);
+    assert!(opened.is_err(), "an open says so too");
+}
+
+#[test]
+fn n11_two_versions_of_a_row_beside_the_pages_are_damage() {
+    let disk = SimDisk::new();
+    let (life, _worker) = filled(&disk, pictures());
+    let made = life.store.pages.as_ref().expect("it has pages");
+    // No page has a row like this.
+    for epoch in [2, 3] {
+        made.leave_another(crate::checkpoints::store::KEYS + 1, Tid::first_of(Epoch::new(epoch)), vec![1]);
+    }
+    life.checkpoint().expect("is installed");
+    let found = examined(&disk, "data");
+    let said: Vec<&str> = found.damage.iter().map(|damage| &*damage.detail).collect();
+    assert!(said.iter().any(|detail| detail.contains("twice, with two TIDs (N11)")), "{said:?}");
+}
