@@ -11,7 +11,7 @@
 //!
 //! Invariants:
 //! - N16: what is read is leased. A block that was written over all the same is seen by its checksum, and the copy
-//!   goes on from the newest root.
+//!   goes on from the newest root. If there is never less to copy it ends with an error, and says so before.
 //! - N12: nothing that the target's manifest reaches is written over. Its manifest is the last step, behind a look at
 //!   every byte that it will reach. So a run that is killed leaves the backup that was there.
 //! - N22: what a backup has of its source is on the source's medium before the backup counts.
@@ -111,13 +111,15 @@ pub struct CopyProgress {
     pub pages_total: u64,
     /// Bytes that were written so far, in all phases.
     pub bytes_written: u64,
+    /// How often the copy began anew so far, as its lease was overrun: it is slower than the database changes.
+    pub overruns: u64,
 }
 
 impl CopyProgress {
     /// Of a phase of which nothing is known yet.
     #[must_use]
     pub const fn before(phase: CopyPhase) -> Self {
-        Self { phase, bytes: 0, bytes_total: 0, pages: 0, pages_total: 0, bytes_written: 0 }
+        Self { phase, bytes: 0, bytes_total: 0, pages: 0, pages_total: 0, bytes_written: 0, overruns: 0 }
     }
 }
 
@@ -246,7 +248,7 @@ impl CopyRun {
             Found::Picture(found) => Copying::Pages(Box::new(PagesCopy::begin(
                 *found,
                 (target, archive),
-                (purpose, options.keep),
+                (purpose, options),
             )?)),
             Found::Files(found) => {
                 Copying::Files(Box::new(FilesCopy::begin(*found, target, (purpose, options.keep))?))
@@ -260,7 +262,8 @@ impl CopyRun {
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset for the source, [`DurabilityError::TargetFailed`] for the
-    /// target, or the disk's. The target has what it had, and the run is over.
+    /// target, [`DurabilityError::TooSlow`] if the database changes faster than it is copied, or the disk's. The target
+    /// has what it had, and the run is over.
     pub fn step(&mut self, verifier: &dyn Recoverable, now_nanos: u64) -> Result<CopyStep, DurabilityError> {
         let wait = self.pace.wait(now_nanos);
         if !wait.is_zero() {

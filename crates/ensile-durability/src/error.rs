@@ -236,6 +236,13 @@ pub enum DurabilityError {
         /// What is wrong.
         detail: String,
     },
+    /// The database changes faster than it is backed up: there was never less to copy, so the backup would not end. A
+    /// backup that was made into its folder before counts as before. Raise the rate, or run it at a quieter time.
+    #[error("the backup would not end: {detail}. A backup that was made there before is as it was")]
+    TooSlow {
+        /// How often it began anew, and what rate would do.
+        detail: Box<str>,
+    },
     /// The shared store cannot be used now. Nothing else is lost: shipping tries again by itself; a take-over is run
     /// again once the cause is gone.
     #[error("the shared store {place} cannot be used: {detail}")]

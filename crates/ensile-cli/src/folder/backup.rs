@@ -191,14 +191,28 @@ fn listed(epochs: &[Epoch]) -> String {
     epochs.iter().map(|epoch| epoch.number().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Progress, on a terminal only: a line that is written over, for each percent of a phase.
+/// Progress, on a terminal only: a line that is written over, for each percent of a phase. That the copy began anew is
+/// said anywhere, in a line of its own.
 #[derive(Default)]
-struct ShownProgress {
+pub(super) struct ShownProgress {
     last: Option<(CopyPhase, u64)>,
+    overruns: u64,
 }
 
 impl ShownProgress {
-    fn show(&mut self, progress: &CopyProgress) -> ControlFlow<()> {
+    pub(super) fn show(&mut self, progress: &CopyProgress) -> ControlFlow<()> {
+        if progress.overruns > self.overruns {
+            self.overruns = progress.overruns;
+            self.end();
+            self.last = None;
+            // An output that is gone stops no backup.
+            let _ = writeln!(
+                io::stderr(),
+                "ensile: the database changes while it is copied, for longer than its files are kept for that: begun anew \
+                 ({} times so far); a larger --rate-mb helps",
+                progress.overruns
+            );
+        }
         let percent = (progress.bytes * 100).checked_div(progress.bytes_total).unwrap_or(0);
         let now = Some((progress.phase, percent));
         if self.last != now && io::stderr().is_terminal() {
@@ -215,7 +229,7 @@ impl ShownProgress {
         ControlFlow::Continue(())
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self) {
         if self.last.is_some() {
             let _ = writeln!(io::stderr());
         }

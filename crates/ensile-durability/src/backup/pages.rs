@@ -8,7 +8,8 @@
 //!
 //! Invariants:
 //! - N16: a block of the source that is not what its place says, while another picture is installed there, shows that
-//!   the lease was overrun: the copy goes on from the newest root, and keeps what it has copied.
+//!   the lease was overrun: the copy goes on from the newest root, and keeps what it has copied. If it then lacks no
+//!   less than before, several times in a row, it ends with an error.
 //! - N12: see [`super`].
 //!
 //! Neighbours: [`super::source`] has the picture, [`super::target`] the file and the manifest, [`super::check`] reads
@@ -17,13 +18,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_disk::Disk;
 
 use super::check::PictureCheck;
 use super::source::{Found, PictureSource, Purpose, look};
 use super::tally::CopyTally;
 use super::target::{PageName, Target, TargetPicture, failed};
-use super::{CopyPhase, CopyReport, HAS_ENDED};
+use super::{CopyOptions, CopyPhase, CopyReport, HAS_ENDED};
 use crate::block::Header;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::checkpoint::picture::blocks::encode_block;
@@ -42,6 +44,9 @@ use crate::{DurabilityError, Recoverable};
 
 /// Pages that are looked at in one step, where all are there already.
 const LEFT_PAGES: usize = 256;
+/// Times in a row that a copy begins anew without having less to copy than it ever had. Each takes as long as a lease
+/// is kept.
+const OVERRUNS_MAX: u32 = 5;
 
 /// Writes blocks of another page file into one.
 #[derive(Debug)]
@@ -85,7 +90,7 @@ enum PagesStage {
 #[derive(Debug)]
 pub(super) struct PagesCopy {
     purpose: Purpose,
-    keep: usize,
+    options: CopyOptions,
     source: PictureSource,
     target: Target,
     /// What brings the picture to a later epoch.
@@ -100,9 +105,10 @@ pub(super) struct PagesCopy {
     places: Vec<Vec<Option<PagePlace>>>,
     tally: CopyTally,
     pages_written: u64,
-    overruns: u64,
-    /// Where the source was not what it should be when it was last looked at anew.
-    faulty: Option<(String, u64)>,
+    /// Bytes of pages that the target lacked when they were looked at last, and bytes that had been written by then.
+    planned: (u64, u64),
+    /// The least that it ever lacked, and how often in a row it has not lacked less.
+    least: (u64, u32),
     stage: PagesStage,
 }
 
@@ -110,7 +116,7 @@ impl PagesCopy {
     pub(super) fn begin(
         source: PictureSource,
         (target, archive): (&Arc<dyn Disk>, Option<ArchiveSource>),
-        (purpose, keep): (Purpose, usize),
+        (purpose, options): (Purpose, CopyOptions),
     ) -> Result<Self, DurabilityError> {
         let whose = ((source.database, &source.lives), purpose);
         let logs = usize::from(archive.is_some());
@@ -118,7 +124,7 @@ impl PagesCopy {
         let held = HeldExtents::of(&target.file);
         let mut copy = Self {
             purpose,
-            keep,
+            options,
             source,
             target,
             archive,
@@ -129,8 +135,8 @@ impl PagesCopy {
             places: Vec::new(),
             tally: CopyTally::new(),
             pages_written: 0,
-            overruns: 0,
-            faulty: None,
+            planned: (0, 0),
+            least: (u64::MAX, 0),
             stage: PagesStage::Copying,
         };
         copy.plan()?;
@@ -164,9 +170,46 @@ impl PagesCopy {
         self.order.sort_by_key(|(part, page)| parts[*part][*page].extents.first().map(|place| place.extent));
         self.next = 0;
         let bytes_total = parts.iter().flatten().map(PagePlace::bytes).sum();
+        let lacks = |page: &&PagePlace| self.there(page).is_none();
+        let lacking = parts.iter().flatten().filter(lacks).map(PagePlace::bytes).sum();
         self.tally.begin(CopyPhase::Copying, bytes_total, self.order.len() as u64);
         self.stage = PagesStage::Copying;
-        Ok(())
+        self.check_ends(lacking)
+    }
+
+    /// This page in the target, if that has it.
+    fn there(&self, page: &PagePlace) -> Option<&PagePlace> {
+        let name = name_of(page);
+        let there = self.target.pages.get(&name).or_else(|| self.copied.get(&name));
+        there.filter(|there| is_same(there, page))
+    }
+
+    /// These bytes are to be copied, at first or once it begins anew. Is it slower than the database changes?
+    fn check_ends(&mut self, lacking: u64) -> Result<(), DurabilityError> {
+        let written = self.tally.progress().bytes_written;
+        let (before, written_before) = std::mem::replace(&mut self.planned, (lacking, written));
+        let (least, times) = self.least;
+        self.least = if lacking < least { (lacking, 0) } else { (least, times + 1) };
+        if self.least.1 < OVERRUNS_MAX {
+            return Ok(());
+        }
+        let copied = written - written_before;
+        let changed = (copied + lacking).saturating_sub(before);
+        let how = match self.options.bytes_per_second {
+            Some(rate) => {
+                // Both in the same time, which the rate decides.
+                let wanted = (u128::from(rate) * u128::from(changed)).checked_div(u128::from(copied));
+                let about = wanted.map_or_else(String::new, |wanted| format!(", to more than {wanted}"));
+                format!("raise its rate of {rate} bytes a second{about}")
+            }
+            None => "it has no rate: back up to a faster disk, or while less is written".to_owned(),
+        };
+        let overruns = self.tally.progress().overruns;
+        let detail = format!(
+            "it began anew {overruns} times, as it took longer than a lease is kept ({LEASE_SECONDS_MAX} s), and the last \
+             {OVERRUNS_MAX} times there was no less to copy ({lacking} bytes): {how}"
+        );
+        Err(DurabilityError::TooSlow { detail: detail.into() })
     }
 
     pub(super) fn tally(&self) -> &CopyTally {
@@ -211,15 +254,13 @@ impl PagesCopy {
                 return Ok(());
             };
             let page = &self.source.parts[part][at];
-            let name = (page.number, page.checkpoint);
-            let there = self.target.pages.get(&name).or_else(|| self.copied.get(&name));
-            let place = match there.filter(|there| is_same(there, page)) {
+            let place = match self.there(page) {
                 Some(there) => there.clone(),
                 None => match copy_page(&self.source, page, (&self.target, &mut self.copier)) {
                     Ok(copied) => {
                         self.tally.wrote(copied.bytes());
                         self.pages_written += 1;
-                        self.copied.insert(name, copied.clone());
+                        self.copied.insert(name_of(page), copied.clone());
                         copied
                     }
                     Err(error) => return self.look_again(error),
@@ -236,25 +277,23 @@ impl PagesCopy {
         Ok(())
     }
 
-    /// A block of the source is not what its place says. If another picture is installed there by now, the lease was
-    /// overrun, and the copy goes on from that one; if not, it is damage (N16).
+    /// A block of the source is not what its place says. If another picture is installed there by now, which does not
+    /// have this block, the lease was overrun, and the copy goes on from that one; if not, it is damage (N16).
     fn look_again(&mut self, error: DurabilityError) -> Result<(), DurabilityError> {
         let DurabilityError::Damaged { file, offset, .. } = &error else { return Err(error) };
         if !matches!(self.purpose, Purpose::Backup) {
             return Err(error);
         }
-        let place = (file.clone(), *offset);
-        // A picture that was written anew is not faulty in the very place at each look.
-        if self.faulty.replace(place.clone()) == Some(place) {
-            return Err(error);
-        }
+        let before = self.source.places_at(file, *offset);
         let Found::Picture(found) = look(&self.source.disk, self.purpose)? else { return Err(error) };
         found.check_follows(&self.source)?;
-        if found.picture == self.source.picture {
+        // What the installed picture reaches is not written over.
+        let now = found.places_at(file, *offset);
+        if found.picture == self.source.picture || before.iter().any(|place| now.contains(place)) {
             return Err(error);
         }
         self.source = *found;
-        self.overruns += 1;
+        self.tally.overran();
         self.plan()
     }
 
@@ -322,7 +361,7 @@ impl PagesCopy {
     ) -> Result<CopyReport, DurabilityError> {
         let ClosedCopy { picture, reached, held } = closed;
         let database = self.source.database;
-        let kept = self.target.folder.kept(picture.epoch, self.keep);
+        let kept = self.target.folder.kept(picture.epoch, self.options.keep);
         let epochs = std::iter::once(picture.epoch).chain(kept.iter().map(KeptState::epoch)).collect();
         let whose = (&self.source, self.purpose);
         let next = self.target.next_manifest((picture.clone(), kept.clone()), whose);
@@ -355,7 +394,7 @@ impl PagesCopy {
             bytes: picture.bytes,
             bytes_written: self.tally.progress().bytes_written,
             log_entries,
-            overruns: self.overruns,
+            overruns: self.tally.progress().overruns,
             kept: epochs,
         })
     }
@@ -374,6 +413,11 @@ impl PagesCopy {
     }
 }
 
+/// What names a page among all that a database ever writes.
+fn name_of(page: &PagePlace) -> PageName {
+    (page.number, page.checkpoint)
+}
+
 /// Does the page hold what the other one does?
 fn is_same(there: &PagePlace, page: &PagePlace) -> bool {
     let of =
@@ -382,6 +426,17 @@ fn is_same(there: &PagePlace, page: &PagePlace) -> bool {
 }
 
 impl PictureSource {
+    /// The blocks of its pages that stand at this offset of this file: one, or none.
+    fn places_at(&self, file: &str, offset: u64) -> Vec<ExtentPlace> {
+        let mut files = self.picture.files.iter().map(|listed| listed.name);
+        let folder = files.find(|name| name.to_string() == file).map(|name| name.folder);
+        let is_it = |place: &&ExtentPlace| {
+            Some(u32::from(place.extent.folder)) == folder && place.extent.offset() == offset
+        };
+        let places = self.parts.iter().flatten().flat_map(|page| page.extents.iter());
+        places.filter(is_it).copied().collect()
+    }
+
     /// May it be of the history of these files, behind them?
     fn may_follow_files(&self, files: &KeptState) -> bool {
         let before = files.files().and_then(|state| state.checkpoint.as_ref());

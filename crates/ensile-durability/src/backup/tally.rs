@@ -30,15 +30,20 @@ impl CopyTally {
 
     /// A phase begins, or begins anew, with so much to do. What was written before stays written.
     pub(super) fn begin(&mut self, phase: CopyPhase, bytes_total: u64, pages_total: u64) {
-        let bytes_written = self.progress.bytes_written;
+        let CopyProgress { bytes_written, overruns, .. } = self.progress;
         self.progress =
-            CopyProgress { bytes_total, pages_total, bytes_written, ..CopyProgress::before(phase) };
+            CopyProgress { bytes_total, pages_total, bytes_written, overruns, ..CopyProgress::before(phase) };
     }
 
     /// Bytes and pages that the copy is through with, whether they were written or were there.
     pub(super) fn copied(&mut self, bytes: u64, pages: u64) {
         assert_eq!(self.progress.phase, CopyPhase::Copying, "it copies");
         self.add(bytes, pages);
+    }
+
+    /// The copy begins anew, as its lease was overrun.
+    pub(super) fn overran(&mut self) {
+        self.progress.overruns += 1;
     }
 
     pub(super) fn wrote(&mut self, bytes: u64) {

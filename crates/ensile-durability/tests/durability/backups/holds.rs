@@ -6,7 +6,7 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_durability::{CopyOptions, CopyReport, CopyRun, CopyStep, DurabilityError, backup};
 use ensile_sim::SimDisk;
 
-use super::{back_up, examined, filled, loaded, of, put};
+use super::{back_up, examined, filled, loaded, manifest, of, put};
 use crate::checkpoints::store::{Framing, KEYS, Life, pictures};
 use crate::rig::Worker;
 
@@ -101,4 +101,50 @@ fn n16_a_copier_that_has_died_holds_nothing() {
     let stats = life.checkpoints.stats();
     assert!(stats.page_file_bytes_free > held.page_file_bytes_free, "{stats:?} behind {held:?}");
     drop(copy);
+}
+
+/// Beside this copy every page changes within the time that a lease is kept, again and again.
+#[test]
+fn n16_a_copier_that_is_slower_than_the_database_changes_ends_and_says_which_rate_would_do() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, pictures());
+    life.checkpoint().expect("is installed");
+    back_up(&disk, "backup", 1).expect("is made");
+    let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));
+    for rate in [None, Some(50_000)] {
+        change_all(&life, &mut worker, 3900);
+        let options = CopyOptions { bytes_per_second: rate, ..CopyOptions::default() };
+        let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
+        let (mut now, mut overruns) = (0, 0);
+        let error = 'runs: loop {
+            for _ in 0..3 {
+                // Whatever the rate, it may go on.
+                now += 1_000_000_000;
+                match copy.step(&Framing, now) {
+                    Ok(CopyStep::Worked) => {}
+                    Ok(other) => panic!("{other:?}"),
+                    Err(error) => break 'runs error,
+                }
+            }
+            let told = copy.progress().overruns;
+            assert!((overruns..=overruns + 1).contains(&told), "it is told while it runs");
+            overruns = told;
+            assert!(overruns < 20, "it ends");
+            change_all(&life, &mut worker, 3500 + overruns as usize);
+            life.rig.clock.advance(Duration::from_secs(LEASE_SECONDS_MAX));
+            (0..2).for_each(|checkpointer| _ = life.step(checkpointer));
+            for round in 0..2 {
+                change_all(&life, &mut worker, 3000 + round);
+            }
+        };
+        assert!(matches!(error, DurabilityError::TooSlow { .. }), "{error}");
+        assert!(overruns >= 4, "{overruns}");
+        let wanted = if rate.is_some() { "raise its rate of 50000 bytes a second" } else { "it has no rate" };
+        assert!(error.to_string().contains(wanted), "{error}");
+        drop(copy);
+        assert_eq!((manifest(&disk, "backup"), loaded(&disk, "backup")), before, "the last one counts");
+    }
+    // At a quieter time.
+    back_up(&disk, "backup", 1).expect("is made");
+    assert_eq!(loaded(&disk, "backup"), life.store.present());
 }

@@ -85,7 +85,8 @@ impl Database {
     /// [`Error::Misuse`](crate::Error::Misuse) in memory, [`Error::Closed`](crate::Error::Closed), also if it is closed
     /// meanwhile, [`Error::Forked`](crate::Error::Forked);
     /// [`Error::Durability`](crate::Error::Durability) if the folder has something else or cannot be written, if the
-    /// checkpoint failed, or if it was cancelled.
+    /// checkpoint failed, if it was cancelled, or if the database changes faster than it is copied, for minutes
+    /// ([`DurabilityError::TooSlow`]): the progress tells before how often it began anew.
     pub fn backup_with(
         &self,
         target: &Path,
