@@ -389,6 +389,34 @@ fn n24_a_first_backup_that_is_killed_is_no_database_to_any_command_and_goes_on()
     assert_is_state_at(&folder, "first", &epochs, epoch);
 }
 
+#[test]
+fn a_backup_says_which_states_it_has_no_more() {
+    let folder = Folder::new("backup-keep");
+    let db = open(&folder, Strategy::Pictures);
+    let mut epochs = Vec::new();
+    let mut next = |line: &str| {
+        let end = epochs.len() as u64 + 10;
+        write(&db, &mut epochs, |at| at < end);
+        db.checkpoint().expect("is open").wait().expect("is installed");
+        document(&folder, line)
+    };
+    let first = next("backup data backup --json --keep 2");
+    let second = next("backup data backup --json --keep 2");
+    assert_eq!(
+        (&second["kept"], &second["dropped"]),
+        (&json!([second["epoch"], first["epoch"]]), &json!([]))
+    );
+    // As many as there are.
+    let third = next("backup data backup --json");
+    assert_eq!(third["kept"], json!([third["epoch"], second["epoch"]]));
+    assert_eq!(third["dropped"], json!([first["epoch"]]));
+    let (code, stdout, stderr) = ensile(&folder, "backup data backup --keep 1");
+    assert_eq!(code, Some(0), "{stderr}");
+    let said = format!("it has no more the states at the end of the epochs {}", second["epoch"]);
+    assert!(stdout.contains(&said), "{stdout}");
+    db.close().expect("closes");
+}
+
 /// Changes a byte in each block of the page file of a folder.
 fn damage_pages(folder: &Path) {
     let checkpoints = folder.join("checkpoint0");

@@ -44,18 +44,13 @@ use tally::CopyTally;
 pub(crate) use target::TargetFolder;
 
 /// How a backup or a restore is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyOptions {
     /// Bytes a second that it reads and writes at most; `None`: no limit.
     pub bytes_per_second: Option<u64>,
-    /// How many states a backup's folder has, the newest among them: pictures, and copies of files.
-    pub keep: usize,
-}
-
-impl Default for CopyOptions {
-    fn default() -> Self {
-        Self { bytes_per_second: None, keep: 1 }
-    }
+    /// How many states a backup's folder has, the newest among them: pictures, and copies of files. `None`: as many as
+    /// it has before, and one at least, so the oldest goes where several are kept.
+    pub keep: Option<usize>,
 }
 
 /// Why an ended run does nothing.
@@ -72,13 +67,12 @@ impl CopyOptions {
         if self.bytes_per_second == Some(0) {
             return Err(DurabilityError::config("a backup that may write 0 bytes a second never ends"));
         }
-        if self.keep == 0 || self.keep > KEEP_MAX {
-            return Err(DurabilityError::config(format!(
-                "a backup keeps 1 to {KEEP_MAX} states, not {}",
-                self.keep
-            )));
+        match self.keep {
+            Some(keep) if keep == 0 || keep > KEEP_MAX => {
+                Err(DurabilityError::config(format!("a backup keeps 1 to {KEEP_MAX} states, not {keep}")))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -149,6 +143,8 @@ pub struct CopyReport {
     pub overruns: u64,
     /// The epochs of the states that the target has, the newest first.
     pub kept: Vec<Epoch>,
+    /// Those of the states that it had before and has no more, the newest first ([`CopyOptions::keep`]).
+    pub dropped: Vec<Epoch>,
 }
 
 /// What a step of a run did, and when the next is worth while.
@@ -213,7 +209,7 @@ pub fn restore(
     at: Option<Epoch>,
     bytes_per_second: Option<u64>,
 ) -> Result<CopyRun, DurabilityError> {
-    let options = CopyOptions { bytes_per_second, keep: 1 };
+    let options = CopyOptions { bytes_per_second, keep: Some(1) };
     CopyRun::begin((from, Purpose::Restore { at }), (target, None), options)
 }
 
@@ -230,7 +226,7 @@ pub fn restore_to_epoch(
     to: Epoch,
     bytes_per_second: Option<u64>,
 ) -> Result<CopyRun, DurabilityError> {
-    let options = CopyOptions { bytes_per_second, keep: 1 };
+    let options = CopyOptions { bytes_per_second, keep: Some(1) };
     let (of, pictures) = source::pictures(from)?;
     let archive = ArchiveSource::open(archive, of, to)?;
     let at = Some(archive.newest_of(&pictures)?);
@@ -245,11 +241,9 @@ impl CopyRun {
     ) -> Result<Self, DurabilityError> {
         options.check()?;
         let copying = match source::look(source, purpose)? {
-            Found::Picture(found) => Copying::Pages(Box::new(PagesCopy::begin(
-                *found,
-                (target, archive),
-                (purpose, options),
-            )?)),
+            Found::Picture(found) => {
+                Copying::Pages(Box::new(PagesCopy::begin(*found, (target, archive), (purpose, options))?))
+            }
             Found::Files(found) => {
                 Copying::Files(Box::new(FilesCopy::begin(*found, target, (purpose, options.keep))?))
             }

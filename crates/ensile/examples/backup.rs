@@ -28,7 +28,7 @@ fn main() -> Result<()> {
 
     // Of the first one everything is written. Seven pictures are kept, 20 MB a second are read and written at most, and
     // the call-back could end it.
-    let options = CopyOptions { keep: 7, bytes_per_second: Some(20_000_000) };
+    let options = CopyOptions { keep: Some(7), bytes_per_second: Some(20_000_000) };
     let mut shown = 0;
     let first = db.backup_with(&root.join("backup"), options, &mut |progress| {
         if progress.bytes_total > 0 && progress.bytes * 4 / progress.bytes_total > shown {

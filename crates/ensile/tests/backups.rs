@@ -54,7 +54,7 @@ fn each_backup_holds_what_was_committed_before_it_and_writes_what_has_changed() 
         let folder = Folder::new();
         let backup = folder.path().join("backup");
         let (db, accounts) = bank(&folder.path().join("data"), has_log)?;
-        let keep = CopyOptions { keep: 2, ..CopyOptions::default() };
+        let keep = CopyOptions { keep: Some(2), ..CopyOptions::default() };
         let full = db.backup_with(&backup, keep, &mut nothing)?;
         assert_eq!((full.pages_written, full.kept.len()), (full.pages, 1));
         db.run(|tx| tx.update(&accounts, &7, |account| account.0 = 93))?;
@@ -85,7 +85,7 @@ fn a_backup_beside_transfers_shows_one_moment() -> Result<()> {
     let (db, accounts) = bank(&folder.path().join("data"), true)?;
     let is_over = AtomicBool::new(false);
     let backup = folder.path().join("backup");
-    let keep = CopyOptions { keep: 3, ..CopyOptions::default() };
+    let keep = CopyOptions { keep: Some(3), ..CopyOptions::default() };
     std::thread::scope(|scope| -> Result<()> {
         let transfers = scope.spawn(|| -> Result<()> {
             let mut from = 1;
@@ -173,7 +173,7 @@ fn without_pictures_the_files_are_copied_and_again_only_what_is_new() -> Result<
         let (db, table) = plain(&data, strategy)?;
         db.run(|tx| (0..20_000).try_for_each(|key| tx.put(&table, &key, &key)))?;
         db.checkpoint()?.wait()?;
-        let keep = CopyOptions { keep: 3, ..CopyOptions::default() };
+        let keep = CopyOptions { keep: Some(3), ..CopyOptions::default() };
         let first = db.backup_with(&backup, keep, &mut nothing)?;
         assert_eq!((first.pages, &first.kept[..]), (0, &[first.epoch][..]));
         db.run(|tx| tx.put(&table, &1, &0))?;
@@ -232,7 +232,7 @@ fn a_backup_by_files_that_is_cancelled_or_slowed_leaves_the_one_before() -> Resu
 fn a_backup_goes_on_where_the_strategy_was_changed() -> Result<()> {
     let folder = Folder::new();
     let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
-    let keep = CopyOptions { keep: 4, ..CopyOptions::default() };
+    let keep = CopyOptions { keep: Some(4), ..CopyOptions::default() };
     let mut reports = Vec::new();
     for (at, strategy) in
         (1..).zip([Strategy::Fuzzy, Strategy::Pictures, Strategy::Fuzzy, Strategy::Pictures])
@@ -287,8 +287,8 @@ fn a_close_ends_a_backup_and_nothing_is_made_for_what_is_refused() -> Result<()>
     let (db, _) = bank(&root.path().join("data"), true)?;
     let backup = root.path().join("backup");
     for options in [
-        CopyOptions { keep: 0, ..CopyOptions::default() },
-        CopyOptions { bytes_per_second: Some(0), keep: 1 },
+        CopyOptions { keep: Some(0), ..CopyOptions::default() },
+        CopyOptions { bytes_per_second: Some(0), keep: Some(1) },
     ] {
         let refused = db.backup_with(&backup, options, &mut nothing);
         assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
@@ -316,11 +316,8 @@ fn a_close_ends_a_backup_and_nothing_is_made_for_what_is_refused() -> Result<()>
 fn n24_an_unfinished_copy_is_refused_by_every_open_and_goes_on_when_it_is_run_again() -> Result<()> {
     for strategy in [Strategy::Pictures, Strategy::Fuzzy] {
         let root = Folder::new();
-        let tuning = Tuning {
-            checkpoint_strategy: Some(strategy),
-            checkpoint_page_bytes: 4096,
-            ..Tuning::default()
-        };
+        let tuning =
+            Tuning { checkpoint_strategy: Some(strategy), checkpoint_page_bytes: 4096, ..Tuning::default() };
         let data = root.path().join("data");
         let db = Database::builder(&data).checkpoints(Schedule::on_demand()).tuning(tuning).open()?;
         let accounts: Accounts = db.table("accounts")?;

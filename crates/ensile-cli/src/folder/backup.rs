@@ -27,8 +27,9 @@ pub(crate) struct BackupArguments {
     /// The backup's folder: that of an earlier backup of this database, an empty one, or one that is not there
     backup: PathBuf,
     /// How many states the backup keeps, the newest among them: `ensile restore --at` goes back to any of them
-    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
-    keep: usize,
+    /// [default: as many as it has, and one at least]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    keep: Option<usize>,
     /// Read and write so many MB a second at most [default: no limit]
     #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
     rate_mb: Option<u64>,
@@ -112,12 +113,13 @@ fn not_made(folder: &Path, error: &Error) -> ExitCode {
 /// Prints what it came to.
 fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
     if is_json {
-        let kept: Vec<u64> = report.kept.iter().map(|epoch| epoch.number()).collect();
+        let numbers = |epochs: &[Epoch]| epochs.iter().map(|epoch| epoch.number()).collect::<Vec<_>>();
+        let (kept, dropped) = (numbers(&report.kept), numbers(&report.dropped));
         let report = json!({
             "folder": folder, "database": report.database, "parent": report.parent, "epoch": report.epoch.number(),
             "entries": report.entries, "pages": report.pages, "pages_written": report.pages_written,
             "bytes": report.bytes, "bytes_written": report.bytes_written, "log_entries": report.log_entries,
-            "overruns": report.overruns, "kept": kept,
+            "overruns": report.overruns, "kept": kept, "dropped": dropped,
         });
         show(&format!("{report:#}\n"));
         return;
@@ -133,6 +135,12 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
     );
     if report.kept.len() > 1 {
         text += &format!("it keeps the states at the end of the epochs {}\n", listed(&report.kept));
+    }
+    if !report.dropped.is_empty() {
+        text += &format!(
+            "it has no more the states at the end of the epochs {}: --keep says how many there are to be\n",
+            listed(&report.dropped)
+        );
     }
     show(&text);
 }

@@ -83,7 +83,7 @@ struct EndedLogs {
 pub(super) struct FilesCopy {
     purpose: Purpose,
     /// States that the target is to have.
-    keep: usize,
+    keep: Option<usize>,
     source: FilesSource,
     target: TargetFolder,
     known: KnownFiles,
@@ -110,7 +110,7 @@ impl FilesCopy {
     pub(super) fn begin(
         mut source: FilesSource,
         target: &Arc<dyn Disk>,
-        (purpose, keep): (Purpose, usize),
+        (purpose, keep): (Purpose, Option<usize>),
     ) -> Result<Self, DurabilityError> {
         let lives = source.manifest.lives();
         let mut target = TargetFolder::open(target, (source.manifest.identity, &lives), purpose)?;
@@ -447,7 +447,9 @@ impl FilesCopy {
             Purpose::Backup => next.made_from,
             Purpose::Restore { .. } => Some(MadeFrom::Restored { epoch }),
         };
-        let epochs = std::iter::once(epoch).chain(next.kept.iter().map(KeptState::epoch)).collect();
+        let epochs: Vec<Epoch> =
+            std::iter::once(epoch).chain(next.kept.iter().map(KeptState::epoch)).collect();
+        let dropped = self.target.dropped(&epochs);
         let bytes = self.copied()?.iter().map(|(_, bytes)| bytes).sum();
         self.target.replace(Manifest { made_from, ..next })?;
         // It counts already. What stays longer than it has to is removed by the next run.
@@ -465,6 +467,7 @@ impl FilesCopy {
             log_entries: 0,
             overruns: 0,
             kept: epochs,
+            dropped,
         })
     }
 

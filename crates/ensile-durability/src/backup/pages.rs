@@ -18,6 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ensile_base::Epoch;
 use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_disk::Disk;
 
@@ -362,7 +363,9 @@ impl PagesCopy {
         let ClosedCopy { picture, reached, held } = closed;
         let database = self.source.database;
         let kept = self.target.folder.kept(picture.epoch, self.options.keep);
-        let epochs = std::iter::once(picture.epoch).chain(kept.iter().map(KeptState::epoch)).collect();
+        let epochs: Vec<Epoch> =
+            std::iter::once(picture.epoch).chain(kept.iter().map(KeptState::epoch)).collect();
+        let dropped = self.target.folder.dropped(&epochs);
         let whose = (&self.source, self.purpose);
         let next = self.target.next_manifest((picture.clone(), kept.clone()), whose);
         let (mut epoch, mut log_entries) = (picture.epoch, 0);
@@ -396,6 +399,7 @@ impl PagesCopy {
             log_entries,
             overruns: self.tally.progress().overruns,
             kept: epochs,
+            dropped,
         })
     }
 

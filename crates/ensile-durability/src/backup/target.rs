@@ -171,13 +171,25 @@ impl TargetFolder {
         leftovers::remove(disk, manifest, |_: PageFileName| true).map(drop)
     }
 
-    /// The states that stay beside one of this epoch, of `keep` in all.
-    pub(super) fn kept(&self, epoch: Epoch, keep: usize) -> Vec<KeptState> {
-        assert!(keep > 0, "the newest one is kept");
+    /// The states that it has, the newest first.
+    fn states(&self) -> Vec<KeptState> {
         let newest = Some(self.manifest()).filter(|manifest| manifest.state == Making::Created);
         let newest = newest.and_then(KeptState::newest);
-        let states = newest.iter().chain(&self.manifest().kept).filter(|older| older.epoch() < epoch);
-        states.take(keep - 1).cloned().collect()
+        newest.into_iter().chain(self.manifest().kept.iter().cloned()).collect()
+    }
+
+    /// The states that stay beside one of this epoch: of `keep` in all, or of as many as there are.
+    pub(super) fn kept(&self, epoch: Epoch, keep: Option<usize>) -> Vec<KeptState> {
+        let states = self.states();
+        let keep = keep.unwrap_or(states.len().max(1));
+        assert!(keep > 0, "the newest one is kept");
+        states.into_iter().filter(|older| older.epoch() < epoch).take(keep - 1).collect()
+    }
+
+    /// The epochs of the states that it has and that are not among these.
+    pub(super) fn dropped(&self, epochs: &[Epoch]) -> Vec<Epoch> {
+        let states = self.states();
+        states.iter().map(KeptState::epoch).filter(|epoch| !epochs.contains(epoch)).collect()
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {

@@ -58,7 +58,7 @@ fn run(mut copy: CopyRun) -> Result<CopyReport, DurabilityError> {
 }
 
 fn back_up(disk: &SimDisk, target: &str, keep: usize) -> Result<CopyReport, DurabilityError> {
-    let options = CopyOptions { keep, ..CopyOptions::default() };
+    let options = CopyOptions { keep: Some(keep), ..CopyOptions::default() };
     run(backup(&of(disk, "data"), &of(disk, target), options)?)
 }
 
@@ -253,7 +253,7 @@ fn a_rate_is_kept_and_a_run_that_is_dropped_changes_nothing() {
     let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));
     (0..KEYS).for_each(|key| put(&life, &mut worker, key, 3000));
     life.checkpoint().expect("is installed");
-    let options = CopyOptions { bytes_per_second: Some(100_000), keep: 1 };
+    let options = CopyOptions { bytes_per_second: Some(100_000), keep: Some(1) };
     let (clock, mut steps) = (Clock::manual(), 0);
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
     let report = loop {
@@ -301,4 +301,40 @@ fn a_rate_is_kept_and_a_run_that_is_dropped_changes_nothing() {
     back_up(&disk, "backup", 1).expect("is made");
     assert!(page_file_bytes(&disk, "backup") <= 2 * before.2);
     assert_eq!(loaded(&disk, "backup"), life.store.present());
+}
+
+#[test]
+fn a_backup_keeps_as_many_states_as_it_has_unless_it_is_said_how_many_and_names_those_that_go() {
+    for settings in [pictures(), crate::checkpoints::store::settings()] {
+        let disk = SimDisk::new();
+        let (life, mut worker) = filled(&disk, settings);
+        let mut epochs: Vec<Epoch> = Vec::new();
+        let mut next = |round: usize, keep: Option<usize>| {
+            put(&life, &mut worker, 3, 1000 + round);
+            life.checkpoint().expect("is installed");
+            let options = CopyOptions { keep, ..CopyOptions::default() };
+            let copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
+            let report = run(copy).expect("is made");
+            epochs.insert(0, report.epoch);
+            (report, epochs.clone())
+        };
+        // The first one without a number keeps one.
+        let (report, epochs) = next(0, None);
+        assert_eq!((report.kept, report.dropped), (epochs, vec![]));
+        let (report, epochs) = next(1, None);
+        assert_eq!((report.kept, report.dropped), (epochs[..1].to_vec(), epochs[1..].to_vec()));
+        for round in 2..4 {
+            let (report, epochs) = next(round, Some(3));
+            assert_eq!((report.kept, report.dropped), (epochs[..round].to_vec(), vec![]));
+        }
+        // Then as many as there are.
+        for round in 4..6 {
+            let (report, epochs) = next(round, None);
+            assert_eq!((report.kept, report.dropped), (epochs[..3].to_vec(), epochs[3..4].to_vec()));
+            assert!(examined(&disk, "backup").is_whole());
+        }
+        // And all but the newest only where that is said.
+        let (report, epochs) = next(6, Some(1));
+        assert_eq!((report.kept, report.dropped), (epochs[..1].to_vec(), epochs[1..4].to_vec()));
+    }
 }

@@ -90,7 +90,7 @@ pub(super) struct Course {
 pub(crate) fn copy(arguments: &CopierArguments) -> Result<()> {
     let CopierArguments { source, target, keep } = arguments;
     say(Stage::Opening)?;
-    let options = CopyOptions { keep: *keep as usize, ..CopyOptions::default() };
+    let options = CopyOptions { keep: Some(*keep as usize), ..CopyOptions::default() };
     folder::backup(source, target, options, &mut |progress| match say(Stage::of(progress)) {
         Ok(()) => ControlFlow::Continue(()),
         // Nobody listens any more.

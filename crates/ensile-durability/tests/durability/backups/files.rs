@@ -370,7 +370,7 @@ fn n12_a_copy_of_files_is_verified_in_steps_and_dropped_at_each_of_them() {
 fn a_copy_of_files_keeps_its_rate_as_it_copies_and_as_it_verifies() {
     let disk = SimDisk::new();
     let (_life, _worker) = large(&disk);
-    let options = CopyOptions { bytes_per_second: Some(1_000_000), keep: 1 };
+    let options = CopyOptions { bytes_per_second: Some(1_000_000), keep: Some(1) };
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
     let (clock, mut verified) = (Clock::manual(), 0);
     let report = loop {

@@ -126,7 +126,7 @@ fn n23_what_was_restored_has_a_lineage_that_its_own_backups_follow() {
 }
 
 fn backed_up(disk: &SimDisk, from: &str, to: &str) -> CopyReport {
-    let options = CopyOptions { keep: 9, ..CopyOptions::default() };
+    let options = CopyOptions { keep: Some(9), ..CopyOptions::default() };
     let copy = backup(&of(disk, from), &of(disk, to), options).and_then(run);
     copy.unwrap_or_else(|error| panic!("{from} into {to}: {error}"))
 }

@@ -253,7 +253,7 @@ fn a_database_that_is_written_to_is_backed_up_again_and_again() {
     let mut at = 0;
     for round in 0..6 {
         let durable = life.rig.log.durable_epoch();
-        let options = CopyOptions { keep: 2, ..CopyOptions::default() };
+        let options = CopyOptions { keep: Some(2), ..CopyOptions::default() };
         let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
         let report = loop {
             if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {

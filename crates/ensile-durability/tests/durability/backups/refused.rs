@@ -19,7 +19,7 @@ fn backed_up(disk: &SimDisk) -> (Life, crate::rig::Worker) {
 
 /// A backup of the database of one machine into the backup of another one.
 fn back_up_from(source: &SimDisk, target: &SimDisk, keep: usize) -> Result<CopyReport, DurabilityError> {
-    let options = CopyOptions { keep, ..CopyOptions::default() };
+    let options = CopyOptions { keep: Some(keep), ..CopyOptions::default() };
     run(backup(&of(source, "data"), &of(target, "backup"), options)?)
 }
 
@@ -352,9 +352,9 @@ fn settings_that_cannot_work_are_refused() {
     let disk = SimDisk::new();
     let (_life, _worker) = backed_up(&disk);
     for options in [
-        CopyOptions { bytes_per_second: Some(0), keep: 1 },
-        CopyOptions { bytes_per_second: None, keep: 0 },
-        CopyOptions { bytes_per_second: None, keep: 5000 },
+        CopyOptions { bytes_per_second: Some(0), keep: Some(1) },
+        CopyOptions { bytes_per_second: None, keep: Some(0) },
+        CopyOptions { bytes_per_second: None, keep: Some(5000) },
     ] {
         let error = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect_err("it cannot work");
         assert!(matches!(error, DurabilityError::Config(_)), "{error}");

@@ -137,7 +137,7 @@ fn n22_nothing_is_backed_up_whose_sync_fails() {
         // The target is another machine's, so each sync of this one is of the source.
         let (disk, other) = (SimDisk::new(), SimDisk::new());
         let backed_up = |source: &SimDisk, target: &SimDisk| {
-            let options = CopyOptions { keep: 2, ..CopyOptions::default() };
+            let options = CopyOptions { keep: Some(2), ..CopyOptions::default() };
             backup(&of(source, "data"), &of(target, "backup"), options).and_then(run)
         };
         let life = begun(&disk, loggers, (strategy, 64 << 20));

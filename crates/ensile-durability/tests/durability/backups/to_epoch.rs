@@ -22,7 +22,7 @@ fn backed_up(loggers: usize, archived_from: u64) -> (SimDisk, History, Vec<Epoch
     let mut epochs = Vec::new();
     let history = lives_with(&disk, (loggers, &pictures()), archived_from, &mut |disk| {
         let source: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let options = CopyOptions { keep: 9, ..CopyOptions::default() };
+        let options = CopyOptions { keep: Some(9), ..CopyOptions::default() };
         let report = run(backup(&source, &of(disk, BACKUP), options).expect("begins")).expect("is made");
         epochs.push(report.epoch);
     });

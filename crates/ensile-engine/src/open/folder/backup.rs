@@ -70,14 +70,16 @@ impl Database {
     /// all that was committed before the call.
     ///
     /// If the folder has an earlier backup of this database only what it lacks is written, and `options.keep` states
-    /// are kept, the newest among them. With [pictures](crate::checkpoint::Strategy::Pictures) a backup is the state at
-    /// the end of one epoch, without a log, and the next one writes the pages that have changed. With other checkpoints
-    /// its files are copied, log included, and the next one copies what the log has more, and a checkpoint that is new:
-    /// a fuzzy one as a whole, of a [cycling](crate::checkpoint::Strategy::Cycling) one the ranges that were renewed.
+    /// are kept, the newest among them; without a number as many as it has. With
+    /// [pictures](crate::checkpoint::Strategy::Pictures) a backup is the state at the end of one epoch, without a log,
+    /// and the next one writes the pages that have changed. With other checkpoints its files are copied, log included,
+    /// and the next one copies what the log has more, and a checkpoint that is new: a fuzzy one as a whole, of a
+    /// [cycling](crate::checkpoint::Strategy::Cycling) one the ranges that were renewed.
     ///
     /// The backup is read as a whole before this returns; one that fails, is cancelled or killed leaves an earlier one
-    /// as it was. [`folder::restore`](crate::folder::restore) makes a database of it, and leaves it a backup; an open
-    /// makes a database of the folder itself, which takes no further backup.
+    /// as it was. If it was the first one, nothing takes the folder but the next run
+    /// ([`DurabilityError::Unfinished`]). [`folder::restore`](crate::folder::restore) makes a database of the backup,
+    /// and leaves it one; an open makes a database of the folder itself, which takes no further backup.
     ///
     /// `watch` is called between any two steps of a page or so; the backup is cancelled if it breaks.
     ///
@@ -130,7 +132,8 @@ pub fn backup(
 
 /// Makes a new database in the folder `target`, which is empty or not there, from a backup: of its newest state, or of
 /// one that it keeps, at the end of epoch `at`. The backup stays what it is. What was written is read once more
-/// before this returns.
+/// before this returns. Until then no open makes a database of the folder; one that was killed is run again, or the
+/// folder removed.
 ///
 /// # Errors
 /// [`Error::Durability`](crate::Error::Durability) if the folder is not empty, if `from` is no backup or does not keep
