@@ -150,7 +150,32 @@ fn a_database_is_made_as_it_was_at_an_epoch_and_what_cannot_be_had_is_named() {
     assert!(output.status.code() == Some(2) && stderr.contains("already"), "{stderr}");
     let (output, _, stderr) = run("restore-archive archive later --to-epoch 999999999");
     assert!(output.status.code() == Some(2) && stderr.contains("can be had"), "{stderr}");
+    assert!(!folder.0.join("later").exists(), "nothing was made");
+    let (output, stdout, stderr) = run(&format!("restore-archive archive again --to-epoch {middle} --json"));
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let said: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    assert_eq!((&said["epoch"], &said["folder"]), (&middle.into(), &"again".into()), "{said}");
+    assert!(said["log_entries"].as_u64() > Some(0) && said["bytes_written"].as_u64() > Some(0), "{said}");
+    // What is damaged is the archive's, as for a backup.
+    let file = folder.0.join("archive/log0/log-1-0");
+    let whole = std::fs::read(&file).expect("reads");
+    let blocks = || whole.windows(8).enumerate().filter(|(_, bytes)| bytes.starts_with(b"EnsB"));
+    // Of a data block, what stands behind its header; of another one, the header.
+    let data = blocks().find(|(_, bytes)| bytes[6] == 0).expect("a block with entries").0 + 100;
+    let header = blocks().nth(1).expect("a block behind the first one").0 + 20;
+    for at in [data, header] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&file, damaged).expect("writes");
+        let (output, _, stderr) = run(&format!("restore-archive archive damaged --to-epoch {middle}"));
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.starts_with("ensile: archive: ") && stderr.contains("log0/log-1-0"), "{stderr}");
+    }
+    std::fs::write(&file, whole).expect("writes");
+    let (output, stdout, stderr) = run(&format!("restore-archive archive damaged --to-epoch {middle}"));
+    assert_eq!(output.status.code(), Some(0), "it goes on: {stdout}{stderr}");
     std::fs::remove_file(folder.0.join("archive/log0/log-1-0")).expect("it is there");
     let (output, _, stderr) = run(&format!("restore-archive archive gap --to-epoch {middle}"));
     assert!(output.status.code() == Some(2) && stderr.contains("log0/log-1-0 is missing"), "{stderr}");
+    assert!(stderr.starts_with("ensile: archive: ") && !folder.0.join("gap").exists(), "{stderr}");
 }

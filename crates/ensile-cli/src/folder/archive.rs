@@ -1,6 +1,9 @@
 //! `ensile inspect` and `ensile verify` of an archive: which epochs can be had from it, and what is missing or damaged;
 //! and `ensile restore-archive`, which makes a database of it.
 //!
+//! Exit codes: 0 whole, or restored; 1 something of the archive is damaged; 2 that could not be told, or nothing was
+//! restored.
+//!
 //! Neighbours: [`ensile::folder`] reads; here it is put into words.
 
 use std::fmt::Write as _;
@@ -8,10 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use ensile::folder::{self, ArchiveFacts, ArchivedGeneration, Damage, EpochSpan};
+use clap::builder::RangedU64ValueParser;
+use ensile::folder::{self, ArchiveFacts, ArchivedGeneration, Damage, EpochSpan, RestoredFromArchive};
 use ensile::receipt::Epoch;
+use ensile::{DurabilityError, Error};
 use serde_json::{Value, json};
 
+use super::backup::not_made;
 use super::{DAMAGED, between, damage_json, failed, show, sized};
 
 /// `ensile restore-archive`.
@@ -22,17 +28,26 @@ pub(crate) struct RestoreArguments {
     /// The new database's folder: empty, or not there
     folder: PathBuf,
     /// The epoch at whose end the new database is as the archived one was: one that was durable and counted
-    #[arg(long, value_name = "EPOCH")]
+    #[arg(long, value_name = "EPOCH", value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
     to_epoch: u64,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 /// Makes a database from an archive.
 pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
-    let RestoreArguments { archive, folder, to_epoch } = arguments;
-    if *to_epoch >= Epoch::MAX.number() {
-        return failed(folder, &format!("no database has an epoch {to_epoch}"));
-    }
+    let RestoreArguments { archive, folder, to_epoch, json } = arguments;
     match folder::restore_from_archive(archive, folder, Epoch::new(*to_epoch)) {
+        Ok(restored) if *json => {
+            let RestoredFromArchive { database, parent, epoch, entries, bytes, .. } = restored;
+            let restored = json!({
+                "folder": folder, "database": database, "parent": parent, "epoch": epoch.number(),
+                "log_entries": entries, "bytes_written": bytes,
+            });
+            show(&format!("{restored:#}\n"));
+            ExitCode::SUCCESS
+        }
         Ok(restored) => {
             show(&format!(
                 "{}: is now database {}, as database {} was at the end of epoch {to_epoch}; {} entries, {}\n",
@@ -44,7 +59,17 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
             ));
             ExitCode::SUCCESS
         }
-        Err(error) => failed(folder, &error.to_string()),
+        Err(error) => {
+            let code = not_made(archive, &error);
+            let is_damaged = || folder::inspect_archive(archive).is_ok_and(|found| !found.damage.is_empty());
+            match error {
+                // What is missing may be there, and damaged.
+                Error::Durability(DurabilityError::NotInArchive { .. }) if is_damaged() => {
+                    ExitCode::from(DAMAGED)
+                }
+                _ => code,
+            }
+        }
     }
 }
 

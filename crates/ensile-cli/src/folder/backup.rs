@@ -102,7 +102,7 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
 }
 
 /// Says why. What was to be copied is damaged, or something else stood in the way.
-fn not_made(folder: &Path, error: &Error) -> ExitCode {
+pub(super) fn not_made(folder: &Path, error: &Error) -> ExitCode {
     let code = failed(folder, &error.to_string());
     match error {
         Error::Durability(DurabilityError::Damaged { .. }) => ExitCode::from(DAMAGED),

@@ -182,10 +182,10 @@ pub fn verify_archive(path: &Path) -> Result<ArchiveFacts> {
 /// something is damaged, or the folder is not empty; [`Error::Misuse`](crate::Error::Misuse) if there is no archive.
 /// Nothing counts in the folder then.
 pub fn restore_from_archive(archive: &Path, folder: &Path, epoch: Epoch) -> Result<RestoredFromArchive> {
+    let restore = ensile_durability::archived::ArchiveRestore::of(&existing(archive)?, epoch)?;
+    // Where nothing can be had the folder is not made.
     let target: Arc<dyn Disk> = Arc::new(RealDisk::open(folder).map_err(DurabilityError::from)?);
-    let restored =
-        ensile_durability::archived::restore_from_archive(&existing(archive)?, &target, epoch, &Framing);
-    Ok(restored?)
+    Ok(restore.make(&target, &Framing)?)
 }
 
 /// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged.

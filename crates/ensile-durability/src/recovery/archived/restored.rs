@@ -45,41 +45,73 @@ pub struct RestoredFromArchive {
     pub bytes: u64,
 }
 
+/// An archive that was looked at, and that gives back an epoch.
+#[derive(Debug)]
+pub struct ArchiveRestore {
+    source: ArchiveSource,
+    parent: Identity,
+}
+
+impl ArchiveRestore {
+    /// Looks whether a database can be made from the archive on `archive` alone, as it was at the end of epoch `to`.
+    /// The archive must have been begun with its database. Nothing is written.
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotInArchive`] if something is missing, or nothing that counted had such an epoch;
+    /// [`DurabilityError::Config`] if there is no archive; [`DurabilityError::Damaged`] for its list; the disk's.
+    pub fn of(archive: &Arc<dyn Disk>, to: Epoch) -> Result<Self, DurabilityError> {
+        let parent = parent_of(&**archive)?;
+        let source = ArchiveSource::open(archive, parent, to)?;
+        // As of a picture of nothing, before the first epoch.
+        source.newest_of(&[Epoch::ZERO])?;
+        Ok(Self { source, parent })
+    }
+
+    /// Makes the database in the empty folder on `target`. Entries are shown to `verifier` as a recovery would show
+    /// them.
+    ///
+    /// # Errors
+    /// [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
+    /// [`DurabilityError::Damaged`] for a file of the archive; the disks'. Nothing counts in the target then.
+    pub fn make(
+        self,
+        target: &Arc<dyn Disk>,
+        verifier: &dyn Recoverable,
+    ) -> Result<RestoredFromArchive, DurabilityError> {
+        let Self { source, parent } = self;
+        let copy = UnfinishedCopy::Restore { of: parent };
+        let Store { disk, mut keeper, mut locks } =
+            Store::open_for_copy(Arc::clone(target), Opening::New, copy)?;
+        locks.extend(claim(&mut keeper, &[Wanted { count: 1, links: &[], name: log_folder }])?.0);
+        remove_remains(&*disk, keeper.manifest())?;
+        let identity = keeper.manifest().identity;
+        assert_ne!(identity, parent, "I1: it is another database");
+        let begun = begun(keeper.manifest(), parent, verifier.entries());
+        let (next, taken) = source.beside(&disk, (begun, Epoch::ZERO), verifier)?;
+        keeper.replace(next)?;
+        let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
+        Ok(RestoredFromArchive {
+            database: identity.to_string(),
+            parent: parent.to_string(),
+            epoch: source.to(),
+            entries,
+            bytes,
+        })
+    }
+}
+
 /// Makes a database in the empty folder on `target` that is as the one whose archive is on `archive` was at the end of
-/// epoch `to`. Its archive must have been begun with it. Entries are shown to `verifier` as a recovery would show them.
+/// epoch `to`.
 ///
 /// # Errors
-/// [`DurabilityError::NotInArchive`] if something is missing, or nothing that counted had such an epoch;
-/// [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
-/// [`DurabilityError::Damaged`] for a file of the archive; the disks'. Nothing counts in the target then.
+/// As for [`ArchiveRestore::of`] and [`ArchiveRestore::make`].
 pub fn restore_from_archive(
     archive: &Arc<dyn Disk>,
     target: &Arc<dyn Disk>,
     to: Epoch,
     verifier: &dyn Recoverable,
 ) -> Result<RestoredFromArchive, DurabilityError> {
-    let parent = parent_of(&**archive)?;
-    let source = ArchiveSource::open(archive, parent, to)?;
-    // As of a picture of nothing, before the first epoch.
-    let nothing = source.newest_of(&[Epoch::ZERO])?;
-    let copy = UnfinishedCopy::Restore { of: parent };
-    let Store { disk, mut keeper, mut locks } =
-        Store::open_for_copy(Arc::clone(target), Opening::New, copy)?;
-    locks.extend(claim(&mut keeper, &[Wanted { count: 1, links: &[], name: log_folder }])?.0);
-    remove_remains(&*disk, keeper.manifest())?;
-    let identity = keeper.manifest().identity;
-    assert_ne!(identity, parent, "I1: it is another database");
-    let begun = begun(keeper.manifest(), parent, verifier.entries());
-    let (next, taken) = source.beside(&disk, (begun, nothing), verifier)?;
-    keeper.replace(next)?;
-    let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
-    Ok(RestoredFromArchive {
-        database: identity.to_string(),
-        parent: parent.to_string(),
-        epoch: to,
-        entries,
-        bytes,
-    })
+    ArchiveRestore::of(archive, to)?.make(target, verifier)
 }
 
 fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {
