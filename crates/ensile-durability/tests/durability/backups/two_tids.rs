@@ -1,10 +1,10 @@
 //! N11: a picture in which a row has two TIDs is damaged to a verification and to a backup, as it is to an open.
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::DurabilityError;
+use ensile_durability::{CopyOptions, CopyStep, DurabilityError, Entry, Recoverable, Refused, backup};
 use ensile_sim::SimDisk;
 
-use super::{at_rest, back_up, examined, filled, loaded, manifest, put};
+use super::{at_rest, back_up, examined, filled, loaded, manifest, of, put, restored};
 use crate::checkpoints::store::{Life, pictures};
 
 const SAYS: &str = "with another TID (N11)";
@@ -55,4 +55,48 @@ fn n11_two_versions_of_a_row_beside_the_pages_are_damage() {
     let found = examined(&disk, "data");
     let said: Vec<&str> = found.damage.iter().map(|damage| &*damage.detail).collect();
     assert!(said.iter().any(|detail| detail.contains("twice, with two TIDs (N11)")), "{said:?}");
+}
+
+/// Says of no entry what its key is, so nothing can be compared.
+struct WithoutKeys;
+
+impl Recoverable for WithoutKeys {
+    fn replay(&self, _: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load(&self, _: u32, _: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+#[test]
+fn n11_an_older_picture_of_a_backup_is_compared_too() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, pictures());
+    let (own, value) = life.store.present()[&7].clone();
+    let other = Tid::first_of(Epoch::new(own.epoch().number() - 1));
+    let made = life.store.pages.as_ref().expect("it has pages");
+    made.leave_another(7, other, value.expect("it is there"));
+    life.checkpoint().expect("is installed");
+    // As a version before this one made it.
+    let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
+    let older = loop {
+        if let CopyStep::Ended(report) = copy.step(&WithoutKeys, 0).expect("compares nothing") {
+            break report.epoch;
+        }
+    };
+    drop(copy);
+    (0..crate::checkpoints::store::KEYS).for_each(|key| put(&life, &mut worker, key, 200));
+    life.checkpoint().expect("is installed");
+    let report = back_up(&disk, "backup", 2).expect("the newest one is whole");
+    assert_eq!(report.kept, [report.epoch, older]);
+    let found = examined(&disk, "backup");
+    let said: Vec<&str> = found.damage.iter().map(|damage| &*damage.detail).collect();
+    let is_older = |detail: &&str| detail.contains(SAYS) && detail.contains("in an older picture");
+    assert!(!said.is_empty() && said.iter().all(is_older), "{said:?}");
+    let error = restored(&disk, "backup", "then", Some(older)).expect_err("it is damaged");
+    assert!(matches!(error, DurabilityError::TargetFailed { .. }), "{error}");
+    restored(&disk, "backup", "now", None).expect("is whole");
+    assert_eq!(loaded(&disk, "now"), life.store.present());
 }
