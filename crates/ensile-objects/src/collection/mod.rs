@@ -8,7 +8,8 @@
 //! - O1, O3, E1: as `crate::runtime` logs.
 //! - O2: the cell is in its shard before the operation is logged.
 //! - O6: the object of an operation that does not come back is poisoned before its lock is free.
-//! - R1: what a read shows rests on the epoch of the object's last operation.
+//! - R1: what a read shows rests on the epoch of the object's last operation. R2: so does a refusal, which has seen the
+//!   object as a read does.
 //!
 //! Neighbours: applications call; `persistent` has their codecs, `shards` the objects, `recover` and `walk` what
 //! recovery and checkpoints ask, `checked` the debug mode, `check` the same for a folder.
@@ -25,10 +26,10 @@ use std::convert::Infallible;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::KEY_BYTES_MAX;
 use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointHandle, RecoveryReport};
 use ensile_memory::prefetch;
 
@@ -205,11 +206,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok((output?, receipt))
     }
 
-    /// As [`Objects::submit`], if `check` allows it: it sees the object under its lock, before anything is logged. An
-    /// error of it is returned as it is, and nothing was changed.
+    /// As [`Objects::update`], if `check` allows it: it sees the object under its lock, before anything is logged. An
+    /// error of it is returned as it is, and nothing was changed. It is an answer too: with strict durability it is
+    /// returned once what `check` saw is durable.
     ///
     /// # Errors
-    /// As for [`Objects::submit`].
+    /// As for [`Objects::update`].
     ///
     /// # Panics
     /// As for [`Objects::update`]; and as `check` does: then nothing was logged.
@@ -218,13 +220,33 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         key: K,
         operation: &T::Operation,
         check: impl Fn(Option<&T>) -> Result<(), E>,
-    ) -> Result<Result<(T::Output, ObjectReceipt<'_>), E>> {
+    ) -> Result<Result<T::Output, E>> {
+        let (outcome, receipt) = self.submit_if(key, operation, check)?;
+        self.runtime.wait_if_strict(receipt.epoch())?;
+        Ok(outcome)
+    }
+
+    /// As [`Objects::update_if`], without waiting: the receipt tells when the operation is durable, or what a refusal
+    /// rests on.
+    ///
+    /// # Errors
+    /// As for [`Objects::submit`].
+    ///
+    /// # Panics
+    /// As for [`Objects::update_if`].
+    pub fn submit_if<E>(
+        &self,
+        key: K,
+        operation: &T::Operation,
+        check: impl Fn(Option<&T>) -> Result<(), E>,
+    ) -> Result<(Result<T::Output, E>, ObjectReceipt<'_>)> {
         if !self.runtime.is_logged {
             let change = |state: &mut CellState<K, T>| self.apply(&key, state, operation);
-            return match self.change_unlogged_if(&key, Poison::Refuses, check, change)? {
-                Ok((output, receipt)) => Ok(Ok((output?, receipt))),
-                Err(refusal) => Ok(Err(refusal)),
-            };
+            let (outcome, receipt) = self.change_unlogged_if(&key, Poison::Refuses, check, change)?;
+            return Ok(match outcome {
+                Ok(output) => (Ok(output?), receipt),
+                Err(refusal) => (Err(refusal), receipt),
+            });
         }
         let worker = self.operation(&key, operation)?;
         let mut worker = self.runtime.unless_refused(worker)?;
@@ -242,18 +264,19 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 return Err(poisoned(&key));
             }
             if let Err(refusal) = check(state.object.as_ref()) {
+                let epoch = self.rests_on(&state, hash);
                 drop(state);
                 self.runtime.give_back(worker);
-                return Ok(Err(refusal));
+                return Ok((Err(refusal), ObjectReceipt::new(&self.runtime, epoch)));
             }
             if let Some(tid) = self.runtime.log_at_once(&mut worker, &mut state.tid) {
                 self.runtime.give_back(worker);
                 let output = self.apply(&key, &mut state, operation)?;
-                return Ok(Ok((output, ObjectReceipt::new(&self.runtime, tid.epoch()))));
+                return Ok((Ok(output), ObjectReceipt::new(&self.runtime, tid.epoch())));
             }
             let locked = self.runtime.with_space(state, worker)?;
             match self.log_and(locked, |state| self.apply(&key, state, operation))? {
-                Ok((output, receipt)) => return Ok(Ok((output?, receipt))),
+                Ok((output, receipt)) => return Ok((Ok(output?), receipt)),
                 Err(again) => worker = again,
             }
         }
@@ -429,22 +452,37 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     }
 
     /// Shows every object, each under its own lock. Objects that are made or removed meanwhile may be shown or not;
-    /// poisoned ones are not.
+    /// poisoned ones are not. With strict durability it returns once all that was shown is durable.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`] in a forked process; and, strict, those of [`ObjectReceipt::durable`].
+    pub fn for_each(&self, show: impl FnMut(&K, &T)) -> Result<()> {
+        let receipt = self.look_each(show)?;
+        self.runtime.wait_if_strict(receipt.epoch())
+    }
+
+    /// As [`Objects::for_each`], without waiting: the receipt tells when all that was shown is durable, and that all
+    /// else is not there.
     ///
     /// # Errors
     /// [`ObjectsError::Durability`] in a forked process.
-    pub fn for_each(&self, mut show: impl FnMut(&K, &T)) -> Result<()> {
+    pub fn look_each(&self, mut show: impl FnMut(&K, &T)) -> Result<ObjectReceipt<'_>> {
         self.runtime.check_process()?;
+        let mut rests_on = Epoch::ZERO;
         for shard in 0..shards::SHARDS {
             for (_, cell) in self.state.shards.from(shard, 0, u32::MAX) {
                 let state = cell.lock();
+                // Of one that is not there too: nothing is shown of it because of that operation.
+                rests_on = rests_on.max(state.tid.epoch());
                 match (&state.key, &state.object) {
                     (Some(key), Some(object)) if !state.is_poisoned => show(key, object),
                     _ => {}
                 }
             }
+            // Behind the cells: one that went before it was looked at has left its epoch here.
+            rests_on = rests_on.max(self.state.shards.gone(shard));
         }
-        Ok(())
+        Ok(ObjectReceipt::new(&self.runtime, rests_on))
     }
 
     /// The application has served so many requests since it said so last, and lost so many for want of capacity. From
@@ -631,6 +669,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         }
     }
 
+    /// The epoch that must be durable for what a key's cell shows, whose lock is held (R1). In a cell without an
+    /// operation nothing is there, as in those of its shard that went.
+    fn rests_on(&self, state: &CellState<K, T>, hash: KeyHash) -> Epoch {
+        if state.tid == Tid::ZERO { self.state.shards.gone_of(hash) } else { state.tid.epoch() }
+    }
+
     /// Makes an object known, whatever it was, logged by this worker if there is one.
     #[inline]
     fn become_known(
@@ -654,7 +698,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(O, ObjectReceipt<'_>)> {
         let allow = |_: Option<&T>| Ok::<(), Infallible>(());
-        self.change_unlogged_if(key, poison, allow, change).map(|Ok(done)| done)
+        self.change_unlogged_if(key, poison, allow, change).map(|(Ok(output), receipt)| (output, receipt))
     }
 
     /// Does this to an object, under its lock, if `check` allows it. Nothing is logged.
@@ -664,7 +708,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         poison: Poison,
         check: impl Fn(Option<&T>) -> Result<(), E>,
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
-    ) -> Result<Result<(O, ObjectReceipt<'_>), E>> {
+    ) -> Result<(Result<O, E>, ObjectReceipt<'_>)> {
         self.runtime.check_open()?;
         let hash = self.state.shards.hash(key);
         let mut guess = self.state.shards.guess(hash).and_then(|cell| locked_guess(cell, key));
@@ -683,11 +727,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 return Err(poisoned(key));
             }
             if let Err(refusal) = check(state.object.as_ref()) {
-                return Ok(Err(refusal));
+                let receipt = ObjectReceipt::new(&self.runtime, self.rests_on(&state, hash));
+                return Ok((Err(refusal), receipt));
             }
             state.tid = self.runtime.unlogged_tid(state.tid);
             let receipt = ObjectReceipt::new(&self.runtime, state.tid.epoch());
-            return Ok(Ok((change(&mut state), receipt)));
+            return Ok((Ok(change(&mut state)), receipt));
         }
     }
 

@@ -175,6 +175,16 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         shard.cell_of(&state, key, hash).ok_or(state.gone)
     }
 
+    /// The epoch that an absence without a cell rests on, in this shard (R1).
+    pub(super) fn gone(&self, shard: usize) -> Epoch {
+        self.shards[shard].state.lock().gone
+    }
+
+    /// As [`gone`](Self::gone), in the shard of this key.
+    pub(super) fn gone_of(&self, hash: KeyHash) -> Epoch {
+        self.gone(hash.shard())
+    }
+
     /// The cell of this key, which is made if there is none.
     pub(super) fn find_or_make(&self, key: &K, hash: KeyHash) -> &ObjectCell<K, T> {
         let shard = &self.shards[hash.shard()];

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use ensile_base::clock::Clock;
-use ensile_objects::{CodecResult, ObjectDurability, ObjectKey, Objects, ObjectsError};
+use ensile_objects::{CodecResult, DurabilityError, ObjectDurability, ObjectKey, Objects, ObjectsError};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Life, builder, checkpoint};
@@ -325,4 +325,72 @@ fn o6_a_whole_value_or_a_removal_ends_the_poison() {
         life.checkpoint().expect("is installed");
         PANICS.with(|panics| *panics.borrow_mut() = false);
     }
+}
+
+/// Allows what is there only.
+fn if_there(tally: Option<&Tally>) -> Result<(), &'static str> {
+    tally.map(drop).ok_or("nothing there")
+}
+
+#[test]
+fn r2_a_refusal_is_told_once_what_it_saw_is_durable() {
+    let disk = SimDisk::new();
+    let life = Life::try_open_at(ObjectDurability::Strict, &disk, 1).expect("opens");
+    let refused = life.objects.update_if(1, &Change::Add(1), if_there).expect("rests on nothing");
+    assert_eq!(refused, Err("nothing there"));
+    life.objects.submit(1, &Change::Add(9)).expect("logs");
+    life.objects.remove(1).expect("logs");
+    // From here on nothing becomes durable: whoever waits for it is told.
+    disk.fail_all_syncs(true);
+    life.settle();
+    let refused = life.objects.update_if(1, &Change::Add(1), if_there);
+    assert!(
+        matches!(refused, Err(ObjectsError::Durability(DurabilityError::OutcomeUnknown(_)))),
+        "a refusal tells of a removal that a crash takes back: {refused:?}"
+    );
+}
+
+#[test]
+fn r1_all_objects_are_shown_once_what_is_shown_is_durable() {
+    for removes in [false, true] {
+        let disk = SimDisk::new();
+        let life = Life::try_open_at(ObjectDurability::Strict, &disk, 1).expect("opens");
+        life.objects.for_each(|_, _| panic!("there are none")).expect("rests on nothing");
+        life.objects.submit(1, &Change::Add(9)).expect("logs");
+        if removes {
+            life.objects.remove(1).expect("logs");
+        }
+        disk.fail_all_syncs(true);
+        life.settle();
+        let mut shown = 0;
+        let told = life.objects.for_each(|_, _| shown += 1);
+        assert_eq!(shown, usize::from(!removes));
+        assert!(
+            matches!(told, Err(ObjectsError::Durability(DurabilityError::OutcomeUnknown(_)))),
+            "what a crash takes back is shown as durable: {told:?}"
+        );
+    }
+}
+
+#[test]
+fn r2_a_refusals_receipt_is_of_what_it_saw_also_of_an_absence_that_is_forgotten() {
+    let life = Life::open(&SimDisk::new());
+    life.objects.submit(1, &Change::Add(9)).expect("logs");
+    life.tick();
+    let removed = life.objects.remove(1).expect("logs").epoch();
+    let refused = |life: &Life| {
+        let (outcome, receipt) = life.objects.submit_if(1, &Change::Add(1), if_there).expect("runs");
+        assert_eq!(outcome, Err("nothing there"));
+        receipt.epoch()
+    };
+    let all = |life: &Life| life.objects.look_each(|_, _| panic!("there are none")).expect("runs").epoch();
+    assert_eq!((refused(&life), all(&life)), (removed, removed));
+    life.settle();
+    life.checkpoint().expect("is installed");
+    assert_eq!(life.objects.stats().objects, 0, "its cell went");
+    assert!(all(&life) == removed && refused(&life) >= removed);
+    // A cell without an operation was made for the check.
+    assert!(life.objects.stats().objects == 1 && refused(&life) >= removed && all(&life) == removed);
+    let (outcome, receipt) = life.objects.submit_if(1, &Change::Add(1), |_| Ok::<(), ()>(())).expect("runs");
+    assert!(outcome == Ok(1) && receipt.epoch() > removed);
 }

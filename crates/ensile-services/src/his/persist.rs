@@ -32,9 +32,8 @@ pub(super) fn change(
     host: &[u8],
     operation: &HostOperation,
 ) -> Result<(i64, Epoch), CallError> {
-    let changed = hosts.update_if(host.to_vec(), operation, |host| operation.check(host))?;
-    let (output, receipt) = changed?;
-    Ok((output, receipt.epoch()))
+    let (changed, receipt) = hosts.submit_if(host.to_vec(), operation, |host| operation.check(host))?;
+    Ok((changed?, receipt.epoch()))
 }
 
 /// Shows hosts in their order, and the epoch that this rests on.
