@@ -181,7 +181,8 @@ fn code_of(error: &DurabilityError) -> Code {
         | E::NotMounted { .. }
         | E::Copied { .. }
         | E::ForeignFolder { .. }
-        | E::NotADatabase { .. } => Code::WrongFolder,
+        | E::NotADatabase { .. }
+        | E::OtherEntries { .. } => Code::WrongFolder,
         E::Damaged { .. } => Code::Damaged,
         E::Replay { .. } | E::Unknown { .. } => Code::NotUnderstood,
         E::Forked => Code::Forked,

@@ -9,6 +9,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::EntryKind;
 use crate::block::NEWER;
 
 /// A failure of logging or recovery.
@@ -169,6 +170,15 @@ pub enum DurabilityError {
         folder: PathBuf,
         /// What it holds.
         detail: String,
+    },
+    /// The folder holds what another kind of state keeps: a database's rows, or an application's own objects. Nothing
+    /// was changed. Open it as what it is, or give another folder.
+    #[error("{} holds {}. Nothing was changed", folder.display(), found.of_a_folder())]
+    OtherEntries {
+        /// The folder.
+        folder: PathBuf,
+        /// What its entries are.
+        found: EntryKind,
     },
     /// There is no database where one must be: give its folder, or make one.
     #[error(

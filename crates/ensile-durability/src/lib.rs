@@ -84,4 +84,7 @@ pub use shipping::{
     Creation, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep, Shipper,
     ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced,
 };
-pub use store::{Adopted, Archiving, Lease, LeasedFile, Locks, OpenStore, Opening, StoreStart, adopt, lease};
+pub use store::{
+    Adopted, Archiving, Lease, LeasedFile, Locks, OpenStore, Opening, StoreStart, adopt, entries_in,
+    expect_entries, lease,
+};

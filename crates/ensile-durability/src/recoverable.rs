@@ -29,6 +29,20 @@ impl EntryKind {
         }
     }
 
+    /// What a folder of them holds, and what is done with it.
+    pub(crate) const fn of_a_folder(self) -> &'static str {
+        match self {
+            Self::Values => {
+                "a database's rows, not objects: open it with `Database::builder` of the crate `ensile`, or look at it with \
+                 `ensile inspect`"
+            }
+            Self::Operations => {
+                "an application's own objects, not a database: open it with `ObjectsBuilder` of the crate `ensile-objects`, \
+                 in C with `ensile_objects_open`, or look at it with `ensile objects check`"
+            }
+        }
+    }
+
     /// The first epoch that no entry of the checkpoint `[low, high]` may have (K1).
     pub(crate) const fn checkpoint_end(self, low: Epoch, high: Epoch) -> Epoch {
         match self {
@@ -43,7 +57,7 @@ impl EntryKind {
     }
 }
 
-/// Why a folder is refused that holds entries which the state does not take.
+/// Why a file is refused that holds entries which the state does not take. Of a folder the manifest says it first.
 pub(crate) const NOT_TAKEN: &str = "its entries are of a kind that this program's state does not take";
 
 /// One entry of a block.

@@ -58,3 +58,4 @@ pub(crate) use locks::Hold;
 pub use locks::Locks;
 pub(crate) use made_from::MadeFrom;
 pub use open::Opening;
+pub use whose::{entries_in, expect_entries};

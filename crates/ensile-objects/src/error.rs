@@ -40,11 +40,6 @@ pub enum ObjectsError {
         /// The first difference.
         difference: Box<str>,
     },
-    /// The folder holds a database's rows. Nothing was changed: give a folder of objects, or judge it as a database.
-    #[error(
-        "the folder holds a database's rows, not objects: give a folder of objects, or run `ensile verify` on it"
-    )]
-    NotObjects,
     /// `u64::MAX` is the number of no object. Nothing was logged.
     #[error("u64::MAX is the number of no object: use a smaller one")]
     NoObject,

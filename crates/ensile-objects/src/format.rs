@@ -16,6 +16,11 @@ const HEAD_BYTES: usize = 5;
 /// Bytes that say which piece it is.
 const PIECE_PLACE_BYTES: usize = 16;
 
+/// Why an entry of the log is refused in a checkpoint.
+pub(crate) const OF_LOG: &str = "an entry of the log stands in a checkpoint";
+/// Why an entry of a checkpoint is refused in the log.
+pub(crate) const OF_CHECKPOINT: &str = "an entry of a checkpoint stands in the log";
+
 /// What an entry says of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyForm {
@@ -51,6 +56,11 @@ impl BodyForm {
             Self::Absent => 17,
             Self::Piece { .. } => 18,
         }
+    }
+
+    /// Whether it stands in the log, and not in a checkpoint.
+    pub(crate) const fn is_of_log(self) -> bool {
+        matches!(self, Self::Operation | Self::Value | Self::Removal | Self::Call)
     }
 
     const fn place_bytes(self) -> usize {

@@ -4,7 +4,8 @@
 //! What only the application knows is not judged: whether it understands an operation, and what applying it comes to.
 //! [`Objects::check`](crate::Objects::check) does that.
 //!
-//! Neighbours: the durability crate examines; `format` has the bodies; the `ensile` command prints.
+//! Neighbours: the durability crate examines; `format` has the bodies; `folder` repairs what is damaged; the `ensile`
+//! command prints.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -16,8 +17,8 @@ use ensile_disk::{Disk, RealDisk};
 use ensile_durability::examine::{Examination, examine};
 use ensile_durability::{Entry, EntryKind, Recoverable, Refused};
 
-use crate::error::{ObjectsError, ObjectsResult as Result};
-use crate::format::{BodyForm, ObjectBody};
+use crate::error::ObjectsResult as Result;
+use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
 use crate::pieces::Assembly;
 use crate::replay::{LANES, WaitingOperations};
 
@@ -55,9 +56,8 @@ impl FolderJudgement {
 /// is changed.
 ///
 /// # Errors
-/// [`ObjectsError::NotObjects`](crate::ObjectsError::NotObjects) if it is a database's;
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is no folder of ours, or
-/// cannot be read.
+/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no folder of
+/// ours, or cannot be read.
 pub fn judge_folder(folder: impl AsRef<Path>) -> Result<FolderJudgement> {
     judge_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
 }
@@ -65,7 +65,6 @@ pub fn judge_folder(folder: impl AsRef<Path>) -> Result<FolderJudgement> {
 fn judge_on(disk: &Arc<dyn Disk>) -> Result<FolderJudgement> {
     let objects = NamedObjects::new();
     let examination = examine(disk, &objects)?;
-    check_objects(&examination)?;
     let has_pieces = !objects.pieces.is_whole() && examination.is_whole();
     let seen = objects.seen.into_inner();
     let missing = has_pieces.then(|| "an object of the checkpoint lacks pieces".to_owned());
@@ -79,14 +78,6 @@ fn judge_on(disk: &Arc<dyn Disk>) -> Result<FolderJudgement> {
         has_calls: seen.has_calls,
         disorder: seen.disorder.or(missing),
     })
-}
-
-/// What a folder holds its manifest says, also where it has no entry yet.
-pub(crate) fn check_objects(found: &Examination) -> Result<()> {
-    match found.entries {
-        None | Some(EntryKind::Operations) => Ok(()),
-        Some(_) => Err(ObjectsError::NotObjects),
-    }
 }
 
 #[derive(Default)]
@@ -146,7 +137,7 @@ impl NamedObjects {
                     return Ok(());
                 }
             }
-            _ => return Err("an entry of the log stands in a checkpoint".into()),
+            _ => return Err(OF_LOG.into()),
         }
         let before =
             self.last[Self::lane(body.key) as usize % LANES].lock().insert(body.key.into(), entry.tid);
@@ -166,7 +157,7 @@ impl NamedObjects {
             BodyForm::Value => drop(seen.object_versions.insert(body.version)),
             BodyForm::Removal => {}
             BodyForm::Call => seen.has_calls = true,
-            _ => return Err("an entry of a checkpoint stands in the log"),
+            _ => return Err(OF_CHECKPOINT),
         }
         Ok(())
     }

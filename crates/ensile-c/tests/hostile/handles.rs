@@ -307,4 +307,10 @@ fn a_folder_in_use_of_something_else_or_damaged_is_told_from_each_other() {
         try_open(&other, &table(&numbers)).map(drop).map_err(|(code, _)| code),
         Err(Code::WrongFolder)
     );
+    let database = Folder::new();
+    let db = ensile_engine::Database::builder(&database.0).open().expect("opens");
+    db.close().expect("closes");
+    let (code, said) = try_open(&database, &table(&numbers)).map(drop).expect_err("holds rows");
+    assert_eq!(code, Code::WrongFolder);
+    assert!(said.contains("holds a database's rows, not objects: open it with"), "{said}");
 }

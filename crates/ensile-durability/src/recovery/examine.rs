@@ -48,7 +48,8 @@ pub(crate) use judge::Judge;
 ///
 /// # Errors
 /// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::NoDatabase`] or
-/// [`DurabilityError::NotADatabase`] if there is none; [`DurabilityError::NotMounted`] or
+/// [`DurabilityError::NotADatabase`] if there is none; [`DurabilityError::OtherEntries`] if its entries are not of the
+/// kind that `target` takes; [`DurabilityError::NotMounted`] or
 /// [`DurabilityError::FolderMissing`] if the device of a folder is not there. Damage is no error here, nor is a file
 /// that cannot be read: it is in [`Examination::unread`]. A copy can be examined.
 pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {

@@ -31,7 +31,6 @@ use crate::checkpoint::start::CheckpointStart;
 use crate::log::LogStart;
 use crate::log::segments::Segments;
 use crate::log::start::MappedStart;
-use crate::recoverable::NOT_TAKEN;
 use crate::store::archive::Archive;
 use crate::store::archive::seal::ArchiveSeal;
 use crate::store::closed_files::ClosedFile;
@@ -39,7 +38,7 @@ use crate::store::handle::StoreStart;
 use crate::store::hint::HintWriter;
 use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::mapped::{self, BufferOwner};
-use crate::store::names::{MANIFEST, SegmentName, log_folder, logger_of};
+use crate::store::names::{SegmentName, log_folder, logger_of};
 use crate::store::reserve::Reserve;
 use crate::store::{Locks, leases};
 use crate::{DurabilityError, EntryKind, Recoverable};
@@ -142,11 +141,7 @@ impl Recovery {
                 "every piece must be replayed before a recovery is finished",
             ));
         }
-        // Whose folder it is, the manifest says, also where no entry does.
-        let listed = &self.keeper.manifest().generations;
-        if listed.iter().any(|generation| generation.entries != target.entries()) {
-            return Err(DurabilityError::Unknown { file: MANIFEST.to_owned(), offset: 0, detail: NOT_TAKEN });
-        }
+        self.check_entries(target)?;
         let mut ending = Ending::new(self.report.generation > 1);
         let mut next = NextLife {
             plan: self.plan()?,

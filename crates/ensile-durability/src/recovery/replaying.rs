@@ -29,6 +29,7 @@ use crate::store::archive::Archive;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, ManifestKeeper};
 use crate::store::names::SegmentFile;
+use crate::store::whose::check_entries;
 use crate::{DurabilityError, Recoverable};
 
 /// What was read and decided over, by an open or by a repair.
@@ -185,11 +186,17 @@ impl Recovery {
         }
     }
 
+    /// Whose folder it is, the manifest says, also where no entry does.
+    pub(super) fn check_entries(&self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+        check_entries(&*self.disk, self.keeper.manifest(), target.entries())
+    }
+
     /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
     ///
     /// # Errors
-    /// As [`Recovery::replay_step`].
+    /// As for [`Recovery::replay_step`].
     pub fn load_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+        self.check_entries(target)?;
         match self.take_turn(target, |turns, _| turns.take_file()) {
             Turn::Load(file) => self.load_file(file, target),
             _ => Ok(false),
@@ -201,8 +208,10 @@ impl Recovery {
     /// waits for those that other threads are at; `false` then.
     ///
     /// # Errors
-    /// As `target` says, or damage that was not there a moment ago. The recovery cannot be finished then.
+    /// [`DurabilityError::OtherEntries`]; as `target` says; or damage that was not there a moment ago. The recovery
+    /// cannot be finished then.
     pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+        self.check_entries(target)?;
         match self.take_turn(target, Turns::take) {
             Turn::Load(file) => self.load_file(file, target),
             Turn::Replay { piece, ahead } => {

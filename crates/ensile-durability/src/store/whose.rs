@@ -31,10 +31,10 @@ use super::names::{
     ARCHIVE_FOLDER, FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, RATES, RESERVE,
     checkpointer_of, log_folder, logger_of,
 };
-use crate::DurabilityError;
 use crate::block::NotABlock;
 use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
+use crate::{DurabilityError, EntryKind};
 
 /// Foreign files that an error names, at most.
 const NAMED_MAX: usize = 3;
@@ -282,6 +282,36 @@ pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest, DurabilityErr
             Some(why) => why,
             None => DurabilityError::NoDatabase { folder: disk.folder_place("")? },
         }),
+    }
+}
+
+/// What the entries of a folder are, by its manifest; `None` if there is no manifest, or it is of a database that is
+/// being made. A process may have it open.
+///
+/// # Errors
+/// Those of a manifest that is damaged, or of a newer version; the disk's.
+pub fn entries_in(disk: &dyn Disk) -> Result<Option<EntryKind>, DurabilityError> {
+    Ok(Manifest::read(disk)?.and_then(|manifest| Some(manifest.generations.last()?.entries)))
+}
+
+/// Looks whether a folder holds entries of this kind, or none yet, before its files are read.
+///
+/// # Errors
+/// [`DurabilityError::OtherEntries`]; as for [`entries_in`].
+pub fn expect_entries(disk: &dyn Disk, wanted: EntryKind) -> Result<(), DurabilityError> {
+    Manifest::read(disk)?.map_or(Ok(()), |manifest| check_entries(disk, &manifest, wanted))
+}
+
+/// Are all entries of this manifest's folder of this kind?
+pub(crate) fn check_entries(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    wanted: EntryKind,
+) -> Result<(), DurabilityError> {
+    let mut kinds = manifest.generations.iter().map(|generation| generation.entries);
+    match kinds.find(|kind| *kind != wanted) {
+        None => Ok(()),
+        Some(found) => Err(DurabilityError::OtherEntries { folder: disk.folder_place("")?, found }),
     }
 }
 

@@ -94,7 +94,8 @@ pub struct Change<'c> {
 ///
 /// # Errors
 /// [`Error::Durability`](crate::Error::Durability) if the folder is not there, cannot be read, or is in use. Damage is
-/// no error: it is what the answer is about. Nor is a file that cannot be read: it is in [`Examination::unread`].
+/// no error: it is what the answer is about. Nor is a file that cannot be read: it is in [`Examination::unread`]. A
+/// folder of an application's own objects is no database's: [`DurabilityError::OtherEntries`].
 pub fn verify(path: &Path) -> Result<Examination> {
     let disk = existing(path)?;
     Ok(ensile_durability::examine::examine(&disk, &Framing)?)

@@ -12,7 +12,7 @@ use ensile_base::Epoch;
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 
 use super::{Application, ApplicationState, CallBackResult};
-use crate::format::{BodyForm, ObjectBody};
+use crate::format::{BodyForm, OF_LOG, ObjectBody};
 use crate::replay::LANES;
 use crate::runtime::ObjectState;
 
@@ -78,7 +78,7 @@ impl<A: Application> ApplicationState<A> {
                 whole = bytes;
                 Some(&whole[..])
             }
-            _ => return Err("an entry of the log stands in a checkpoint".into()),
+            _ => return Err(OF_LOG.into()),
         };
         let before = self.loaded[object as usize % LANES].lock().insert(object, entry.tid);
         if before.is_some() {

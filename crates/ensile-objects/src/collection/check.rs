@@ -15,7 +15,6 @@ use super::persistent::{ObjectKey, Persistent};
 use super::shards::SHARDS;
 use super::{Objects, ObjectsState};
 use crate::error::ObjectsResult as Result;
-use crate::judge::check_objects;
 
 /// What replaying a folder came to.
 #[derive(Debug)]
@@ -44,9 +43,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// operation decoded and applied, and what comes to something else the second time is named. Nothing is changed.
     ///
     /// # Errors
-    /// [`ObjectsError::NotObjects`](crate::ObjectsError::NotObjects) if it is a database's;
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is no folder of ours, or
-    /// cannot be read.
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no folder
+    /// of ours, or cannot be read.
     pub fn check(folder: impl AsRef<Path>) -> Result<FolderCheck> {
         check_on::<K, T>(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
     }
@@ -56,7 +54,6 @@ pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Res
     let clock = Clock::manual();
     let (first, again) = (ObjectsState::<K, T>::new(&clock), ObjectsState::<K, T>::new(&clock));
     let examination = examine(disk, &first)?;
-    check_objects(&examination)?;
     examine(disk, &again)?;
     let mut check = FolderCheck { examination, objects: 0, poisoned: Vec::new(), difference: None };
     for shard in 0..SHARDS {

@@ -17,7 +17,7 @@ use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused}
 use super::ObjectsState;
 use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
 use super::shards::{CellState, KeyHash, ObjectCell};
-use crate::format::{BodyForm, ObjectBody};
+use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
 use crate::runtime::ObjectState;
 
 /// What was logged of an object.
@@ -92,7 +92,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
                 let Some(bytes) = self.pieces.add(entry.tid, &body, (total, offset))? else { return Ok(()) };
                 Some(object_of(body.version, &bytes)?)
             }
-            _ => return Err("an entry of the log stands in a checkpoint".into()),
+            _ => return Err(OF_LOG.into()),
         };
         let key = K::decode(body.key)?;
         let mut state = self.recovered(&key, self.shards.hash(&key)).lock();
@@ -126,7 +126,7 @@ fn logged<K: ObjectKey, T: Persistent>(body: &[u8]) -> CodecResult<(K, LoggedCha
         BodyForm::Call => {
             return Err("it is of an application that has its own objects, not of a collection".into());
         }
-        _ => return Err("an entry of a checkpoint stands in the log".into()),
+        _ => return Err(OF_CHECKPOINT.into()),
     };
     Ok((K::decode(body.key)?, change))
 }

@@ -53,7 +53,10 @@ fn a_collection_refuses_a_folder_of_values_and_a_state_of_values_a_collections()
         life_of_values(&disk, has_entry).expect("is new");
         let refused =
             builder(&disk, 1).open::<u64, Tally>().map(drop).expect_err("is a database's").to_string();
-        assert!(refused.contains("its entries are of a kind"), "{refused}");
+        assert!(
+            refused.contains("holds a database's rows, not objects: open it with `Database::builder`"),
+            "{refused}"
+        );
 
         let disk = SimDisk::new();
         let objects: Objects<u64, Tally> = builder(&disk, 1).open().expect("is new");
@@ -62,7 +65,8 @@ fn a_collection_refuses_a_folder_of_values_and_a_state_of_values_a_collections()
         }
         objects.close().expect("closes");
         let refused = life_of_values(&disk, false).expect_err("is a collection's").to_string();
-        assert!(refused.contains("its entries are of a kind"), "{refused}");
+        let advice = "holds an application's own objects, not a database: open it with `ObjectsBuilder`";
+        assert!(refused.contains(advice) && refused.contains("ensile_objects_open"), "{refused}");
         let objects: Objects<u64, Tally> = builder(&disk, 1).open().expect("nothing was changed");
         assert_eq!(objects.read(&1, |tally| tally.is_some()).expect("reads"), has_entry);
     }

@@ -40,7 +40,7 @@ use crate::store::names::{
     ARCHIVE_FOLDER, BufferListName, BufferName, FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW,
     PageFileName, PartName, RATES, RESERVE, SegmentFile, SegmentName, checkpointer_of, log_folder, logger_of,
 };
-use crate::store::whose::expect_manifest;
+use crate::store::whose::{check_entries, expect_manifest};
 use crate::{DurabilityError, Recoverable};
 use generation::UnderWay;
 
@@ -154,7 +154,7 @@ impl Judge {
         let Some(work) = self.work.pop_front() else { return Ok(None) };
         let mut read = 0;
         match work {
-            Work::Folder => self.folder()?,
+            Work::Folder => self.folder(target)?,
             Work::Load(item) => read = self.load(item, target)?,
             Work::Loaded => {
                 if let (Some(facts), Some(load)) = (&mut self.found.checkpoint, &self.inventory.load) {
@@ -195,7 +195,7 @@ impl Judge {
         self.saw(file.tail.epochs.map_or(Epoch::ZERO, |(_, high)| high));
     }
 
-    fn folder(&mut self) -> Result<(), DurabilityError> {
+    fn folder(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         let disk = Arc::clone(&self.disk);
         assert!(self.found.files.is_empty(), "it is the first step");
         self.list_root()?;
@@ -206,6 +206,7 @@ impl Judge {
                 None => return Ok(()),
             },
         };
+        check_entries(&*disk, &manifest, target.entries())?;
         self.found.backup = BackupFacts::of(&manifest);
         self.found.entries = manifest.generations.last().map(|open| open.entries);
         self.hint = judgement::hint(&*disk, &manifest, &mut self.found)?;

@@ -17,7 +17,7 @@ use ensile_base::sync::sleep;
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
     CheckpointHandle, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopyStep, DurabilityError,
-    Durable,
+    Durable, EntryKind,
 };
 
 use super::{Framing, existing};
@@ -125,6 +125,7 @@ pub fn backup(
     options.check()?;
     let source = existing(source)?;
     // Where there is no database the target's folder is not made.
+    ensile_durability::expect_entries(&*source, EntryKind::Values)?;
     drop(ensile_durability::lease(&source)?);
     let run = ensile_durability::backup(&source, &folder_for(target)?, options)?;
     step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
