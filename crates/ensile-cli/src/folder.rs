@@ -1,10 +1,11 @@
 //! `ensile verify`, `ensile inspect`, `ensile adopt` and `ensile lease`: what is in a database's folder, and whether it
-//! is whole.
+//! is whole. A folder of objects is `objects`' to judge and to repair.
 //!
 //! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told, as
 //! something cannot be read.
 //!
-//! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words; `changes` prints the log.
+//! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words; `changes` prints the log; `objects` uses
+//! the words.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -39,11 +40,11 @@ pub(crate) const MEGABYTE: u64 = 1_000_000;
 /// `ensile verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// The database's folder, or an archive's
-    folder: PathBuf,
+    /// The database's folder, or that of objects, or an archive's
+    pub(crate) folder: PathBuf,
     /// Cut what is damaged back to the last consistent epoch; a copy of what is cut is kept in a folder `repaired-<n>`
     #[arg(long)]
-    repair: bool,
+    pub(crate) repair: bool,
     /// Give up what the folders of logs held that are missing as a whole; without it they are taken for devices that
     /// are not mounted
     #[arg(long, requires = "repair")]
@@ -54,20 +55,28 @@ pub(crate) struct VerifyArguments {
     picture_alone: bool,
     /// Print one JSON document
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
+}
+
+impl VerifyArguments {
+    /// What a repair may give up.
+    pub(crate) fn options(&self) -> RepairOptions {
+        let Self { without_missing_folders, picture_alone, .. } = *self;
+        RepairOptions { without_missing_folders, picture_alone }
+    }
 }
 
 /// `ensile inspect`.
 #[derive(Debug, Args)]
 pub(crate) struct InspectArguments {
-    /// The database's folder, or an archive's
-    folder: PathBuf,
+    /// The database's folder, or that of objects, or an archive's
+    pub(crate) folder: PathBuf,
     /// Print one JSON document
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Print the durable changes in the log instead, one JSON object a line, in the order of their TIDs
     #[arg(long, conflicts_with = "json", long_help = CHANGES)]
-    changes: bool,
+    pub(crate) changes: bool,
 }
 
 /// `ensile adopt`.
@@ -112,10 +121,9 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     if found.is_whole() || !arguments.repair {
         return exit_code(&found);
     }
-    let VerifyArguments { without_missing_folders, picture_alone, .. } = *arguments;
-    match folder::repair_with(folder, RepairOptions { without_missing_folders, picture_alone }) {
+    match folder::repair_with(folder, arguments.options()) {
         Ok(Some(done)) => {
-            show(&after_repair(folder, &done));
+            show(&after_repair(folder, &done, "the database is as it was"));
             ExitCode::SUCCESS
         }
         Ok(None) => ExitCode::SUCCESS,
@@ -143,12 +151,12 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
             json!({ "folder": folder, "examination": examination(&found), "tables": tables })
         ));
     } else {
-        show(&(explained(&found, &tables) + &verdict(folder, &found, None)));
+        show(&(explained(&found, &tables) + &table_lines(&tables) + &verdict(folder, &found, None)));
     }
     exit_code(&found)
 }
 
-fn exit_code(found: &Examination) -> ExitCode {
+pub(crate) fn exit_code(found: &Examination) -> ExitCode {
     if found.is_whole() {
         ExitCode::SUCCESS
     } else if found.damage.is_empty() {
@@ -175,7 +183,7 @@ pub(crate) fn failed(folder: &Path, why: &str) -> ExitCode {
 }
 
 /// What the examination comes to, and what can be done, or was asked for.
-fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) -> String {
+pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) -> String {
     let mut text = String::new();
     let name = folder.display();
     let bytes: u64 = found.files.iter().map(|file| file.bytes).sum();
@@ -232,12 +240,14 @@ fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) 
     for Damage { file, offset, detail, .. } in &found.damage {
         let _ = writeln!(text, "  {file} at byte {offset}: {detail}");
     }
-    let _ = writeln!(text, "what to do:");
-    let _ = writeln!(text, "  put copies of these files in place, from a backup of the same moment");
-    if let Some(remedy) = &found.remedy {
-        text += &what_helps(folder, remedy, asked);
-    }
-    text
+    text + &what_to_do(folder, found, asked)
+}
+
+/// What can be done about damage.
+pub(crate) fn what_to_do(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) -> String {
+    let copies = "what to do:\n  put copies of these files in place, from a backup of the same moment\n";
+    let remedy = found.remedy.as_ref().map(|remedy| what_helps(folder, remedy, asked));
+    copies.to_owned() + &remedy.unwrap_or_default()
 }
 
 /// What helps, other than copies.
@@ -290,11 +300,12 @@ fn lost(loss: &Loss) -> Option<String> {
     }
 }
 
-fn after_repair(folder: &Path, Repaired { loss, copies }: &Repaired) -> String {
+/// What a repair did to `what`.
+pub(crate) fn after_repair(folder: &Path, Repaired { loss, copies }: &Repaired, what: &str) -> String {
     let state = match lost(loss) {
         None => "everything is kept".to_owned(),
         Some(lost) => format!(
-            "the database is as it was at the end of epoch {}. Acknowledged results of {lost} are LOST",
+            "{what} at the end of epoch {}. Acknowledged results of {lost} are LOST",
             loss.durable.number()
         ),
     };
@@ -304,8 +315,8 @@ fn after_repair(folder: &Path, Repaired { loss, copies }: &Repaired) -> String {
     )
 }
 
-/// Generations, checkpoint, files and tables, a line each.
-fn explained(found: &Examination, tables: &[TableFacts]) -> String {
+/// Generations, checkpoint and files, a line each.
+pub(crate) fn explained(found: &Examination, tables: &[TableFacts]) -> String {
     let mut text = String::from("generations (one for each open):\n");
     for generation in &found.generations {
         let epochs = match generation.durable {
@@ -337,7 +348,12 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
             epochs.map_or_else(String::new, |epochs| format!(", {entries} entries of {}", between(epochs)));
         let _ = writeln!(text, "  {name:wide$}  {:>10}  {what}{more}", sized(*bytes));
     }
-    text.push_str("tables:\n");
+    text
+}
+
+/// Tables, a line each.
+fn table_lines(tables: &[TableFacts]) -> String {
+    let mut text = String::from("tables:\n");
     let wide = tables.iter().map(|table| table.name.as_deref().unwrap_or("?").len()).max().unwrap_or(0);
     for table in tables {
         let TableFacts { id, key_type, value_type, indexes, rows, bytes, .. } = table;
@@ -473,7 +489,7 @@ fn damage_json(damage: &[Damage]) -> Vec<Value> {
     damage.iter().map(one).collect()
 }
 
-fn examination(found: &Examination) -> Value {
+pub(crate) fn examination(found: &Examination) -> Value {
     let generations: Vec<Value> = found
         .generations
         .iter()

@@ -32,11 +32,11 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Read every byte of a database's folder, or of an archive, without opening it, and say whether it is whole. Exit
-    /// code 0: whole; 1: damaged; 2: it cannot be told.
+    /// Read every byte of the folder of a database or of objects, or of an archive, without opening it, and say whether
+    /// it is whole. Exit code 0: whole; 1: damaged; 2: it cannot be told.
     Verify(folder::VerifyArguments),
-    /// Explain a database's folder: generations, checkpoint, files, tables and their sizes. Of an archive: which epochs
-    /// a backup can be brought to, and what is missing.
+    /// Explain a database's folder: generations, checkpoint, files, tables and their sizes. Of objects: how many, and
+    /// their versions. Of an archive: which epochs a backup can be brought to, and what is missing.
     Inspect(folder::InspectArguments),
     /// Back a database up, which may be open, into a folder that is a database by itself. A second backup into the same
     /// folder writes what that lacks: with pictures pages that have changed; otherwise the log since, and a new
@@ -66,7 +66,11 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
+        Command::Verify(arguments) if objects::are_in(&arguments.folder) => objects::verify(&arguments),
         Command::Verify(arguments) => folder::verify(&arguments),
+        Command::Inspect(arguments) if !arguments.changes && objects::are_in(&arguments.folder) => {
+            objects::inspect(&arguments)
+        }
         Command::Inspect(arguments) => folder::inspect(&arguments),
         Command::Backup(arguments) => folder::backup::backup(&arguments),
         Command::Restore(arguments) => folder::backup::restore(&arguments),

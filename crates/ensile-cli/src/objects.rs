@@ -1,11 +1,12 @@
 //! `ensile objects check`: a folder of objects judged, and replayed by the program that knows their types.
+//! `ensile verify` and `ensile inspect` of such a folder, and its repair.
 //! `ensile objects take-over`: objects taken over from a shared store.
 //!
 //! Exit codes: 0 whole (and, with a program, what that says), or taken over; 1 damaged or contradicting itself, 2 if it
 //! could not be told, or was not taken over.
 //!
-//! Neighbours: `ensile_objects` judges and takes over; an application's own binary replays, with
-//! `ensile_objects::check_command`.
+//! Neighbours: `ensile_objects` judges, repairs and takes over; an application's own binary replays, with
+//! `ensile_objects::check_command`; `folder` has the words that are a database's too.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,15 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use ensile_objects::{
-    DurabilityError, FolderJudgement, ObjectsError, SharedFolder, SharedStore, judge_folder,
-};
+use ensile_objects::folder::{FolderJudgement, holds_objects, judge_folder, repair};
+use ensile_objects::{DurabilityError, ObjectsError, SharedFolder, SharedStore};
+use serde_json::{Value, json};
 
 use crate::folder::take_over::{TakeOverArguments, ended, not_taken_over};
-use crate::folder::{DAMAGED, FAILED, MEGABYTE, failed, passed_on, show};
+use crate::folder::{
+    DAMAGED, InspectArguments, MEGABYTE, VerifyArguments, after_repair, examination, exit_code, explained,
+    failed, passed_on, show, verdict, what_to_do,
+};
 
 /// `ensile objects`.
 #[derive(Debug, Args)]
@@ -78,8 +82,7 @@ fn check(CheckArguments { folder, program }: &CheckArguments) -> ExitCode {
     };
     show(&judgement(folder, &found));
     if !found.is_whole() {
-        let is_unread = found.examination.damage.is_empty() && found.disorder.is_none();
-        return ExitCode::from(if is_unread { FAILED } else { DAMAGED });
+        return code_of(&found);
     }
     let Some(program) = program else { return ExitCode::SUCCESS };
     match Command::new(program).arg(folder).status() {
@@ -88,23 +91,113 @@ fn check(CheckArguments { folder, program }: &CheckArguments) -> ExitCode {
     }
 }
 
-fn judgement(folder: &Path, found: &FolderJudgement) -> String {
-    let state = if found.is_whole() { "whole" } else { "DAMAGED" };
+/// Whether it is a folder of objects. One of which that cannot be read is judged as a database's, which says why.
+pub(crate) fn are_in(folder: &Path) -> bool {
+    holds_objects(folder).unwrap_or(false)
+}
+
+/// `ensile verify` of a folder of objects: what a database's is told, and what there is of objects.
+pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
+    let folder = &arguments.folder;
+    let found = match judge_folder(folder) {
+        Ok(found) => found,
+        Err(error) => return failed(folder, &error.to_string()),
+    };
+    if arguments.json {
+        show(&format!("{:#}\n", facts(folder, &found)));
+    } else {
+        show(&judged(folder, &found, Some(arguments)));
+    }
+    if !arguments.repair || found.examination.is_whole() {
+        return code_of(&found);
+    }
+    match repair(folder, arguments.options()) {
+        Ok(done) => {
+            done.iter().for_each(|done| show(&after_repair(folder, done, "the objects are as they were")))
+        }
+        Err(error) => return failed(folder, &error.to_string()),
+    }
+    // A cut does not mend what contradicts itself.
+    match judge_folder(folder) {
+        Ok(left) if left.is_whole() => ExitCode::SUCCESS,
+        Ok(left) => {
+            show(&judged(folder, &left, None));
+            code_of(&left)
+        }
+        Err(error) => failed(folder, &error.to_string()),
+    }
+}
+
+/// `ensile inspect` of a folder of objects.
+pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
+    let folder = &arguments.folder;
+    let found = match judge_folder(folder) {
+        Ok(found) => found,
+        Err(error) => return failed(folder, &error.to_string()),
+    };
+    if arguments.json {
+        show(&format!("{:#}\n", facts(folder, &found)));
+    } else {
+        show(&(explained(&found.examination, &[]) + &judged(folder, &found, None)));
+    }
+    code_of(&found)
+}
+
+fn code_of(found: &FolderJudgement) -> ExitCode {
+    if found.disorder.is_some() { ExitCode::from(DAMAGED) } else { exit_code(&found.examination) }
+}
+
+/// The verdict, and what there is of objects.
+fn judged(folder: &Path, found: &FolderJudgement, asked: Option<&VerifyArguments>) -> String {
+    let objects = format!("{}\n", counted(found));
+    let bytes = match &found.disorder {
+        Some(disorder) if found.examination.is_whole() => contradiction(folder, disorder),
+        _ => verdict(folder, &found.examination, asked),
+    };
+    objects + &bytes
+}
+
+/// Of a folder whose bytes are whole.
+fn contradiction(folder: &Path, disorder: &str) -> String {
+    format!(
+        "{}: DAMAGED; every byte is as it was written, and contradicts others\n  {disorder}\nwhat to do:\n  put a copy of the \
+         folder in its place; a cut would not help\n",
+        folder.display()
+    )
+}
+
+/// The judgement as JSON.
+fn facts(folder: &Path, found: &FolderJudgement) -> Value {
+    json!({
+        "folder": folder, "examination": examination(&found.examination),
+        "objects": {
+            "named": found.named, "in_checkpoint": found.loaded, "operations": found.operations,
+            "object_versions": found.object_versions, "operation_versions": found.operation_versions,
+            "of": if found.has_calls { "application" } else { "collection" }, "disorder": found.disorder,
+        },
+    })
+}
+
+/// How many objects there are, and of which versions.
+fn counted(found: &FolderJudgement) -> String {
     let of = if found.has_calls { "of an application's own" } else { "of a collection" };
     let versions = |versions: &[u16]| match versions {
         [] => "none".to_owned(),
         versions => versions.iter().map(u16::to_string).collect::<Vec<_>>().join(", "),
     };
-    let mut text = format!(
-        "{}: {state}; {} objects {of}, {} of them in the checkpoint, {} operations to apply\n  versions: of objects {}, \
-         of operations {}\n",
-        folder.display(),
+    format!(
+        "{} objects {of}, {} of them in the checkpoint, {} operations to apply\n  versions: of objects {}, of operations {}",
         found.named,
         found.loaded,
         found.operations,
         versions(&found.object_versions),
         versions(&found.operation_versions),
-    );
+    )
+}
+
+fn judgement(folder: &Path, found: &FolderJudgement) -> String {
+    let state = if found.is_whole() { "whole" } else { "DAMAGED" };
+    let mut text = format!("{}: {state}; {}\n", folder.display(), counted(found));
     for damage in &found.examination.damage {
         let _ = writeln!(text, "  {} at byte {}: {}", damage.file, damage.offset, damage.detail);
     }
@@ -113,6 +206,9 @@ fn judgement(folder: &Path, found: &FolderJudgement) -> String {
     }
     if let Some(disorder) = &found.disorder {
         let _ = writeln!(text, "  {disorder}");
+    }
+    if !found.examination.is_whole() {
+        text += &what_to_do(folder, &found.examination, None);
     }
     text
 }

@@ -1,4 +1,5 @@
 //! `ensile objects check` from outside: a folder alone, and with a program that knows the types of its objects.
+//! `ensile verify` and `ensile inspect` of such a folder, whole and damaged, and its repair.
 //! `ensile objects take-over`: what another machine ships.
 //!
 //! Not under a harness, as it is that program too: run with folders as arguments it checks them, in one line.
@@ -7,11 +8,15 @@
 
 mod outside;
 
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensile_objects::{ObjectsBuilder, Persistent, SharedFolder, ShippingConfig, check_command, serde_codec};
+use ensile_objects::{
+    CheckpointPolicy, ObjectDurability, Objects, ObjectsBuilder, Persistent, SharedFolder, ShippingConfig,
+    check_command, serde_codec,
+};
 use serde::{Deserialize, Serialize};
 
 use outside::Folder;
@@ -60,9 +65,29 @@ fn record(folder: &Folder, name: &str, last: &Change) {
 }
 
 /// The exit code, and all that is said.
-fn check(folder: &Folder, line: &str) -> (Option<i32>, String) {
-    let (output, stdout, stderr) = folder.run(env!("CARGO_BIN_EXE_ensile"), &format!("objects check {line}"));
+fn ensile(folder: &Folder, line: &str) -> (Option<i32>, String) {
+    let (output, stdout, stderr) = folder.run(env!("CARGO_BIN_EXE_ensile"), line);
     (output.status.code(), stdout + &stderr)
+}
+
+fn check(folder: &Folder, line: &str) -> (Option<i32>, String) {
+    ensile(folder, &format!("objects check {line}"))
+}
+
+/// Changes a byte of a file.
+fn flip(file: &Path, at: usize) {
+    let mut bytes = std::fs::read(file).expect("it is there");
+    bytes[at] ^= 1;
+    std::fs::write(file, bytes).expect("can be written");
+}
+
+/// What the objects are, by their numbers.
+fn counts(folder: &Path) -> Vec<u64> {
+    let counts = ObjectsBuilder::new(folder).open::<u64, Count>().expect("opens");
+    let count = |key| counts.read(&key, |count| count.map_or(0, |count| count.0)).expect("reads");
+    let found = (0..10).map(count).collect();
+    counts.close().expect("closes");
+    found
 }
 
 fn a_folder_is_judged_alone_and_replayed_by_its_program(program: &str) {
@@ -98,6 +123,124 @@ fn a_folder_is_judged_alone_and_replayed_by_its_program(program: &str) {
     let (code, said) = check(&folder, &format!("good --program {program}"));
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("good: DAMAGED") && !said.contains("replayed twice"), "{said}");
+}
+
+fn a_whole_folder_of_objects_is_whole_whoever_looks() {
+    let folder = Folder::new("objects-whole");
+    record(&folder, "good", &Change::By(1));
+    let (code, said) = ensile(&folder, "verify good");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("10 objects of a collection") && said.contains("good: whole up to epoch"),
+        "{said}"
+    );
+    let (code, said) = ensile(&folder, "verify good --repair");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("repaired"), "{said}");
+    let (code, said) = ensile(&folder, "inspect good");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("of objects 1, of operations 3") && !said.contains("tables:"), "{said}");
+    for command in ["verify", "inspect"] {
+        let (code, said) = ensile(&folder, &format!("{command} good --json"));
+        assert_eq!(code, Some(0), "{said}");
+        let facts: serde_json::Value = serde_json::from_str(&said).expect("is JSON");
+        assert_eq!((&facts["examination"]["whole"], &facts["objects"]["named"]), (&true.into(), &10.into()));
+    }
+    // What is a database's only says so, and writes nothing.
+    for line in ["inspect good --changes", "backup good copy"] {
+        let (code, said) = ensile(&folder, line);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("holds an application's own objects, not a database"), "{said}");
+    }
+    assert!(!folder.0.join("copy").exists());
+    assert_eq!(counts(&folder.0.join("good")), [0, 1, 2, 4, 0, 5, 6, 7, 8, 9]);
+}
+
+fn a_damaged_log_is_cut_and_a_damaged_checkpoint_is_to_be_put_back() {
+    let folder = Folder::new("objects-damaged");
+    let open = |name: &str| -> Objects<u64, Count> {
+        let builder = ObjectsBuilder::new(folder.0.join(name)).policy(&CheckpointPolicy::on_demand());
+        builder.open().expect("opens")
+    };
+    for name in ["cut", "lost"] {
+        let counts = open(name);
+        // Each is durable before the next: an epoch and a block of its own.
+        for key in 0..10 {
+            counts.update(key, &Change::By(key + 1)).expect("logs");
+        }
+        if name == "lost" {
+            counts.checkpoint().wait().expect("is installed");
+        }
+        counts.close().expect("closes");
+    }
+    let log = folder.0.join("cut/log0/log-1-1");
+    let bytes = std::fs::metadata(&log).expect("is there").len();
+    flip(&log, bytes as usize / 2);
+    let (code, said) = check(&folder, "cut");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("cut: DAMAGED") && said.contains("or `ensile verify cut --repair`: keeps"),
+        "{said}"
+    );
+    let (code, said) = ensile(&folder, "verify cut --repair");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("the objects are as they were at the end of epoch"), "{said}");
+    let (code, said) = ensile(&folder, "verify cut");
+    assert_eq!(code, Some(0), "{said}");
+    let kept = counts(&folder.0.join("cut"));
+    let first = kept.iter().position(|count| *count == 0).expect("some were given up");
+    assert!(first > 0 && kept[first..].iter().all(|count| *count == 0), "{kept:?}");
+    assert!((0..first).all(|key| kept[key] == key as u64 + 1), "{kept:?}");
+
+    let parts = walk(&folder.0.join("lost"));
+    let part = parts.iter().find(|path| path.to_string_lossy().contains("ckpt-")).expect("a checkpoint");
+    let middle = std::fs::metadata(part).expect("is there").len() as usize / 2;
+    flip(part, middle);
+    let (code, said) = ensile(&folder, "verify lost --repair");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("put copies of these files in place") && said.contains("a cut would not help"),
+        "{said}"
+    );
+    assert!(said.contains("no other file says what"), "{said}");
+    flip(part, middle);
+    assert_eq!(counts(&folder.0.join("lost")), (1..=10).collect::<Vec<_>>());
+}
+
+/// As a process that dies without a word: what it returned is in mapped buffers only.
+fn record_and_die(folder: &Path) -> ! {
+    let builder = ObjectsBuilder::new(folder).durability(ObjectDurability::Process);
+    let counts = builder.epoch_interval(Duration::from_secs(3600)).open::<u64, Count>().expect("opens");
+    for key in 0..10 {
+        counts.update(key, &Change::By(key + 1)).expect("logs");
+    }
+    std::process::abort();
+}
+
+fn what_a_removed_mapped_buffer_held_is_given_up_by_a_repair(program: &str) {
+    let folder = Folder::new("objects-buffer");
+    for name in ["kept", "removed"] {
+        let status =
+            Command::new(program).args([DIES, name]).current_dir(&folder.0).status().expect("starts");
+        assert!(!status.success(), "it dies");
+    }
+    assert_eq!(counts(&folder.0.join("kept")), (1..=10).collect::<Vec<_>>());
+    let buffers: Vec<_> = walk(&folder.0.join("removed"))
+        .into_iter()
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("buffer")))
+        .collect();
+    assert!(!buffers.is_empty(), "what was returned is in buffers");
+    buffers.iter().for_each(|buffer| std::fs::remove_file(buffer).expect("is removed"));
+    let refused = ObjectsBuilder::new(folder.0.join("removed")).open::<u64, Count>().map(drop);
+    let refused = refused.expect_err("what was returned is lost").to_string();
+    assert!(refused.contains("give up what its buffers held by `ensile verify DIR --repair`"), "{refused}");
+    let (code, said) = check(&folder, "removed");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("or `ensile verify removed --repair`: keeps"), "{said}");
+    let (code, said) = ensile(&folder, "verify removed --repair");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("repaired, and read once more from end to end"), "{said}");
+    assert_eq!(counts(&folder.0.join("removed")), [0; 10]);
 }
 
 fn a_database_is_refused() {
@@ -165,16 +308,28 @@ fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
 
+/// How this program is told to be the process that dies.
+const DIES: &str = "--record-and-die";
+
 fn main() -> ExitCode {
     let folders: Vec<_> = std::env::args_os().skip(1).collect();
+    if let [flag, folder] = &folders[..]
+        && flag == DIES
+    {
+        record_and_die(Path::new(folder));
+    }
     // A harness's own options are not folders: `cargo test` hands them to this one too.
     if folders.iter().any(|folder| std::path::Path::new(folder).is_dir()) {
         return check_command::<u64, Count>(folders);
     }
     let program = std::env::current_exe().expect("it is a file");
-    a_folder_is_judged_alone_and_replayed_by_its_program(program.to_str().expect("its name is text"));
+    let program = program.to_str().expect("its name is text");
+    a_folder_is_judged_alone_and_replayed_by_its_program(program);
+    a_whole_folder_of_objects_is_whole_whoever_looks();
+    a_damaged_log_is_cut_and_a_damaged_checkpoint_is_to_be_put_back();
+    what_a_removed_mapped_buffer_held_is_given_up_by_a_repair(program);
     a_database_is_refused();
     another_machine_takes_over();
-    println!("3 passed, 0 failed");
+    println!("6 passed, 0 failed");
     ExitCode::SUCCESS
 }

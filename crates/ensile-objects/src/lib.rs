@@ -39,6 +39,8 @@ mod command;
 mod judge;
 mod take_over;
 
+pub mod folder;
+
 #[cfg(feature = "serde")]
 pub mod codec;
 

@@ -183,8 +183,8 @@ fn make(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<Box<dy
 }
 
 /// What to do about a file that is not as its process left it.
-const NO_DEATH_LEAVES_IT: &str =
-    "no death of a process leaves that: put the folder back as it was, or give up what its buffers held";
+const NO_DEATH_LEAVES_IT: &str = "no death of a process leaves that: put the folder back as it was, or give up what its buffers held by `ensile verify DIR \
+     --repair`";
 
 fn damaged(path: &str, offset: usize, detail: &str) -> DurabilityError {
     DurabilityError::damaged(path, offset as u64, format!("{detail}, and {NO_DEATH_LEAVES_IT}"))
