@@ -23,7 +23,7 @@ pub enum ObjectsError {
         /// Its key.
         object: Box<str>,
     },
-    /// The key's encoding is longer than `KEY_BYTES_MAX`. Nothing was changed.
+    /// The key's encoding is longer than [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX). Nothing was changed.
     #[error("a key of {bytes} bytes is longer than the limit of {limit}: make it shorter")]
     KeyTooLong {
         /// Its length.

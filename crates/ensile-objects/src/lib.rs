@@ -15,6 +15,11 @@
 //!   to one epoch D, and a receipt's epoch is not above it.
 //! - Objects are independent. An operation is atomic; several operations are several.
 //!
+//! # Features
+//! - `object-store`: a shared store in an object store (S3 and others), `SharedObjects`.
+//! - `serde`: objects, operations and keys in postcard's format, `codec`, `serde_codec!` and `serde_key!`.
+//! - `simulation`: objects whose disk, clock and threads a test drives itself; not for applications.
+//!
 //! Neighbours: applications above; below, `ensile-durability` has logs, checkpoints and recovery, as for the engine.
 #![forbid(unsafe_code)]
 
@@ -49,13 +54,15 @@ pub use collection::Objects;
 pub use collection::check::{Examination, FolderCheck};
 pub use collection::persistent::{CodecResult, ObjectKey, Persistent};
 pub use command::check_command;
+pub use ensile_base::{Epoch, Tid};
 #[cfg(feature = "object-store")]
 pub use ensile_durability::SharedObjects;
 pub use ensile_durability::{
-    AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointReport, CheckpointStats,
-    CheckpointVerdict, Creation, DurabilityError, LogCount, LogStats, Phase, PhaseReport, RecoveryForecast,
-    RecoveryRates, RecoveryReport, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload,
-    ShipStep, ShippingConfig, ShippingStats, TakeOverReport, WhenFenced,
+    AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
+    CheckpointStats, CheckpointTurn, CheckpointVerdict, Creation, DurabilityError, LogCount, LogStats, Phase,
+    PhaseReport, RecoveryForecast, RecoveryRates, RecoveryReport, SharedFolder, SharedObject, SharedStore,
+    SharedStoreError, SharedUpload, ShipStep, ShippingConfig, ShippingStats, TakeOverReport, TornTail,
+    WhenFenced,
 };
 pub use error::{ObjectsError, ObjectsResult};
 pub use judge::{FolderJudgement, judge_folder};
@@ -63,3 +70,16 @@ pub use receipt::{DurableObjects, ObjectReceipt};
 pub use runtime::ObjectsStats;
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};
 pub use take_over::take_over;
+
+/// Limits that calls of this crate hold their arguments to.
+pub mod limits {
+    pub use ensile_base::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX, TRANSACTION_BYTES_MAX};
+}
+
+/// What a test drives itself: the disk, the clock, and what a step came to.
+#[cfg(feature = "simulation")]
+pub mod simulation {
+    pub use ensile_base::clock::Clock;
+    pub use ensile_disk::Disk;
+    pub use ensile_durability::{CheckpointStep, LoggerStep};
+}

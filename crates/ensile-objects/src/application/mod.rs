@@ -214,8 +214,8 @@ impl ApplicationLog {
     /// without the guard, in either kind of durability.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above `TRANSACTION_BYTES_MAX`;
-    /// [`ObjectsError::NoObject`]. Nothing was logged: do not change the object.
+    /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above
+    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`]. Nothing was logged: do not change the object.
     pub fn log(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
         self.runtime.check_process()?;
         if object == u64::MAX {

@@ -78,7 +78,7 @@ pub trait Persistent: Sized + Send + 'static {
     /// `None`. At recovery an operation finds what it found at first, and nothing else.
     fn apply(object: &mut Option<Self>, operation: &Self::Operation) -> Self::Output;
 
-    /// Appends the object's bytes, at most `OBJECT_BYTES_MAX`.
+    /// Appends the object's bytes, at most [`OBJECT_BYTES_MAX`](crate::limits::OBJECT_BYTES_MAX).
     fn encode(&self, out: &mut Vec<u8>);
 
     /// Asks the processor for memory that [`encode`](Self::encode) is about to read and that is not in the object
@@ -93,7 +93,8 @@ pub trait Persistent: Sized + Send + 'static {
     /// [`VERSION`](Self::VERSION) are refused without asking.
     fn decode(version: u16, bytes: &[u8]) -> CodecResult<Self>;
 
-    /// Appends the operation's bytes.
+    /// Appends the operation's bytes: with those of the key at most
+    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX), with some bytes of its frame.
     fn encode_operation(operation: &Self::Operation, out: &mut Vec<u8>);
 
     /// The operation of these bytes, which may be of an older version: then it is made one of today that does the same.
@@ -108,7 +109,7 @@ pub type CodecResult<T> = Result<T, Box<str>>;
 
 /// What names an object. Two keys are the same exactly if their bytes are.
 pub trait ObjectKey: Clone + Eq + Hash + Debug + Send + Sync + 'static {
-    /// Appends its bytes, at most `KEY_BYTES_MAX`.
+    /// Appends its bytes, at most [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX).
     fn encode(&self, out: &mut Vec<u8>);
 
     /// Asks the processor for memory that [`encode`](Self::encode) is about to read and that is not in the key itself,

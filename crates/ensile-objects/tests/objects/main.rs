@@ -10,6 +10,7 @@ mod conditions;
 mod folders;
 mod giving_way;
 mod lives;
+mod names;
 mod policies;
 mod rig;
 mod serde;
