@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use ensile_base::Epoch;
 use ensile_durability::DurabilityError;
 
 /// A failure of a call on persistent objects.
@@ -47,6 +48,17 @@ pub enum ObjectsError {
     /// Ask for a checkpoint, and wait for that.
     #[error("nothing is logged, so nothing becomes durable but by a checkpoint: ask for one and wait for it")]
     NotLogged,
+    /// A receipt's epoch is above E, so it is of other objects, and might be waited for without end. Wait by the
+    /// objects that gave it.
+    #[error(
+        "a receipt of epoch {epoch} is of other objects, as {newest} is the newest epoch here: wait by those that gave it"
+    )]
+    OtherReceipt {
+        /// The receipt's.
+        epoch: Epoch,
+        /// E.
+        newest: Epoch,
+    },
     /// The system refused a thread. Nothing was opened.
     #[error("the system refuses a thread: {0}")]
     NoThread(Arc<std::io::Error>),

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use ensile_base::Epoch;
 use ensile_durability::Durable;
 
-use crate::error::{ObjectsError, ObjectsResult as Result};
+use crate::error::ObjectsResult as Result;
 use crate::runtime::Runtime;
 
 /// What was logged, or read, and when it survives a crash. It borrows the handle that made it.
@@ -39,9 +39,15 @@ impl<'o> ObjectReceipt<'o> {
     }
 
     /// One receipt for this and another one of the same objects: several operations are waited for at once.
+    ///
+    /// # Panics
+    /// If the other one is of other objects, which have another log: wait for each by itself.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        debug_assert!(std::ptr::eq(self.runtime, other.runtime), "receipts of one folder");
+        assert!(
+            std::ptr::eq(self.runtime, other.runtime),
+            "two receipts are of different objects, whose logs are two: wait for each by itself"
+        );
         Self { epoch: self.epoch.max(other.epoch), ..self }
     }
 
@@ -56,7 +62,7 @@ impl<'o> ObjectReceipt<'o> {
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the log stopped before, so the outcome is unknown
     /// until the objects are opened again; or the disk was full for long, and it is not durable yet.
-    /// [`ObjectsError::NotLogged`].
+    /// [`ObjectsError::NotLogged`]; [`ObjectsError::OtherReceipt`].
     pub fn durable(&self) -> Result<()> {
         self.runtime.check_process()?;
         self.runtime.wait_durable(self.epoch)
@@ -65,7 +71,7 @@ impl<'o> ObjectReceipt<'o> {
     /// As [`ObjectReceipt::durable`], as a future of any executor, which borrows nothing. Its waker is called on one of
     /// the objects' own threads, or on one that waits for a result by itself.
     pub fn durable_async(&self) -> DurableObjects {
-        DurableObjects(self.runtime.is_logged.then(|| self.runtime.log.durable(self.epoch)))
+        DurableObjects(self.runtime.durable(self.epoch))
     }
 }
 
@@ -82,8 +88,8 @@ impl IntoFuture for ObjectReceipt<'_> {
 #[derive(Debug)]
 #[must_use = "a future waits when it is awaited"]
 pub struct DurableObjects(
-    /// `None` where nothing is logged.
-    Option<Durable>,
+    /// Or why there is nothing to wait for.
+    Result<Durable>,
 );
 
 impl Future for DurableObjects {
@@ -91,8 +97,8 @@ impl Future for DurableObjects {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         match &mut self.0 {
-            Some(durable) => Pin::new(durable).poll(context).map(|answer| Ok(answer?)),
-            None => Poll::Ready(Err(ObjectsError::NotLogged)),
+            Ok(durable) => Pin::new(durable).poll(context).map(|answer| Ok(answer?)),
+            Err(error) => Poll::Ready(Err(error.clone())),
         }
     }
 }

@@ -271,7 +271,8 @@ impl ApplicationLog {
     }
 
     /// A receipt for all that was logged in epochs up to this one. An application that keeps the epoch of each object's
-    /// last receipt, under its guard, so knows when what a read shows is durable (R1).
+    /// last receipt, under its guard, so knows when what a read shows is durable (R1). One of an epoch above E is of
+    /// other objects: it is never durable, and waiting for it is an error.
     #[must_use]
     pub fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
         ObjectReceipt::new(&self.runtime, epoch)

@@ -494,7 +494,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     }
 
     /// A receipt for all that was logged in epochs up to this one: for a caller that keeps the epochs of receipts and
-    /// not the receipts.
+    /// not the receipts. One of an epoch above E is of other objects: it is never durable, and waiting for it is an
+    /// error.
     #[must_use]
     pub fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
         ObjectReceipt::new(&self.runtime, epoch)

@@ -29,7 +29,7 @@ use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, yield_now}
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
-    CheckpointConfig, CheckpointStats, CheckpointStep, Checkpoints, DurabilityError, Log, LogStats,
+    CheckpointConfig, CheckpointStats, CheckpointStep, Checkpoints, DurabilityError, Durable, Log, LogStats,
     LoggerStep, Recoverable, RecoveryReport, Shipper, ShippingStats, Walk,
 };
 use ensile_epoch::Epochs;
@@ -356,7 +356,26 @@ impl Runtime {
         if self.log.durable_epoch() >= epoch {
             return Ok(());
         }
+        self.check_given(epoch)?;
         Ok(self.log.wait_durable(epoch)?)
+    }
+
+    /// As [`wait_durable`](Self::wait_durable), as a future.
+    ///
+    /// # Errors
+    /// [`ObjectsError::NotLogged`], [`ObjectsError::OtherReceipt`].
+    pub(crate) fn durable(&self, epoch: Epoch) -> Result<Durable> {
+        if !self.is_logged {
+            return Err(ObjectsError::NotLogged);
+        }
+        self.check_given(epoch)?;
+        Ok(self.log.durable(epoch))
+    }
+
+    /// A receipt of these objects is of an epoch that E has come to.
+    fn check_given(&self, epoch: Epoch) -> Result<()> {
+        let newest = self.epochs.now();
+        if epoch > newest { Err(ObjectsError::OtherReceipt { epoch, newest }) } else { Ok(()) }
     }
 
     /// Checkpoints begin by these settings from now on.

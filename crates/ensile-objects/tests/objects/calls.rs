@@ -72,6 +72,30 @@ fn a_receipt_is_durable_when_it_says_so_and_one_stands_for_several() {
 }
 
 #[test]
+fn a_receipt_of_other_objects_is_refused_and_not_waited_for() {
+    let (life, other) = (Life::open(&SimDisk::new()), Life::open(&SimDisk::new()));
+    let own = life.objects.submit(1, &Change::Add(1)).expect("logs").1;
+    let foreign = other.objects.submit(1, &Change::Add(1)).expect("logs").1;
+    let both = std::panic::AssertUnwindSafe(|| own.and(foreign));
+    assert!(std::panic::catch_unwind(both).is_err(), "one log says nothing of the other");
+    let newest = life.objects.stats().epoch;
+    let above = life.objects.receipt(newest.next());
+    assert!(!above.is_durable());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(polled) = Box::pin(above.durable_async()).as_mut().poll(&mut context) else {
+        panic!("it would wait without end");
+    };
+    for refused in [above.durable(), polled] {
+        let is_told =
+            matches!(&refused, Err(ObjectsError::OtherReceipt { epoch, .. }) if *epoch == newest.next());
+        assert!(is_told, "{refused:?}");
+    }
+    let of_newest = life.objects.receipt(newest);
+    life.settle();
+    of_newest.durable().expect("E has come to it");
+}
+
+#[test]
 fn several_keys_show_what_each_shows_by_itself_and_rest_on_all_of_it() {
     let life = Life::open(&SimDisk::new());
     for key in (0..500).step_by(2) {
