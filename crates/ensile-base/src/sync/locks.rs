@@ -1,12 +1,13 @@
 //! The door's locks: std's, loom's, shuttle's or the counted ones, without std's poison.
 //!
 //! A panic of ours never leaves a lock's data half changed: the code under a lock either cannot panic, or its floor
-//! stops the database when it does. So [`Mutex::lock`] takes the lock even if an earlier holder panicked. Where a panic
-//! does leave half a step behind, as in a logger's writer, the caller asks by [`Mutex::lock_unless_panicked`].
+//! stops the database when it does. So [`Mutex::lock`] and [`Mutex::try_lock`] take the lock even if an earlier holder
+//! panicked. Where a panic does leave half a step behind, as in a logger's writer, the caller asks by
+//! [`Mutex::lock_unless_panicked`].
 //!
 //! Neighbours: [`super`] re-exports these and chooses the locks inside them.
 
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::machine;
@@ -45,6 +46,17 @@ impl<T> Mutex<T> {
     #[cfg_attr(feature = "counted", track_caller)]
     pub fn lock_unless_panicked(&self) -> Option<MutexGuard<'_, T>> {
         self.0.lock().ok()
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    #[cfg_attr(feature = "counted", track_caller)]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Takes the lock if it is free. `None` if it is not, or if a thread panicked while it held the lock.

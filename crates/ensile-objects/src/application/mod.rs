@@ -240,7 +240,7 @@ impl ApplicationLog {
         });
         assert_eq!(encoded, Ok(()), "a number is no long key");
         let slot = self.slots.of(object);
-        if let Some(mut last) = slot.try_lock_unless_panicked()
+        if let Some(mut last) = slot.try_lock()
             && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut last)
         {
             drop(last);

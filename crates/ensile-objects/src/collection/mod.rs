@@ -533,6 +533,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     pub(crate) fn runtime(&self) -> &OpenRuntime {
         &self.runtime
     }
+
+    /// Whether a key's cell is found and locked in the way that is usual.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn is_found_at_once(&self, key: &K) -> bool {
+        let shards = &self.state.shards;
+        shards.guess(shards.hash(key)).is_some_and(|cell| locked_guess(cell, key).is_some())
+    }
 }
 
 /// What a poisoned object does with a change.
@@ -560,7 +567,7 @@ fn locked_guess<'c, K: ObjectKey, T>(
     cell: &'c ObjectCell<K, T>,
     key: &K,
 ) -> Option<MutexGuard<'c, CellState<K, T>>> {
-    cell.try_lock_unless_panicked().filter(|state| state.is_of(key))
+    cell.try_lock().filter(|state| state.is_of(key))
 }
 
 fn poisoned<K: ObjectKey>(key: &K) -> ObjectsError {

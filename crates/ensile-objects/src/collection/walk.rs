@@ -134,7 +134,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
 
 /// Asks for what a walk soon reads of a cell. Nothing if the cell is in use, as its memory is near then.
 fn prefetch<K: ObjectKey, T: Persistent>(cell: &ObjectCell<K, T>) {
-    let Some(state) = cell.try_lock_unless_panicked() else { return };
+    let Some(state) = cell.try_lock() else { return };
     // A hint that panics is none; nothing was changed.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         state.key.iter().for_each(ObjectKey::prefetch);

@@ -171,6 +171,7 @@ impl Runtime {
         }
     }
 
+<<<<<<< HEAD
     /// The worker, unless the log takes no entries now.
     ///
     /// # Errors
@@ -194,6 +195,11 @@ impl Runtime {
     }
 
     /// The lock, and log space for the worker's entry; `None`, and no space, where the lock is not free.
+=======
+    /// The lock, and log space for the worker's entry; `None`, and no space, where the lock is not free. What a panic
+    /// of the application's leaves under it is its object's to tell (O6), so the lock is taken all the same: else each
+    /// later change would take the way of those that wait.
+>>>>>>> aa1e3db0 (Objects: a panic of a look or a check does not make each later change take the slow way)
     ///
     /// # Errors
     /// As for [`Runtime::lock`].
@@ -204,7 +210,7 @@ impl Runtime {
         worker: &mut LogWorker,
     ) -> Result<Option<MutexGuard<'l, L>>, DurabilityError> {
         worker.reserve()?;
-        let state = lock.try_lock_unless_panicked();
+        let state = lock.try_lock();
         if state.is_none() {
             worker.release();
         }
@@ -458,3 +464,6 @@ impl From<ensile_disk::DiskError> for ObjectsError {
         DurabilityError::from(error).into()
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

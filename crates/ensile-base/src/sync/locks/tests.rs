@@ -16,8 +16,9 @@ fn panicked() -> Mutex<u64> {
 fn a_panic_under_a_lock_does_not_close_it() {
     let mut lock = panicked();
     *lock.lock() += 1;
+    *lock.try_lock().expect("it is free") += 1;
     *lock.get_mut() += 1;
-    assert_eq!(lock.into_inner(), 9);
+    assert_eq!(lock.into_inner(), 10);
 }
 
 #[test]
@@ -33,7 +34,7 @@ fn a_panic_under_a_lock_is_seen_by_those_who_ask() {
 fn a_lock_that_is_held_is_not_taken_twice() {
     let lock = Mutex::new(7);
     let held = lock.lock();
-    assert!(lock.try_lock_unless_panicked().is_none());
+    assert!(lock.try_lock_unless_panicked().is_none() && lock.try_lock().is_none());
     drop(held);
     assert!(lock.try_lock_unless_panicked().is_some());
 }
