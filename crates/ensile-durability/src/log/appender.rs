@@ -9,6 +9,10 @@
 //! the exchange that takes it is then the commit's fence as well. L1 and L2 do not ask when a worker takes its buffer.
 //! E1 does: so nothing is waited for there, and where waiting is due the worker unbinds and begins anew by `reserve`.
 //!
+//! A panic between bind and unbind ends the log: what stands in the buffer may be half an entry, and the binding would
+//! hold D back for good ([`Appender::abandon`]). Each guard of it is dropped by an unwinding only, so that the usual way
+//! pays nothing.
+//!
 //! Neighbours: owned by an engine worker; the buffer goes through its slot or the queue of `buffers` to the logger.
 
 use std::sync::Arc as StdArc;
@@ -23,6 +27,9 @@ use super::Log;
 use super::logger::Logger;
 use crate::DurabilityError;
 use crate::buffers::{Buffer, WorkerSlot};
+
+/// Why the log stops when a worker panics between bind and unbind.
+const PANICKED_BOUND: &str = "a thread panicked while it logged an entry, so what it has logged is not known";
 
 /// Appends one worker's entries.
 #[derive(Debug)]
@@ -147,16 +154,29 @@ impl Appender {
         if self.log.refuses() {
             return None;
         }
-        let mut taken = TakenBuffer { buffer: Some(self.slot.take_bound()?), slot: &self.slot };
-        let buffer = taken.buffer.as_mut().filter(|buffer| buffer.has_room(body.len()))?;
-        let tid = tid()?;
-        if buffer.is_empty() {
-            self.slot.note_oldest(tid.epoch());
+        let mut buffer = self.slot.take_bound()?;
+        let unwinds = EndsLog(&self.log);
+        let tid = if buffer.has_room(body.len()) { tid() } else { None };
+        if let Some(tid) = tid {
+            if buffer.is_empty() {
+                self.slot.note_oldest(tid.epoch());
+            }
+            buffer.push_body(tid, body);
+            debug_assert!(buffer.epochs().1 == tid.epoch(), "the last entry is this one");
+            buffer.prefetch_next();
         }
-        buffer.push_body(tid, body);
-        debug_assert!(buffer.epochs().1 == tid.epoch(), "the last entry is this one");
-        buffer.prefetch_next();
-        Some(tid)
+        std::mem::forget(unwinds);
+        // The slot gets it back, whatever came of it (L2).
+        self.slot.put(buffer);
+        tid
+    }
+
+    /// Ends the log, for a worker that panicked while it was bound: nothing that is logged later becomes durable, and
+    /// callers are told why. The buffer, which may have half an entry, goes to no logger. Unbind then.
+    #[cold]
+    pub fn abandon(&mut self) {
+        self.log.stop(PANICKED_BOUND);
+        drop(self.owned.take());
     }
 
     /// Gives the buffer back, after the append or instead of it. Without a reservation it does nothing.
@@ -185,18 +205,13 @@ impl Appender {
     }
 }
 
-/// A worker's buffer while it appends at once: whatever happens then, the slot gets it back (L2).
-struct TakenBuffer<'s> {
-    slot: &'s WorkerSlot,
-    buffer: Option<Box<Buffer>>,
-}
+/// Ends the log when it is dropped: by a panic, as it is forgotten otherwise.
+struct EndsLog<'l>(&'l Log);
 
-impl Drop for TakenBuffer<'_> {
-    #[inline]
+impl Drop for EndsLog<'_> {
+    #[cold]
     fn drop(&mut self) {
-        if let Some(buffer) = self.buffer.take() {
-            self.slot.put(buffer);
-        }
+        self.0.stop(PANICKED_BOUND);
     }
 }
 
@@ -211,6 +226,10 @@ impl Drop for Appender {
         if self.log.store.is_forked() {
             std::mem::forget(self.owned.take());
             return;
+        }
+        // Whoever unwinds past its own unbind: a worker ends between commits otherwise (E1).
+        if self.slot.bound().is_some() {
+            self.abandon();
         }
         self.release();
         // What is left in the buffer is the logger's to take; then it forgets the slot (L2).

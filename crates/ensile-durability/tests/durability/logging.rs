@@ -1,5 +1,6 @@
 //! What becomes durable when: L1, L2, L3, one behaviour a test.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
 use ensile_durability::{DurabilityError, Health, LoggerStep};
 use ensile_sim::SimDisk;
 
-use crate::rig::{Rig, config, is_durable};
+use crate::rig::{Rig, Worker, config, is_durable};
 
 #[test]
 fn a_commit_is_durable_once_its_epoch_is_closed_written_and_synced() {
@@ -68,6 +69,40 @@ fn what_is_appended_at_once_is_logged_and_what_would_have_to_wait_is_not_begun()
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows[&2], (tid, b"second".to_vec()));
     assert_eq!((rig.rows[&1].1.as_slice(), rig.rows[&3].1.as_slice()), (&b"again"[..], &b"third"[..]));
+}
+
+#[test]
+fn e1_a_codec_that_panics_while_its_worker_is_bound_ends_the_log_and_holds_nobody_up() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let (mut worker, mut other) = (rig.worker(), rig.worker());
+    let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
+    rig.settle();
+    worker.appender.reserve(100).expect("there is space");
+    worker.commit.bind(rig.epochs.now());
+    let half = worker.stamp(&rig.epochs);
+    let panics = || {
+        worker.appender.append(half, |body| {
+            body.extend_from_slice(b"half an en");
+            panic!("told to");
+        });
+    };
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    // As it unwinds past its unbind.
+    let Worker { appender, commit, .. } = worker;
+    drop(appender);
+    commit.unbind();
+    let is_told = |why: &str| why.contains("a thread panicked while it logged an entry");
+    let refused = other.commit(&rig.epochs, 2, b"two").map(drop);
+    assert!(matches!(&refused, Err(DurabilityError::Stopped(why)) if is_told(why)), "{refused:?}");
+    let waited = rig.log.wait_durable(rig.epochs.now());
+    assert!(matches!(&waited, Err(DurabilityError::OutcomeUnknown(why)) if is_told(why)), "{waited:?}");
+    rig.settle();
+    assert!(rig.log.close().is_err());
+    disk.crash(0);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows.len(), 1, "half an entry is nowhere");
+    assert_eq!(rig.rows[&1], (tid, b"one".to_vec()));
 }
 
 #[test]

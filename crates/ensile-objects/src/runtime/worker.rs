@@ -3,7 +3,9 @@
 //! A thread that logs again and again finds its worker where it left it, in its own memory, without a shared line. When
 //! the thread ends, or logs into another folder, the worker goes back to its folder, where the next thread takes it.
 //!
-//! Invariant: I4: in a forked child no worker ends or goes back: the lists that it stands in may be locked for ever.
+//! Invariants:
+//! - I4: in a forked child no worker ends or goes back: the lists that it stands in may be locked for ever.
+//! - E1: one that ends while it is bound, which a panic alone does, ends the log.
 //!
 //! Neighbours: `super` takes one for each entry, and keeps it behind that.
 
@@ -24,6 +26,17 @@ pub(crate) struct LogWorker {
     /// The entry's body: user code encodes into it, outside of the log's memory.
     pub(crate) body: Vec<u8>,
     home: StdArc<LogWorkers>,
+}
+
+/// A worker ends between two entries, but for one whose thread panicked while it was bound. Its binding would hold D
+/// back for good, and what it has logged is not known: the log ends (E1).
+impl Drop for LogWorker {
+    fn drop(&mut self) {
+        if self.commit.bound().is_some() {
+            self.appender.abandon();
+            self.commit.unbind();
+        }
+    }
 }
 
 impl LogWorker {
