@@ -150,7 +150,10 @@ impl From<ObjectsError> for Failure {
     fn from(error: ObjectsError) -> Self {
         let code = match &error {
             ObjectsError::Durability(error) => code_of(error),
-            ObjectsError::NoObject | ObjectsError::KeyTooLong { .. } => Code::Invalid,
+            ObjectsError::NoObject | ObjectsError::KeyTooLong { .. } | ObjectsError::OtherReceipt { .. } => {
+                Code::Invalid
+            }
+            ObjectsError::NotReplayed { .. } => Code::NotUnderstood,
             ObjectsError::NoThread(_) => Code::TryAgain,
             _ => Code::Failed,
         };

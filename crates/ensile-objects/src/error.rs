@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ensile_base::Epoch;
+use ensile_base::{Epoch, Tid};
 use ensile_durability::DurabilityError;
 
 /// A failure of a call on persistent objects.
@@ -40,6 +40,20 @@ pub enum ObjectsError {
         object: Box<str>,
         /// The first difference.
         difference: Box<str>,
+    },
+    /// A call-back could not replay a logged operation, or panicked. Nothing was changed: mend it, or let it pass this
+    /// operation over, and open again.
+    #[error(
+        "object {object}: its operation {tid} cannot be replayed: {why}; nothing was changed: mend the call-back, or let it \
+         pass this operation over, and open again"
+    )]
+    NotReplayed {
+        /// The object's number.
+        object: u64,
+        /// The operation's TID.
+        tid: Tid,
+        /// What the call-back said.
+        why: Box<str>,
     },
     /// `u64::MAX` is the number of no object. Nothing was logged.
     #[error("u64::MAX is the number of no object: use a smaller one")]

@@ -21,6 +21,15 @@ pub(crate) const OF_LOG: &str = "an entry of the log stands in a checkpoint";
 /// Why an entry of a checkpoint is refused in the log.
 pub(crate) const OF_CHECKPOINT: &str = "an entry of a checkpoint stands in the log";
 
+/// Looks whether this program knows a version.
+pub(crate) fn check_version((version, newest): (u16, u16), what: &str) -> Result<(), Box<str>> {
+    if version > newest {
+        let why = format!("{what} is of version {version}, and this program knows versions up to {newest}");
+        return Err(why.into());
+    }
+    Ok(())
+}
+
 /// What an entry says of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyForm {

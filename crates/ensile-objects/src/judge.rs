@@ -156,7 +156,10 @@ impl NamedObjects {
             BodyForm::Operation => drop(seen.operation_versions.insert(body.version)),
             BodyForm::Value => drop(seen.object_versions.insert(body.version)),
             BodyForm::Removal => {}
-            BodyForm::Call => seen.has_calls = true,
+            BodyForm::Call => {
+                seen.has_calls = true;
+                seen.operation_versions.insert(body.version);
+            }
             _ => return Err(OF_CHECKPOINT),
         }
         Ok(())

@@ -8,13 +8,17 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_durability::{AdaptiveThreshold, CheckpointConfig, LogConfig, ShippingConfig};
+use ensile_durability::{AdaptiveThreshold, CheckpointConfig, DurabilityError, LogConfig, ShippingConfig};
 
 use crate::application::{Application, ApplicationLog};
 use crate::collection::Objects;
 use crate::collection::persistent::{ObjectKey, Persistent};
 use crate::error::ObjectsResult as Result;
 use crate::runtime::{ObjectsSettings, OpenRuntime};
+
+/// Why an application that keeps its own objects is not opened with the debug mode.
+const CHECKS_COLLECTIONS: &str = "`check_operations` is for collections: nothing here can copy the objects that an application \
+     keeps, so open it without";
 
 /// When a result is released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -281,8 +285,13 @@ impl ObjectsBuilder {
     /// and replayed into it first, by its call-backs.
     ///
     /// # Errors
-    /// As for [`open`](Self::open); and if a call-back says so.
+    /// As for [`open`](Self::open); [`ObjectsError::NotReplayed`](crate::ObjectsError::NotReplayed) and
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if a call-back says so, or panics; also with
+    /// [`check_operations`](Self::check_operations), which is for collections. Nothing was changed then.
     pub fn open_application<A: Application>(self, application: Arc<A>) -> Result<ApplicationLog> {
+        if self.is_checked {
+            return Err(DurabilityError::Config(CHECKS_COLLECTIONS.into()).into());
+        }
         ApplicationLog::open(self.settings, application)
     }
 }

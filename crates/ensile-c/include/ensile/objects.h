@@ -10,6 +10,14 @@
  *   - over the making of an object's bytes AND ensile_writer_ckpt.
  * Without it an operation may be lost in a crash although it was durable. Operations are deterministic and depend on
  * their own object only. An object can be found by the checkpoint's call-back before its first operation is logged.
+ * Nothing may fail between ensile_objects_log and the change: what can fail comes before. Where the change has failed all
+ * the same, the operation is logged and the object does not have it: a checkpoint that takes the object loses the
+ * operation, though it was durable. So the call-back of each checkpoint from then on fails at that object, and the program
+ * ends or opens again, which applies the operation.
+ *
+ * Versions. Nothing here says of which version an object's bytes or an operation's parameters are: put a number into them,
+ * and have load_one and replay_one fail for one that they do not know. Then the open fails, and names the object. Nothing
+ * was changed: a program that knows the version, or that passes the operation over, opens the folder.
  *
  * Calls. Every function can be called from any thread, and functions of one ensile_objects several at once, but for its
  * end. Settings are used by one thread at a time. A call-back calls ensile_writer_ckpt and ensile_writer_absent, and no
@@ -227,7 +235,8 @@ ensile_code ensile_objects_open(const char *folder, const ensile_settings *setti
                                 ensile_objects **objects, ensile_error *error);
 
 /* Logs an operation on an object. The caller holds the object's guard, and changes the object behind this, under the
- * same hold. An error: nothing was logged, and the object must not be changed. `receipt`: its receipt, or NULL.
+ * same hold. An error: nothing was logged, and the object must not be changed. ENSILE_OK: the object must be changed;
+ * nothing that can fail stands between. `receipt`: its receipt, or NULL.
  * It may wait for the disk where more is logged than that can take, and never for a call-back. */
 ensile_code ensile_objects_log(ensile_objects *objects, uint64_t object, uint32_t operation, const ensile_bytes *parameters,
                                size_t parameters_count, ensile_receipt *receipt, ensile_error *error);

@@ -4,6 +4,10 @@
  *
  * An exception of a call-back becomes the reason why the open fails, or why no checkpoint is made; it does not pass
  * through the library. The end of a thread by pthread_cancel within a call-back ends the process.
+ *
+ * An exception between Objects::log and the change behind it leaves a logged operation that its object does not have, and
+ * lets go of the guard: the next checkpoint that takes the object loses the operation. So the change throws nothing: what
+ * can throw, as an allocation, comes before log.
  */
 #ifndef ENSILE_OBJECTS_HPP
 #define ENSILE_OBJECTS_HPP
@@ -174,8 +178,8 @@ public:
     Objects &operator=(const Objects &) = delete;
     ~Objects() { ensile_objects_free(objects_, nullptr); }
 
-    /* Logs an operation on an object, whose guard the caller holds over this and over the change behind it. Parameters:
-     * text, bytes (ensile_bytes), values that can be copied by their bytes. */
+    /* Logs an operation on an object, whose guard the caller holds over this and over the change behind it, which throws
+     * nothing. Parameters: text, bytes (ensile_bytes), values that can be copied by their bytes. */
     template <class... Values> ensile_receipt log(uint64_t object, uint32_t operation, const Values &...values) {
         /* One more, as there are no empty arrays. */
         const ensile_bytes parameters[] = {detail::bytes_of(values)..., ensile_bytes{nullptr, 0}};

@@ -52,7 +52,25 @@ pub type CallBackResult = Result<(), Box<str>>;
 /// Operations are deterministic, and depend on their own object only. One may be replayed on an object that a later
 /// operation removes, without those before it, unless [`ObjectWriter::absent`] said so: a removal therefore does not
 /// depend on what it finds.
+///
+/// # A panic between the log and the change
+/// leaves a logged operation that its object does not have. A recovery applies it; a checkpoint that takes the object
+/// before loses it for good, as it has the operation's TID. So what can fail comes before [`ApplicationLog::log`]. Where
+/// the change can fail all the same, its object is in no checkpoint from then on, and shown to nobody:
+/// [`checkpoint`](Self::checkpoint) calls [`ObjectWriter::refuse`] at it, or panics, as it does by itself where the
+/// guard is a lock of std's that a panic has poisoned. What becomes of it is known when the objects are opened again.
+///
+/// # Versions
+/// [`version`](Self::version) is written with every object and operation. What an older program has written goes to
+/// [`load_older`](Self::load_older) and [`replay_older`](Self::replay_older); what a newer one has written is an error
+/// with file and offset, before anything is served.
 pub trait Application: Send + Sync + 'static {
+    /// The version of all that this application writes: its objects' bytes, the numbers of its operations and their
+    /// parameters. Raise it when one of these changes. It is asked once, at open.
+    fn version(&self) -> u16 {
+        0
+    }
+
     /// Writes a checkpoint of the application's selected objects with this number or a larger one, in the order of
     /// their numbers, each by [`ObjectWriter::ckpt`] under its guard. When that says that there is no more room,
     /// returns the number to go on from; `None` once there is no further object. [`ObjectWriter::refuse`] gives the
@@ -71,11 +89,43 @@ pub trait Application: Send + Sync + 'static {
     /// # Errors
     /// What is wrong with the operation: the open fails.
     fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult;
+
+    /// As [`load_one`](Self::load_one), from bytes of an older version, which are made an object of today (an up-cast).
+    ///
+    /// # Errors
+    /// What is wrong with the bytes; without an implementation that there is none. The open fails.
+    fn load_older(&self, version: u16, object: u64, bytes: &[u8]) -> CallBackResult {
+        let _ = (object, bytes);
+        Err(no_up_cast(version, self.version()))
+    }
+
+    /// As [`replay_one`](Self::replay_one), of an operation of an older version, which does what it did then.
+    ///
+    /// # Errors
+    /// What is wrong with the operation; without an implementation that there is none. The open fails.
+    fn replay_older(
+        &self,
+        version: u16,
+        object: u64,
+        operation: u32,
+        parameters: &[&[u8]],
+    ) -> CallBackResult {
+        let _ = (object, operation, parameters);
+        Err(no_up_cast(version, self.version()))
+    }
+}
+
+/// Why an older version is refused that an application has no up-cast for.
+fn no_up_cast(version: u16, newest: u16) -> Box<str> {
+    format!("it is of version {version}; this program writes version {newest}, and has no up-cast from that")
+        .into()
 }
 
 /// What recovery and checkpoints keep beside an application.
 pub(crate) struct ApplicationState<A> {
     application: Arc<A>,
+    /// Of what it writes now.
+    version: u16,
     /// Last TIDs (O7).
     slots: Box<[Mutex<Tid>]>,
     /// While it recovers: the TIDs of loaded objects, in lanes by number.
@@ -83,7 +133,7 @@ pub(crate) struct ApplicationState<A> {
     waiting: WaitingOperations<(u64, Box<[u8]>)>,
     pieces: Assembly,
     /// The first operation that could not be replayed, and why.
-    failure: Mutex<Option<(Tid, Box<str>)>>,
+    failure: Mutex<Option<ObjectsError>>,
     /// Why the walk under way cannot become a checkpoint.
     refusal: Mutex<Option<String>>,
 }
@@ -91,6 +141,7 @@ pub(crate) struct ApplicationState<A> {
 impl<A: Application> ApplicationState<A> {
     pub(crate) fn new(application: Arc<A>) -> Self {
         Self {
+            version: application.version(),
             application,
             slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
             loaded: (0..LANES).map(|_| Mutex::default()).collect(),
@@ -182,6 +233,8 @@ impl<A: Application> ApplicationState<A> {
 #[derive(Clone)]
 pub struct ApplicationLog {
     slots: Arc<dyn Slots>,
+    /// Of its operations.
+    version: u16,
     runtime: Arc<OpenRuntime>,
 }
 
@@ -206,12 +259,15 @@ impl ApplicationLog {
     pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
         let state = Arc::new(ApplicationState::new(application));
         let runtime = settings.open(Arc::clone(&state) as _)?;
-        Ok(Self { slots: state, runtime: Arc::new(runtime) })
+        Ok(Self { version: state.version, slots: state, runtime: Arc::new(runtime) })
     }
 
     /// Logs an operation on an object, with its list of parameters. The caller holds the object's guard, and changes
     /// the object behind this, under the same hold. The receipt tells when the operation is durable; it is waited for
     /// without the guard, in either kind of durability.
+    ///
+    /// What can fail comes before this: a panic between this and the change leaves an operation that its object does not
+    /// have, and that a checkpoint of the object would lose ([`Application`]).
     ///
     /// # Errors
     /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above
@@ -231,7 +287,7 @@ impl ApplicationLog {
         }
         let mut worker = self.runtime.worker()?;
         let append_key = |out: &mut Vec<u8>| out.extend_from_slice(&object.to_le_bytes());
-        let encoded = encode_body(&mut worker.body, (BodyForm::Call, 0), append_key, |out| {
+        let encoded = encode_body(&mut worker.body, (BodyForm::Call, self.version), append_key, |out| {
             out.extend_from_slice(&operation.to_le_bytes());
             for parameter in parameters {
                 out.extend_from_slice(&(parameter.len() as u32).to_le_bytes());

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - O4: an object's operations are replayed in the order of TIDs, none that its loaded bytes include.
-//! - A call-back that fails or panics fails the open, which names the entry.
+//! - A call-back that fails or panics fails the open, which names the object and the entry.
+//! - Versions are judged when an entry is read, before any call-back has it.
 //!
 //! Neighbours: the durability crate calls in from several threads; `crate::replay` has what waits.
 
@@ -12,7 +13,8 @@ use ensile_base::Epoch;
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 
 use super::{Application, ApplicationState, CallBackResult};
-use crate::format::{BodyForm, OF_LOG, ObjectBody};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::format::{BodyForm, OF_LOG, ObjectBody, check_version};
 use crate::replay::LANES;
 use crate::runtime::ObjectState;
 
@@ -23,7 +25,8 @@ impl<A: Application> Recoverable for ApplicationState<A> {
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         for (at, entry) in entries.iter().enumerate() {
-            let object = called(entry.body).map_err(|why| Refused { entry: at, detail: why.to_owned() })?;
+            let object = called(entry.body, self.version);
+            let object = object.map_err(|why| Refused { entry: at, detail: why.into() })?;
             self.waiting.keep(object, entry.tid, (object, entry.body.into()));
         }
         Ok(())
@@ -44,24 +47,24 @@ impl<A: Application> Recoverable for ApplicationState<A> {
                 return;
             }
             if let Err(why) = called_back(|| self.replay_body(object, &body)) {
-                self.failure.lock().get_or_insert((tid, why));
+                self.failure.lock().get_or_insert(ObjectsError::NotReplayed { object, tid, why });
             }
         });
     }
 }
 
 impl<A: Application> ObjectState for ApplicationState<A> {
-    fn check_recovered(&self) -> Result<(), DurabilityError> {
+    fn check_recovered(&self) -> ObjectsResult<()> {
         assert!(self.waiting.is_empty(), "L8: every epoch has passed");
         self.loaded.iter().for_each(|lane| *lane.lock() = Default::default());
-        if let Some((tid, detail)) = self.failure.lock().take() {
-            return Err(DurabilityError::Replay { file: "the log".into(), offset: 0, tid, detail });
+        if let Some(failure) = self.failure.lock().take() {
+            return Err(failure);
         }
         if self.pieces.is_whole() {
             return Ok(());
         }
         let detail = "an object of the checkpoint lacks pieces".to_owned();
-        Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail })
+        Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail }.into())
     }
 }
 
@@ -69,6 +72,8 @@ impl<A: Application> ApplicationState<A> {
     fn load_entry(&self, entry: &Entry<'_>) -> CallBackResult {
         let body = ObjectBody::decode(entry.body)?;
         let object = number_of(&body)?;
+        let version = body.version;
+        check_version((version, self.version), "an object")?;
         let whole;
         let bytes = match body.form {
             BodyForm::Whole => Some(body.bytes),
@@ -84,28 +89,48 @@ impl<A: Application> ApplicationState<A> {
         if before.is_some() {
             return Err("an object stands in the checkpoint twice".into());
         }
-        bytes.map_or(Ok(()), |bytes| called_back(|| self.application.load_one(object, bytes)))
+        let Some(bytes) = bytes else { return Ok(()) };
+        let loaded = called_back(|| {
+            if version == self.version {
+                self.application.load_one(object, bytes)
+            } else {
+                self.application.load_older(version, object, bytes)
+            }
+        });
+        loaded.map_err(|why| format!("object {object}: {why}").into())
     }
 
     fn replay_body(&self, object: u64, body: &[u8]) -> CallBackResult {
-        let (operation, parameters) = call_of(ObjectBody::decode(body)?.bytes)?;
-        self.application.replay_one(object, operation, &parameters)
+        let ObjectBody { version, bytes, .. } = ObjectBody::decode(body)?;
+        let (operation, parameters) = call_of(bytes)?;
+        if version == self.version {
+            self.application.replay_one(object, operation, &parameters)
+        } else {
+            self.application.replay_older(version, object, operation, &parameters)
+        }
     }
 }
 
 /// Calls back, and catches what panics.
 fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResult {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err("the call-back panicked".into()))
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<&str>().copied();
+        let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Err(said.map_or_else(|| PANICKED.into(), |said| format!("{PANICKED}: {said}").into()))
+    })
 }
 
-/// The object of a logged call, whose form is judged.
-fn called(body: &[u8]) -> Result<u64, &'static str> {
+const PANICKED: &str = "the call-back panicked";
+
+/// The object of a logged call, whose form and version are judged.
+fn called(body: &[u8], newest: u16) -> Result<u64, Box<str>> {
     let body = ObjectBody::decode(body)?;
     if body.form != BodyForm::Call {
-        return Err("it is of a collection, not of an application that has its own objects");
+        return Err("it is of a collection, not of an application that has its own objects".into());
     }
+    check_version((body.version, newest), "an operation")?;
     call_of(body.bytes)?;
-    number_of(&body)
+    Ok(number_of(&body)?)
 }
 
 fn number_of(body: &ObjectBody<'_>) -> Result<u64, &'static str> {

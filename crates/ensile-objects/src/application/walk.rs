@@ -22,6 +22,8 @@ pub struct ObjectWriter<'w> {
     place: WalkPlace<'w>,
     block: &'w mut CheckpointBlock,
     is_full: bool,
+    /// Of the application's objects.
+    version: u16,
     /// The least number that it takes: behind the objects that it has.
     least: u64,
     /// Why this cannot become a checkpoint.
@@ -45,7 +47,8 @@ impl ObjectWriter<'_> {
                 "object {object} takes {bytes} bytes, above the limit of {OBJECT_BYTES_MAX}"
             ));
         }
-        self.take(object, |place, block, tid, key| place.push(block, tid, (0, key), bytes))
+        let version = self.version;
+        self.take(object, |place, block, tid, key| place.push(block, tid, (version, key), bytes))
     }
 
     /// Notes that there is no object of this number, after operations on it: those are not replayed then. Its guard is
@@ -106,8 +109,9 @@ impl<A: Application> Walk for ApplicationState<A> {
         if from == u64::MAX {
             return false;
         }
+        let version = self.version;
         let mut writer =
-            ObjectWriter { slots: self, place, block, is_full: false, least: from, refusal: None };
+            ObjectWriter { slots: self, place, block, is_full: false, version, least: from, refusal: None };
         let next = catch_unwind(AssertUnwindSafe(|| self.application.checkpoint(from, &mut writer)));
         let refusal = match next {
             Err(_) => Some("the application's call-back panicked".to_owned()),

@@ -7,6 +7,8 @@ use std::hash::Hash;
 
 use ensile_memory::prefetch;
 
+use crate::format::check_version;
+
 /// The most bytes of a key that are prefetched; the processor sees the others coming.
 const PREFETCHED_BYTES_MAX: usize = 256;
 
@@ -173,13 +175,10 @@ impl ObjectKey for Vec<u8> {
 
 /// Decodes what has a version, if this program knows that.
 pub(super) fn of_version<T>(
-    (version, newest): (u16, u16),
+    versions: (u16, u16),
     what: &str,
     decode: impl FnOnce() -> CodecResult<T>,
 ) -> CodecResult<T> {
-    if version > newest {
-        let why = format!("{what} is of version {version}, and this program knows versions up to {newest}");
-        return Err(why.into());
-    }
+    check_version(versions, what)?;
     decode()
 }

@@ -17,6 +17,7 @@ use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused}
 use super::ObjectsState;
 use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
 use super::shards::{CellState, KeyHash, ObjectCell};
+use crate::error::ObjectsResult;
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
 use crate::runtime::ObjectState;
 
@@ -66,13 +67,13 @@ impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
         self.replayed.total()
     }
 
-    fn check_recovered(&self) -> Result<(), DurabilityError> {
+    fn check_recovered(&self) -> ObjectsResult<()> {
         assert!(self.waiting.is_empty(), "L8: every epoch has passed");
         if self.pieces.is_whole() {
             return Ok(());
         }
         let detail = "an object of the checkpoint lacks pieces".to_owned();
-        Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail })
+        Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail }.into())
     }
 }
 

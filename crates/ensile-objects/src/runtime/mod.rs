@@ -45,7 +45,7 @@ use crate::error::{ObjectsError, ObjectsResult as Result};
 /// What is kept: objects that can be walked and rebuilt.
 pub(crate) trait ObjectState: Recoverable + Walk + Send {
     /// What was loaded and replayed is whole; or what is wrong with it.
-    fn check_recovered(&self) -> Result<(), DurabilityError>;
+    fn check_recovered(&self) -> Result<()>;
 
     /// About how many nanoseconds applying operations took at recovery, where that is measured.
     fn replayed_nanos(&self) -> u64 {

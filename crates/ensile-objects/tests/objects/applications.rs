@@ -9,7 +9,8 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_objects::{
-    Application, ApplicationLog, CallBackResult, ObjectWriter, Objects, ObjectsResult as Result,
+    Application, ApplicationLog, CallBackResult, DurabilityError, ObjectWriter, Objects, ObjectsError,
+    ObjectsResult as Result,
 };
 use ensile_sim::SimDisk;
 
@@ -32,6 +33,7 @@ struct Numbers {
     /// Numbers that were removed in this life.
     removed: Mutex<BTreeMap<u64, ()>>,
     misbehaves: Option<Misbehaviour>,
+    version: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +74,10 @@ impl Numbers {
 }
 
 impl Application for Numbers {
+    fn version(&self) -> u16 {
+        self.version
+    }
+
     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
         let objects = self.all();
         let removed = self.removed();
@@ -319,6 +325,149 @@ fn a_call_back_that_fails_and_a_folder_of_a_collection_fail_the_open() {
     objects.close().expect("closes");
     let refused = Life::try_open(&disk, Numbers::default()).map(drop).expect_err("fails").to_string();
     assert!(refused.contains("it is of a collection"), "{refused}");
+}
+
+#[test]
+fn a_replay_that_panics_names_the_object_and_a_way_out() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    life.change(2, DOUBLE_AND_ADD, 1).expect("logs");
+    let by = 1_u64.to_le_bytes();
+    let receipt = life.log.log(7, DOUBLE_AND_ADD, &[&by, b"is to be empty"]).expect("logs");
+    let epoch = receipt.epoch();
+    life.log.close().expect("closes");
+    let refused = Life::try_open(&disk, Numbers::default()).map(drop).expect_err("panics");
+    let is_told =
+        matches!(&refused, ObjectsError::NotReplayed { object: 7, tid, .. } if tid.epoch() == epoch);
+    assert!(is_told, "{refused:?}");
+    let said = refused.to_string();
+    for part in
+        ["the call-back panicked: assertion failed: empty.is_empty()", "mend the call-back, or let it pass"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
+    // As it was: a program that was mended opens it.
+    let log = builder(&disk, 2).open_application(Arc::new(Patient(Numbers::default()))).expect("opens");
+    assert_eq!(log.recovery().entries, 2);
+}
+
+/// Numbers whose program has passed an operation over that it could not replay.
+struct Patient(Numbers);
+
+impl Application for Patient {
+    fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
+        self.0.checkpoint(from, out)
+    }
+
+    fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult {
+        self.0.load_one(object, bytes)
+    }
+
+    fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
+        if object == 7 { Ok(()) } else { self.0.replay_one(object, operation, parameters) }
+    }
+}
+
+/// Numbers as they are now: until version 0 they were counted in tens.
+struct Ones(Numbers);
+
+impl Application for Ones {
+    fn version(&self) -> u16 {
+        1
+    }
+
+    fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
+        self.0.checkpoint(from, out)
+    }
+
+    fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult {
+        self.0.load_one(object, bytes)
+    }
+
+    fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
+        self.0.replay_one(object, operation, parameters)
+    }
+
+    fn load_older(&self, version: u16, object: u64, bytes: &[u8]) -> CallBackResult {
+        assert_eq!(version, 0);
+        self.0.load_one(object, bytes)?;
+        self.0.all().get_mut(&object).ok_or("it was loaded")?.0 *= 10;
+        Ok(())
+    }
+
+    fn replay_older(
+        &self,
+        version: u16,
+        object: u64,
+        operation: u32,
+        parameters: &[&[u8]],
+    ) -> CallBackResult {
+        assert_eq!(version, 0);
+        let [by, empty] = parameters else { return Err("two parameters".into()) };
+        let by = u64::from_le_bytes((*by).try_into().map_err(|_| "no number")?) * 10;
+        self.0.replay_one(object, operation, &[&by.to_le_bytes(), empty])
+    }
+}
+
+/// A folder of this version, with an object in a checkpoint or not, and an operation on one in the log.
+fn written_by(version: u16, with_checkpoint: bool) -> SimDisk {
+    let disk = SimDisk::new();
+    let life = Life::try_open(&disk, Numbers { version, ..Numbers::default() }).expect("opens");
+    if with_checkpoint {
+        // In pieces, each of which has the version.
+        life.change(1, PAD, 700_000).expect("logs");
+        life.change(2, DOUBLE_AND_ADD, 4).expect("logs");
+        life.settle();
+        life.checkpoint().expect("is installed");
+    }
+    life.change(2, DOUBLE_AND_ADD, 1).expect("logs");
+    life.log.close().expect("closes");
+    disk
+}
+
+#[test]
+fn what_an_older_program_wrote_goes_through_the_up_cast_and_what_a_newer_one_wrote_is_refused() {
+    for with_checkpoint in [false, true] {
+        let ones = Arc::new(Ones(Numbers::default()));
+        let disk = written_by(0, with_checkpoint);
+        let log = builder(&disk, 2).open_application(Arc::clone(&ones)).expect("opens");
+        let twice = if with_checkpoint { 2 * 40 } else { 0 };
+        assert_eq!(ones.0.all()[&2], (twice + 10, 0));
+        // From now on it writes its own version, beside what is there of the older one.
+        log.log(2, DOUBLE_AND_ADD, &[&3_u64.to_le_bytes(), &[]]).expect("logs");
+        change(&mut ones.0.all(), 2, DOUBLE_AND_ADD, 3);
+        log.close().expect("closes");
+        let expected = ones.0.all().clone();
+        let ones = Arc::new(Ones(Numbers::default()));
+        let log = builder(&disk, 2).open_application(Arc::clone(&ones)).expect("opens");
+        assert_eq!(*ones.0.all(), expected);
+        log.close().expect("closes");
+
+        let refused = |written, version| {
+            let numbers = Arc::new(Numbers { version, ..Numbers::default() });
+            let opened =
+                builder(&written_by(written, with_checkpoint), 2).open_application(Arc::clone(&numbers));
+            let newer_reached_it = written > version && !numbers.all().is_empty();
+            assert!(!newer_reached_it, "a newer version is refused before a call-back has it");
+            opened.map(drop).expect_err("is refused").to_string()
+        };
+        let (older, newer) = (refused(0, 1), refused(3, 2));
+        let why = "it is of version 0; this program writes version 1, and has no up-cast from that";
+        assert!(older.contains(why) && older.contains("object "), "{older}");
+        let what = if with_checkpoint { "an object" } else { "an operation" };
+        let why = format!("{what} is of version 3, and this program knows versions up to 2");
+        assert!(newer.contains(&why) && newer.contains("at byte"), "{newer}");
+    }
+}
+
+#[test]
+fn the_debug_mode_is_refused_for_an_application_that_keeps_its_own_objects() {
+    let disk = SimDisk::new();
+    let opened = builder(&disk, 1).check_operations().open_application(Arc::new(Numbers::default()));
+    let refused = opened.map(drop).expect_err("is for collections");
+    assert!(matches!(refused, ObjectsError::Durability(DurabilityError::Config(_))), "{refused:?}");
+    assert!(refused.to_string().contains("`check_operations` is for collections"), "{refused}");
+    assert_eq!(disk.calls().all, 0, "nothing was made");
 }
 
 #[test]
