@@ -4,8 +4,8 @@
 //! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told, as
 //! something cannot be read.
 //!
-//! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words; `changes` prints the log; `objects` uses
-//! the words.
+//! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words; `changes` prints the log; `objects`
+//! uses the words.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};

@@ -125,7 +125,7 @@ fn a_folder_is_judged_alone_and_replayed_by_its_program(program: &str) {
     assert!(said.contains("good: DAMAGED") && !said.contains("replayed twice"), "{said}");
 }
 
-fn a_whole_folder_of_objects_is_whole_whoever_looks() {
+fn a_whole_folder_of_objects_is_whole_to_each_command() {
     let folder = Folder::new("objects-whole");
     record(&folder, "good", &Change::By(1));
     let (code, said) = ensile(&folder, "verify good");
@@ -173,7 +173,7 @@ fn a_damaged_log_is_cut_and_a_damaged_checkpoint_is_to_be_put_back() {
         }
         counts.close().expect("closes");
     }
-    let log = folder.0.join("cut/log0/log-1-1");
+    let log = folder.0.join("cut/log0/log-1-0");
     let bytes = std::fs::metadata(&log).expect("is there").len();
     flip(&log, bytes as usize / 2);
     let (code, said) = check(&folder, "cut");
@@ -325,7 +325,7 @@ fn main() -> ExitCode {
     let program = std::env::current_exe().expect("it is a file");
     let program = program.to_str().expect("its name is text");
     a_folder_is_judged_alone_and_replayed_by_its_program(program);
-    a_whole_folder_of_objects_is_whole_whoever_looks();
+    a_whole_folder_of_objects_is_whole_to_each_command();
     a_damaged_log_is_cut_and_a_damaged_checkpoint_is_to_be_put_back();
     what_a_removed_mapped_buffer_held_is_given_up_by_a_repair(program);
     a_database_is_refused();

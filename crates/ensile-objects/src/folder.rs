@@ -1,7 +1,7 @@
 //! A folder of objects looked at, or repaired, without opening it and without knowing the types of the objects.
 //!
-//! [`judge_folder`] reads every byte; [`repair`] cuts a damaged folder to its last consistent epoch. Both are as those of
-//! a database's folder: the files are the same, and what their entries say is judged by its form.
+//! [`judge_folder`] reads every byte; [`repair`] cuts a damaged folder to its last consistent epoch. Both are as those
+//! of a database's folder: the files are the same, and what their entries say is judged by its form.
 //!
 //! Neighbours: the durability crate examines and cuts; `judge` has what a folder holds; the `ensile` command prints.
 
@@ -34,8 +34,8 @@ pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
 
 /// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. Every object is then as it was
 /// at the end of that epoch. What mapped buffers held beyond it is given up with the rest
-/// ([`ObjectDurability::Process`](crate::ObjectDurability::Process)). `None` if nothing is damaged. Before it returns it
-/// has read the whole folder once more, and found it whole.
+/// ([`ObjectDurability::Process`](crate::ObjectDurability::Process)). `None` if nothing is damaged. Before it returns
+/// it has read the whole folder once more, and found it whole.
 ///
 /// A damaged checkpoint cannot be cut: the log before it is gone. Nor is what contradicts itself
 /// ([`FolderJudgement::disorder`]) mended by a cut.
@@ -54,21 +54,21 @@ pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
 /// ```
 ///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability): as for [`judge_folder`]; a log's folder is missing as a
-/// whole, as its device may not be mounted; no consistent state can be had from what is there, and the message says why;
-/// or something is damaged behind the cut.
+/// [`ObjectsError::Durability`](crate::ObjectsError::Durability): as for [`judge_folder`]; a log's folder is missing as
+/// a whole, as its device may not be mounted; no consistent state can be had from what is there, and the message says
+/// why; or something is damaged behind the cut.
 pub fn repair(folder: impl AsRef<Path>, options: RepairOptions) -> Result<Option<Repaired>> {
     repair_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>), options)
 }
 
 fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repaired>> {
-    Ok(examine::repair_with(disk, &Framing, options)?)
+    Ok(examine::repair_with(disk, &ObjectFraming, options)?)
 }
 
 /// Takes entries apart and keeps nothing: a repair shows it the entries twice.
-struct Framing;
+struct ObjectFraming;
 
-impl Recoverable for Framing {
+impl Recoverable for ObjectFraming {
     fn entries(&self) -> EntryKind {
         EntryKind::Operations
     }
@@ -99,7 +99,7 @@ mod tests {
     use ensile_base::{Epoch, Tid};
     use ensile_durability::{Entry, Recoverable as _};
 
-    use super::Framing;
+    use super::ObjectFraming;
     use crate::format::{BodyForm, ObjectBody};
 
     #[test]
@@ -113,13 +113,15 @@ mod tests {
         let (call, whole) = (body(BodyForm::Call), body(BodyForm::Whole));
         let entry = |body| [Entry { tid: Tid::first_of(Epoch::new(3)), body }];
         for _ in 0..2 {
-            assert_eq!(Framing.replay(&entry(&call)), Ok(()));
-            assert_eq!(Framing.load(0, &entry(&whole)), Ok(()));
-            assert_eq!(Framing.load(0, &entry(&piece)), Ok(()));
+            assert_eq!(ObjectFraming.replay(&entry(&call)), Ok(()));
+            assert_eq!(ObjectFraming.load(0, &entry(&whole)), Ok(()));
+            assert_eq!(ObjectFraming.load(0, &entry(&piece)), Ok(()));
         }
-        for result in
-            [Framing.replay(&entry(&whole)), Framing.load(0, &entry(&call)), Framing.load(0, &entry(b"x"))]
-        {
+        for result in [
+            ObjectFraming.replay(&entry(&whole)),
+            ObjectFraming.load(0, &entry(&call)),
+            ObjectFraming.load(0, &entry(b"x")),
+        ] {
             assert!(result.is_err());
         }
     }

@@ -56,8 +56,8 @@ impl FolderJudgement {
 /// is changed.
 ///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no folder of
-/// ours, or cannot be read.
+/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no folder
+/// of ours, or cannot be read.
 pub fn judge_folder(folder: impl AsRef<Path>) -> Result<FolderJudgement> {
     judge_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
 }

@@ -16,7 +16,7 @@
 //! - Objects are independent. An operation is atomic; several operations are several.
 //!
 //! # Features
-//! - `object-store`: a shared store in an object store (S3 and others), `SharedObjects`.
+//! - `object-store`: a shared store in an object store (`S3` and others), `SharedObjects`.
 //! - `serde`: objects, operations and keys in postcard's format, `codec`, `serde_codec!` and `serde_key!`.
 //! - `simulation`: objects whose disk, clock and threads a test drives itself; not for applications.
 //!

@@ -10,8 +10,8 @@
 //! E1 does: so nothing is waited for there, and where waiting is due the worker unbinds and begins anew by `reserve`.
 //!
 //! A panic between bind and unbind ends the log: what stands in the buffer may be half an entry, and the binding would
-//! hold D back for good ([`Appender::abandon`]). Each guard of it is dropped by an unwinding only, so that the usual way
-//! pays nothing.
+//! hold D back for good ([`Appender::abandon`]). Each guard of it is dropped by an unwinding only, so that the usual
+//! way pays nothing.
 //!
 //! Neighbours: owned by an engine worker; the buffer goes through its slot or the queue of `buffers` to the logger.
 
@@ -227,7 +227,7 @@ impl Drop for Appender {
             std::mem::forget(self.owned.take());
             return;
         }
-        // Whoever unwinds past its own unbind: a worker ends between commits otherwise (E1).
+        // A thread that unwinds past its own unbind: a worker ends between commits otherwise (E1).
         if self.slot.bound().is_some() {
             self.abandon();
         }

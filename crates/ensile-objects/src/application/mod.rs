@@ -55,8 +55,8 @@ pub type CallBackResult = Result<(), Box<str>>;
 ///
 /// # A panic between the log and the change
 /// leaves a logged operation that its object does not have. A recovery applies it; a checkpoint that takes the object
-/// before loses it for good, as it has the operation's TID. So what can fail comes before [`ApplicationLog::log`]. Where
-/// the change can fail all the same, its object is in no checkpoint from then on, and shown to nobody:
+/// before loses it for good, as it has the operation's TID. So what can fail comes before [`ApplicationLog::log`].
+/// Where the change can fail all the same, its object is in no checkpoint from then on, and shown to nobody:
 /// [`checkpoint`](Self::checkpoint) calls [`ObjectWriter::refuse`] at it, or panics, as it does by itself where the
 /// guard is a lock of std's that a panic has poisoned. What becomes of it is known when the objects are opened again.
 ///
@@ -266,12 +266,13 @@ impl ApplicationLog {
     /// the object behind this, under the same hold. The receipt tells when the operation is durable; it is waited for
     /// without the guard, in either kind of durability.
     ///
-    /// What can fail comes before this: a panic between this and the change leaves an operation that its object does not
-    /// have, and that a checkpoint of the object would lose ([`Application`]).
+    /// What can fail comes before this: a panic between this and the change leaves an operation that its object does
+    /// not have, and that a checkpoint of the object would lose ([`Application`]).
     ///
     /// # Errors
     /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above
-    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`]. Nothing was logged: do not change the object.
+    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`]. Nothing was
+    /// logged: do not change the object.
     pub fn log(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
         self.runtime.check_process()?;
         if object == u64::MAX {

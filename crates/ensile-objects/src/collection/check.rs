@@ -43,8 +43,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// operation decoded and applied, and what comes to something else the second time is named. Nothing is changed.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no folder
-    /// of ours, or cannot be read.
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no
+    /// folder of ours, or cannot be read.
     pub fn check(folder: impl AsRef<Path>) -> Result<FolderCheck> {
         check_on::<K, T>(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
     }

@@ -377,7 +377,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 return;
             }
             for (_, _, guess) in guesses.into_iter().flatten() {
-                let state = guess.and_then(|cell| cell.try_lock_unless_panicked());
+                let state = guess.and_then(|cell| cell.try_lock());
                 state.iter().filter_map(|state| state.key.as_ref()).for_each(ObjectKey::prefetch);
             }
         }

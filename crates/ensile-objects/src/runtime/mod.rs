@@ -171,7 +171,6 @@ impl Runtime {
         }
     }
 
-<<<<<<< HEAD
     /// The worker, unless the log takes no entries now.
     ///
     /// # Errors
@@ -194,12 +193,9 @@ impl Runtime {
         error
     }
 
-    /// The lock, and log space for the worker's entry; `None`, and no space, where the lock is not free.
-=======
     /// The lock, and log space for the worker's entry; `None`, and no space, where the lock is not free. What a panic
     /// of the application's leaves under it is its object's to tell (O6), so the lock is taken all the same: else each
     /// later change would take the way of those that wait.
->>>>>>> aa1e3db0 (Objects: a panic of a look or a check does not make each later change take the slow way)
     ///
     /// # Errors
     /// As for [`Runtime::lock`].

@@ -58,7 +58,7 @@ fn a_panic_under_an_objects_lock_does_not_make_later_changes_those_that_wait() {
         panic!("told to");
     };
     assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
-    let mut worker = runtime.worker();
+    let mut worker = runtime.worker().expect("is open");
     let locked = runtime.try_lock(&lock, &mut worker).expect("the log takes entries");
     assert!(locked.is_some(), "it is free");
     drop(locked);
@@ -91,7 +91,7 @@ fn an_encoder_that_panics_has_logged_nothing_and_holds_nothing_back() {
 fn panics_bound(numbers: &Objects<u64, Number>, has_space: bool) {
     let runtime = numbers.runtime();
     let of_the_future = Tid::first_of(runtime.epochs.now().plus(1_000_000));
-    let mut worker = runtime.worker();
+    let mut worker = runtime.worker().expect("is open");
     worker.body.extend_from_slice(b"bytes");
     if has_space {
         let lock = Mutex::new(of_the_future);

@@ -340,10 +340,12 @@ fn r2_a_refusal_is_told_once_what_it_saw_is_durable() {
     assert_eq!(refused, Err("nothing there"));
     life.objects.submit(1, &Change::Add(9)).expect("logs");
     life.objects.remove(1).expect("logs");
-    // From here on nothing becomes durable: whoever waits for it is told.
-    disk.fail_all_syncs(true);
-    life.settle();
-    let refused = life.objects.update_if(1, &Change::Add(1), if_there);
+    // From its check on nothing becomes durable, and each call that waits is told.
+    let refused = life.objects.update_if(1, &Change::Add(1), |tally| {
+        disk.fail_all_syncs(true);
+        life.settle();
+        if_there(tally)
+    });
     assert!(
         matches!(refused, Err(ObjectsError::Durability(DurabilityError::OutcomeUnknown(_)))),
         "a refusal tells of a removal that a crash takes back: {refused:?}"
