@@ -11,13 +11,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use ensile_base::random::Random;
-use ensile_engine::checkpoint::Strategy;
 use ensile_engine::receipt::Epoch;
 use ensile_engine::{Error, Readable, Result};
 use ensile_sim::SimDisk;
 use ensile_sim::ledger::{Ledger, Rows, Writes};
 
-use crate::life::{CHECKPOINTERS, KEYS, Life};
+use crate::life::{CHECKPOINTERS, Life};
 
 /// Notes the disk's call before which an answer came.
 struct Bell {
@@ -140,7 +139,9 @@ impl<'scope, 'env> Driver<'scope, 'env> {
             }
         };
         self.errors.extend(done.err());
-        if self.life.setting.strategy == Strategy::Pictures {
+        if self.life.setting.has_pictures() {
+            // An answer that is asked for the first time once D has moved would not know when that was.
+            self.hear();
             self.take_pictures();
         }
         let installed = self.life.installed();
@@ -152,14 +153,17 @@ impl<'scope, 'env> Driver<'scope, 'env> {
 
     /// A picture waits for more epochs than a fuzzy checkpoint, so it is asked for and worked at more often.
     fn take_pictures(&mut self) {
-        if self.random.percent(10) {
+        if self.random.percent(20) {
             // Whatever comes of it: who asked does not wait.
             drop(self.life.db.checkpoint());
         }
         for checkpointer in 0..CHECKPOINTERS {
-            if self.random.percent(60) {
+            for _ in 0..self.random.below(4) {
                 self.life.db.checkpoint_step(checkpointer);
             }
+        }
+        if self.random.percent(20) {
+            self.settle();
         }
     }
 
@@ -172,6 +176,10 @@ impl<'scope, 'env> Driver<'scope, 'env> {
             });
         }
         self.hear();
+    }
+
+    fn some_key(&mut self) -> u64 {
+        self.random.below(self.life.setting.keys())
     }
 
     fn transact(&mut self) -> Result<()> {
@@ -189,7 +197,7 @@ impl<'scope, 'env> Driver<'scope, 'env> {
 
     /// A reader that shows what it saw once it is durable, or at once where nobody may rely on it.
     fn read(&mut self) -> Result<()> {
-        let keys: Vec<u64> = (0..self.random.between(1, 3)).map(|_| self.random.below(KEYS)).collect();
+        let keys: Vec<u64> = (0..self.random.between(1, 3)).map(|_| self.some_key()).collect();
         let (rows, receipt) = self
             .life
             .db
@@ -210,9 +218,9 @@ impl<'scope, 'env> Driver<'scope, 'env> {
         let keys: Vec<u64> = if self.random.percent(50) {
             let shown: Rows = snapshot.range(&self.life.rows, ..).collect::<Result<_>>()?;
             assert_eq!(shown, state, "a snapshot of {boundary}");
-            (0..KEYS).collect()
+            (0..self.life.setting.keys()).collect()
         } else {
-            (0..self.random.between(1, 3)).map(|_| self.random.below(KEYS)).collect()
+            (0..self.random.between(1, 3)).map(|_| self.some_key()).collect()
         };
         for key in &keys {
             let shown = snapshot.get(&self.life.rows, key)?;
@@ -243,7 +251,7 @@ impl<'scope, 'env> Driver<'scope, 'env> {
     /// A transaction that is open for a while and comes to nothing.
     fn leave_open(&mut self) -> Result<()> {
         let mut tx = self.life.db.begin();
-        tx.put(&self.life.rows, &self.random.below(KEYS), &vec![7; 8])?;
+        tx.put(&self.life.rows, &self.some_key(), &vec![7; 8])?;
         self.transact()
     }
 
@@ -276,7 +284,7 @@ impl<'scope, 'env> Driver<'scope, 'env> {
 
     /// A transaction that writes for certain, and is waited for.
     pub(crate) fn write(&mut self) -> Result<()> {
-        let (key, row) = (self.random.below(KEYS), self.random.next_u64().to_le_bytes().to_vec());
+        let (key, row) = (self.some_key(), self.random.next_u64().to_le_bytes().to_vec());
         let ((), receipt) = self.life.db.submit(|tx| tx.put(&self.life.rows, &key, &row))?;
         self.ledger.commit(self.at(), receipt.epoch(), vec![(key, Some(row))]);
         self.wait(receipt.durable_async(), receipt.epoch(), "an acknowledgment");

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `driver` interleaves what happens in a life; the ledger of promises is `ensile_sim`'s.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +14,16 @@ use ensile_engine::{Database, Durability, Error, Index, Readable, Result, Table,
 use ensile_sim::SimDisk;
 use ensile_sim::ledger::{Rows, Writes};
 
-/// Keys are below this.
-pub(crate) const KEYS: u64 = 24;
-
 /// Checkpointers, stepped by the test.
 pub(crate) const CHECKPOINTERS: usize = 2;
 /// A log begins a new file so soon.
 const LOG_FILE_BYTES: u64 = 8 << 10;
+/// Of pictures: the least that can be set.
+const PAGE_BYTES: usize = 4 << 10;
+/// Beside pictures transactions write some keys for so many epochs, and then others.
+const WINDOW_EPOCHS: u64 = 4;
+/// How many such windows of keys there are.
+const WINDOWS: u64 = 4;
 
 type Row = Vec<u8>;
 
@@ -36,6 +40,20 @@ impl Setting {
     /// Fuzzy checkpoints.
     pub(crate) fn fuzzy(loggers: usize) -> Self {
         Self { loggers, strategy: Strategy::Fuzzy, semi_fuzzy: false }
+    }
+
+    pub(crate) fn has_pictures(&self) -> bool {
+        self.strategy == Strategy::Pictures
+    }
+
+    /// Keys are below this. Pictures get more of them, and longer rows: pages are kept, split and joined.
+    pub(crate) fn keys(&self) -> u64 {
+        if self.has_pictures() { 60 } else { 24 }
+    }
+
+    /// Most rows are about so long, in bytes.
+    fn row_bytes(&self) -> u64 {
+        if self.has_pictures() { 600 } else { 30 }
     }
 }
 
@@ -66,6 +84,7 @@ impl Life {
                 checkpointers: Some(CHECKPOINTERS),
                 checkpoint_files: 2,
                 checkpoint_strategy: Some(strategy),
+                checkpoint_page_bytes: PAGE_BYTES,
                 semi_fuzzy,
                 // Small, so that logs get new files.
                 log_file_bytes: LOG_FILE_BYTES,
@@ -133,20 +152,35 @@ impl Life {
         if shown == rows { Ok(rows) } else { Err("a snapshot of everything shows something else".to_owned()) }
     }
 
+    /// Which keys a transaction writes, and of a hundred writes how many are deletes. Beside pictures a window of them,
+    /// so that the pages of others are kept; in every second round of the windows most rows go, so that pages are joined.
+    fn window(&self) -> (Range<u64>, u64) {
+        let keys = self.setting.keys();
+        if !self.setting.has_pictures() {
+            return (0..keys, 30);
+        }
+        let window = self.db.epoch().number() / WINDOW_EPOCHS;
+        let (first, width) = (window % WINDOWS * keys / WINDOWS, keys / WINDOWS);
+        (first..first + width, if (window / WINDOWS).is_multiple_of(2) { 10 } else { 80 })
+    }
+
     /// Runs one random transaction; it may be rolled back. Returns its epoch and what it wrote.
     pub(crate) fn transaction(&self, seed: u64) -> Result<Option<(Epoch, Writes)>> {
         let mut writes = Writes::new();
+        let (keys, deletes_percent) = self.window();
         let outcome = self.db.submit(|tx| {
             let mut random = Random::seeded(seed);
             writes.clear();
             for _ in 0..random.between(1, 5) {
-                let key = random.below(KEYS);
-                if random.percent(30) {
-                    tx.delete(&self.rows, &key)?;
-                    writes.push((key, None));
+                let key = random.between(keys.start, keys.end - 1);
+                if random.percent(deletes_percent) {
+                    // One that finds nothing changes nothing, so nothing that is read later rests on it.
+                    if tx.delete(&self.rows, &key)? {
+                        writes.push((key, None));
+                    }
                     continue;
                 }
-                let longest = if random.percent(5) { 3_000 } else { 60 };
+                let longest = if random.percent(5) { 3_000 } else { 2 * self.setting.row_bytes() };
                 let mut row = vec![0; random.below(longest) as usize + 8];
                 random.fill(&mut row);
                 match random.below(3) {

@@ -8,4 +8,6 @@
 mod driver;
 mod failing;
 mod life;
+#[path = "../picture_pages/mod.rs"]
+mod picture_pages;
 mod points;

@@ -2,7 +2,11 @@
 //!
 //! `ENSILE_CRASH_POINTS=100000 cargo test --profile release-plain -p ensile-engine --test crashes points` runs longer.
 
+use std::sync::Arc;
+
 use ensile_base::random::Random;
+use ensile_disk::Disk;
+use ensile_durability::{Entry, LoadedPages, Recoverable, Refused, examine};
 use ensile_engine::checkpoint::Strategy;
 use ensile_engine::receipt::Epoch;
 use ensile_sim::ledger::Ledger;
@@ -10,13 +14,49 @@ use ensile_sim::{SimDisk, Survival, environment};
 
 use crate::driver::Driver;
 use crate::life::{Life, Setting};
+use crate::picture_pages::{LastPicture, LoadedFirstKeys, PagesSeen};
 
 /// Lives of one database whose every call is a crash point.
 const LIVES: usize = 3;
-/// One crash point in this many is looked at beside pictures too.
-const PICTURES_SHARE: u64 = 2;
+/// Beside pictures one call in this many is looked at, another one for each database: so there are more of these.
+const CALLS_APART: u64 = 4;
 /// Recoveries that power may fail in, one behind the other.
 const INTERRUPTED_MAX: u64 = 3;
+
+/// What became of the pages of pictures.
+static PAGES: PagesSeen = PagesSeen::new();
+
+/// Takes of a picture where its pages begin, and no row.
+#[derive(Default)]
+struct PagesOnly(LoadedFirstKeys);
+
+impl Recoverable for PagesOnly {
+    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load_pages(&self, pages: &LoadedPages<'_>) -> bool {
+        self.0.note(pages);
+        // It marks nothing.
+        false
+    }
+}
+
+/// Counts the pages of the installed picture, as a kill leaves it now.
+fn count_pages(disk: &SimDisk, last: &mut LastPicture) {
+    let disk = disk.fork();
+    disk.kill();
+    let (pages, disk): (_, Arc<dyn Disk>) = (PagesOnly::default(), Arc::new(disk.mounted()));
+    let found = examine::examine(&disk, &pages).unwrap_or_else(|error| panic!("not whole: {error}"));
+    assert!(found.is_whole(), "damaged: {:?} {:?}", found.damage, found.unread);
+    if let Some(checkpoint) = &found.checkpoint {
+        PAGES.count(last, checkpoint, pages.0);
+    }
+}
 
 pub(crate) fn some_survival(random: &mut Random) -> Survival {
     Survival::ALL[random.below(Survival::ALL.len() as u64) as usize]
@@ -44,17 +84,23 @@ pub(crate) fn judge(
 /// Checkpoints that were installed, each by what it covers, and the disk's call behind which that was known.
 type Installed = Vec<(u64, Epoch)>;
 
-/// Some steps of a life. The checkpoints that it installs.
+/// Some steps of a life, with a look behind each checkpoint that it installs. Those are returned.
 fn drive(
     life: &Life,
     disk: &SimDisk,
     ledger: &mut Ledger,
-    steps: u64,
-    seed: u64,
+    (steps, seed): (u64, u64),
+    mut look: impl FnMut(),
 ) -> Result<Installed, String> {
     std::thread::scope(|scope| {
         let mut driver = Driver::new(scope, life, disk, ledger, seed);
-        (0..steps).for_each(|_| driver.step());
+        for _ in 0..steps {
+            let known = driver.installed.len();
+            driver.step();
+            if driver.installed.len() > known {
+                look();
+            }
+        }
         match driver.errors.pop() {
             Some(error) if !disk.is_without_power() => Err(error.to_string()),
             _ => Ok(std::mem::take(&mut driver.installed)),
@@ -112,7 +158,7 @@ fn check(
             .map_err(|error| format!("recovery {rounds}: {error}"))?;
         interrupted = false;
         if rounds == 0 {
-            drive(&life, disk, &mut ledger, random.between(0, 14), random.next_u64())?;
+            drive(&life, disk, &mut ledger, (random.between(0, 14), random.next_u64()), || ())?;
             disk.crash_with(some_survival(random), random.next_u64());
         } else {
             disk.kill();
@@ -128,21 +174,28 @@ fn run_database(seed: u64, strategy: Strategy) -> (u64, usize) {
     let loggers = [1, 2, 4, 8][random.below(4) as usize];
     let setting = Setting { loggers, strategy, semi_fuzzy: seed.is_multiple_of(2) };
     let (disk, mut ledger, mut points) = (SimDisk::new(), Ledger::default(), 0);
-    let mut installed = Installed::new();
+    let (mut installed, mut last_picture) = (Installed::new(), LastPicture::default());
     for number in 0..LIVES {
         let context = format!("ENSILE_SEED={seed}, {setting:?}, life {number}");
         disk.keep_moments();
         let life = Life::open(&disk, setting).unwrap_or_else(|error| panic!("{context}: {error}"));
         judge(&life, &disk, &mut ledger, false).unwrap_or_else(|error| panic!("{context}: {error}"));
         let steps = random.between(10, 90);
-        let new = drive(&life, &disk, &mut ledger, steps, random.next_u64());
+        let look = || {
+            if setting.has_pictures() {
+                count_pages(&disk, &mut last_picture);
+            }
+        };
+        let new = drive(&life, &disk, &mut ledger, (steps, random.next_u64()), look);
         installed.extend(new.unwrap_or_else(|error| panic!("{context}: {error}")));
         if random.percent(25) {
             let last = life.db.epoch();
             life.db.close().unwrap_or_else(|error| panic!("{context}: {error}"));
             ledger.promise(disk.calls().all, last, "a clean close");
         }
-        for moment in disk.take_moments() {
+        let is_looked_at =
+            |call: u64| !setting.has_pictures() || call % CALLS_APART == seed / 2 % CALLS_APART;
+        for moment in disk.take_moments().into_iter().filter(|moment| is_looked_at(moment.number)) {
             points += 1;
             let call = moment.number;
             let before = installed.iter().rev().find(|(known, _)| *known < call);
@@ -176,6 +229,7 @@ fn power_may_fail_at_every_call() {
 #[test]
 fn power_may_fail_at_every_call_beside_pictures() {
     let wanted = environment::count("ENSILE_CRASH_POINTS", 1_500);
-    let installed = run_databases(wanted / PICTURES_SHARE, Strategy::Pictures);
+    let installed = run_databases(wanted, Strategy::Pictures);
     assert!(installed > 0, "pictures were installed");
+    assert!(PAGES.least() > 0, "pages were kept, split and joined");
 }

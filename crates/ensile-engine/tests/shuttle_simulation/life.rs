@@ -21,6 +21,7 @@ use ensile_sim::history::{History, Operation, Outcome, Predicate, Recorder, Valu
 use shuttle::thread;
 
 use crate::client::Client;
+use crate::picture_pages::LastPicture;
 use crate::plan::{Pictures, Plan};
 use crate::{pictures, recovered, seen};
 
@@ -359,7 +360,7 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
     let disk = SimDisk::new();
     let instants = Arc::new(AtomicU64::new(1));
     let mut history = History::default();
-    let (mut begun, mut newest_installed) = (None, 0);
+    let (mut begun, mut newest_installed, mut last_picture) = (None, 0, LastPicture::default());
     for number in 0..plan.lives {
         let life = open(&plan, number, &disk, &instants, &mut random);
         if let Some(begun) = &begun {
@@ -371,7 +372,7 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
         history.extend(live(&life, &disk, number, &mut random));
         let crashed_behind = std::mem::take(&mut *life.crashed_behind.lock().expect("no panic"));
         for (installed, disk) in crashed_behind {
-            pictures::check(&disk, &plan, installed, &history);
+            pictures::check(&disk, &plan, installed, &history, &mut last_picture);
             if plan.has_turns() {
                 recovered::check(&disk, &plan, number + 1, &history);
             }
@@ -384,7 +385,7 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
         }
         drop(Arc::into_inner(life).expect("its threads have ended"));
         if plan.pictures.is_some() {
-            pictures::check(&disk, &plan, newest_installed, &history);
+            pictures::check(&disk, &plan, newest_installed, &history, &mut last_picture);
         }
         if plan.has_turns() {
             recovered::check(&disk.fork(), &plan, number + 1, &history);

@@ -9,6 +9,8 @@
 mod client;
 mod hunt;
 mod life;
+#[path = "../picture_pages/mod.rs"]
+mod picture_pages;
 mod pictures;
 mod plan;
 mod recovered;
@@ -40,12 +42,14 @@ fn lives_with_pictures_are_one_serializable_history() {
     schedules::check(300, life::STEPS_MAX, || life::run(Plan::with_pictures));
     // Some give way to commits, and their walks and ends have more steps.
     seen::assert(Strategy::Pictures, 60);
+    seen::assert_pages(2);
 }
 
 #[test]
 fn lives_without_a_log_are_one_serializable_history_up_to_their_pictures() {
     schedules::check(300, life::STEPS_MAX, || life::run(Plan::without_log));
     seen::assert(Strategy::Pictures, 20);
+    seen::assert_pages(20);
 }
 
 #[test]

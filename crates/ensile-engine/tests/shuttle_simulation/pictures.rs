@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex};
 
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::{Entry, Recoverable, Refused, examine};
+use ensile_durability::{Entry, LoadedPages, Recoverable, Refused, examine};
 use ensile_sim::SimDisk;
 use ensile_sim::history::{History, Key, Operation, Outcome, Value};
 
 use crate::life::{manifest, number, whole};
+use crate::picture_pages::{LastPicture, LoadedFirstKeys};
 use crate::plan::{Pictures, Plan};
+use crate::seen;
 
 /// Names of late tables begin so; behind it stands the table's place.
 pub(crate) const LATE: &str = "late";
@@ -34,7 +36,10 @@ struct LoadedRow {
 
 /// Takes what a load brings.
 #[derive(Default)]
-struct Loaded(Mutex<Vec<LoadedRow>>);
+struct Loaded {
+    rows: Mutex<Vec<LoadedRow>>,
+    first_keys: LoadedFirstKeys,
+}
 
 impl Recoverable for Loaded {
     fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
@@ -42,7 +47,7 @@ impl Recoverable for Loaded {
     }
 
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        let mut rows = self.0.lock().expect("no panic");
+        let mut rows = self.rows.lock().expect("no panic");
         rows.extend(entries.iter().map(|entry| {
             // `docs/formats/checkpoint.md`: the key's length, the key, the value.
             let (length, row) = entry.body.split_first_chunk().expect("a key has a length");
@@ -50,6 +55,12 @@ impl Recoverable for Loaded {
             LoadedRow { section, tid: entry.tid, key: key.to_vec(), value: value.to_vec() }
         }));
         Ok(())
+    }
+
+    fn load_pages(&self, pages: &LoadedPages<'_>) -> bool {
+        self.first_keys.note(pages);
+        // It marks nothing.
+        false
     }
 }
 
@@ -77,8 +88,14 @@ pub(crate) fn installed(disk: &SimDisk) -> u64 {
 }
 
 /// Checks what is installed. A crash leaves the checkpoint that was installed last, or a newer one.
-pub(crate) fn check(disk: &SimDisk, plan: &Plan, installed_before: u64, history: &History) {
-    let (number, picture) = read(disk, plan);
+pub(crate) fn check(
+    disk: &SimDisk,
+    plan: &Plan,
+    installed_before: u64,
+    history: &History,
+    last: &mut LastPicture,
+) {
+    let (number, picture) = read(disk, plan, last);
     assert!(number >= installed_before, "checkpoint {installed_before} was installed, and now {number} is");
     if let Some(picture) = picture {
         picture.check(history);
@@ -86,7 +103,7 @@ pub(crate) fn check(disk: &SimDisk, plan: &Plan, installed_before: u64, history:
 }
 
 /// The number of what is installed, or 0, and the picture if it is one.
-fn read(disk: &SimDisk, plan: &Plan) -> (u64, Option<Picture>) {
+fn read(disk: &SimDisk, plan: &Plan, last: &mut LastPicture) -> (u64, Option<Picture>) {
     let (loaded, disk): (_, Arc<dyn Disk>) = (Loaded::default(), Arc::new(disk.mounted()));
     let found =
         examine::examine(&disk, &loaded).unwrap_or_else(|error| panic!("what is left is not whole: {error}"));
@@ -95,7 +112,8 @@ fn read(disk: &SimDisk, plan: &Plan) -> (u64, Option<Picture>) {
     let Some(epoch) = checkpoint.picture_epoch() else { return (checkpoint.number, None) };
     let durable = found.durable_epoch.expect("it is whole");
     assert!(durable >= epoch, "picture {} at e_c {epoch}: D is {durable} (N12)", checkpoint.number);
-    let rows = loaded.0.into_inner().expect("no panic");
+    seen::PAGES.count(last, &checkpoint, loaded.first_keys);
+    let rows = loaded.rows.into_inner().expect("no panic");
     let (versions, twice) = (BTreeMap::new(), BTreeSet::new());
     let picture = Picture { number: checkpoint.number, epoch, versions, twice };
     (checkpoint.number, Some(picture.with(&rows, plan)))

@@ -192,9 +192,18 @@ impl Plan {
         }
     }
 
-    /// The same with pictures.
+    /// The same with pictures, most often of several pages, of a row or of many: pages are kept, split and joined.
     pub(crate) fn with_pictures(random: &mut Random) -> Self {
+        // Fewer keys meet each other more.
+        let keys = if random.percent(70) { random.between(30, 60) } else { random.between(2, 8) };
         Self {
+            keys,
+            page_bytes: [1, 64, 4 << 10][random.below(3) as usize],
+            // Long lives with short epochs: a walk of many pages ends in them, and neighbours change between two.
+            transactions: random.between(6, 20),
+            crash_rest_max: 4_000,
+            beat_micros_max: 60_000,
+            beat_rest_max: [10, 30][random.below(2) as usize],
             pictures: Some(Pictures::drawn(random)),
             strategies: if random.percent(20) {
                 vec![Strategy::Pictures, Strategy::Fuzzy]

@@ -9,6 +9,8 @@ use ensile_engine::Database;
 use ensile_engine::checkpoint::Strategy;
 use ensile_sim::environment;
 
+use crate::picture_pages::PagesSeen;
+
 /// Checkpoints installed, and lives begun with one, by the strategy of the life.
 static INSTALLED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 static LOADED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
@@ -16,6 +18,8 @@ static LOADED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 static TURNS: AtomicU64 = AtomicU64::new(0);
 /// Opens of what was left in the middle of a round: the ranges' last turns are of different epochs.
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
+/// What became of the pages of pictures.
+pub(crate) static PAGES: PagesSeen = PagesSeen::new();
 
 /// Counts a life that ends.
 pub(crate) fn count(strategy: Strategy, db: &Database) {
@@ -46,6 +50,12 @@ pub(crate) fn assert(strategy: Strategy, least: u64) {
         (INSTALLED[strategy as usize].load(SeqCst), LOADED[strategy as usize].load(SeqCst));
     println!("{strategy:?}: {installed} checkpoints installed, {loaded} lives began with one");
     assert!(is_asked_for_few(300) || installed.min(loaded) > least);
+}
+
+/// More increments than this kept pages, and in more than this pages were split, and joined.
+pub(crate) fn assert_pages(least: u64) {
+    let seen = PAGES.least();
+    assert!(is_asked_for_few(300) || seen > least);
 }
 
 /// More lives than this have ended behind a turn of one range, and more opens met the middle of a round.
