@@ -143,16 +143,33 @@ fn settings_that_need_a_log_are_refused_without_one() {
             found => panic!("{found:?}"),
         }
     };
-    let fuzzy = Tuning { checkpoint_strategy: Some(Strategy::Fuzzy), ..Tuning::default() };
+    let strategy = |strategy| Tuning { checkpoint_strategy: Some(strategy), ..Tuning::default() };
     let loggers = |loggers| Tuning { loggers: Some(loggers), ..Tuning::default() };
-    assert!(refused(&|builder| builder.without_log().tuning(fuzzy.clone())).contains("fuzzy"));
-    assert!(refused(&|builder| builder.without_log().durability(Durability::Strict)).contains("strict"));
-    assert!(refused(&|builder| builder.without_log().tuning(loggers(2))).contains("loggers"));
-    assert!(refused(&|builder| builder.without_log().log_folders(["elsewhere"])).contains("loggers"));
-    assert!(refused(&|builder| builder.without_log().before_images(true)).contains("before-images"));
-    assert!(refused(&|builder| builder.tuning(loggers(0))).contains("without_log"));
-    let in_memory = Database::builder_in_memory().without_log().open();
-    assert!(matches!(in_memory, Err(Error::Misuse(_))));
+    // Each names the setting to leave out.
+    let refusals: [(&dyn Fn(Builder) -> Builder, &str); 8] = [
+        (&|builder| builder.tuning(strategy(Strategy::Fuzzy)), "leave Tuning::checkpoint_strategy out"),
+        (&|builder| builder.tuning(strategy(Strategy::Cycling)), "leave Tuning::checkpoint_strategy out"),
+        (&|builder| builder.durability(Durability::Strict), "leave Durability::Strict out"),
+        (&|builder| builder.durability(Durability::Process), "leave Durability::Process out"),
+        (&|builder| builder.tuning(loggers(2)), "leave Tuning::loggers"),
+        (&|builder| builder.log_folders(["elsewhere"]), "Builder::log_folders out"),
+        (&|builder| builder.archive("elsewhere"), "leave Builder::archive out"),
+        (&|builder| builder.before_images(true), "leave Builder::before_images out"),
+    ];
+    for (settings, way_out) in &refusals {
+        let why = refused(&|builder| settings(builder.without_log()));
+        assert!(why.contains(way_out), "{why}");
+    }
+    assert!(refused(&|builder| builder.tuning(loggers(0))).contains("Builder::without_log"));
+    for (builder, way_out) in [
+        (Database::builder_in_memory().without_log(), "leave Builder::without_log out"),
+        (Database::builder_in_memory().archive("elsewhere"), "leave Builder::archive out"),
+    ] {
+        match builder.open().map(drop) {
+            Err(Error::Misuse(why)) => assert!(why.contains(way_out), "{why}"),
+            found => panic!("{found:?}"),
+        }
+    }
     assert!(disk.files().is_empty(), "nothing was made");
 }
 

@@ -10,7 +10,6 @@ use super::builder::Builder;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::shared::Durability;
-use crate::transaction::NEEDS_LOG;
 
 /// As many as the machine lets this process use at once.
 pub(super) fn cores() -> usize {
@@ -311,7 +310,8 @@ impl Builder {
         let is_archived = matches!(self.archiving, Archiving::To(_));
         if is_archived && self.path.is_none() && self.disk.is_none() {
             return Err(Error::Misuse(
-                "a database in memory has no log, so there is nothing to archive".to_owned(),
+                "a database in memory has no log, so there is nothing to archive: leave Builder::archive out"
+                    .to_owned(),
             ));
         }
         if !self.is_without_log {
@@ -320,19 +320,23 @@ impl Builder {
             return if no_logger { Err(Error::Misuse(why.to_owned())) } else { Ok(()) };
         }
         let why = if self.path.is_none() && self.disk.is_none() {
-            "a database in memory has no log anyway, and no pictures: open it without without_log"
+            "a database in memory has no log anyway, and no pictures: leave Builder::without_log out"
         } else if self.strategy() != Strategy::Pictures {
-            "a fuzzy checkpoint needs a log: without one checkpoints are pictures"
+            "fuzzy and cycling checkpoints need a log, and without one checkpoints are pictures: leave \
+             Tuning::checkpoint_strategy out, or Builder::without_log"
         } else if self.durability == Some(Durability::Strict) {
-            NEEDS_LOG
+            "strict transactions need a log: leave Durability::Strict out and ask receipts for pictures, or leave \
+             Builder::without_log out"
         } else if self.durability == Some(Durability::Process) {
-            "without a log nothing survives the process but its pictures: give it a log, or open it without Process"
+            "without a log nothing survives the process but its pictures: leave Durability::Process out, or \
+             Builder::without_log"
         } else if self.log_folders.is_some() || self.tuning.loggers.is_some() {
-            "without a log there are no loggers, and no folders for them"
+            "without a log there are no loggers, and no folders for them: leave Tuning::loggers and \
+             Builder::log_folders out, or Builder::without_log"
         } else if is_archived {
-            "without a log there is nothing to archive"
+            "without a log there is nothing to archive: leave Builder::archive out, or Builder::without_log"
         } else if self.settings.before_images {
-            "before-images stand in a log"
+            "before-images stand in a log: leave Builder::before_images out, or Builder::without_log"
         } else {
             return Ok(());
         };

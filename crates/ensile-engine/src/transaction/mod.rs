@@ -62,7 +62,7 @@ enum Ended {
 }
 
 /// Why a strict transaction is refused.
-pub(crate) const NEEDS_LOG: &str =
+const NEEDS_LOG: &str =
     "a strict transaction needs a log: without one submit it, and ask its receipt for a picture";
 
 impl std::fmt::Debug for Transaction<'_> {
