@@ -153,7 +153,8 @@ impl Life {
     }
 
     /// Which keys a transaction writes, and of a hundred writes how many are deletes. Beside pictures a window of them,
-    /// so that the pages of others are kept; in every second round of the windows most rows go, so that pages are joined.
+    /// so that the pages of others are kept; in every second round of the windows most rows go, so that pages are
+    /// joined.
     fn window(&self) -> (Range<u64>, u64) {
         let keys = self.setting.keys();
         if !self.setting.has_pictures() {
