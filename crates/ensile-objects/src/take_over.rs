@@ -15,17 +15,20 @@ use crate::judge::verifier;
 
 /// Takes over the objects that were shipped to this store ([`ObjectsBuilder::ship_to`](crate::ObjectsBuilder::ship_to))
 /// into the folder `target`, which is empty or not there. Everything is fetched, compared and read before the store is
-/// claimed. From there on the machine that has shipped them ships nothing any more, and, once it notices, stops.
+/// claimed. From there on the machine that has shipped them ships nothing any more, and, once it notices, stops. One
+/// that ships while this runs is followed: what it has shipped since the reading began is fetched and compared before
+/// the claim, and read behind it. Where it ships faster than this fetches, it is fetched behind the claim too.
 ///
 /// The report says up to the end of which epoch everything is there: a receipt of the other machine with a larger epoch
 /// may be lost. Open the folder with `ship_to` and the same store, so that a third machine can take over from this one.
 ///
-/// A run that is killed is run again, into the same folder. `bytes_per_second`: fetched and read at most.
+/// A run that is killed is run again, into the same folder. `bytes_per_second`: fetched and read at most, up to the
+/// claim.
 ///
 /// # Errors
 /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the store cannot be used, something in it is damaged
-/// (the error names it; nothing is claimed then), it has a database and no objects, the folder is not empty, or another
-/// machine was faster.
+/// (the error names it, and says so if the store is claimed by then), it has a database and no objects, the folder is
+/// not empty, or another machine was faster.
 pub fn take_over(
     store: &Arc<dyn SharedStore>,
     target: &Path,

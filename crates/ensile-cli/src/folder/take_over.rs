@@ -1,6 +1,7 @@
 //! `ensile take-over`: a database taken over from a shared store; and what is said of objects that are.
 //!
-//! Exit codes: 0 taken over, 1 something in the store is damaged, 2 not taken over.
+//! Exit codes: 0 taken over, 1 something in the store is damaged (what is said tells whether it is claimed), 2 not
+//! taken over.
 //!
 //! Neighbours: [`ensile::folder`] takes over; here the outcome is put into words.
 
@@ -22,7 +23,7 @@ pub(crate) struct TakeOverArguments {
     pub(crate) store: PathBuf,
     /// The folder to take over into: empty, or not there
     pub(crate) folder: PathBuf,
-    /// Fetch and read so many MB a second at most [default: no limit]
+    /// Fetch and read so many MB a second at most, up to the claim [default: no limit]
     #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
     pub(crate) rate_mb: Option<u64>,
 }

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //! newest manifest --> its files, each compared with it --> all read, as an open reads them --> claim --> its manifest
-//!        ^                                                                                      |
-//!        +---- the same term has gone on meanwhile: what is new is fetched ---------------------+
+//!                                ^                                                               |  |      ^
+//!                                '------ the same term has gone on: what is new is fetched ------'  |      |
+//!                                                             what was not read when it was claimed '-> all read
 //! ```
 //! Invariants:
 //! - H6: the claim is the next manifest, of the next term and a new identity, with the same files. From there on the
-//!   old shipper installs nothing.
-//! - H7: the folder becomes a database behind the claim only. A run that is killed is run again: if it had claimed, its
-//!   folder has the identity of the claim, and it goes on from there.
+//!   old shipper installs nothing. A shipper that goes on does not keep it from being made: once a state was read
+//!   whole, each round has half as much to fetch as the one before, or the claim goes before the files.
+//! - H7: the folder becomes a database behind the claim only, and behind a whole reading of what it says. A run that is
+//!   killed is run again: if it had claimed, its folder has the identity of the claim, and it goes on from there.
 //! - I1: the folder was empty, or is that of such a run.
 //!
 //! Neighbours: `chain` claims; a backup's target has the folder, its locks and its manifest; an examination reads what
@@ -102,8 +104,8 @@ struct FileFetch {
 #[derive(Debug)]
 enum TakeOverStage {
     Fetching,
-    Verifying(Box<(Judge, Manifest)>),
-    Claiming(Box<Manifest>),
+    Verifying(Box<Judge>),
+    Claiming,
     Ended,
 }
 
@@ -120,8 +122,12 @@ pub struct TakeOver {
     waiting: VecDeque<(String, WantedFile)>,
     fetch: Option<FileFetch>,
     stage: TakeOverStage,
+    /// The number of the manifest whose state was read whole.
+    verified: Option<u64>,
     pace: WritePace,
     rounds: u32,
+    /// Bytes that were to be fetched behind the last claim that was lost.
+    lacked: u64,
     bytes: u64,
 }
 
@@ -181,8 +187,10 @@ impl TakeOver {
             waiting: VecDeque::new(),
             fetch: None,
             stage: TakeOverStage::Fetching,
+            verified: None,
             pace: WritePace::new(bytes_per_second),
             rounds: 0,
+            lacked: u64::MAX,
             bytes: 0,
         };
         run.plan()?;
@@ -227,42 +235,57 @@ impl TakeOver {
     ///
     /// # Errors
     /// [`DurabilityError::SharedDamaged`] for an object that is missing or is not what the manifest says: the store is
-    /// not claimed. [`DurabilityError::TakenOver`] if another machine was faster. The store's and the disk's: the run
-    /// is over, and another one may begin, in the same folder.
+    /// not claimed, or the error says that it is. [`DurabilityError::TakenOver`] if another machine was faster. The
+    /// store's and the disk's: the run is over, and another one may begin, in the same folder.
     pub fn step(
         &mut self,
         verifier: &dyn Recoverable,
         now_nanos: u64,
     ) -> Result<TakeOverStep, DurabilityError> {
-        let wait = self.pace.wait(now_nanos);
+        // A claim waits for no rate (H6), nor does what comes behind it: nobody serves the data meanwhile.
+        let is_paced = !self.has_claimed() && !matches!(self.stage, TakeOverStage::Claiming);
+        let wait = if is_paced { self.pace.wait(now_nanos) } else { Duration::ZERO };
         if !wait.is_zero() {
             return Ok(TakeOverStep::Paced(wait));
         }
         match std::mem::replace(&mut self.stage, TakeOverStage::Ended) {
-            TakeOverStage::Fetching => self.fetch()?,
-            TakeOverStage::Verifying(mut verifying) => match verifying.0.step(verifier)? {
+            TakeOverStage::Fetching => return self.fetch(),
+            TakeOverStage::Verifying(mut judge) => match judge.step(verifier)? {
                 Some(read) => {
                     self.pace.spend(read);
-                    self.stage = TakeOverStage::Verifying(verifying);
+                    self.stage = TakeOverStage::Verifying(judge);
                 }
                 None => {
-                    let (judge, next) = *verifying;
                     if let Some(found) = judge.found().damage.first() {
                         let why = format!("at byte {}: {}", found.offset, found.detail);
-                        return Err(damaged(&*self.store, &found.file, &why));
+                        return Err(self.damaged(&found.file, &why));
                     }
                     if !judge.found().is_whole() {
                         return Err(unusable(&*self.store, "what was fetched cannot be read"));
                     }
-                    self.stage = TakeOverStage::Claiming(Box::new(next));
+                    self.verified = Some(self.from.number);
+                    self.stage = TakeOverStage::Claiming;
                 }
             },
-            TakeOverStage::Claiming(next) => return self.claim(*next),
+            TakeOverStage::Claiming => return self.claim(),
             TakeOverStage::Ended => {
                 return Err(DurabilityError::config("the take-over has ended: begin another one"));
             }
         }
         Ok(TakeOverStep::Worked)
+    }
+
+    /// Is the newest manifest this folder's claim?
+    fn has_claimed(&self) -> bool {
+        self.from.shipper == self.target.manifest().identity
+    }
+
+    /// An object that is not what the manifest says.
+    fn damaged(&self, object: &str, why: &str) -> DurabilityError {
+        let claimed = " (the store is claimed, and the machine that shipped it ships no more: once the object is back, \
+                       take over into this folder again)";
+        let why = if self.has_claimed() { format!("{why}{claimed}") } else { why.to_owned() };
+        damaged(&*self.store, object, &why)
     }
 
     /// Which files the folder lacks; what it has and does not want goes.
@@ -280,19 +303,33 @@ impl TakeOver {
         Ok(())
     }
 
-    fn fetch(&mut self) -> Result<(), DurabilityError> {
+    /// Bytes that are to be fetched.
+    fn lacking(&self) -> u64 {
+        self.waiting.iter().map(|(_, wanted)| wanted.shared.bytes).sum()
+    }
+
+    /// A piece of a file; behind the last one it goes on at once.
+    fn fetch(&mut self) -> Result<TakeOverStep, DurabilityError> {
         self.stage = TakeOverStage::Fetching;
-        let Some(mut fetch) = self.fetch.take() else {
-            match self.waiting.pop_front() {
-                None => return self.verify(),
-                Some((name, wanted)) => {
-                    let file = self.target.disk().create(&name)?;
-                    let pieces = wanted.shared.pieces(&name).into();
-                    self.fetch = Some(FileFetch { name, wanted, file, pieces, offset: 0, crc: 0 });
-                }
-            }
-            return Ok(());
-        };
+        if self.fetch.is_some() {
+            self.fetch_piece()?;
+        } else if let Some((name, wanted)) = self.waiting.pop_front() {
+            let file = self.target.disk().create(&name)?;
+            let pieces = wanted.shared.pieces(&name).into();
+            self.fetch = Some(FileFetch { name, wanted, file, pieces, offset: 0, crc: 0 });
+        }
+        if self.fetch.is_some() || !self.waiting.is_empty() {
+            return Ok(TakeOverStep::Worked);
+        }
+        // The shipper goes on meanwhile: what an earlier round has read is not read again before the claim (H6).
+        if self.verified.is_some() && !self.has_claimed() {
+            return self.claim();
+        }
+        self.verify()
+    }
+
+    fn fetch_piece(&mut self) -> Result<(), DurabilityError> {
+        let mut fetch = self.fetch.take().expect("a file is on its way");
         let WantedFile { shared, until } = &fetch.wanted;
         let SharedPiece { object, offset, bytes: whole } = fetch.pieces.front().expect("bytes are to come");
         let from = fetch.offset - offset;
@@ -304,7 +341,7 @@ impl TakeOver {
         if read < bytes.len() {
             let end = from + read as u64;
             let why = format!("it has {end} bytes, and its manifest says {whole}");
-            return Err(damaged(&*self.store, object, &why));
+            return Err(self.damaged(object, &why));
         }
         fetch.crc = crc32c_append(fetch.crc, &bytes);
         let counts = until.saturating_sub(fetch.offset).min(read as u64) as usize;
@@ -320,7 +357,7 @@ impl TakeOver {
         }
         if fetch.crc != shared.crc {
             let object = shared.object(&fetch.name);
-            return Err(damaged(&*self.store, &object, "its checksum is not the one that its manifest says"));
+            return Err(self.damaged(&object, "its checksum is not the one that its manifest says"));
         }
         fetch.file.sync_all()?;
         self.fetched.insert(fetch.name, fetch.wanted);
@@ -333,7 +370,7 @@ impl TakeOver {
             return self.plan();
         }
         let why = format!("it is missing, and manifest {} names it", self.from.number);
-        Err(damaged(&*self.store, object, &why))
+        Err(self.damaged(object, &why))
     }
 
     /// Has the same shipper installed a manifest since? It is the one that is taken from now on.
@@ -349,7 +386,7 @@ impl TakeOver {
         if self.rounds > ROUNDS_MAX {
             return Err(unusable(
                 &*self.store,
-                "its shipper installs manifests faster than they can be fetched",
+                "its shipper goes on faster than it can be followed: stop it, or run the take-over again",
             ));
         }
         let (logs, checkpoints) = folders_of(&newest);
@@ -359,14 +396,13 @@ impl TakeOver {
     }
 
     /// All is fetched: it is read, as an open with the manifest that the folder is to have would read it.
-    fn verify(&mut self) -> Result<(), DurabilityError> {
+    fn verify(&mut self) -> Result<TakeOverStep, DurabilityError> {
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
             self.target.disk().sync_folder(folder)?;
         }
-        let next = self.next_manifest();
-        let judge = Judge::of_newest(&self.target.store.disk, &next);
-        self.stage = TakeOverStage::Verifying(Box::new((judge, next)));
-        Ok(())
+        let judge = Judge::of_newest(&self.target.store.disk, &self.next_manifest());
+        self.stage = TakeOverStage::Verifying(Box::new(judge));
+        Ok(TakeOverStep::Worked)
     }
 
     fn next_manifest(&self) -> Manifest {
@@ -390,26 +426,44 @@ impl TakeOver {
         }
     }
 
-    /// Claims the store, unless this folder has; then the folder becomes a database.
-    fn claim(&mut self, next: Manifest) -> Result<TakeOverStep, DurabilityError> {
-        if self.from.shipper != next.identity {
-            let claim = self.next_claim(&next)?;
+    /// Claims the store, unless this folder has. Once all that the claim names was fetched and read, the folder becomes
+    /// a database.
+    fn claim(&mut self) -> Result<TakeOverStep, DurabilityError> {
+        while !self.has_claimed() {
+            let claim = self.next_claim()?;
             match chain::install(&*self.store, &claim)? {
-                Installed::Ours => self.from = claim,
+                Installed::Ours => {
+                    // It has the same files.
+                    let is_verified = self.verified == Some(self.from.number);
+                    self.verified = is_verified.then_some(claim.number);
+                    self.from = claim;
+                }
                 Installed::Lost(_) if self.has_gone_on()? => {
-                    // Of the same term: what is new is fetched first.
-                    return self.plan().map(|()| TakeOverStep::Worked);
+                    // Of the same term: what is new is fetched first, if that goes faster than the shipper does.
+                    self.plan()?;
+                    let (before, lacking) = (self.lacked, self.lacking());
+                    self.lacked = lacking;
+                    if (1..=before / 2).contains(&lacking) {
+                        return Ok(TakeOverStep::Worked);
+                    }
                 }
                 Installed::Lost(newest) => return Err(chain::unlisted(&*self.store, newest.number)),
             }
         }
+        if !self.waiting.is_empty() {
+            self.stage = TakeOverStage::Fetching;
+            return Ok(TakeOverStep::Worked);
+        }
+        if self.verified != Some(self.from.number) {
+            return self.verify();
+        }
         let report = self.report();
-        self.target.replace(next)?;
+        self.target.replace(self.next_manifest())?;
         Ok(TakeOverStep::Ended(report))
     }
 
-    fn next_claim(&self, next: &Manifest) -> Result<SharedManifest, DurabilityError> {
-        let from = &self.from;
+    fn next_claim(&self) -> Result<SharedManifest, DurabilityError> {
+        let (from, next) = (&self.from, self.next_manifest());
         let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");
         let mut claim = from.clone();
         claim.number = number::next(from.number).ok_or_else(used_up)?;

@@ -1,6 +1,7 @@
 //! Databases that ship their finished files to a shared store, and machines that take over from it, on the simulated
 //! disk.
 
+mod busy;
 mod crashes;
 mod faults;
 mod fenced;

@@ -43,16 +43,20 @@ impl Database {
 
 /// Takes over the database that was shipped to this store ([`Builder::ship_to`](crate::Builder::ship_to)) into the
 /// folder `target`, which is empty or not there. Everything is fetched, compared and read before the store is claimed.
-/// From there on the machine that has shipped it ships nothing any more, and, once it notices, stops.
+/// From there on the machine that has shipped it ships nothing any more, and, once it notices, stops. One that ships
+/// while this runs is followed: what it has shipped since the reading began is fetched and compared before the claim,
+/// and read behind it. Where it ships faster than this fetches, it is fetched behind the claim too.
 ///
 /// The report says up to the end of which epoch everything is there: a receipt of the other machine with a larger epoch
 /// may be lost. Open the folder with `ship_to` and the same store, so that a third machine can take over from this one.
 ///
-/// A run that is killed is run again, into the same folder. `bytes_per_second`: fetched and read at most.
+/// A run that is killed is run again, into the same folder. `bytes_per_second`: fetched and read at most, up to the
+/// claim.
 ///
 /// # Errors
-/// [`Error::Durability`]: the store cannot be used, something in it is damaged (the error names it; nothing is claimed
-/// then), the folder is not empty, or another machine was faster. [`Error::Misuse`]: it has objects, and no database.
+/// [`Error::Durability`]: the store cannot be used, something in it is damaged (the error names it, and says
+/// so if the store is claimed by then), the folder is not empty, or another machine was faster. [`Error::Misuse`]: it
+/// has objects, and no database.
 pub fn take_over(
     store: &Arc<dyn SharedStore>,
     target: &Path,
