@@ -376,7 +376,7 @@ impl Shipper {
             return Ok(true);
         }
         if work.place.as_ref().is_some_and(|place| place.offered.is_some()) {
-            return self.offer(work).map(|()| true);
+            return self.offer(work, now).map(|()| true);
         }
         // These have their turns by the clock: shipping may have no end, and the store may be full.
         if now >= work.look_at {
@@ -552,11 +552,11 @@ impl Shipper {
             )));
         }
         place.offered = Some(OfferedManifest { manifest, base });
-        self.offer(work).map(|()| Published::Worked)
+        self.offer(work, now).map(|()| Published::Worked)
     }
 
     /// Offers the manifest that waits for an answer.
-    fn offer(&self, work: &mut ShipWork) -> Result<(), DurabilityError> {
+    fn offer(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
         let place = work.place.as_mut().expect("it was found");
         let OfferedManifest { manifest, base } = place.offered.clone().expect("one waits");
         let is_first = place.newest.is_none();
@@ -564,7 +564,12 @@ impl Shipper {
             true => error,
             false => self.is_fenced_if_newer(error),
         });
-        match installed? {
+        let installed = match installed {
+            // The store may refuse this machine's manifests only: nobody else looks while this one waits (H6).
+            Err(error) if now >= work.look_at => return self.look_past_offer(work, now, &manifest, error),
+            installed => installed?,
+        };
+        match installed {
             Installed::Ours => {
                 self.installed(&manifest);
                 (place.number, place.term) = (manifest.number, manifest.term);
@@ -577,14 +582,7 @@ impl Shipper {
                 self.forget_unneeded(work);
                 self.remember(ShipsTo { store, is_fenced: false })
             }
-            Installed::Lost(newest) => {
-                if !is_first {
-                    self.check_next(place, &newest)?;
-                }
-                // A process of this database that has died had offered another one: it goes on behind that.
-                work.place = None;
-                self.check_term(&newest, None)
-            }
+            Installed::Lost(newest) => self.lost_to(work, &newest),
         }
     }
 

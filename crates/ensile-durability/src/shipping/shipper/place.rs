@@ -1,7 +1,8 @@
 //! Whose the shared store is: a shipper's place in the chain of manifests, and what ends it.
 //!
 //! Invariants:
-//! - H6: a manifest of another term ends the shipping for good.
+//! - H6: a manifest of another term ends the shipping for good; it is looked for while an own one waits for its answer
+//!   too.
 //! - H2: a listing that does not show the own manifest says nothing of larger ones.
 //! - H1: what a life before has put is listed, and made durable, before it is believed.
 //! - A manifest of this database that is of another history is an error.
@@ -214,6 +215,46 @@ impl Shipper {
             self.database
         );
         Err(unusable(self.to(), detail))
+    }
+
+    /// The manifest that was offered is not the next one: this one is, or is behind that.
+    pub(super) fn lost_to(
+        &self,
+        work: &mut ShipWork,
+        newest: &SharedManifest,
+    ) -> Result<(), DurabilityError> {
+        let place = work.place.as_ref().expect("it was found");
+        if place.newest.is_some() {
+            self.check_next(place, newest)?;
+        }
+        // A process of this database that has died had offered another one: it goes on behind that.
+        work.place = None;
+        self.check_term(newest, None)
+    }
+
+    /// A manifest was offered, and `refused` is all that came of it. Has another machine installed one? That of the
+    /// same number may be the own one, whose answer was lost.
+    pub(super) fn look_past_offer(
+        &self,
+        work: &mut ShipWork,
+        now: u64,
+        offered: &SharedManifest,
+        refused: DurabilityError,
+    ) -> Result<(), DurabilityError> {
+        let is_first = work.place.as_ref().is_some_and(|place| place.newest.is_none());
+        let newest = match chain::newest(self.to()) {
+            Ok(newest) => newest,
+            // It cannot be read either: another look comes with the next attempt.
+            Err(DurabilityError::SharedStore { .. }) => return Err(refused),
+            Err(error) => return Err(if is_first { error } else { self.is_fenced_if_newer(error) }),
+        };
+        (work.looked_at, work.look_at) = (now, now.saturating_add(LOOK_NANOS));
+        match newest {
+            Some(newest) if newest.number >= offered.number && newest != *offered => {
+                self.lost_to(work, &newest)
+            }
+            _ => Err(refused),
+        }
     }
 
     /// Has another machine installed a manifest?

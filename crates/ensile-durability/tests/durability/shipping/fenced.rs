@@ -1,11 +1,15 @@
 //! Which machine may install the next manifest: the old one or the one that takes over, in both orders, and two that
 //! take over at once.
 
+use std::time::Duration;
+
 use ensile_durability::{DurabilityError, Health, ShipStep, ShippingConfig, WhenFenced};
 use ensile_sim::SimDisk;
 
 use super::rig::{Machine, begin, newest_manifest, objects, run, shipping, taken_over};
 use crate::checkpoints::store::{Framing, settings};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A database that has shipped, and goes on.
 fn shipped(disk: &SimDisk) -> Machine {
@@ -79,9 +83,39 @@ fn an_idle_machine_notices_that_it_is_fenced() {
     let old = shipped(&disk);
     taken_over(&disk, "b").expect("takes over");
     assert!(old.ship(), "it has nothing to install");
-    old.life.rig.clock.advance(std::time::Duration::from_secs(11));
+    old.life.rig.clock.advance(Duration::from_secs(11));
     assert!(!old.ship());
     assert!(old.shipper.stats().fenced.is_some());
+}
+
+/// The store takes no manifest of this machine, or gives it no answer: its offer waits, and it looks all the same.
+#[test]
+fn h6_a_machine_whose_manifest_waits_for_its_answer_learns_that_it_is_fenced() {
+    for is_there in [false, true] {
+        let disk = SimDisk::new();
+        let mut old = shipped(&disk);
+        old.write(20..30);
+        old.close_files();
+        old.store.set_refuses_creations(!is_there);
+        old.store.set_loses_answers(is_there);
+        // Its own manifest, where it is there, is no other machine's.
+        for _ in 0..40 {
+            old.step_after(1, SECOND);
+            let error = old.shipper.stats().last_error.unwrap_or_default();
+            assert!(!error.contains("copy of the machine"), "{error}");
+        }
+        let waits = if is_there { "the answer was lost" } else { "it takes no manifest" };
+        assert!(old.error().contains(waits), "{}", old.error());
+        assert!(old.write(0..3), "it acknowledges");
+        let report = taken_over(&disk, "b").expect("takes over");
+        let mut last = ShipStep::Idle;
+        for _ in 0..12 {
+            last = old.step_after(1, SECOND);
+        }
+        assert_eq!(last, ShipStep::Stopped, "{}", old.error());
+        assert!(old.shipper.stats().fenced.expect("is told").contains(&report.database));
+        assert!(!old.write(0..1), "it acknowledges nothing any more");
+    }
 }
 
 /// The old machine goes on between any two steps of the take-over: the first to install the next manifest has it.
@@ -138,7 +172,7 @@ fn h6_of_two_machines_that_take_over_one_wins() {
     let report = taken_over(&disk, "c").expect("takes over");
     assert_eq!(report.term, 3);
     assert_eq!(claims(&newest_manifest(&disk)), 2);
-    winner.life.rig.clock.advance(std::time::Duration::from_secs(11));
+    winner.life.rig.clock.advance(Duration::from_secs(11));
     assert!(!winner.ship());
     // The loser's folder, whose claim another one took over from, is told so.
     let error = taken_over(&disk, "b").expect_err("is a database").to_string();
@@ -168,9 +202,9 @@ fn h2_a_claim_in_a_gap_of_the_numbers_does_not_count() {
     for round in 0..4 {
         old.write(round..round + 10);
         old.ship_all();
-        old.life.rig.clock.advance(std::time::Duration::from_secs(700));
+        old.life.rig.clock.advance(Duration::from_secs(700));
         old.ship();
-        old.life.rig.clock.advance(std::time::Duration::from_secs(700));
+        old.life.rig.clock.advance(Duration::from_secs(700));
     }
     old.ship();
     let manifests = objects(&disk).iter().filter(|name| name.starts_with("manifests/")).count();
@@ -178,6 +212,6 @@ fn h2_a_claim_in_a_gap_of_the_numbers_does_not_count() {
     let before = old.shipper.stats();
     let report = run(late).expect("takes over, from the newest one");
     assert_eq!((report.epoch, report.manifest), (before.shipped_epoch, before.manifest + 1));
-    old.life.rig.clock.advance(std::time::Duration::from_secs(11));
+    old.life.rig.clock.advance(Duration::from_secs(11));
     assert!(!old.ship());
 }

@@ -25,6 +25,7 @@ pub(super) struct Reached {
     is_unreachable: AtomicBool,
     is_full: AtomicBool,
     refuses_parts: AtomicBool,
+    refuses_creations: AtomicBool,
     loses_answers: AtomicBool,
     /// Listings that are given again and again.
     cached: Mutex<Option<BTreeMap<String, Vec<SharedObject>>>>,
@@ -38,6 +39,7 @@ impl Reached {
             is_unreachable: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             refuses_parts: AtomicBool::new(false),
+            refuses_creations: AtomicBool::new(false),
             loses_answers: AtomicBool::new(false),
             cached: Mutex::default(),
         })
@@ -58,6 +60,12 @@ impl Reached {
     pub(super) fn set_refuses_parts(&self, refuses: bool) {
         // Relaxed: one thread.
         self.refuses_parts.store(refuses, Ordering::Relaxed);
+    }
+
+    /// Creations fail, and uploads do not.
+    pub(super) fn set_refuses_creations(&self, refuses: bool) {
+        // Relaxed: one thread.
+        self.refuses_creations.store(refuses, Ordering::Relaxed);
     }
 
     /// Creations are done, and fail.
@@ -115,6 +123,10 @@ impl SharedStore for Reached {
     }
 
     fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {
+        // Relaxed: one thread.
+        if self.refuses_creations.load(Ordering::Relaxed) {
+            return Err(SharedStoreError::new("it takes no manifest"));
+        }
         let created = self.has_room()?.create(name, bytes)?;
         // Relaxed: one thread.
         match self.loses_answers.load(Ordering::Relaxed) {
