@@ -6,7 +6,8 @@ mod outside;
 
 use std::time::Duration;
 
-use ensile::{Database, Error, Readable as _};
+use ensile::checkpoint::{Schedule, Strategy};
+use ensile::{Database, Error, Readable as _, Tuning};
 
 use outside::Folder;
 
@@ -80,44 +81,58 @@ fn an_archive_of_nothing_is_refused_and_one_is_ended() {
     Database::open(folder.0.join("data")).expect("there is none").close().expect("closes");
 }
 
+/// The keys that a restored database has.
+fn keys(folder: &std::path::Path) -> Vec<u64> {
+    let db = Database::open_existing(folder).expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    let keys = db.run(|tx| tx.range(&table, ..).map(|row| Ok(row?.0)).collect()).expect("reads");
+    db.close().expect("closes");
+    keys
+}
+
 #[test]
 fn a_backup_is_restored_to_an_epoch_by_an_archive() {
-    let folder = Folder::new("archive-backup");
-    let tuning = ensile::Tuning {
-        checkpoint_strategy: Some(ensile::checkpoint::Strategy::Pictures),
-        ..ensile::Tuning::default()
-    };
-    let db = Database::builder(folder.0.join("data")).tuning(tuning).archive(folder.0.join("archive")).open();
-    let db = db.expect("opens");
-    let table = db.table::<u64, u64>("numbers").expect("a table");
-    let mut epochs = Vec::new();
-    for key in 0..30 {
-        let ((), receipt) = db.submit(|tx| tx.put(&table, &key, &key)).expect("commits");
-        receipt.durable().expect("is durable");
-        epochs.push(receipt.epoch());
-        if key == 9 {
-            db.backup(folder.0.join("backup")).expect("is made");
+    for strategy in [Strategy::Pictures, Strategy::Fuzzy, Strategy::Cycling] {
+        let folder = Folder::new("archive-backup");
+        let tuning = Tuning { checkpoint_strategy: Some(strategy), ..Tuning::default() };
+        let builder = Database::builder(folder.0.join("data")).checkpoints(Schedule::on_demand());
+        let db = builder.tuning(tuning).archive(folder.0.join("archive")).open().expect("opens");
+        let table = db.table::<u64, u64>("numbers").expect("a table");
+        let mut epochs = Vec::new();
+        for key in 0..30 {
+            let ((), receipt) = db.submit(|tx| tx.put(&table, &key, &key)).expect("commits");
+            receipt.durable().expect("is durable");
+            epochs.push(receipt.epoch());
+            if key == 4 {
+                db.checkpoint().expect("is asked for").wait().expect("is installed");
+            }
+            if key == 14 {
+                db.backup(folder.0.join("backup")).expect("is made");
+            }
         }
-    }
-    db.checkpoint().expect("is asked for").wait().expect("is installed");
-    db.close().expect("closes");
-    let run = |line: &str| folder.run(env!("CARGO_BIN_EXE_ensile"), line);
-    let middle = epochs[19].number();
-    let (output, stdout, stderr) = run(&format!("restore backup then --to-epoch {middle} --archive archive"));
-    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
-    assert!(stdout.contains(&format!("at the end of epoch {middle}")), "{stdout}");
-    let then = Database::open_existing(folder.0.join("then")).expect("opens");
-    let table = then.table::<u64, u64>("numbers").expect("a table");
-    let rows: Vec<u64> = then.run(|tx| tx.range(&table, ..).map(|row| Ok(row?.0)).collect()).expect("reads");
-    let expected: Vec<u64> = (0..30).filter(|key| epochs[*key as usize].number() <= middle).collect();
-    assert_eq!(rows, expected);
-    then.close().expect("closes");
-    for line in
-        ["restore backup later --to-epoch 999999999 --archive archive", "restore backup x --to-epoch 9"]
-    {
-        let (output, _, stderr) = run(line);
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains("can be had") || stderr.contains("--archive"), "{stderr}");
+        db.checkpoint().expect("is asked for").wait().expect("is installed");
+        db.close().expect("closes");
+        let run = |line: &str| folder.run(env!("CARGO_BIN_EXE_ensile"), line);
+        let is_copy = strategy != Strategy::Pictures;
+        let back = is_copy.then_some(("back", 11, ""));
+        let forward = [("then", 19, "--archive archive"), ("last", 29, "--archive archive")];
+        for (to, key, archive) in back.into_iter().chain(forward) {
+            let epoch = epochs[key].number();
+            let (output, stdout, stderr) = run(&format!("restore backup {to} --to-epoch {epoch} {archive}"));
+            assert_eq!(output.status.code(), Some(0), "{strategy:?}, {to}: {stdout}\n{stderr}");
+            assert!(stdout.contains(&format!("at the end of epoch {epoch}")), "{stdout}");
+            let expected: Vec<u64> = (0..30).filter(|key| epochs[*key as usize].number() <= epoch).collect();
+            assert_eq!(keys(&folder.0.join(to)), expected, "{strategy:?}, {to}");
+        }
+        for line in [
+            "restore backup later --to-epoch 999999999 --archive archive",
+            "restore backup later --to-epoch 999999999",
+            "restore backup earlier --to-epoch 1",
+        ] {
+            let (output, _, stderr) = run(line);
+            assert_eq!(output.status.code(), Some(2), "{strategy:?}, {line}: {stderr}");
+            assert!(stderr.contains("What can be had from this backup"), "{strategy:?}, {line}: {stderr}");
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 //!   every byte that it will reach. So a run that is killed leaves the backup that was there.
 //! - N22: what a backup has of its source is on the source's medium before the backup counts.
 //! - I1: a target is an empty folder, or a backup of this very database that was never opened.
+//! - A2, A4, A5: a restore to an epoch has all of it, and nothing else: [`to_epoch`] decides from what.
 //!
 //! Neighbours: a `Database` and the `ensile` command step a run; `checkpoint::picture` reads and writes blocks, the
 //! store has leases, locks and manifests.
@@ -27,6 +28,7 @@ mod pages;
 mod source;
 mod tally;
 mod target;
+mod to_epoch;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +44,7 @@ use pages::PagesCopy;
 use source::{Found, Purpose};
 use tally::CopyTally;
 pub(crate) use target::TargetFolder;
+use to_epoch::{ChosenState, RestoreWay, StateReach};
 
 /// How a backup or a restore is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -210,27 +213,41 @@ pub fn restore(
     bytes_per_second: Option<u64>,
 ) -> Result<CopyRun, DurabilityError> {
     let options = CopyOptions { bytes_per_second, keep: Some(1) };
-    CopyRun::begin((from, Purpose::Restore { at }), (target, None), options)
+    CopyRun::begin((from, Purpose::Restore { at, back: None }), (target, None), options)
 }
 
 /// Begins to make a new database in the empty folder on `target`, as the one that was backed up was at the end of epoch
-/// `to`: from the newest picture of the backup on `from` that is not behind that, and what the archive on `archive` has
-/// of the epochs in between.
+/// `to`. A backup has its states' epochs, and a copy of files those of its log from the end of its checkpoint on. What
+/// comes behind a state is taken from the database's archive, if one is given.
 ///
 /// # Errors
-/// As for [`restore`], and [`DurabilityError::NotInArchive`] if no picture of the backup can be brought to that epoch:
-/// what can be had.
+/// As for [`restore`], and if that epoch cannot be had: with an archive [`DurabilityError::NotInArchive`], without one
+/// [`DurabilityError::NotABackup`]. They say which can be had, and what is missing.
 pub fn restore_to_epoch(
-    (from, archive): (&Arc<dyn Disk>, &Arc<dyn Disk>),
+    (from, archive): (&Arc<dyn Disk>, Option<&Arc<dyn Disk>>),
     target: &Arc<dyn Disk>,
     to: Epoch,
     bytes_per_second: Option<u64>,
 ) -> Result<CopyRun, DurabilityError> {
     let options = CopyOptions { bytes_per_second, keep: Some(1) };
-    let (of, pictures) = source::pictures(from)?;
-    let archive = ArchiveSource::open(archive, of, to)?;
-    let at = Some(archive.newest_of(&pictures)?);
-    CopyRun::begin((from, Purpose::Restore { at }), (target, Some(archive)), options)
+    let (of, states, lineage) = source::states(from)?;
+    let archive = archive.map(|archive| ArchiveSource::of_database(archive, of, to)).transpose()?;
+    archive.as_ref().map_or(Ok(()), |archive| archive.check_history(&lineage))?;
+    let reach =
+        |state| StateReach::of(state, archive.as_ref().and_then(|archive| archive.reach(state.epoch())));
+    let states: Vec<StateReach> = states.iter().map(reach).collect();
+    let counted = archive.as_ref().map_or(Ok(()), ArchiveSource::counted);
+    let ChosenState { at, way } = to_epoch::choose(&states, to, counted).map_err(|why| {
+        let begins = archive.as_ref().map(|archive| (archive.begins_behind(), archive.missing()));
+        let detail = to_epoch::explained(&why, (&states, to), begins);
+        match &archive {
+            Some(archive) => archive.refused(&detail),
+            None => DurabilityError::NotABackup { folder: from.folder_place("").unwrap_or_default(), detail },
+        }
+    })?;
+    let back = (way == RestoreWay::Back).then_some(to);
+    let archive = archive.filter(|_| way == RestoreWay::Forward);
+    CopyRun::begin((from, Purpose::Restore { at: Some(at), back }), (target, archive), options)
 }
 
 impl CopyRun {
@@ -244,9 +261,11 @@ impl CopyRun {
             Found::Picture(found) => {
                 Copying::Pages(Box::new(PagesCopy::begin(*found, (target, archive), (purpose, options))?))
             }
-            Found::Files(found) => {
-                Copying::Files(Box::new(FilesCopy::begin(*found, target, (purpose, options.keep))?))
-            }
+            Found::Files(found) => Copying::Files(Box::new(FilesCopy::begin(
+                *found,
+                (target, archive),
+                (purpose, options.keep),
+            )?)),
         };
         Ok(Self { copying, pace: WritePace::new(options.bytes_per_second) })
     }

@@ -48,11 +48,13 @@ pub(crate) struct RestoreBackupArguments {
     /// The epoch of the state to restore; `ensile backup` prints those that are kept [default: the newest]
     #[arg(long, value_name = "EPOCH", value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
     at: Option<u64>,
-    /// Make it as the database was at the end of this epoch: the newest picture before that, and what the archive has
-    #[arg(long, value_name = "EPOCH", requires = "archive", conflicts_with = "at",
+    /// Make it as the database was at the end of this epoch, exactly. A backup that is a copy of files goes back to the
+    /// end of its checkpoint; --archive goes on from the state of any backup. What cannot be had is refused with the
+    /// epochs that can
+    #[arg(long, value_name = "EPOCH", conflicts_with = "at",
           value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
     to_epoch: Option<u64>,
-    /// The folder of the database's archive
+    /// The folder of the database's archive: `ensile inspect` says what it has
     #[arg(long, requires = "to_epoch")]
     archive: Option<PathBuf>,
     /// Read and write so many MB a second at most [default: no limit]
@@ -85,11 +87,12 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
     let (at, rate) = (at.map(Epoch::new), rate_mb.map(|rate| rate * MEGABYTE));
     let mut shown = ShownProgress::default();
     let mut watch = |progress: &CopyProgress| shown.show(progress);
-    let outcome = match (archive, to_epoch) {
-        (Some(archive), Some(to)) => {
-            folder::restore_to_epoch((backup, archive), folder, Epoch::new(*to), rate, &mut watch)
+    let outcome = match to_epoch {
+        Some(to) => {
+            let (from, to) = ((backup.as_path(), archive.as_deref()), Epoch::new(*to));
+            folder::restore_to_epoch(from, folder, to, rate, &mut watch)
         }
-        _ => folder::restore_with(backup, folder, at, rate, &mut watch),
+        None => folder::restore_with(backup, folder, at, rate, &mut watch),
     };
     shown.end();
     match outcome {

@@ -18,6 +18,8 @@
 //!   states that were there.
 //! - N21: what stays is what a state says of it ([`super::known`]).
 //! - L6: what was reserved beside the copy is reserved in it, as its log may show that.
+//! - A5: a state that a restore takes back to an earlier epoch is closed there, and its logs are cut.
+//! - A2: what an archive has behind the state is put behind its log, of S + 1 and above.
 //!
 //! Neighbours: [`super::source`] has the files open, [`super::target`] the folder; an examination verifies, by the
 //! manifest that the folder is to have.
@@ -38,6 +40,7 @@ use super::{CopyPhase, CopyReport, HAS_ENDED};
 use crate::block::origin::write_copied;
 use crate::block::{FORMAT, Salt};
 use crate::number;
+use crate::recovery::archived::ArchiveSource;
 use crate::recovery::copied::{self, CopiedLogs, LogPlace, ShortLogs};
 use crate::recovery::examine::{Damage, Examination, Judge};
 use crate::store::MadeFrom;
@@ -71,6 +74,13 @@ struct WaitingPiece {
     until: u64,
 }
 
+/// What was taken from an archive.
+#[derive(Clone, Copy, Debug, Default)]
+struct TakenBehind {
+    entries: u64,
+    bytes: u64,
+}
+
 /// S, and where the logs of the open generation end in the copy.
 #[derive(Debug)]
 struct EndedLogs {
@@ -87,6 +97,9 @@ pub(super) struct FilesCopy {
     source: FilesSource,
     target: TargetFolder,
     known: KnownFiles,
+    /// What brings the state to a later epoch.
+    archive: Option<ArchiveSource>,
+    taken: TakenBehind,
     /// What is to be copied.
     waiting: VecDeque<WaitingPiece>,
     /// The copy of the first of them.
@@ -109,7 +122,7 @@ fn copied_name(name: &str) -> String {
 impl FilesCopy {
     pub(super) fn begin(
         mut source: FilesSource,
-        target: &Arc<dyn Disk>,
+        (target, archive): (&Arc<dyn Disk>, Option<ArchiveSource>),
         (purpose, keep): (Purpose, Option<usize>),
     ) -> Result<Self, DurabilityError> {
         let lives = source.manifest.lives();
@@ -127,16 +140,32 @@ impl FilesCopy {
         let count = |number: fn(&str) -> Option<u32>| {
             of.clone().filter_map(|folder| number(folder)).max().map_or(0, |last| last as usize + 1)
         };
-        let (logs, checkpoints) = (count(logger_of), count(checkpointer_of));
+        // What is taken from an archive stands in the first log's folder.
+        let (logs, checkpoints) =
+            (count(logger_of).max(usize::from(archive.is_some())), count(checkpointer_of));
         match target.manifest().state {
             Making::Creating => target.claim_empty(logs, checkpoints)?,
             Making::Created => target.claim_backup(logs, checkpoints)?,
         }
         let (bytes, stage) = (vec![0; STEP_BYTES], FilesStage::Copying);
         let (waiting, file, tally) = (VecDeque::new(), None, CopyTally::new());
-        let (short, ended) = (None, None);
-        let mut copy =
-            Self { purpose, keep, source, target, known, waiting, file, bytes, short, ended, tally, stage };
+        let (taken, short, ended) = (TakenBehind::default(), None, None);
+        let mut copy = Self {
+            purpose,
+            keep,
+            source,
+            target,
+            known,
+            archive,
+            taken,
+            waiting,
+            file,
+            bytes,
+            short,
+            ended,
+            tally,
+            stage,
+        };
         copy.plan()?;
         Ok(copy)
     }
@@ -215,6 +244,7 @@ impl FilesCopy {
             FilesStage::Ending => self.end_logs()?,
             FilesStage::Listing => {
                 let next = self.list()?;
+                let next = self.bring_forward(next, verifier)?;
                 self.tally.begin(CopyPhase::Verifying, self.bytes_to_verify()?, 0);
                 let judge = Judge::of_newest(&self.target.store.disk, &next);
                 self.stage = FilesStage::Verifying(Box::new((judge, next)));
@@ -261,8 +291,26 @@ impl FilesCopy {
         Ok(())
     }
 
+    /// Cuts what a restore takes back to this epoch: the state's last life with a log is closed there (A5).
+    fn end_back(&mut self, back: Epoch) -> Result<(), DurabilityError> {
+        let (disk, manifest) = (self.target.disk(), &self.source.manifest);
+        let life = manifest.generations.iter().rfind(|life| life.logs > 0).expect("A5: it has the epoch");
+        assert_eq!(life.durable, Some(back), "A5: it is closed there");
+        let ends = copied::ends_at_durable(disk, (manifest, life), &self.source.logs_of(life.number));
+        let (ends, beyond) = ends.map_err(|error| failed(disk, error))?;
+        let ended = ends.iter().try_for_each(|(file, end)| cut(disk, &file.to_string(), *end));
+        let removed = || beyond.iter().try_for_each(|file| disk.remove(&file.to_string()));
+        ended.and_then(|()| removed()).map_err(|error| failed(disk, error))?;
+        self.ended = Some(EndedLogs { shown: back, ends: Vec::new() });
+        self.stage = FilesStage::Listing;
+        Ok(())
+    }
+
     /// Makes the logs end together (N20), or has what is missing of them copied.
     fn end_logs(&mut self) -> Result<(), DurabilityError> {
+        if let Purpose::Restore { back: Some(back), .. } = self.purpose {
+            return self.end_back(back);
+        }
         if self.short.is_none() {
             // Behind all that S is taken from, and before it is.
             self.source.sync_logs()?;
@@ -368,6 +416,21 @@ impl FilesCopy {
         Ok(next)
     }
 
+    /// Puts what the archive has behind the state (A2): the manifest of the database at the epoch that was asked for.
+    fn bring_forward(
+        &mut self,
+        next: Manifest,
+        verifier: &dyn Recoverable,
+    ) -> Result<Manifest, DurabilityError> {
+        // Of what did not end together the verification says why.
+        let Some((archive, ended)) = self.archive.as_ref().zip(self.ended.as_ref()) else { return Ok(next) };
+        let (next, taken) = archive.beside(&self.target.store.disk, (next, ended.shown), verifier)?;
+        let taken = taken.map(|taken| TakenBehind { entries: taken.entries, bytes: taken.bytes });
+        self.taken = taken.unwrap_or_default();
+        self.tally.wrote(self.taken.bytes);
+        Ok(next)
+    }
+
     /// The source's generations, the open one closed at S, and one without a log behind it. Each says which files of
     /// its logs were copied (N21).
     fn closed_generations(&self) -> Result<Vec<Generation>, DurabilityError> {
@@ -416,7 +479,8 @@ impl FilesCopy {
     /// Of a log first the headers are read, which show where it ends, and then its entries.
     fn bytes_to_verify(&self) -> Result<u64, DurabilityError> {
         let times = |name: &str| if SegmentFile::at(name).is_some() { 2 } else { 1 };
-        Ok(self.copied()?.iter().map(|(name, bytes)| times(name) * bytes).sum())
+        let copied: u64 = self.copied()?.iter().map(|(name, bytes)| times(name) * bytes).sum();
+        Ok(copied + 2 * self.taken.bytes)
     }
 
     /// All of the copy was read as an open would read it. If it is whole it counts from here on.
@@ -450,7 +514,7 @@ impl FilesCopy {
         let epochs: Vec<Epoch> =
             std::iter::once(epoch).chain(next.kept.iter().map(KeptState::epoch)).collect();
         let dropped = self.target.dropped(&epochs);
-        let bytes = self.copied()?.iter().map(|(_, bytes)| bytes).sum();
+        let copied: u64 = self.copied()?.iter().map(|(_, bytes)| bytes).sum();
         self.target.replace(Manifest { made_from, ..next })?;
         // It counts already. What stays longer than it has to is removed by the next run.
         let _ = self.target.remove_unnamed();
@@ -462,9 +526,9 @@ impl FilesCopy {
             entries: found.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.entries),
             pages: 0,
             pages_written: 0,
-            bytes,
+            bytes: copied + self.taken.bytes,
             bytes_written: self.tally.progress().bytes_written,
-            log_entries: 0,
+            log_entries: self.taken.entries,
             overruns: 0,
             kept: epochs,
             dropped,

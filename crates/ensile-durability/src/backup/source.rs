@@ -6,6 +6,7 @@
 //! - N22: the manifest that is read stands on the source's medium, and so do the logs once they are synced. A process
 //!   that died before its sync has left them in the system's cache.
 //! - A restore is made of a backup only.
+//! - A5: what is taken back to an earlier epoch has neither a generation behind it nor its files.
 //!
 //! Neighbours: [`super::pages`] and [`super::files`] copy; the store has leases and locks.
 
@@ -41,8 +42,9 @@ const LISTINGS_MAX: u32 = 100;
 pub(super) enum Purpose {
     /// Of a database, whose newest picture is taken.
     Backup,
-    /// Of a backup: its newest state, or the one at the end of this epoch.
-    Restore { at: Option<Epoch> },
+    /// Of a backup: its newest state, or the one at the end of epoch `at`; of files, taken back to the end of `back` by
+    /// its own log.
+    Restore { at: Option<Epoch>, back: Option<Epoch> },
 }
 
 /// What keeps the source as it is.
@@ -119,7 +121,7 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, Dura
                 _ => files_of(disk, manifest, (None, Some(lease))),
             }
         }
-        Purpose::Restore { at } => {
+        Purpose::Restore { at, back } => {
             let locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
             let manifest = expect_manifest(&**disk)?;
             let folder = disk.folder_place("")?;
@@ -131,7 +133,16 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, Dura
                     PictureSource::open(disk, &manifest, chosen.clone(), SourceHold::Locks { _locks: locks })
                 }
                 Some(KeptState::Files(chosen)) => {
-                    files_of(disk, manifest.with_kept(chosen), (Some(locks), None))
+                    let chosen = match back {
+                        Some(back) => chosen.back_to(back),
+                        None => Some(chosen.clone()),
+                    };
+                    let changed = || DurabilityError::NotABackup {
+                        folder,
+                        detail: "a backup was made into it meanwhile: run it again".to_owned(),
+                    };
+                    let chosen = chosen.ok_or_else(changed)?;
+                    files_of(disk, manifest.with_kept(&chosen), (Some(locks), None))
                 }
                 None => {
                     let epochs: Vec<_> = states().map(|state| state.epoch().to_string()).collect();
@@ -162,31 +173,26 @@ fn backup_of(disk: &dyn Disk, manifest: &Manifest) -> Result<Identity, Durabilit
     Err(DurabilityError::NotABackup { folder: disk.folder_place("")?, detail: detail.to_owned() })
 }
 
-/// Whose backup this is, and the epochs of its pictures, the newest first.
-pub(super) fn pictures(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<Epoch>), DurabilityError> {
+/// Whose backup this is, its states, the newest first, and the history of the newest.
+pub(super) fn states(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<KeptState>, Lineage), DurabilityError> {
     let _locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
     let of = backup_of(&**disk, &manifest)?;
-    let newest = KeptState::newest(&manifest);
-    let states = newest.iter().chain(&manifest.kept);
-    let pictures: Vec<Epoch> = states.filter_map(KeptState::picture).map(|picture| picture.epoch).collect();
-    if pictures.is_empty() {
-        let detail = "it has copies of files, and an archive brings pictures to an epoch: restore one of its own epochs";
-        return Err(DurabilityError::NotABackup {
-            folder: disk.folder_place("")?,
-            detail: detail.to_owned(),
-        });
-    }
-    Ok((of, pictures))
+    let states = KeptState::newest(&manifest).into_iter().chain(manifest.kept.iter().cloned());
+    Ok((of, states.collect(), manifest.lives()))
 }
 
 impl FilesSource {
     /// The log files of the open generation that it has opened, by logger, in order.
     pub(super) fn logs(&self) -> BTreeMap<u32, Vec<SegmentFile>> {
-        let open = self.manifest.generations.last().map_or(0, |generation| generation.number);
+        self.logs_of(self.manifest.generations.last().map_or(0, |generation| generation.number))
+    }
+
+    /// The same of the generation with this number.
+    pub(super) fn logs_of(&self, generation: u64) -> BTreeMap<u32, Vec<SegmentFile>> {
         let mut logs = BTreeMap::<u32, Vec<SegmentFile>>::new();
         for file in self.files.iter().filter_map(|(name, _)| SegmentFile::at(name)) {
-            if file.name.generation == open {
+            if file.name.generation == generation {
                 logs.entry(file.name.logger).or_default().push(file);
             }
         }

@@ -14,6 +14,7 @@
 //!   a wrong payload before its cut. It is read again from there on; if it ends there again it is damaged, and the
 //!   verdict is to say so.
 //! - What the hint showed before anything was read is shown.
+//! - A5: what a restore takes back to an earlier epoch is cut in the same way, at that epoch.
 //! - N21: a file goes once no state of the backup needs it, which the manifest and the file behind it say.
 //!
 //! Neighbours: a backup by files reads and cuts; `file` and `chain` read as for an open.
@@ -29,7 +30,7 @@ use super::file::{self, FileChain, FileOpening, MarkSearch};
 use super::listing::{self, FoundFiles, missing_file};
 use crate::DurabilityError;
 use crate::store::installed::InstalledCheckpoint;
-use crate::store::manifest::Manifest;
+use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{SegmentFile, SegmentName};
 
 /// A place in a log file.
@@ -67,16 +68,7 @@ pub(crate) fn look(
 ) -> Result<CopiedLogs, DurabilityError> {
     let generation = manifest.generations.last().expect("a database that was created has one");
     assert!(generation.durable.is_none(), "the last one is open");
-    let covered = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered);
-    let mut chains = Vec::new();
-    for logger in 0..generation.logs {
-        let missing = SegmentName { generation: generation.number, logger, number: 0 };
-        let own = files.get(&logger).ok_or_else(|| missing_file(missing))?;
-        let own: Vec<SegmentFile> = own.iter().map(|file| file.archived()).collect();
-        let next = own.iter().skip(1).copied().map(Some).chain([None]);
-        let read = own.iter().zip(next).map(|(file, next)| FileChain::read(disk, *file, next));
-        chains.push(Chain::stitch(disk, read.collect::<Result<_, _>>()?, covered)?);
-    }
+    let chains = chains(disk, (manifest, generation), files)?;
     let shown = before.map_or_else(|| shown(&chains, hinted), |before| before.shown);
     // A gap that the copier has left is filled by the next look. Damage ends the log in the same place again.
     let is_short = |chain: &&Chain| {
@@ -106,6 +98,55 @@ pub(crate) fn look(
     } else {
         Ok(CopiedLogs::Short(ShortLogs { shown, ends: again }))
     }
+}
+
+/// The copied logs of a generation of this manifest.
+fn chains(
+    disk: &dyn Disk,
+    (manifest, generation): (&Manifest, &Generation),
+    files: &BTreeMap<u32, Vec<SegmentFile>>,
+) -> Result<Vec<Chain>, DurabilityError> {
+    assert!(manifest.lists(generation.number), "its manifest lists it");
+    let covered = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered);
+    let mut chains = Vec::new();
+    for logger in 0..generation.logs {
+        let missing = SegmentName { generation: generation.number, logger, number: 0 };
+        let own = files.get(&logger).ok_or_else(|| missing_file(missing))?;
+        let own: Vec<SegmentFile> = own.iter().map(|file| file.archived()).collect();
+        let next = own.iter().skip(1).copied().map(Some).chain([None]);
+        let read = own.iter().zip(next).map(|(file, next)| FileChain::read(disk, *file, next));
+        chains.push(Chain::stitch(disk, read.collect::<Result<_, _>>()?, covered)?);
+    }
+    Ok(chains)
+}
+
+/// Where the copied logs of a generation of this manifest end that is closed at its D, though they have more: behind
+/// their first marks of D or more (A5). And the files that stand behind.
+///
+/// # Errors
+/// [`DurabilityError::Damaged`] where a log is not whole up to there; the disk's.
+pub(crate) fn ends_at_durable(
+    disk: &dyn Disk,
+    (manifest, generation): (&Manifest, &Generation),
+    files: &BTreeMap<u32, Vec<SegmentFile>>,
+) -> Result<(Vec<LogPlace>, Vec<SegmentFile>), DurabilityError> {
+    assert!(generation.logs > 0 && generation.durable.is_some(), "A5: a life that is closed");
+    let durable = generation.durable.unwrap_or_default();
+    let (mut ends, mut beyond) = (Vec::new(), Vec::new());
+    for chain in chains(disk, (manifest, generation), files)? {
+        let damaged = |(file, offset): LogPlace, detail: &str| {
+            DurabilityError::damaged(&file.to_string(), offset, detail)
+        };
+        if chain.mark < durable {
+            return Err(damaged((chain.end.file, chain.end.offset), chain.end.detail));
+        }
+        let end = cut_of(disk, &chain, &|_| false, durable)?;
+        let (file, offset) = end.map_err(|wrong| damaged(wrong, "a payload is not as it was written"))?;
+        ends.push((file, offset));
+        let behind = files[&chain.logger].iter().filter(|other| other.name > file.name);
+        beyond.extend(behind.map(|file| file.archived()));
+    }
+    Ok((ends, beyond))
 }
 
 /// S, as the first look finds it.

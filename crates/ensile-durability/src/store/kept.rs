@@ -13,6 +13,7 @@
 //!
 //! Invariants:
 //! - N21: a file outside its log's span, and what stands behind that in the last file, is none of the state's.
+//! - A5: a state is had at an earlier epoch only if that is not below e_h of its checkpoint, and counted.
 //! - N16: states of a backup have epochs of their own, and all its pictures stand in one page file.
 //!
 //! Neighbours: `manifest` has the lines; `crate::backup` writes them; `listing` leaves out what stands outside a span.
@@ -85,6 +86,39 @@ impl FilesState {
     /// The state is the database at the end of this epoch.
     pub(crate) fn epoch(&self) -> Epoch {
         self.generations.last().map_or(Epoch::ZERO, |open| open.first.previous())
+    }
+
+    /// Up to this epoch its checkpoint is complete with the log alone that it has: e_h, of ranges the largest (K1, K5).
+    /// No smaller one can be had from it (A5).
+    pub(crate) fn least(&self) -> Epoch {
+        self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min)
+    }
+
+    /// The epochs that counted and that it has itself, oldest first, the last of each included: each life's, from
+    /// [`FilesState::least`] on; and its own epoch.
+    pub(crate) fn own_epochs(&self) -> Vec<(Epoch, Epoch)> {
+        let (least, epoch) = (self.least(), self.epoch());
+        let lives = self.generations.iter().filter_map(|life| Some((life.first.max(least), life.durable?)));
+        let mut own: Vec<_> = lives.filter(|(first, last)| first <= last).collect();
+        if own.last().is_none_or(|(_, last)| *last < epoch) {
+            own.push((epoch, epoch));
+        }
+        own
+    }
+
+    /// The state at the end of this earlier epoch: later generations are left out, and the one that has the epoch is
+    /// closed there. `None` if it is not one of its own (A5).
+    pub(crate) fn back_to(&self, epoch: Epoch) -> Option<Self> {
+        let is_own = self.own_epochs().iter().any(|(first, last)| *first <= epoch && epoch <= *last);
+        let (open, lives) = self.generations.split_last().filter(|_| is_own)?;
+        let mut generations: Vec<Generation> =
+            lives.iter().filter(|life| life.first <= epoch).cloned().collect();
+        let last = generations.last_mut()?;
+        last.durable = Some(epoch);
+        let number = last.number + 1;
+        assert!(number <= open.number, "numbers grow");
+        generations.push(Generation { number, first: epoch.next(), ..open.clone() });
+        Some(Self { checkpoint: self.checkpoint.clone(), generations })
     }
 
     /// The generation in which it was taken: the last one with a log. The one behind that may be only of the folder.

@@ -13,8 +13,10 @@
 //!   that a repair gives up is not. The oldest ones are forgotten beyond [`LINEAGE_MAX`].
 //! - N23: of a backup it is the lineage of the database that was copied, up to the newest state: its last generation is
 //!   the one in which that state was taken, and ends with it.
+//! - A4: an archive that brings a backup forward lists the generations of the backup's lineage, and later ones.
 //!
-//! Neighbours: `manifest` has the line; `crate::backup` compares the database's with the backup's.
+//! Neighbours: `manifest` has the line; `crate::backup` compares the database's with the backup's, and the backup's
+//! with an archive's list.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -172,6 +174,36 @@ impl Lineage {
             },
             _ => Err(NotBehind::Another { generation }),
         }
+    }
+
+    /// Is this list of an archive, oldest first, of the history of a backup with this lineage, whichever of the two
+    /// goes further (A4)? The list may lack generations: those without an entry, and those that were merged before it
+    /// was begun. A lineage that says nothing passes, and so does what is older than all that it remembers.
+    ///
+    /// # Errors
+    /// The number of the first generation that shows another history.
+    pub(crate) fn goes_on_in(&self, listed: &[Generation]) -> Result<(), u64> {
+        let (Some((&oldest, _)), Some((&newest, last))) =
+            (self.lives.first_key_value(), self.lives.last_key_value())
+        else {
+            return Ok(());
+        };
+        let is_of_it = |generation: &&Generation| {
+            let Generation { number, first, salt, durable, .. } = **generation;
+            match self.lives.get(&number) {
+                // Of the last one the lineage says where the newest state was taken.
+                Some(own) if number == newest => {
+                    own.salt == salt && durable.is_none_or(|durable| Some(durable) >= own.durable)
+                }
+                Some(own) => {
+                    let is_known = own.durable.is_some() && durable.is_some();
+                    own.salt == salt && (!is_known || own.durable == durable)
+                }
+                None if number > newest => Some(first) > last.durable,
+                None => number < oldest,
+            }
+        };
+        listed.iter().find(|generation| !is_of_it(generation)).map_or(Ok(()), |other| Err(other.number))
     }
 }
 

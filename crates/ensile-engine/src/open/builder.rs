@@ -158,10 +158,12 @@ impl Builder {
     }
 
     /// An archive: each closed log file is copied to this folder before it may be removed, so that the database can be
-    /// had as it was at the end of any epoch that was durable (`ensile restore-archive`). Give an empty folder, best on
-    /// another device; it is made if only its last part is missing. It is remembered by a link in the database's
-    /// folder, so later opens archive without being told. [`Archiving::Ended`] ends it: what it has stays as it is,
-    /// nothing more comes, and its folder need not be there.
+    /// had as it was at the end of any epoch that was durable: with a [backup](crate::Database::backup) of before, by
+    /// [`restore_to_epoch`](crate::folder::restore_to_epoch), whichever the strategy of checkpoints, and without one by
+    /// [`restore_from_archive`](crate::folder::restore_from_archive). Give an empty folder, best on another device; it
+    /// is made if only its last part is missing. It is remembered by a link in the database's folder, so later opens
+    /// archive without being told. [`Archiving::Ended`] ends it: what it has stays as it is, nothing more comes, and
+    /// its folder need not be there.
     ///
     /// Files are copied by a checkpointer, soon after they are closed: a log that is written to begins a new file every
     /// four seconds ([`Tuning::log_file_interval`]). A close archives what is left. No commit waits for the archive. If
@@ -170,8 +172,9 @@ impl Builder {
     /// every second. Then no checkpoint frees any log, so watch its size. An open asks for the archive's folder, as for
     /// the log's own.
     ///
-    /// An archive that is begun with the database has all of it, and needs nothing else; it grows for ever. One that is
-    /// begun later has what comes behind the checkpoint of that time.
+    /// An archive that is begun with the database has all of it, and needs no backup; it grows for ever. One that is
+    /// begun later has what comes behind the checkpoint of that time, and needs a backup that was made since. What is
+    /// in the open log file of a database that runs is not in it yet.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;

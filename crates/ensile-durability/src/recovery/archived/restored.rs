@@ -62,8 +62,8 @@ impl ArchiveRestore {
     pub fn of(archive: &Arc<dyn Disk>, to: Epoch) -> Result<Self, DurabilityError> {
         let parent = parent_of(&**archive)?;
         let source = ArchiveSource::open(archive, parent, to)?;
-        // As of a picture of nothing, before the first epoch.
-        source.newest_of(&[Epoch::ZERO])?;
+        // The state before the first epoch has no row.
+        source.check_reaches(Epoch::ZERO)?;
         Ok(Self { source, parent })
     }
 

@@ -1,17 +1,20 @@
-//! What a restore takes from an archive: the entries behind a picture, up to an epoch, in one log file of the new
+//! What a restore takes from an archive: the entries behind a state, up to an epoch, in one log file of the new
 //! database.
 //!
 //! ```text
-//! picture at e_c | (e_c, ..] of generation 3 | void | generation 4 up to X | what is above X is not taken
-//!                '------------ one file, in the order of TIDs, closed at X -----------'
+//! state at s | (s, ..] of generation 3 | void | generation 4 up to X | what is above X is not taken
+//!            '------------ one file, in the order of TIDs, closed at X ------'
 //! ```
+//! The state is a picture at e_c, a copy of files that is closed at S, or nothing at all.
+//!
 //! Invariants:
-//! - A2: picture and X are in one range, so no entry of (e_c, X] is missing.
+//! - A2: s and X are in one range, so no entry of (s, X] is missing.
+//! - A4: the archive is of the history of the backup.
 //! - L4: X is an epoch of a generation, at most its D. Of each generation only entries up to its D are taken, and none
 //!   above X: those are void in the new database for ever, as nothing of them is in its files.
 //!
 //! Neighbours: `super` has judged the archive; `merge` writes as it does for closed generations; a backup's copy puts
-//! the file beside the picture.
+//! the file beside the state.
 
 use std::sync::Arc;
 
@@ -29,6 +32,7 @@ use crate::recovery::merge;
 use crate::recovery::reading::ReadBuffers;
 use crate::recovery::replay::{self, Bounds, LogPiece};
 use crate::recovery::report::RecoveryReport;
+use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, EntryKind, Recoverable};
@@ -58,14 +62,52 @@ impl ArchiveSource {
     /// [`DurabilityError::NotInArchive`] if it is another database's, or does not prove that `to` was durable and
     /// counted.
     pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self, DurabilityError> {
+        let source = Self::of_database(disk, of, to)?;
+        source.check_counted()?;
+        Ok(source)
+    }
+
+    /// The same, whatever it has.
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotInArchive`] if it is another database's.
+    pub(crate) fn of_database(
+        disk: &Arc<dyn Disk>,
+        of: Identity,
+        to: Epoch,
+    ) -> Result<Self, DurabilityError> {
         let read = ReadArchive::read(&**disk)?;
         let source = Self { disk: Arc::clone(disk), read, to };
         if source.read.list.database != of {
             let found = source.read.list.database;
             return Err(source.lacks(&format!("it is of database {found}, and the backup of {of}")));
         }
-        source.check_counted()?;
         Ok(source)
+    }
+
+    /// Is it of the history of a backup with this lineage (A4)?
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotInArchive`] if not.
+    pub(crate) fn check_history(&self, lineage: &Lineage) -> Result<(), DurabilityError> {
+        lineage.goes_on_in(&self.read.list.generations).map_err(|generation| {
+            self.refused(&format!(
+                "its generation {generation} is not one of the history of which the backup is: the database, or the backup,                  was put back to an older copy and has gone on from there. Take the archive, or a backup, of the same                  history"
+            ))
+        })
+    }
+
+    /// Up to which epoch the state at the end of this one can be brought (A2). What was discarded in between cannot be
+    /// had.
+    pub(crate) fn reach(&self, state: Epoch) -> Option<Epoch> {
+        let ranges = self.read.facts.ranges.iter();
+        assert!(ranges.clone().all(|range| range.after < range.to), "A2: a range has an epoch");
+        ranges.filter(|range| range.after <= state && state <= range.to).map(|range| range.to).max()
+    }
+
+    /// What it has begins behind this epoch.
+    pub(crate) fn begins_behind(&self) -> Epoch {
+        self.read.list.from
     }
 
     /// The last epoch that is taken.
@@ -73,18 +115,31 @@ impl ArchiveSource {
         self.to
     }
 
-    fn lacks(&self, why: &str) -> DurabilityError {
+    /// An error that says why.
+    pub(crate) fn refused(&self, why: &str) -> DurabilityError {
         let folder = self.disk.folder_place("").unwrap_or_default();
+        DurabilityError::NotInArchive { folder, detail: why.to_owned() }
+    }
+
+    /// The same, and what can be had.
+    fn lacks(&self, why: &str) -> DurabilityError {
         let ranges: Vec<String> = self.read.facts.ranges.iter().map(shown).collect();
         let has = match ranges.is_empty() {
             true => "nothing yet".to_owned(),
             false => ranges.join("; "),
         };
-        DurabilityError::NotInArchive { folder, detail: format!("{why}. What can be had from it: {has}") }
+        self.refused(&format!("{why}. What can be had from it: {has}"))
+    }
+
+    fn check_counted(&self) -> Result<(), DurabilityError> {
+        self.counted().map_err(|why| self.lacks(&why))
     }
 
     /// Is X an epoch of a generation, and at most its D (L4)?
-    fn check_counted(&self) -> Result<(), DurabilityError> {
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub(crate) fn counted(&self) -> Result<(), String> {
         let to = self.to;
         let generations = &self.read.list.generations;
         let begun = generations.iter().rev().find(|generation| generation.first <= to);
@@ -93,41 +148,42 @@ impl ArchiveSource {
             Some(generation) => {
                 let durable = generation.durable.unwrap_or_default();
                 let is_last = generations.last().is_some_and(|last| last.number == generation.number);
-                Err(self.lacks(&match is_last {
+                Err(match is_last {
                     true => format!(
                         "epoch {to} is above all that it proves to have been durable, epoch {durable}"
                     ),
                     false => format!(
                         "epoch {to} was discarded: nothing between epoch {durable} and the next life counts"
                     ),
-                }))
+                })
             }
-            None => Err(self.lacks(&format!("epoch {to} is before all that it has"))),
+            None => Err(format!("epoch {to} is before all that it has")),
         }
     }
 
-    /// The newest of these pictures that can be brought to X.
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotInArchive`] if none can: what is missing.
-    pub(crate) fn newest_of(&self, pictures: &[Epoch]) -> Result<Epoch, DurabilityError> {
-        let to = self.to;
-        let reaches = |picture: &&Epoch| {
-            let is_in = |range: &EpochSpan| range.after <= **picture && to <= range.to;
-            **picture == to || **picture < to && self.read.facts.ranges.iter().any(is_in)
-        };
-        if let Some(newest) = pictures.iter().filter(reaches).max() {
-            return Ok(*newest);
-        }
-        let epochs: Vec<String> = pictures.iter().map(Epoch::to_string).collect();
+    /// What it lacks, in brackets; empty if nothing.
+    pub(crate) fn missing(&self) -> String {
         let lacks = self.read.facts.generations.iter().flat_map(|generation| &generation.lacks);
         let damage = self.read.facts.damage.iter().map(|damage| format!("{} is damaged", damage.file));
         let missing: Vec<String> = lacks.cloned().chain(damage).collect();
-        let missing = if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) };
-        let why = format!(
-            "no picture of the backup, of epochs {}, can be brought to epoch {to}{missing}",
-            epochs.join(", ")
-        );
+        if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) }
+    }
+
+    /// Has it all from the end of this epoch up to X (A2)?
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotInArchive`] if not: what is missing.
+    pub(crate) fn check_reaches(&self, after: Epoch) -> Result<(), DurabilityError> {
+        if self.reach(after).is_some_and(|end| self.to <= end) {
+            return Ok(());
+        }
+        let (from, to, missing) = (self.read.list.from, self.to, self.missing());
+        let why = match after < from {
+            true => format!(
+                "it has what comes behind epoch {from} only, and a backup that goes that far is needed"
+            ),
+            false => format!("it does not have all of the epochs up to {to}{missing}"),
+        };
         Err(self.lacks(&why))
     }
 
@@ -198,8 +254,8 @@ impl ArchiveSource {
 
 impl ArchiveSource {
     /// Writes the entries from the end of `after` up to X beside what the manifest `next` is to name, which is the
-    /// state at that epoch: a picture, or nothing. `log0` is this database's, and the last generation of `next` has no
-    /// log. It is read once more. Returns the manifest of the database closed at X, and what was taken.
+    /// state at that epoch: a picture, files, or nothing. `log0` is this database's, and the last generation of `next`
+    /// has no log. It is read once more. Returns the manifest of the database closed at X, and what was taken.
     ///
     /// # Errors
     /// As [`ArchiveSource::take`] and [`TakenLog::verify`]; [`DurabilityError::Config`] if no number is left.
@@ -210,7 +266,8 @@ impl ArchiveSource {
         verifier: &dyn Recoverable,
     ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
         let open = next.open_generation().clone();
-        assert!(open.logs == 0 && next.generations.len() == 1, "L4: nothing was written behind the state");
+        assert_eq!(open.logs, 0, "L4: nothing was written behind the state");
+        assert!(open.first <= after.next(), "A2: the state is of this epoch");
         let number =
             |before| number::next(before).ok_or_else(|| DurabilityError::config("its numbers are used up"));
         let (own, last) = (number(open.number)?, number(open.number + 1)?);
@@ -222,7 +279,10 @@ impl ArchiveSource {
         let closed = taken.as_ref().map(|taken| taken.generation.clone());
         // Above what the open generation shows (L6).
         let reserved = next.reserved.max(open.first.next());
-        let generations = closed.into_iter().chain([open]).collect();
+        // Behind the log that the state has itself.
+        let mut generations = next.generations;
+        generations.pop();
+        generations.extend(closed.into_iter().chain([open]));
         Ok((Manifest { reserved, generations, ..next }, taken))
     }
 }
@@ -255,5 +315,5 @@ impl TakenLog {
 
 /// A range as an error names it.
 fn shown(EpochSpan { after, to }: &EpochSpan) -> String {
-    format!("a picture of epoch {after} or later, brought up to epoch {to}")
+    format!("a state of epoch {after} or later, brought up to epoch {to}")
 }

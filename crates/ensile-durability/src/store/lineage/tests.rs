@@ -143,3 +143,55 @@ fn n23_a_states_lineage_ends_with_it() {
     }
     assert!(lives.until(0, Epoch::new(4)).is_empty());
 }
+
+/// A backup whose newest state, of epoch 70, was taken in generation 5.
+fn backed_up() -> Lineage {
+    let mut lineage = Lineage::default();
+    let lives = [ended(2, "00000002", 30), ended(3, "00000003", 50), ended(5, "00000005", 80)];
+    lineage.add(lives.iter());
+    lineage.until(5, Epoch::new(70))
+}
+
+#[test]
+fn a4_an_archive_of_the_same_history_is_known_whichever_of_the_two_goes_further() {
+    let listed = [
+        // Older than all that is remembered.
+        ended(1, "77777777", 9),
+        ended(2, "00000002", 30),
+        // 3 was merged before the archive was begun, or left no entry.
+        ended(5, "00000005", 80),
+        Generation { first: Epoch::new(90), ..generation(6, "00000006") },
+    ];
+    for from in 0..listed.len() {
+        for to in from..=listed.len() {
+            assert_eq!(backed_up().goes_on_in(&listed[from..to]), Ok(()), "{from} to {to}");
+        }
+    }
+    // What is open has ended nowhere yet.
+    assert_eq!(backed_up().goes_on_in(&[generation(5, "00000005")]), Ok(()));
+    assert_eq!(backed_up().goes_on_in(&[ended(5, "00000005", 70)]), Ok(()));
+    assert_eq!(Lineage::default().goes_on_in(&[generation(5, "77777777")]), Ok(()), "it remembers nothing");
+}
+
+#[test]
+fn a4_what_tells_an_archive_of_another_history() {
+    let later = |first| Generation { first: Epoch::new(first), ..generation(6, "00000006") };
+    for (at, other) in [
+        (3, ended(3, "77777777", 50)),
+        (3, ended(3, "00000003", 51)),
+        (3, ended(3, "00000003", 49)),
+        // It had no generation of this number.
+        (4, ended(4, "00000004", 60)),
+        (5, ended(5, "77777777", 80)),
+        (5, generation(5, "77777777")),
+        (5, ended(5, "00000005", 69)),
+        // It begins before the state.
+        (6, later(70)),
+        (6, later(60)),
+    ] {
+        assert_eq!(backed_up().goes_on_in(std::slice::from_ref(&other)), Err(at), "{other}");
+        let listed = [ended(2, "00000002", 30), other.clone()];
+        assert_eq!(backed_up().goes_on_in(&listed), Err(at), "{other}");
+    }
+    assert_eq!(backed_up().goes_on_in(&[later(71)]), Ok(()));
+}

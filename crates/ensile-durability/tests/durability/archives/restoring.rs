@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_durability::archived::{RestoredFromArchive, restore_from_archive};
-use ensile_durability::{Archiving, CheckpointConfig, DurabilityError};
+use ensile_durability::{Archiving, CheckpointConfig, DurabilityError, Strategy};
 use ensile_sim::SimDisk;
 
 use super::rig::{PLACE, archiving, close, disk_with_archive, let_archive, open};
@@ -45,15 +45,19 @@ impl History {
 
 /// Lives with crashes that discard epochs, checkpoints that remove files, and a clean close at the end.
 fn lives(disk: &SimDisk, loggers: usize, settings: &CheckpointConfig) -> History {
-    lives_with(disk, (loggers, settings), 0, &mut |_| ())
+    lives_with(disk, (loggers, settings), 0, None)
 }
 
-/// The same, with an archive from one of the lives on; `installed` is called behind each checkpoint.
+/// Called with the disk and the number of a life.
+type Within<'w> = &'w mut dyn FnMut(&SimDisk, u64);
+
+/// The same, with an archive from one of the lives on; `within` is called in each life, behind its checkpoint if it has
+/// one, and some commits behind that.
 pub(crate) fn lives_with(
     disk: &SimDisk,
     (loggers, settings): (usize, &CheckpointConfig),
     archived_from: u64,
-    installed: &mut dyn FnMut(&SimDisk),
+    mut within: Option<Within<'_>>,
 ) -> History {
     let mut history = History::default();
     for number in 0..4 {
@@ -76,7 +80,20 @@ pub(crate) fn lives_with(
         }
         if number != 1 {
             life.checkpoint().expect("is installed");
-            installed(disk);
+            if settings.strategy == Strategy::Cycling {
+                // Ranges of several turns, each with epochs of its own.
+                for turn in 0..2 {
+                    history.commit(&life, &mut workers[0], number * 40 + 33 + turn);
+                    life.turn();
+                }
+            }
+        }
+        if let Some(within) = &mut within {
+            for commit in 20..24 {
+                history.commit(&life, &mut workers[1], number * 40 + commit);
+                life.rig.settle();
+            }
+            within(disk, number);
         }
         let_archive(&life);
         for commit in 28..32 {

@@ -1,11 +1,17 @@
-//! Restores of a backup to an epoch, by an archive: the state at that epoch, and nothing else (A2, L4).
+//! Restores of a backup to an epoch, by an archive: the state at that epoch, and nothing else (A2, L4). Here of
+//! pictures; [`files`] has copies of files.
+
+mod files;
+mod histories;
 
 use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_disk::Disk;
-use ensile_durability::{CopyOptions, CopyReport, DurabilityError, backup, restore_to_epoch};
+use ensile_durability::{
+    CheckpointConfig, CopyOptions, CopyReport, DurabilityError, Strategy, backup, restore_to_epoch,
+};
 use ensile_sim::SimDisk;
 
 use super::{at_rest, examined, loaded, manifest, of, run};
@@ -18,26 +24,48 @@ const BACKUP: &str = "/backup";
 
 /// Lives over crashes with an archive from one of them on, each of whose pictures is backed up, and all are kept.
 fn backed_up(loggers: usize, archived_from: u64) -> (SimDisk, History, Vec<Epoch>) {
+    backed_up_with((loggers, &pictures()), archived_from)
+}
+
+/// The same with other checkpoints.
+fn backed_up_with(
+    settings: (usize, &CheckpointConfig),
+    archived_from: u64,
+) -> (SimDisk, History, Vec<Epoch>) {
     let disk = disk_with_archive();
     let mut epochs = Vec::new();
-    let history = lives_with(&disk, (loggers, &pictures()), archived_from, &mut |disk| {
+    let mut back_up = |disk: &SimDisk, number| {
+        // Without a checkpoint there is no later picture.
+        if number == 1 && settings.1.strategy == Strategy::Pictures {
+            return;
+        }
         let source: Arc<dyn Disk> = Arc::new(disk.mounted());
         let options = CopyOptions { keep: Some(9), ..CopyOptions::default() };
         let report = run(backup(&source, &of(disk, BACKUP), options).expect("begins")).expect("is made");
         epochs.push(report.epoch);
-    });
-    assert_eq!(epochs.len(), 3);
+    };
+    let history = lives_with(&disk, settings, archived_from, Some(&mut back_up));
+    assert!(epochs.len() >= 3);
     (disk, history, epochs)
 }
 
 fn restored(disk: &SimDisk, to: Epoch) -> Result<CopyReport, DurabilityError> {
     let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
-    run(restore_to_epoch((&of(disk, BACKUP), &archive), &of(disk, "/restored"), to, None)?)
+    run(restore_to_epoch((&of(disk, BACKUP), Some(&archive)), &of(disk, "/restored"), to, None)?)
 }
 
 fn assert_is(disk: &SimDisk, (to, history): (Epoch, &History), at: &str) {
-    assert!(examined(disk, "/restored").is_whole(), "{at}");
-    let life = Life::open(&at_rest(disk).at("/restored"), 2, pictures()).expect("opens");
+    assert_is_with(disk, (to, history), (&pictures(), at));
+}
+
+fn assert_is_with(
+    disk: &SimDisk,
+    (to, history): (Epoch, &History),
+    (settings, at): (&CheckpointConfig, &str),
+) {
+    let found = examined(disk, "/restored");
+    assert!(found.is_whole(), "{at}: {:?}", found.damage);
+    let life = Life::open(&at_rest(disk).at("/restored"), 2, settings.clone()).expect("opens");
     assert_eq!(life.found, history.at(to), "{at}");
     assert!(life.rig.first > to && life.rig.report.durable_epoch == to, "{at}: {:?}", life.rig.report);
     life.commit(&mut life.rig.worker(), 3, Some(b"on"));
@@ -188,7 +216,7 @@ fn i1_the_archive_of_another_database_is_refused() {
     let (other, _, _) = backed_up(1, 0);
     let to = history.lives[2].1;
     let archive: Arc<dyn Disk> = Arc::new(other.at(PLACE));
-    let begun = restore_to_epoch((&of(&disk, BACKUP), &archive), &of(&disk, "/restored"), to, None);
+    let begun = restore_to_epoch((&of(&disk, BACKUP), Some(&archive)), &of(&disk, "/restored"), to, None);
     let error = begun.expect_err("it is another's");
     assert!(error.to_string().contains("and the backup of"), "{error}");
     assert!(disk.at("/restored").files().is_empty());

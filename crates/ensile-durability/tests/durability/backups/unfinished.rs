@@ -142,11 +142,12 @@ fn n24_a_restore_that_has_not_ended_is_opened_by_nobody() {
 #[test]
 fn n24_restores_by_an_archive_that_have_not_ended_are_opened_by_nobody() {
     let disk = disk_with_archive();
-    let history = lives_with(&disk, (1, &pictures()), 0, &mut |disk| {
+    let mut back_up = |disk: &SimDisk, _| {
         let (source, target): (Arc<dyn Disk>, _) = (Arc::new(disk.mounted()), of(disk, "/backup"));
         let copy = ensile_durability::backup(&source, &target, Default::default());
         run(copy.expect("begins")).expect("is made");
-    });
+    };
+    let history = lives_with(&disk, (1, &pictures()), 0, Some(&mut back_up));
     let to: Epoch = history.lives.last().expect("one").1;
     let archive = |disk: &SimDisk| -> Arc<dyn Disk> { Arc::new(disk.at(PLACE)) };
     n24_cut_at_every_call(&disk, "/restored", "a restore of", &|disk| {
@@ -155,7 +156,7 @@ fn n24_restores_by_an_archive_that_have_not_ended_are_opened_by_nobody() {
     });
     n24_cut_at_every_call(&disk, "/restored", "a restore of", &|disk| {
         let target = of(disk, "/restored");
-        run(restore_to_epoch((&of(disk, "/backup"), &archive(disk)), &target, to, None)?).map(drop)
+        run(restore_to_epoch((&of(disk, "/backup"), Some(&archive(disk))), &target, to, None)?).map(drop)
     });
 }
 

@@ -134,7 +134,7 @@ pub fn backup(
 /// Makes a new database in the folder `target`, which is empty or not there, from a backup: of its newest state, or of
 /// one that it keeps, at the end of epoch `at`. The backup stays what it is. What was written is read once more
 /// before this returns. Until then no open makes a database of the folder; one that was killed is run again, or the
-/// folder removed.
+/// folder removed. [`restore_to_epoch`] makes one as the database was at other epochs.
 ///
 /// # Errors
 /// [`Error::Durability`](crate::Error::Durability) if the folder is not empty, if `from` is no backup or does not keep
@@ -159,21 +159,66 @@ pub fn restore_with(
     step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
 }
 
-/// As [`restore_with`], but of the state at the end of epoch `to`: from the newest picture of the backup that is not
-/// behind that, and what the archive has of the epochs in between.
+/// As [`restore_with`], but of the state at the end of epoch `to`, exactly. Which epochs can be had:
+///
+/// - those of the backup's states ([`CopyOptions::keep`]);
+/// - of a copy of files, which every backup is but one of [pictures](crate::checkpoint::Strategy::Pictures), each one
+///   that counted from the end of its checkpoint on: its own log goes that far back;
+/// - behind a state, each one that counted up to where the database's [archive](crate::Builder::archive) ends, if that
+///   is given: it must go on from the state without a gap.
+///
+/// An epoch counted if it was durable in a life of the database. A receipt says its commit's
+/// ([`Receipt::epoch`](crate::Receipt::epoch)), [`changes`](super::changes) those in the log, and
+/// [`inspect_archive`](super::inspect_archive) what an archive has.
+///
+/// ```
+/// # extern crate ensile_engine as ensile;
+/// use std::ops::ControlFlow;
+///
+/// use ensile::folder::restore_to_epoch;
+/// use ensile::{Database, Readable};
+/// # fn main() -> ensile::Result<()> {
+/// # let data = std::env::temp_dir().join(format!("ensile-to-epoch-{}", std::process::id()));
+/// # std::fs::create_dir_all(&data).expect("a folder");
+/// let (backup, archive) = (data.join("backup"), data.join("archive"));
+/// let db = Database::builder(data.join("shop")).archive(archive.as_path()).open()?;
+/// let stock = db.table::<u64, u64>("stock")?;
+/// db.run(|tx| tx.put(&stock, &1, &100))?;
+/// db.backup(&backup)?;
+/// let ((), sold) = db.submit(|tx| tx.put(&stock, &1, &99))?;
+/// sold.durable()?;
+/// # while db.epoch() <= sold.epoch() { std::thread::yield_now(); }
+/// db.run(|tx| tx.delete(&stock, &1))?; // By mistake.
+/// db.close()?; // The archive has the last log file, too.
+///
+/// let then = data.join("then");
+/// restore_to_epoch((&backup, Some(&archive)), &then, sold.epoch(), None, &mut |_| ControlFlow::Continue(()))?;
+/// let then = Database::open(then)?;
+/// let stock = then.table::<u64, u64>("stock")?;
+/// assert_eq!(then.run(|tx| tx.get(&stock, &1))?, Some(99));
+/// # then.close()?;
+/// # std::fs::remove_dir_all(&data).expect("it was there");
+/// # Ok(()) }
+/// ```
 ///
 /// # Errors
-/// As for [`restore_with`]; also if the archive does not have that, naming what can be had.
+/// As for [`restore_with`]; also if that epoch cannot be had, naming those that can, and what is missing: it was
+/// discarded, or is before the end of the backup's checkpoint; the archive is another database's, or of another history
+/// than the backup, was begun behind it, or lacks a file.
 pub fn restore_to_epoch(
-    (from, archive): (&Path, &Path),
+    (from, archive): (&Path, Option<&Path>),
     target: &Path,
     to: Epoch,
     bytes_per_second: Option<u64>,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
-    let (from, archive) = (existing(from)?, existing(archive)?);
-    let run =
-        ensile_durability::restore_to_epoch((&from, &archive), &folder_for(target)?, to, bytes_per_second)?;
+    let (from, archive) = (existing(from)?, archive.map(existing).transpose()?);
+    let run = ensile_durability::restore_to_epoch(
+        (&from, archive.as_ref()),
+        &folder_for(target)?,
+        to,
+        bytes_per_second,
+    )?;
     step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
 }
 

@@ -1,0 +1,190 @@
+//! From which state of a backup an epoch can be had, and how. Pure: epochs go in, the decision comes out.
+//!
+//! | state | has itself | with an archive |
+//! |---|---|---|
+//! | picture at e_c | e_c | what counted of (e_c, ..], as far as the archive goes on from e_c without a gap |
+//! | copy of files, closed at S | what counted of [e_h, S], by its own log | the same of (S, ..] |
+//!
+//! Invariants:
+//! - A5: no epoch below e_h of a copy's checkpoint is had from it, and none that was discarded.
+//! - A2: a state is brought forward only within one range of the archive.
+//! - What needs the least comes first: a state as it is; a copy's own log; then the newest state that the archive goes
+//!   on from.
+//!
+//! Neighbours: `store::kept` knows the epochs of a state, `recovery::archived` the archive; [`super`] asks both.
+
+use ensile_base::Epoch;
+
+use crate::store::kept::KeptState;
+
+/// Which epochs a state of a backup leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StateReach {
+    /// It is the state at the end of this one.
+    epoch: Epoch,
+    /// What it has itself, the ends included, oldest first: up to its own epoch.
+    own: Vec<(Epoch, Epoch)>,
+    /// How far an archive brings it.
+    forward: Option<Epoch>,
+}
+
+/// How an epoch is had from a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RestoreWay {
+    /// It is the state.
+    AsItIs,
+    /// By less of the copy's own log.
+    Back,
+    /// By what an archive has behind it.
+    Forward,
+}
+
+/// The state at the end of epoch `at`, and what is to be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChosenState {
+    pub(super) at: Epoch,
+    pub(super) way: RestoreWay,
+}
+
+/// Why an epoch cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum EpochNotHad {
+    /// It is before all that there is.
+    Before,
+    /// Nothing of it counted.
+    Discarded,
+    /// It is behind what there is, or something is missing in between.
+    Missing,
+    /// The archive says why.
+    NotCounted(String),
+}
+
+impl StateReach {
+    pub(super) fn of(state: &KeptState, forward: Option<Epoch>) -> Self {
+        let epoch = state.epoch();
+        let own = state.files().map_or_else(|| vec![(epoch, epoch)], |files| files.own_epochs());
+        assert!(own.last().is_some_and(|(_, last)| *last == epoch), "a state has its own epoch");
+        assert!(forward.is_none_or(|end| end >= epoch), "A2: forward");
+        Self { epoch, own, forward }
+    }
+
+    fn has(&self, epoch: Epoch) -> bool {
+        self.own.iter().any(|(first, last)| *first <= epoch && epoch <= *last)
+    }
+
+    fn least(&self) -> Epoch {
+        self.own.first().map_or(self.epoch, |(first, _)| *first)
+    }
+
+    fn reaches(&self, epoch: Epoch) -> bool {
+        self.epoch < epoch && self.forward.is_some_and(|end| epoch <= end)
+    }
+}
+
+/// From which of these states, the newest first, the database is had as it was at the end of epoch `to`. `counted`:
+/// what an archive says of `to`.
+///
+/// # Errors
+/// Why not.
+pub(super) fn choose(
+    states: &[StateReach],
+    to: Epoch,
+    counted: Result<(), String>,
+) -> Result<ChosenState, EpochNotHad> {
+    assert!(states.is_sorted_by(|newer, older| newer.epoch > older.epoch), "the newest first");
+    let chosen = |state: &StateReach, way| Ok(ChosenState { at: state.epoch, way });
+    if let Some(state) = states.iter().find(|state| state.epoch == to) {
+        return chosen(state, RestoreWay::AsItIs);
+    }
+    if let Some(state) = states.iter().find(|state| state.has(to)) {
+        return chosen(state, RestoreWay::Back);
+    }
+    let reaching = states.iter().find(|state| state.reaches(to));
+    match (reaching, counted) {
+        (Some(state), Ok(())) => chosen(state, RestoreWay::Forward),
+        (Some(_), Err(why)) => Err(EpochNotHad::NotCounted(why)),
+        (None, _) if states.iter().all(|state| to < state.least()) => Err(EpochNotHad::Before),
+        // Between two lives of a copy.
+        (None, _) if states.iter().any(|state| state.least() < to && to < state.epoch) => {
+            Err(EpochNotHad::Discarded)
+        }
+        (None, Err(why)) => Err(EpochNotHad::NotCounted(why)),
+        (None, Ok(())) => Err(EpochNotHad::Missing),
+    }
+}
+
+/// Why an epoch cannot be had from these states, and which can. `archive`: the epoch behind which it begins, and what
+/// it lacks, in brackets.
+pub(super) fn explained(
+    why: &EpochNotHad,
+    (states, to): (&[StateReach], Epoch),
+    archive: Option<(Epoch, String)>,
+) -> String {
+    let before = states.iter().find(|state| state.epoch < to);
+    let begins = archive.as_ref().map(|(begins, _)| *begins);
+    let (with, missing) = match &archive {
+        Some((_, missing)) => (" with this archive", missing.as_str()),
+        None => ("", ""),
+    };
+    let why = match why {
+        EpochNotHad::Before => {
+            let alone = match begins {
+                Some(Epoch::ZERO) => {
+                    "; the archive was begun with the database: `ensile restore-archive` needs no backup"
+                }
+                _ => "",
+            };
+            format!("epoch {to} is before all that the backup has{alone}")
+        }
+        EpochNotHad::Discarded => {
+            format!("epoch {to} was discarded: it lies between two lives of the database")
+        }
+        EpochNotHad::NotCounted(why) => format!("{why}{missing}"),
+        EpochNotHad::Missing => match (before, begins) {
+            (Some(StateReach { epoch, forward: Some(end), .. }), _) => format!(
+                "from the backup's state of epoch {epoch} on the archive goes up to epoch {end} only{missing}"
+            ),
+            (Some(StateReach { epoch, .. }), Some(begins)) if *epoch < begins => format!(
+                "the archive begins behind epoch {begins}, and the backup's newest state before epoch {to} is of epoch \
+                 {epoch}: what was committed in between is in neither{missing}"
+            ),
+            (_, Some(_)) => format!("no state of the backup can be brought to epoch {to}{missing}"),
+            (_, None) => {
+                format!("epoch {to} is not in the backup; the database's archive may have what is missing")
+            }
+        },
+    };
+    format!("{why}. What can be had from this backup{with}: {}", shown(&reachable(states)))
+}
+
+/// All epochs that can be had, as far as they counted, in order.
+fn reachable(states: &[StateReach]) -> Vec<(Epoch, Epoch)> {
+    let forward = |state: &StateReach| state.forward.map(|end| (state.epoch, end));
+    let each = states.iter().flat_map(|state| state.own.iter().copied().chain(forward(state)));
+    let mut all: Vec<(Epoch, Epoch)> = each.collect();
+    all.sort_unstable();
+    let mut joined = Vec::<(Epoch, Epoch)>::new();
+    for (first, last) in all {
+        match joined.last_mut() {
+            Some(before) if first <= before.1.next() => before.1 = before.1.max(last),
+            _ => joined.push((first, last)),
+        }
+    }
+    joined
+}
+
+/// Epochs as an error names them.
+fn shown(epochs: &[(Epoch, Epoch)]) -> String {
+    let one = |(first, last): &(Epoch, Epoch)| match first == last {
+        true => format!("epoch {first}"),
+        false => format!("epochs {first} to {last}, as far as they counted"),
+    };
+    if epochs.is_empty() {
+        "nothing".to_owned()
+    } else {
+        epochs.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,51 @@
+//! An archive and a backup: what was destroyed by mistake is had back as it was at the end of the epoch before.
+//!
+//! A backup is made now and then; the archive gets each log file once it is closed. Together they have the database at
+//! the end of any epoch since the backup. Which epoch a commit was in its receipt says, or later
+//! `ensile inspect FOLDER --changes`; which can be had, `ensile inspect ARCHIVE`.
+//!
+//! Run: `cargo run --example archive -- /tmp/orders` (into a folder that is not there)
+#![forbid(unsafe_code)]
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use ensile::folder;
+use ensile::prelude::*;
+
+fn main() -> Result<()> {
+    let root = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "orders.ensile".to_string()));
+    std::fs::create_dir_all(&root).expect("the folder can be made");
+    let (backup, archive, again) = (root.join("backup"), root.join("archive"), root.join("again"));
+
+    // Best on another device. Later opens go on with it unasked.
+    let db = Database::builder(root.join("data")).archive(archive.as_path()).open()?;
+    let orders = db.table::<u64, String>("orders")?;
+    for order in 0..1_000 {
+        db.run(|tx| tx.put(&orders, &order, &format!("order {order}")))?;
+    }
+    let report = db.backup(&backup)?;
+    println!("backed up: epoch {}", report.epoch);
+
+    let ((), good) = db.submit(|tx| tx.put(&orders, &1_000, &"the last good one".to_string()))?;
+    good.durable()?;
+    println!("all is well at the end of epoch {}", good.epoch());
+    while db.epoch() <= good.epoch() {
+        std::thread::yield_now();
+    }
+    for order in 0..=1_000 {
+        db.run(|tx| tx.delete(&orders, &order))?;
+    }
+    // The log file that is open comes into the archive with the close.
+    db.close()?;
+
+    // As `ensile restore BACKUP FOLDER --to-epoch EPOCH --archive ARCHIVE` does.
+    let from = (backup.as_path(), Some(archive.as_path()));
+    folder::restore_to_epoch(from, &again, good.epoch(), None, &mut |_| ControlFlow::Continue(()))?;
+    let db = Database::open_existing(&again)?;
+    let orders = db.table::<u64, String>("orders")?;
+    let count = db.run(|tx| Ok(tx.range(&orders, ..).count()))?;
+    println!("restored: {count} orders, {:?}", db.run(|tx| tx.get(&orders, &1_000))?);
+    assert_eq!(count, 1_001);
+    db.close()
+}
