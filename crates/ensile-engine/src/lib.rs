@@ -25,7 +25,7 @@
 //! to the write-set; `commit` takes effect and appends to the log; `transaction::receipt` waits until D reaches its
 //! epoch; `garbage` frees what it left behind.
 //!
-//! Applications use the crate `ensile`, which re-exports what is public here.
+//! Applications use the crate `ensile`, which re-exports what is public here, and says what its features are.
 //!
 //! Neighbours: below, `ensile-index`, `ensile-durability`, `ensile-epoch`, `ensile-memory`; above, `ensile`.
 #![deny(unsafe_code)]

@@ -1,5 +1,5 @@
-//! A database that ships its finished files to a shared folder, and a machine that takes over while the first one is
-//! alive.
+//! A database that ships its finished files to a shared folder or an object store, and a machine that takes over while
+//! the first one is alive.
 #![cfg(not(any(loom, shuttle)))]
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ensile_durability::HangingStore;
 use ensile_engine::checkpoint::{Schedule, Strategy};
-use ensile_engine::folder::{SharedFolder, SharedStore, ShippingConfig, take_over};
+use ensile_engine::folder::{SharedFolder, SharedObjects, SharedStore, ShippingConfig, take_over};
 use ensile_engine::{Database, DurabilityError, Error, Readable, Table, Tuning};
 
 /// Far longer than it takes.
@@ -30,6 +30,15 @@ impl Folders {
 
     fn open(&self, machine: &str, strategy: Strategy) -> (Database, Table<u64, u64>) {
         self.open_with(machine, strategy, ShippingConfig::new(self.store()))
+    }
+
+    fn open_to(
+        &self,
+        store: &Arc<dyn SharedStore>,
+        machine: &str,
+        strategy: Strategy,
+    ) -> (Database, Table<u64, u64>) {
+        self.open_with(machine, strategy, ShippingConfig::new(Arc::clone(store)))
     }
 
     fn open_with(
@@ -64,7 +73,11 @@ fn sum(database: &Database, table: &Table<u64, u64>) -> u64 {
 
 fn takes_over_with(strategy: Strategy, name: &str) {
     let folders = Folders::new(name);
-    let (old, table) = folders.open("a", strategy);
+    takes_over_from(&folders.store(), &folders, strategy);
+}
+
+fn takes_over_from(store: &Arc<dyn SharedStore>, folders: &Folders, strategy: Strategy) {
+    let (old, table) = folders.open_to(store, "a", strategy);
     for key in 0..100 {
         old.run(|tx| tx.put(&table, &key, &key)).expect("commits");
     }
@@ -73,9 +86,9 @@ fn takes_over_with(strategy: Strategy, name: &str) {
     old.run(|tx| tx.delete(&table, &4)).expect("commits");
     let shipped = old.ship(PATIENCE).expect("is shipped");
     let expected = sum(&old, &table);
-    let report = take_over(&folders.store(), &folders.0.join("b"), None).expect("takes over");
+    let report = take_over(store, &folders.0.join("b"), None).expect("takes over");
     assert!(report.epoch >= shipped && report.term == 2, "{report:?}");
-    let (new, new_table) = folders.open("b", strategy);
+    let (new, new_table) = folders.open_to(store, "b", strategy);
     assert_eq!(sum(&new, &new_table), expected);
     // The old one installs nothing any more, and stops.
     let _ = old.run(|tx| tx.put(&table, &5, &77));
@@ -100,6 +113,13 @@ fn another_machine_takes_over_with_fuzzy_checkpoints() {
 #[test]
 fn another_machine_takes_over_with_cycling_checkpoints() {
     takes_over_with(Strategy::Cycling, "cycling");
+}
+
+#[test]
+fn another_machine_takes_over_from_an_object_store() {
+    let memory = Arc::new(object_store::memory::InMemory::new());
+    let store: Arc<dyn SharedStore> = Arc::new(SharedObjects::new(memory, "shop").expect("a runtime"));
+    takes_over_from(&store, &Folders::new("objects"), Strategy::Fuzzy);
 }
 
 #[test]

@@ -16,7 +16,9 @@
 //! - Objects are independent. An operation is atomic; several operations are several.
 //!
 //! # Features
-//! - `object-store`: a shared store in an object store (`S3` and others), `SharedObjects`.
+//! - `object-store`: `SharedObjects`, for [`ObjectsBuilder::ship_to`] and [`take_over`]: a shared store in an object
+//!   store, over the crate `object_store` 0.14. An application depends on that one too, with its features `aws`, `gcp`
+//!   or `azure`.
 //! - `serde`: objects, operations and keys in postcard's format, `codec`, `serde_codec!` and `serde_key!`.
 //! - `simulation`: objects whose disk, clock and threads a test drives itself; not for applications.
 //!

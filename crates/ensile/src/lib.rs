@@ -73,6 +73,9 @@
 //! # Features
 //! - `experiments`: `Builder::variants`, for `ensile-bench silo`; not for applications.
 //! - `laboratory`: `Database::key_value`, which benchmarks compare transactions with; not for applications.
+//! - `object-store`: `folder::SharedObjects`, for [`Builder::ship_to`] and [`folder::take_over`]: a shared store in an
+//!   object store, over the crate `object_store` 0.14. An application depends on that one too, with its features `aws`,
+//!   `gcp` or `azure`.
 //! - `serde`: values in postcard's format, `Serde<T>` and `serde_value!`.
 //! - `simulation`: a database whose clock and threads a test drives itself; not for applications.
 //!

@@ -5,6 +5,7 @@ mod busy;
 mod crashes;
 mod faults;
 mod fenced;
+mod object_stores;
 mod published;
 mod resumed;
 mod rig;

@@ -20,6 +20,8 @@ use std::sync::Arc;
 use ensile_base::sync::{self, Mutex};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
+#[cfg(feature = "object-store")]
+pub use ensile_durability::SharedObjects;
 pub use ensile_durability::archived::{ArchiveFacts, ArchivedGeneration, EpochSpan, RestoredFromArchive};
 pub use ensile_durability::examine::{
     AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,

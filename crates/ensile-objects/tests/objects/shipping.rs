@@ -1,5 +1,5 @@
-//! Objects that are shipped to a shared folder, taken over by another machine while the first one is alive: on the
-//! simulated disk step by step, and with threads in real folders.
+//! Objects that are shipped to a shared folder or an object store, taken over by another machine while the first one is
+//! alive: on the simulated disk step by step, and with threads in real folders.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use ensile_disk::Disk;
 use ensile_durability::HangingStore;
 use ensile_objects::{
     CheckpointPolicy, DurabilityError, ObjectDurability, Objects, ObjectsBuilder, ObjectsError, SharedFolder,
-    SharedStore, ShipStep, ShippingConfig, WhenFenced, take_over,
+    SharedObjects, SharedStore, ShipStep, ShippingConfig, WhenFenced, take_over,
 };
 use ensile_sim::SimDisk;
 
@@ -116,7 +116,19 @@ fn sums(objects: &Objects<u64, Tally>) -> Vec<(u64, u64)> {
 #[test]
 fn another_machine_takes_over_while_the_old_one_is_alive_which_is_fenced_then() {
     let folders = Folders::new("alive");
-    let old = folders.open("a", WhenFenced::Stop);
+    takes_over_from(&folders.store(), &folders);
+}
+
+#[test]
+fn another_machine_takes_over_from_an_object_store() {
+    let memory = Arc::new(object_store::memory::InMemory::new());
+    let store: Arc<dyn SharedStore> = Arc::new(SharedObjects::new(memory, "tallies").expect("a runtime"));
+    takes_over_from(&store, &Folders::new("objects"));
+}
+
+fn takes_over_from(store: &Arc<dyn SharedStore>, folders: &Folders) {
+    let open = |machine: &str| folders.open_with(machine, ShippingConfig::new(Arc::clone(store)));
+    let old = open("a");
     for key in 0..50 {
         old.update(key, &Change::Add(key)).expect("is logged");
     }
@@ -128,9 +140,9 @@ fn another_machine_takes_over_while_the_old_one_is_alive_which_is_fenced_then() 
     let shipped = old.ship(PATIENCE).expect("is shipped");
     assert!(shipped > before);
     let expected = sums(&old);
-    let report = take_over(&folders.store(), &folders.0.join("b"), None).expect("takes over");
+    let report = take_over(store, &folders.0.join("b"), None).expect("takes over");
     assert_eq!((report.epoch, report.term), (old.stats().shipping.expect("ships").shipped_epoch, 2));
-    let new = folders.open("b", WhenFenced::Stop);
+    let new = open("b");
     assert_eq!(sums(&new), expected);
     // What the old one acknowledges is not shipped, and it stops once it notices.
     let _ = old.update(7, &Change::Add(1_000_000));
@@ -151,9 +163,9 @@ fn another_machine_takes_over_while_the_old_one_is_alive_which_is_fenced_then() 
     new.ship(PATIENCE).expect("is shipped");
     let expected = sums(&new);
     drop(new);
-    let report = take_over(&folders.store(), &folders.0.join("c"), None).expect("takes over");
+    let report = take_over(store, &folders.0.join("c"), None).expect("takes over");
     assert_eq!(report.term, 3);
-    assert_eq!(sums(&folders.open("c", WhenFenced::Stop)), expected);
+    assert_eq!(sums(&open("c")), expected);
 }
 
 #[test]

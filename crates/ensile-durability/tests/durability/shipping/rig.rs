@@ -18,10 +18,10 @@ use crate::rig::Worker;
 /// The folder that all machines see.
 pub(super) const SHARED: &str = "shared";
 
-/// A shared folder that can be out of reach.
+/// A shared store that can be out of reach.
 #[derive(Debug)]
 pub(super) struct Reached {
-    folder: SharedFolder,
+    store: Arc<dyn SharedStore>,
     is_unreachable: AtomicBool,
     is_full: AtomicBool,
     refuses_parts: AtomicBool,
@@ -34,8 +34,12 @@ pub(super) struct Reached {
 impl Reached {
     pub(super) fn on(disk: &SimDisk) -> Arc<Self> {
         let disk: Arc<dyn Disk> = Arc::new(disk.at(SHARED).mounted());
+        Self::to(Arc::new(SharedFolder::on(disk)))
+    }
+
+    pub(super) fn to(store: Arc<dyn SharedStore>) -> Arc<Self> {
         Arc::new(Self {
-            folder: SharedFolder::on(disk),
+            store,
             is_unreachable: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             refuses_parts: AtomicBool::new(false),
@@ -79,7 +83,7 @@ impl Reached {
         *self.cached.lock().expect("no panic") = caches.then(BTreeMap::new);
     }
 
-    fn has_room(&self) -> Result<&SharedFolder, SharedStoreError> {
+    fn has_room(&self) -> Result<&dyn SharedStore, SharedStoreError> {
         // Relaxed: one thread.
         match self.is_full.load(Ordering::Relaxed) {
             true => Err(SharedStoreError::new("no space is left")),
@@ -87,18 +91,18 @@ impl Reached {
         }
     }
 
-    fn reach(&self) -> Result<&SharedFolder, SharedStoreError> {
+    fn reach(&self) -> Result<&dyn SharedStore, SharedStoreError> {
         // Relaxed: one thread.
         match self.is_unreachable.load(Ordering::Relaxed) {
             true => Err(SharedStoreError::new("it is unreachable")),
-            false => Ok(&self.folder),
+            false => Ok(&*self.store),
         }
     }
 }
 
 impl SharedStore for Reached {
     fn place(&self) -> String {
-        self.folder.place()
+        self.store.place()
     }
 
     fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
@@ -190,8 +194,17 @@ impl Machine {
         loggers: usize,
         settings: CheckpointConfig,
     ) -> Result<Self, DurabilityError> {
-        let store = Reached::on(disk);
-        let life = Life::open(&disk.at(folder), loggers, settings)?;
+        Self::try_open_to(Reached::on(disk), &disk.at(folder), loggers, settings)
+    }
+
+    /// One that ships to this store.
+    pub(super) fn try_open_to(
+        store: Arc<Reached>,
+        folder: &SimDisk,
+        loggers: usize,
+        settings: CheckpointConfig,
+    ) -> Result<Self, DurabilityError> {
+        let life = Life::open(folder, loggers, settings)?;
         let shipper = Shipper::start(&life.rig.store, &life.rig.log, shipping(&store))?;
         let worker = life.rig.worker();
         let states = States::from([(life.rig.first.number() - 1, seen(&life.found))]);
@@ -303,8 +316,12 @@ pub(super) fn taken_over(disk: &SimDisk, folder: &str) -> Result<TakeOverReport,
 
 /// Begins to.
 pub(super) fn begin(disk: &SimDisk, folder: &str) -> Result<TakeOver, DurabilityError> {
-    let target: Arc<dyn Disk> = Arc::new(disk.at(folder).mounted());
-    TakeOver::begin(&(Reached::on(disk) as Arc<dyn SharedStore>), &target, None)
+    begin_from(Reached::on(disk), &disk.at(folder))
+}
+
+/// Begins to, from this store.
+pub(super) fn begin_from(store: Arc<dyn SharedStore>, folder: &SimDisk) -> Result<TakeOver, DurabilityError> {
+    TakeOver::begin(&store, &(Arc::new(folder.mounted()) as Arc<dyn Disk>), None)
 }
 
 /// Steps to the end.
