@@ -5,11 +5,14 @@
 //! shipper's, or that of a take-over.
 //!
 //! Invariants:
+//! - A thread that drives an asynchronous runtime cannot wait: a call there is an error, and what is dropped there
+//!   waits for nothing.
 //! - H2: a manifest is created by a conditional put (`PutMode::Create`); a store that has none is an error.
 //! - H1: an object is put as a whole: at once, or in parts that are completed at the end.
 //!
 //! Neighbours: [`super::shared`] says what is promised; behind the feature `object-store`.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ::object_store::path::Path;
@@ -18,7 +21,7 @@ use ::object_store::{
 };
 use ensile_base::sync::Mutex;
 use futures_util::TryStreamExt as _;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::shared::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
 use crate::DurabilityError;
@@ -32,13 +35,47 @@ impl From<Error> for SharedStoreError {
     }
 }
 
-/// Objects below a prefix of an object store. Not for threads that drive an asynchronous runtime: calls wait.
+/// What is said of a call on a thread that cannot wait.
+const ON_AN_ASYNCHRONOUS_THREAD: &str = "its calls wait, and this thread drives an asynchronous runtime: call it from a \
+                                         thread of its own, or from tokio's `spawn_blocking`";
+
+/// Objects below a prefix of an object store. Calls wait: on a thread that drives an asynchronous runtime they are an
+/// error. It may be made and dropped there.
 #[derive(Clone, Debug)]
 pub struct SharedObjects {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     /// Drives one call at a time.
-    runtime: Arc<Mutex<Runtime>>,
+    runtime: Arc<Mutex<CallRuntime>>,
+}
+
+/// Drives calls. Its drop waits for nothing: tokio's own would panic on a thread that drives a runtime.
+#[derive(Debug)]
+struct CallRuntime(Option<Runtime>);
+
+impl CallRuntime {
+    /// Drives this call to its end.
+    fn drive<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let runtime = self.0.as_ref().expect("it is there until the drop");
+        if Handle::try_current().is_ok() && !may_wait(runtime) {
+            return Err(Error::Generic { store: "SharedObjects", source: ON_AN_ASYNCHRONOUS_THREAD.into() });
+        }
+        runtime.block_on(call)
+    }
+}
+
+impl Drop for CallRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// May this thread, which belongs to a runtime, wait? Tokio says so by a panic alone: those of `spawn_blocking` may.
+fn may_wait(runtime: &Runtime) -> bool {
+    // Without unwinding it would end the process.
+    cfg!(panic = "unwind") && catch_unwind(AssertUnwindSafe(|| runtime.block_on(async {}))).is_ok()
 }
 
 impl SharedObjects {
@@ -50,7 +87,8 @@ impl SharedObjects {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime
             .map_err(|error| DurabilityError::config(format!("no runtime for the object store: {error}")))?;
-        Ok(Self { store, prefix: Path::from(prefix), runtime: Arc::new(Mutex::new(runtime)) })
+        let runtime = Arc::new(Mutex::new(CallRuntime(Some(runtime))));
+        Ok(Self { store, prefix: Path::from(prefix), runtime })
     }
 
     fn path(&self, name: &str) -> Path {
@@ -59,7 +97,7 @@ impl SharedObjects {
     }
 
     fn drive<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        self.runtime.lock().block_on(call)
+        self.runtime.lock().drive(call)
     }
 }
 
@@ -185,8 +223,8 @@ impl SharedUpload for ObjectUpload {
 
 impl Drop for ObjectUpload {
     fn drop(&mut self) {
-        if let Some(mut parts) = self.parts.take() {
-            // What stays is the store's to remove.
+        // What stays is the store's to remove: all of it, where this thread cannot wait.
+        if let Some(mut parts) = self.parts.take().filter(|_| Handle::try_current().is_err()) {
             let _ = self.store.drive(parts.abort());
         }
     }

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use ::object_store::memory::InMemory;
+use tokio::runtime::Builder;
 
 use super::{PART_BYTES, SharedObjects};
-use crate::shipping::shared::{Creation, SharedStore};
+use crate::shipping::shared::{Creation, SharedStore, SharedUpload};
 
 fn store(prefix: &str) -> SharedObjects {
     SharedObjects::new(Arc::new(InMemory::new()), prefix).expect("a runtime")
@@ -61,4 +62,41 @@ fn h1_an_object_is_there_as_a_whole_or_not_at_all() {
     assert!(store.unfinished("a").expect("none").is_empty());
     store.settle("a").expect("nothing to do");
     assert_eq!(store.list("a").expect("lists").len(), 3);
+}
+
+/// Parts of an upload that nobody ends.
+fn begun(store: &SharedObjects, name: &str) -> Box<dyn SharedUpload> {
+    let mut upload = store.upload(name).expect("begins");
+    upload.write(&vec![1; PART_BYTES + 1]).expect("writes");
+    upload
+}
+
+#[test]
+fn on_a_thread_that_drives_a_runtime_calls_are_errors_and_drops_wait_for_nothing() {
+    let (kept, dropped) = (store("shop"), store("shop"));
+    let uploads = (begun(&kept, "a/one"), begun(&dropped, "a/one"));
+    let runtime = Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(async {
+        let error = kept.list("a").expect_err("it cannot wait").to_string();
+        assert!(error.contains("spawn_blocking"), "{error}");
+        let error = kept.create("a/two", b"two").expect_err("it cannot wait").to_string();
+        assert!(error.contains("spawn_blocking"), "{error}");
+        drop(uploads);
+        // It may be made here too.
+        drop((dropped, store("shop")));
+    });
+    // And used again elsewhere.
+    assert!(kept.list("a").expect("lists").is_empty());
+}
+
+#[test]
+fn on_a_thread_for_calls_that_wait_it_is_used_as_on_any_other() {
+    let shop = store("shop");
+    let runtime = Builder::new_current_thread().build().expect("a runtime");
+    let listed = runtime.block_on(runtime.spawn_blocking(move || {
+        let created = shop.create("a/one", b"one").expect("creates");
+        begun(&shop, "a/two").finish().expect("ends");
+        (created, shop.list("a").expect("lists").len())
+    }));
+    assert_eq!(listed.expect("no panic"), (Creation::Created, 2));
 }
