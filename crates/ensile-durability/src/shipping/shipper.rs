@@ -542,7 +542,9 @@ impl Shipper {
         }
         // H1: what is named is there still.
         self.look_for_others(work, now)?;
-        let Some(place) = work.place.as_mut() else { return Ok(Published::Worked) };
+        let Some(place) = work.place.as_mut().filter(|_| !self.has_ended()) else {
+            return Ok(Published::Worked);
+        };
         let manifest = place.next(composed, (self.database, reserved))?;
         let bytes = manifest.to_string().len() as u64;
         if bytes > SHARED_MANIFEST_BYTES_MAX {

@@ -27,7 +27,8 @@ impl Shipper {
             if now.saturating_sub(work.looked_at) >= PAUSE.as_nanos() as u64 {
                 self.look_for_others(work, now)?;
             }
-            if work.place.is_none() {
+            // The next life may name what this one does not.
+            if work.place.is_none() || self.has_ended() {
                 return Ok(true);
             }
             self.to().remove(&object).map_err(|error| unusable(self.to(), error))?;

@@ -1,8 +1,9 @@
 //! How shipping ends with its database: a close waits for the step under way, and not for ever.
 //!
 //! Invariants:
-//! - No step begins behind the end. One that hangs in a call of the store may still put one object, or install the
-//!   manifest that it was about to: the next life finds either.
+//! - No step begins behind the end. One that hangs in a call of the store may still end that call: put one object,
+//!   install a manifest, or remove what it had listed before. It removes and offers nothing that it had not begun to:
+//!   what is there by then may be the next life's.
 //! - What was not shipped is said.
 //!
 //! Neighbours: the owners of databases and of objects call it once their log has ended.
@@ -47,6 +48,11 @@ impl Shipper {
         drop(steps);
         self.store.hold().end();
         self.wake();
+    }
+
+    /// Has its end come while a step was in a call of the store? The next life may have begun.
+    pub(super) fn has_ended(&self) -> bool {
+        self.steps.lock().has_ended
     }
 
     pub(super) fn is_cancelled(&self) -> bool {

@@ -60,6 +60,10 @@ impl Shipper {
         let failed = |error| unusable(self.to(), error);
         let own = self.database.to_string();
         for name in self.to().unfinished(&own).map_err(failed)? {
+            // It may be the next life's upload.
+            if self.has_ended() {
+                return Ok(());
+            }
             if !work.is_under_way(&name) {
                 self.to().remove(&name).map_err(failed)?;
             }

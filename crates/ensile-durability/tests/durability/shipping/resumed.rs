@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ensile_disk::{Disk as _, Operation};
-use ensile_durability::{CheckpointConfig, DurabilityError, Shipper, ShippingConfig};
+use ensile_durability::{CheckpointConfig, DurabilityError, ShipStep, Shipper, ShippingConfig};
 use ensile_sim::SimDisk;
 
 use super::rig::{Machine, SHARED, newest_manifest, objects, shipping, taken_over};
@@ -204,4 +204,54 @@ fn objects_that_are_too_small_are_refused() {
     let error =
         Shipper::start(&machine.life.rig.store, &machine.life.rig.log, config).expect_err("is refused");
     assert!(error.to_string().contains("too small"), "{error}");
+}
+
+/// A step hangs in a listing of manifests. The database is closed meanwhile, and its next life begins.
+#[test]
+fn a_step_that_returns_behind_the_end_takes_nothing_from_the_next_life() {
+    // It finds its place, removes what no manifest names, or is about to install a manifest.
+    for what in ["place", "clearing", "manifest"] {
+        let disk = SimDisk::new();
+        let mut machine = Machine::open(&disk, "a", 1, settings());
+        machine.write(0..20);
+        machine.ship_all();
+        let text = newest_manifest(&disk);
+        let shipper = text.lines().find_map(|line| line.strip_prefix("shipper ")).expect("says so");
+        let shipper = shipper.split(' ').next().expect("an identity").to_owned();
+        let mut next_lifes = format!("{shipper}/log0/log-9-0.5e6f7a8b.0123456789abcdef.new");
+        match what {
+            "place" => {
+                let config = shipping(&machine.store);
+                machine.restart_shipper(config);
+            }
+            "clearing" => {
+                // What was cut short is unnamed for long enough to go. Nobody has looked for others meanwhile.
+                next_lifes = format!("{shipper}/log0/log-9-0.5e6f7a8b");
+                disk.at(SHARED).put(&next_lifes, vec![1; 100]);
+                machine.step_after(1, 61 * SECOND);
+                machine.step_after(1, 11 * MINUTE);
+                assert!(disk.at(SHARED).files().contains(&next_lifes), "it goes at the next step");
+                machine.life.rig.clock.advance(2 * SECOND);
+            }
+            _ => {
+                machine.write(0..5);
+                machine.close_files();
+                let before = machine.shipper.stats().files;
+                while machine.shipper.stats().waiting_files > 0 || machine.shipper.stats().files == before {
+                    machine.step_after(1, SECOND / 1000);
+                }
+            }
+        }
+        let (old, shared, put) =
+            (std::sync::Arc::clone(&machine.shipper), disk.at(SHARED), next_lifes.clone());
+        machine.store.meanwhile(move || {
+            old.end().expect("it waits for no step of its own thread");
+            shared.put(&put, vec![1; 100]);
+        });
+        let newest = newest_manifest(&disk);
+        machine.shipper.step();
+        assert_eq!(machine.shipper.step(), ShipStep::Stopped, "{what}");
+        assert!(disk.at(SHARED).files().contains(&next_lifes), "{what}: it is the next life's");
+        assert_eq!(newest_manifest(&disk), newest, "{what}: no manifest is offered");
+    }
 }

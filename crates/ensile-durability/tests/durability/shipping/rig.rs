@@ -18,6 +18,16 @@ use crate::rig::Worker;
 /// The folder that all machines see.
 pub(super) const SHARED: &str = "shared";
 
+/// What happens once.
+#[derive(Default)]
+struct Meanwhile(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl std::fmt::Debug for Meanwhile {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Meanwhile")
+    }
+}
+
 /// A shared store that can be out of reach.
 #[derive(Debug)]
 pub(super) struct Reached {
@@ -27,6 +37,8 @@ pub(super) struct Reached {
     refuses_parts: AtomicBool,
     refuses_creations: AtomicBool,
     loses_answers: AtomicBool,
+    /// What happens elsewhere while the next listing of manifests is on its way.
+    meanwhile: Meanwhile,
     /// Listings that are given again and again.
     cached: Mutex<Option<BTreeMap<String, Vec<SharedObject>>>>,
 }
@@ -45,6 +57,7 @@ impl Reached {
             refuses_parts: AtomicBool::new(false),
             refuses_creations: AtomicBool::new(false),
             loses_answers: AtomicBool::new(false),
+            meanwhile: Meanwhile::default(),
             cached: Mutex::default(),
         })
     }
@@ -78,6 +91,11 @@ impl Reached {
         self.loses_answers.store(loses_answers, Ordering::Relaxed);
     }
 
+    /// The next listing of manifests takes so long that this happens meanwhile.
+    pub(super) fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.0.lock().expect("no panic") = Some(Box::new(happens));
+    }
+
     /// Each listing is shown again from now on, as a network file system may show it.
     pub(super) fn set_caches_listings(&self, caches: bool) {
         *self.cached.lock().expect("no panic") = caches.then(BTreeMap::new);
@@ -107,6 +125,8 @@ impl SharedStore for Reached {
 
     fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
         let listed = self.reach()?.list(folder)?;
+        let happens = (folder == "manifests").then(|| self.meanwhile.0.lock().expect("no panic").take());
+        happens.flatten().into_iter().for_each(|happens| happens());
         let mut cached = self.cached.lock().expect("no panic");
         match &mut *cached {
             None => Ok(listed),
