@@ -345,13 +345,14 @@ pub(crate) fn lacking(
     covered: Epoch,
 ) -> Vec<ClosedFile> {
     let mut lacking: Vec<ClosedFile> = Vec::new();
+    // A store that was away for long lacks thousands of files, and this is asked for at each step.
+    let here: BTreeMap<SegmentFile, &ClosedFile> =
+        closed.iter().map(|closed| (closed.file.archived(), closed)).collect();
     for generation in generations {
         let files = (0..generation.logs)
             .flat_map(|logger| files_of_log(generation, logger, (inventory, closed), covered))
             .filter(|(file, _)| !inventory.has_log(*file, generation.salt));
-        for (file, _) in files {
-            lacking.extend(closed.iter().find(|closed| closed.file.archived() == file).cloned());
-        }
+        lacking.extend(files.filter_map(|(file, _)| here.get(&file).map(|closed| (*closed).clone())));
     }
     lacking.sort_by_key(|closed| {
         let SegmentName { generation, logger, number } = closed.file.name;
