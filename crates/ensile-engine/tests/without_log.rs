@@ -274,6 +274,28 @@ fn n19_an_absence_whose_record_is_gone_waits_for_its_delete() {
     assert_eq!(Driven::open(&disk).keys(), [2]);
 }
 
+/// A commit that failed has left a placeholder where the deleted record was: it knows of no delete.
+#[test]
+fn n19_an_absence_that_a_placeholder_shows_waits_for_the_delete_before_it() {
+    let disk = SimDisk::new();
+    let driven = Driven::open(&disk);
+    driven.put(1, &[1]).expect("commits");
+    driven.put(2, &[1]).expect("commits");
+    driven.picture();
+    let (_, deleted) = driven.db.submit(|tx| tx.delete(&driven.table, &1)).expect("commits");
+    driven.pass(40);
+    assert_eq!(driven.db.stats().garbage_things, 0, "its record is gone");
+    let mut failing = driven.db.begin();
+    assert!(failing.get(&driven.table, &2).expect("reads").is_some());
+    failing.put(&driven.table, &1, &vec![2]).expect("is kept");
+    driven.put(2, &[2]).expect("commits");
+    assert!(matches!(failing.submit(), Err(Error::Conflict)));
+    let (found, one) = driven.db.submit(|tx| tx.get(&driven.table, &1)).expect("reads");
+    assert!(found.is_none() && !one.is_durable() && one.epoch() >= deleted.epoch(), "{one:?}");
+    driven.picture();
+    assert!(one.is_durable());
+}
+
 #[test]
 fn n18_levels_and_strategies_change_between_opens_and_nothing_durable_is_lost() {
     let disk = SimDisk::new();

@@ -121,8 +121,9 @@ pub(crate) fn commit_read_only<'p>(
     }
     let tid = sets.reads.iter().map(|read| read.word.tid()).max().unwrap_or(Tid::ZERO);
     let mut epoch = tid.epoch();
-    if sets.nodes.len() > 0 {
-        // A key without a record may have been deleted (N19).
+    let has_placeholders = || sets.reads.iter().any(|read| read.word.tid() == Tid::ZERO);
+    if sets.nodes.len() > 0 || has_placeholders() {
+        // A key without a record may have been deleted, and so may one with a placeholder (N19).
         epoch = epoch.max(unhooked.newest());
     }
     Ok(Committed { tid, epoch })
