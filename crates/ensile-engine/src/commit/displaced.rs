@@ -122,7 +122,7 @@ fn copy_version<'p>(
 
 impl Locked<'_, '_, '_> {
     /// Marks the pages of what is changed, and checks that every version that is to be left was copied. If one was not,
-    /// the commit runs again: a page that is marked for nothing is written for nothing.
+    /// the commit gives its locks back and prepares again. A page that is marked for nothing is written for nothing.
     #[inline]
     pub(super) fn check_displaced(&mut self, epoch: Epoch) -> Result<()> {
         let Commit { shared, sets, pinned, .. } = &*self.commit;
@@ -202,7 +202,10 @@ fn change(
                 displaced.is_any_needed = true;
             }
             // Copied too early, or for another map.
-            _ => return Err(Error::Conflict),
+            _ => {
+                displaced.fell_short = true;
+                return Err(Error::Conflict);
+            }
         }
     }
     debug_assert!(

@@ -208,6 +208,12 @@ impl Commit<'_, '_> {
                     self.give_back_displaced();
                     images::reserve_again(self)?;
                 }
+                // A freeze came in between, or another commit's version: what is copied now suffices, unless that
+                // happens again. Each key is changed for the first time once a picture, so it soon does not.
+                Err(_) if self.worker.displaced.fell_short() => {
+                    self.give_back_displaced();
+                    self.reserve_log_again(log_bytes)?;
+                }
                 committed => return committed,
             }
         }

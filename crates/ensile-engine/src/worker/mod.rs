@@ -317,6 +317,8 @@ pub(crate) struct PreparedPages {
     pub(crate) has_versions: bool,
     /// One of them has a version that is to be left.
     pub(crate) is_any_needed: bool,
+    /// The commit failed as a version that is to be left was not copied.
+    pub(crate) fell_short: bool,
     /// What records are read to.
     pub(crate) scratch: Scratch,
 }
@@ -339,6 +341,12 @@ impl PreparedPages {
         let passed = self.pages[self.next..].iter().take_while(|prepared| prepared.lock < lock).count();
         self.next += passed;
         self.pages.get_mut(self.next).filter(|prepared| prepared.lock == lock)
+    }
+
+    /// Whether the commit that failed did so for want of a copy; asked once.
+    #[inline]
+    pub(crate) fn fell_short(&mut self) -> bool {
+        std::mem::take(&mut self.fell_short)
     }
 
     /// Gives back what a commit has not left, and what a huge transaction grew.

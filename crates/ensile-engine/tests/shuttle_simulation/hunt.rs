@@ -61,6 +61,7 @@ const PLANS: &[(&str, Draw)] = &[
     ("short-walks", short_walks),
     ("pictures", pictures),
     ("short-pictures", short_pictures),
+    ("alone-beside-pictures", alone_beside_pictures),
     ("no-log", no_log),
     ("cycling", cycling),
 ];
@@ -391,6 +392,22 @@ fn short_pictures(random: &mut Random) -> Plan {
         beat_micros_max: 60_000,
         beat_rest_max: 20,
         ..pictures(random)
+    }
+}
+
+/// One worker beside pictures: none of its transactions may fail for them, whenever a freeze comes.
+fn alone_beside_pictures(random: &mut Random) -> Plan {
+    Plan {
+        workers: 1,
+        operations: [1, 4, 2, 2, 0, 1, 1, 0],
+        kinds: [1, 0, 0, 0, 0],
+        transactions: 10,
+        snapshot_micros: NO_SNAPSHOTS,
+        filled_every: 1,
+        late_tables: 0,
+        garbage_bytes_max: 1 << 20,
+        undisturbed: true,
+        ..short_pictures(random)
     }
 }
 
