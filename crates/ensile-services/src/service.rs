@@ -1,7 +1,8 @@
 //! What a service is to its server: a table of commands, and objects that are kept.
 //!
 //! Invariant: a command returns the epoch that its reply rests on (R1): that of the last operation on each object that
-//! it changed or shows. A strict server holds the reply until that epoch is durable.
+//! it changed or shows; so does an error that tells of an object. A strict server holds the reply until that epoch is
+//! durable.
 //!
 //! Neighbours: [`crate::pht`], [`crate::ups`] and [`crate::his`] are services; [`crate::server`] serves any.
 
@@ -106,6 +107,9 @@ pub trait KeptObjects {
     /// Figures of log and checkpoints.
     fn stats(&self) -> ObjectsStats;
 
+    /// E: nothing was logged in a later epoch by now.
+    fn newest_epoch(&self) -> Epoch;
+
     /// So many requests were served since this was last said: the load that checkpoints may follow (SLACH §4).
     fn report_requests(&self, served: u64);
 
@@ -131,6 +135,10 @@ impl KeptObjects for ApplicationLog {
 
     fn stats(&self) -> ObjectsStats {
         ApplicationLog::stats(self)
+    }
+
+    fn newest_epoch(&self) -> Epoch {
+        self.epoch()
     }
 
     fn report_requests(&self, served: u64) {
@@ -162,6 +170,10 @@ impl<K: ObjectKey, T: Persistent> KeptObjects for Objects<K, T> {
         Objects::stats(self)
     }
 
+    fn newest_epoch(&self) -> Epoch {
+        Objects::stats(self).epoch
+    }
+
     fn report_requests(&self, served: u64) {
         Objects::report_requests(self, served, 0);
     }
@@ -185,12 +197,17 @@ pub enum CallError {
     /// An option that the command does not have, or one too few.
     #[error("syntax error")]
     Syntax,
-    /// An argument, or the value that is there, is no whole number of 64 bits.
+    /// An argument is no whole number of 64 bits.
     #[error("value is not an integer or out of range")]
     NotInteger,
-    /// The sum does not fit into 64 bits.
-    #[error("increment or decrement would overflow")]
-    Overflow,
+    /// An object does not allow it. Nothing was changed.
+    #[error("{why}")]
+    Refused {
+        /// Why.
+        why: ObjectRefusal,
+        /// The epoch of the object's last change, which this tells of (R1).
+        rests_on: Epoch,
+    },
     /// A cursor that no scan has returned.
     #[error("invalid cursor")]
     Cursor,
@@ -204,9 +221,6 @@ pub enum CallError {
         /// The limit.
         limit: usize,
     },
-    /// The reply would be longer than a server sends.
-    #[error("the reply would be longer than {0} bytes: ask for less at once")]
-    ReplyTooLong(usize),
     /// An object of another partition.
     #[error("it belongs to partition {of}, and this is partition {this} of {all}")]
     WrongPartition {
@@ -223,10 +237,12 @@ pub enum CallError {
     /// The log takes no entries, or an object is poisoned: nothing was changed.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
-    /// As [`Objects`](Self::Objects), in the midst of a command that deletes several elements one by one.
+    /// As [`Objects`](Self::Objects) or [`Refused`](Self::Refused), in the midst of a command that deletes several
+    /// elements one by one.
     #[error(
-        "{deleted} deleted, by the first {done} of {keys} keys, and lost if the machine fails now; the other keys were \
-         not looked at: {why}; send them again"
+        "{deleted} deleted, by the first {done} of {keys} keys{}; the other keys were not looked at: {why}; send them \
+         again",
+        may_be_lost(*.rests_on)
     )]
     Partly {
         /// Elements that were deleted: at least one, or nothing was changed.
@@ -235,9 +251,45 @@ pub enum CallError {
         done: usize,
         /// Keys of the command.
         keys: usize,
-        /// What the objects said of the next key.
-        why: ObjectsError,
+        /// What was said of the next key.
+        why: Box<CallError>,
+        /// The epoch of the deletions; `None` where the log takes nothing, so that there is none to wait for.
+        rests_on: Option<Epoch>,
     },
+}
+
+/// What is to be known of deletions that no epoch stands for.
+fn may_be_lost(rests_on: Option<Epoch>) -> &'static str {
+    if rests_on.is_none() { ", and lost if the machine fails now" } else { "" }
+}
+
+/// Why an object does not allow a command: it tells something of the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectRefusal {
+    /// The value that is there is no whole number of 64 bits.
+    #[error("value is not an integer or out of range")]
+    NotInteger,
+    /// The sum does not fit into 64 bits.
+    #[error("increment or decrement would overflow")]
+    Overflow,
+    /// The reply would be longer than a server sends.
+    #[error("the reply would be longer than {0} bytes: ask for less at once")]
+    ReplyTooLong(usize),
+    /// A change of this bucket panicked, so nobody knows what is in it.
+    #[error(
+        "bucket {0} is poisoned: a change of it panicked after it was logged; its keys are refused until the server is \
+         started again, which makes the change again, and all other keys are served"
+    )]
+    PoisonedBucket(u64),
+}
+
+impl ObjectRefusal {
+    /// The error of a command that this object refuses, which tells of its changes up to this epoch.
+    #[must_use]
+    pub fn resting_on(self, epoch: Epoch) -> CallError {
+        CallError::Refused { why: self, rests_on: epoch }
+    }
 }
 
 impl CallError {
@@ -245,9 +297,37 @@ impl CallError {
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::WrongPartition { .. } => "WRONGPARTITION",
+            Self::Objects(ObjectsError::Poisoned { .. })
+            | Self::Refused { why: ObjectRefusal::PoisonedBucket(_), .. } => "POISONED",
             Self::Objects(_) => "NOTKEPT",
             Self::Partly { .. } => "PARTLY",
             _ => "ERR",
+        }
+    }
+
+    /// The epoch that an object's refusal rests on; `None` of any other error.
+    pub(crate) fn refusal_rests_on(&self) -> Option<Epoch> {
+        match self {
+            Self::Refused { rests_on, .. } => Some(*rests_on),
+            _ => None,
+        }
+    }
+
+    /// The epoch that the reply rests on (R1), where this is the newest one.
+    pub(crate) fn rests_on(&self, newest: impl FnOnce() -> Epoch) -> Epoch {
+        match self {
+            Self::Refused { rests_on, .. } | Self::Partly { rests_on: Some(rests_on), .. } => *rests_on,
+            // The request alone was looked at; or the log takes nothing, and no epoch can be waited for.
+            Self::Syntax
+            | Self::NotInteger
+            | Self::Cursor
+            | Self::TooLong { .. }
+            | Self::WrongPartition { .. }
+            | Self::Argument(_)
+            | Self::Partly { .. }
+            | Self::Objects(ObjectsError::Durability(_)) => Epoch::ZERO,
+            // It tells of an object, and has no epoch.
+            Self::Objects(_) => newest(),
         }
     }
 }

@@ -33,7 +33,8 @@ pub(super) fn change(
     operation: &HostOperation,
 ) -> Result<(i64, Epoch), CallError> {
     let (changed, receipt) = hosts.submit_if(host.to_vec(), operation, |host| operation.check(host))?;
-    Ok((changed?, receipt.epoch()))
+    let epoch = receipt.epoch();
+    Ok((changed.map_err(|why| why.resting_on(epoch))?, epoch))
 }
 
 /// Shows hosts in their order, and the epoch that this rests on.

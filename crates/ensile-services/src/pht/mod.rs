@@ -9,7 +9,8 @@
 //! Invariants:
 //! - What a command looks at and changes of an element is under its bucket's lock, so each element's changes are one
 //!   after the other.
-//! - R1: a reply rests on the last change of each bucket that it shows.
+//! - R1: a reply rests on the last change of each bucket that it shows, a refusal on that of the bucket that refuses.
+//! - O6: a bucket whose change panics is refused until the table is opened again.
 //!
 //! Neighbours: `table` has the buckets, `bucket` the elements of one, `persist` what persists them, `glob` patterns of
 //! `SCAN`; [`crate::server`] calls, and programs that have a table in their own process.
@@ -19,7 +20,6 @@ mod glob;
 mod persist;
 mod table;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -29,7 +29,8 @@ use ensile_resp::{ReplyEncoder, Request};
 
 use crate::number::{integer, number};
 use crate::service::{
-    CallError, CallResult, KeptObjects, READ, REPLY_BYTES, Service, ServiceCommand, WRITE, command,
+    CallError, CallResult, KeptObjects, ObjectRefusal, READ, REPLY_BYTES, Service, ServiceCommand, WRITE,
+    command,
 };
 use bucket::PhtBucket;
 use table::{BUCKETS, PhtBuckets, PhtChange};
@@ -84,7 +85,7 @@ impl Service for PersistentTable {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        vec![("elements", self.buckets.elements())]
+        vec![("elements", self.buckets.elements().0), ("poisoned_buckets", self.buckets.poisoned())]
     }
 }
 
@@ -121,98 +122,112 @@ impl PersistentTable {
 
     /// Shows a value, or that there is none, under its bucket's lock: `show` is to be short, and calls nothing of this
     /// table. What was shown rests on the epoch: it survives a crash once [that is durable](KeptObjects::receipt).
+    ///
+    /// # Errors
+    /// [`CallError::Refused`]: the key's bucket is poisoned.
     #[inline]
-    pub fn look<R>(&self, key: &[u8], show: impl FnOnce(Option<&[u8]>) -> R) -> (R, Epoch) {
+    pub fn look<R>(
+        &self,
+        key: &[u8],
+        show: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<(R, Epoch), CallError> {
         let key = self.buckets.key(key);
-        let bucket = self.buckets.lock_of(key);
-        (show(bucket.get(key)), bucket.last)
+        let bucket = self.buckets.lock(key.bucket)?;
+        Ok((show(bucket.get(key)), bucket.last))
     }
 
     /// As [`look`](Self::look), of several keys in their order: `show` gets a key's number and its value. The memory of
     /// sixteen keys is waited for at once, so that each takes a fraction of what a look by itself does. Meanwhile up to
     /// as many buckets are locked.
+    ///
+    /// # Errors
+    /// [`CallError::Refused`] at the first key whose bucket is poisoned; the keys behind that are not shown.
     pub fn look_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
         mut show: impl FnMut(usize, Option<&[u8]>),
-    ) -> Epoch {
+    ) -> CallResult {
         let (mut rests_on, mut number) = (Epoch::ZERO, 0);
-        let Ok(()) = self.buckets.look_at_many(keys.into_iter(), |key, bucket| {
+        self.buckets.look_at_many(keys.into_iter(), |key, bucket| {
             rests_on = rests_on.max(bucket.last);
             show(number, bucket.get(key));
             number += 1;
-            Ok::<(), Infallible>(())
-        });
-        rests_on
+            Ok(())
+        })?;
+        Ok(rests_on)
     }
 
     /// Sets a value; the epoch that must be durable for it to survive a crash.
     ///
     /// # Errors
-    /// [`CallError::TooLong`] and [`CallError::Objects`]: nothing was changed.
+    /// [`CallError::TooLong`], [`CallError::Objects`], and [`CallError::Refused`] for a poisoned bucket: nothing was
+    /// changed.
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> CallResult {
-        self.set_if(key, value, Condition::Always).1
+        Ok(self.set_if(key, value, Condition::Always)?.1)
     }
 
     /// Deletes an element, if it is there: whether it was, and the epoch that this rests on.
     ///
     /// # Errors
-    /// [`CallError::Objects`]: nothing was changed.
+    /// [`CallError::Objects`], and [`CallError::Refused`] for a poisoned bucket: nothing was changed.
     pub fn remove(&self, key: &[u8]) -> Result<(bool, Epoch), CallError> {
         let key = self.buckets.key(key);
-        let mut bucket = self.buckets.lock_of(key);
+        let mut bucket = self.buckets.lock(key.bucket)?;
         if bucket.get(key).is_none() {
             return Ok((false, bucket.last));
         }
         Ok((true, self.change(&mut bucket, PhtChange::Delete(key))?))
     }
 
-    /// Logs a change of a bucket, which is locked, and makes it.
+    /// Logs a change of a bucket, which is locked, and makes it. If one of these panics the bucket is poisoned: it may be
+    /// half changed, or lack what is logged.
     #[inline]
     fn change(&self, bucket: &mut PhtBucket, change: PhtChange<'_>) -> CallResult {
-        persist::log(&self.log, bucket, change)?; // persist
-        // What cannot be made was refused before.
-        self.buckets.count(bucket.apply(change).unwrap_or(0));
-        Ok(bucket.last)
+        self.buckets.change(bucket, |bucket| {
+            persist::log(&self.log, bucket, change)?; // persist
+            // What cannot be made was refused before.
+            self.buckets.count(bucket.apply(change).unwrap_or(0), bucket.last);
+            Ok(bucket.last)
+        })
     }
 
     fn get(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let ((), rests_on) = self.look(key(request, 1), |value| show(value, reply));
+        let ((), rests_on) = self.look(key(request, 1), |value| show(value, reply))?;
         Ok(rests_on)
     }
 
     fn length(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (length, rests_on) = self.look(key(request, 1), |value| value.map_or(0, <[u8]>::len));
+        let (length, rests_on) = self.look(key(request, 1), |value| value.map_or(0, <[u8]>::len))?;
         reply.integer(length as i64);
         Ok(rests_on)
     }
 
     fn set(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (is_set, outcome) = self.set_if(key(request, 1), key(request, 2), condition(request)?);
+        let (is_set, rests_on) = self.set_if(key(request, 1), key(request, 2), condition(request)?)?;
         if is_set {
             reply.simple("OK");
         } else {
             reply.null();
         }
-        outcome
+        Ok(rests_on)
     }
 
     /// Sets a value if the condition holds: whether it does, and the epoch that this rests on.
-    fn set_if(&self, key: &[u8], value: &[u8], condition: Condition<'_>) -> (bool, CallResult) {
+    fn set_if(&self, key: &[u8], value: &[u8], condition: Condition<'_>) -> Result<(bool, Epoch), CallError> {
         for (what, bytes, limit) in
             [("a key", key.len(), KEY_BYTES_MAX), ("a value", value.len(), VALUE_BYTES_MAX)]
         {
             if bytes > limit {
-                return (false, Err(CallError::TooLong { what, bytes, limit }));
+                return Err(CallError::TooLong { what, bytes, limit });
             }
         }
         let key = self.buckets.key(key);
-        let mut bucket = self.buckets.lock_of(key);
+        let mut bucket = self.buckets.lock(key.bucket)?;
         if condition != Condition::Always && !condition.holds(bucket.get(key)) {
-            return (false, Ok(bucket.last));
+            return Ok((false, bucket.last));
         }
-        (true, self.change(&mut bucket, PhtChange::Set(key, value)))
+        Ok((true, self.change(&mut bucket, PhtChange::Set(key, value))?))
     }
 
     fn add(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
@@ -221,10 +236,11 @@ impl PersistentTable {
 
     fn add_one(&self, request: Request<'_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let key = self.buckets.key(checked_key(request, 1)?);
-        let mut bucket = self.buckets.lock_of(key);
+        let mut bucket = self.buckets.lock(key.bucket)?;
+        let refused = |why: ObjectRefusal| why.resting_on(bucket.last);
         // A value that is no number, or zero added to it, leaves nothing to add.
-        bucket.sum(key, 0).ok_or(CallError::NotInteger)?;
-        let sum = bucket.sum(key, by).ok_or(CallError::Overflow)?;
+        bucket.sum(key, 0).ok_or_else(|| refused(ObjectRefusal::NotInteger))?;
+        let sum = bucket.sum(key, by).ok_or_else(|| refused(ObjectRefusal::Overflow))?;
         reply.integer(sum);
         self.change(&mut bucket, PhtChange::Add(key, by))
     }
@@ -237,7 +253,7 @@ impl PersistentTable {
             let value = bucket.get(key);
             bytes += value.map_or(0, <[u8]>::len);
             if bytes > REPLY_BYTES - VALUE_BYTES_MAX {
-                return Err(CallError::ReplyTooLong(REPLY_BYTES - VALUE_BYTES_MAX));
+                return Err(ObjectRefusal::ReplyTooLong(REPLY_BYTES - VALUE_BYTES_MAX).resting_on(rests_on));
             }
             show(value, reply);
             Ok(())
@@ -249,8 +265,11 @@ impl PersistentTable {
         let (mut rests_on, mut deleted) = (Epoch::ZERO, 0);
         for (done, key) in request.iter().skip(1).enumerate() {
             let (was_there, epoch) = match self.remove(key) {
-                Err(CallError::Objects(why)) if deleted > 0 => {
-                    return Err(CallError::Partly { deleted, done, keys: request.len() - 1, why });
+                Err(why) if deleted > 0 => {
+                    // Where the log takes nothing there is no epoch to wait for.
+                    let rests_on = why.refusal_rests_on().map(|refused| refused.max(rests_on));
+                    let (keys, why) = (request.len() - 1, Box::new(why));
+                    return Err(CallError::Partly { deleted, done, keys, why, rests_on });
                 }
                 removed => removed?,
             };
@@ -263,7 +282,8 @@ impl PersistentTable {
 
     fn exists(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let mut there = 0;
-        let rests_on = self.look_many(request.iter().skip(1), |_, value| there += i64::from(value.is_some()));
+        let rests_on =
+            self.look_many(request.iter().skip(1), |_, value| there += i64::from(value.is_some()))?;
         reply.integer(there);
         Ok(rests_on)
     }
@@ -286,7 +306,7 @@ impl PersistentTable {
         let (mut rests_on, mut keys, mut seen, mut bytes) = (Epoch::ZERO, Vec::new(), 0, 0);
         let mut next = from;
         while seen < count && next < BUCKETS && bytes < REPLY_BYTES / 2 {
-            let Some(bucket) = self.buckets.lock(next) else { break };
+            let bucket = self.buckets.lock(next)?;
             rests_on = rests_on.max(bucket.last);
             seen += bucket.len() as u64;
             let before = keys.len();
@@ -303,8 +323,9 @@ impl PersistentTable {
     }
 
     fn size(&self, _: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        reply.integer(self.buckets.elements() as i64);
-        Ok(Epoch::ZERO)
+        let (elements, rests_on) = self.buckets.elements();
+        reply.integer(elements as i64);
+        Ok(rests_on)
     }
 }
 
@@ -340,3 +361,6 @@ fn condition<'r>(request: Request<'r>) -> Result<Condition<'r>, CallError> {
         _ => Err(CallError::Syntax),
     }
 }
+
+#[cfg(test)]
+mod tests;

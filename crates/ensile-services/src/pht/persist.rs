@@ -4,6 +4,8 @@
 //!
 //! Neighbours: [`super::table`] has the buckets; `ensile-objects` calls back.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use ensile_objects::{Application, ApplicationLog, CallBackResult, ObjectWriter, ObjectsResult};
 
 use super::bucket::PhtBucket;
@@ -29,7 +31,13 @@ impl Application for PhtBuckets {
     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
         let mut bytes = Vec::new();
         for number in from..BUCKETS {
-            let bucket = self.lock(number)?;
+            let bucket = match self.lock(number) {
+                Ok(bucket) => bucket,
+                Err(why) => {
+                    out.refuse(why.to_string());
+                    return None;
+                }
+            };
             // One that never had an element has no operation either.
             if bucket.is_unused() {
                 continue;
@@ -68,11 +76,14 @@ impl Application for PhtBuckets {
 }
 
 impl PhtBuckets {
-    /// Makes a change again that was logged, or stands in a checkpoint.
+    /// Makes a change again that was logged, or stands in a checkpoint. If it panics again the bucket is poisoned again,
+    /// and the others are served (O6).
     fn redo(&self, number: u64, change: PhtChange<'_>) -> CallBackResult {
-        let mut bucket = self.lock_of(change.key());
-        let more = bucket.apply(change).filter(|_| change.key().bucket == number);
-        self.count(more.ok_or("it is no change of this bucket")?);
+        let Ok(mut bucket) = self.lock(change.key().bucket) else { return Ok(()) };
+        let made = || self.change(&mut bucket, |bucket| bucket.apply(change));
+        let Ok(more) = catch_unwind(AssertUnwindSafe(made)) else { return Ok(()) };
+        let more = more.filter(|_| change.key().bucket == number).ok_or("it is no change of this bucket")?;
+        self.count(more, bucket.last);
         Ok(())
     }
 }

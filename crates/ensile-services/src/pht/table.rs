@@ -8,11 +8,13 @@
 //!   shows each element that is there all the while exactly once.
 //! - A bucket is changed by [`PhtBucket::apply`] alone, when it serves and when it recovers.
 //! - A thread that holds a bucket's lock takes another one only if it is free. It waits for one while it holds none.
+//! - O6: a bucket whose change panics is poisoned before its lock is free, and refused from then on.
 //!
 //! Neighbours: [`super`] has the commands, `bucket` the elements, `persist` logs changes and writes buckets.
 
 use std::mem;
 
+use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_memory::prefetch;
@@ -21,6 +23,7 @@ use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 use super::bucket::{PhtBucket, PhtKey};
 use crate::hash::stable_hash;
 use crate::number::{Digits, integer};
+use crate::service::{CallError, ObjectRefusal};
 
 /// Buckets of a table. Folders rest on it.
 pub(super) const BUCKETS: u64 = 1 << 16;
@@ -78,6 +81,33 @@ pub(super) struct PhtBuckets {
     /// Of hashes within buckets. It is drawn, so that keys that meet there are hard to choose.
     secrets: RapidSecrets,
     elements: AtomicU64,
+    /// No change that is counted in `elements` is of a later epoch.
+    counted: AtomicU64,
+    poisoned: AtomicU64,
+}
+
+/// A bucket that is being changed. If the change does not come back, the bucket is poisoned.
+struct ChangingBucket<'b> {
+    bucket: &'b mut PhtBucket,
+    poisoned: &'b AtomicU64,
+}
+
+impl Drop for ChangingBucket<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.bucket.poison();
+        // Relaxed: a figure for people.
+        self.poisoned.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A bucket, unless it is poisoned.
+#[inline]
+fn known(number: u64, bucket: MutexGuard<'_, PhtBucket>) -> Result<MutexGuard<'_, PhtBucket>, CallError> {
+    if bucket.is_poisoned() {
+        return Err(ObjectRefusal::PoisonedBucket(number).resting_on(bucket.last));
+    }
+    Ok(bucket)
 }
 
 impl std::fmt::Debug for PhtBuckets {
@@ -92,6 +122,8 @@ impl PhtBuckets {
             buckets: (0..BUCKETS).map(|_| LockedBucket::default()).collect(),
             secrets: RapidSecrets::seed(Random::unpredictable().next_u64()),
             elements: AtomicU64::new(0),
+            counted: AtomicU64::new(Epoch::ZERO.number()),
+            poisoned: AtomicU64::new(0),
         }
     }
 
@@ -102,16 +134,23 @@ impl PhtBuckets {
         PhtKey { bytes, bucket: stable_hash(bytes) % BUCKETS, tag }
     }
 
-    /// A bucket, locked; `None` if there is none of this number.
+    /// The bucket of this number, below [`BUCKETS`], locked.
+    ///
+    /// # Errors
+    /// It is poisoned.
     #[inline]
-    pub(super) fn lock(&self, number: u64) -> Option<MutexGuard<'_, PhtBucket>> {
-        self.buckets.get(number as usize).map(|bucket| bucket.0.lock())
+    pub(super) fn lock(&self, number: u64) -> Result<MutexGuard<'_, PhtBucket>, CallError> {
+        known(number, self.buckets[number as usize].0.lock())
     }
 
-    /// A key's bucket, locked.
+    /// Changes a bucket, which is locked. If that panics, nobody knows what the bucket is, and it is poisoned (O6).
     #[inline]
-    pub(super) fn lock_of(&self, key: PhtKey<'_>) -> MutexGuard<'_, PhtBucket> {
-        self.buckets[key.bucket as usize].0.lock()
+    pub(super) fn change<R>(&self, bucket: &mut PhtBucket, change: impl FnOnce(&mut PhtBucket) -> R) -> R {
+        let changing = ChangingBucket { bucket, poisoned: &self.poisoned };
+        let outcome = change(&mut *changing.bucket);
+        // It came back.
+        mem::forget(changing);
+        outcome
     }
 
     /// Shows the bucket of each key, locked, in the order of the keys. The memory of up to [`TOGETHER`] of them is
@@ -119,12 +158,12 @@ impl PhtBuckets {
     /// locked while one is shown.
     ///
     /// # Errors
-    /// The first that `show` returns; the keys behind that are not shown.
-    pub(super) fn look_at_many<'k, E>(
+    /// The first that `show` returns, or of the first bucket that is poisoned; the keys behind that are not shown.
+    pub(super) fn look_at_many<'k>(
         &self,
         mut keys: impl Iterator<Item = &'k [u8]>,
-        mut show: impl FnMut(PhtKey<'k>, &PhtBucket) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut show: impl FnMut(PhtKey<'k>, &PhtBucket) -> Result<(), CallError>,
+    ) -> Result<(), CallError> {
         let mut found = [NO_KEY; TOGETHER];
         loop {
             let mut count = 0;
@@ -140,22 +179,22 @@ impl PhtBuckets {
         }
     }
 
-    fn look_at_few<'k, E>(
+    fn look_at_few<'k>(
         &self,
         keys: &[PhtKey<'k>],
-        show: &mut impl FnMut(PhtKey<'k>, &PhtBucket) -> Result<(), E>,
-    ) -> Result<(), E> {
+        show: &mut impl FnMut(PhtKey<'k>, &PhtBucket) -> Result<(), CallError>,
+    ) -> Result<(), CallError> {
         // One that is not free is waited for when no other one is held.
         let mut locked = self.lock_free_ones(keys);
         let mut is_holding = true;
         for (at, key) in keys.iter().enumerate() {
             let bucket = match locked[at].take() {
-                Some(bucket) => bucket,
+                Some(bucket) => known(key.bucket, bucket)?,
                 None => {
                     if mem::take(&mut is_holding) {
                         locked.iter_mut().for_each(|bucket| *bucket = None);
                     }
-                    self.lock_of(*key)
+                    self.lock(key.bucket)?
                 }
             };
             show(*key, &bucket)?;
@@ -190,19 +229,35 @@ impl PhtBuckets {
         locked
     }
 
-    /// Notes how many elements there are more, or less.
+    /// Notes how many elements there are more, or less, by a change of this epoch.
     #[inline]
-    pub(super) fn count(&self, more: i64) {
+    pub(super) fn count(&self, more: i64, epoch: Epoch) {
         if more != 0 {
-            // Relaxed: a figure for people. Adding what is below zero wraps around to the difference.
-            self.elements.fetch_add(more as u64, Ordering::Relaxed);
+            // Relaxed: the add below releases it.
+            if self.counted.load(Ordering::Relaxed) < epoch.number() {
+                // Relaxed: the add below releases it.
+                self.counted.fetch_max(epoch.number(), Ordering::Relaxed);
+            }
+            // Adding what is below zero wraps around to the difference.
+            // Release: who counts this change knows its epoch; partner: the load in `elements`.
+            self.elements.fetch_add(more as u64, Ordering::Release);
         }
     }
 
-    /// How many elements there are.
-    pub(super) fn elements(&self) -> u64 {
+    /// How many elements there are, and the epoch that this rests on (R1). Those of a poisoned bucket count as they were
+    /// before.
+    pub(super) fn elements(&self) -> (u64, Epoch) {
+        // Acquire: no change that is counted is of a later epoch than the one that is read next; partner: the add in
+        // `count`.
+        let elements = self.elements.load(Ordering::Acquire);
+        // Relaxed: the load above orders it.
+        (elements, Epoch::new(self.counted.load(Ordering::Relaxed)))
+    }
+
+    /// How many buckets are poisoned.
+    pub(super) fn poisoned(&self) -> u64 {
         // Relaxed: a figure for people.
-        self.elements.load(Ordering::Relaxed)
+        self.poisoned.load(Ordering::Relaxed)
     }
 }
 

@@ -266,7 +266,9 @@ fn figures<S: Service>(state: &ServerState<S>) -> String {
         ("checkpoints_installed", stats.checkpoints.installed),
     ];
     text.push_str("# Persistence\r\n");
-    for (name, figure) in kept.into_iter().chain(state.service.figures()) {
+    // Relaxed: a figure for people.
+    let panicked = ("panicked_commands", state.panicked.load(Ordering::Relaxed));
+    for (name, figure) in kept.into_iter().chain([panicked]).chain(state.service.figures()) {
         // Writing to memory does not fail.
         let _ = write!(text, "{name}:{figure}\r\n");
     }

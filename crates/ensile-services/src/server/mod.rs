@@ -7,7 +7,7 @@
 //! Invariants:
 //! - R1: a strict server sends no reply before what it rests on is durable, a reply to a read as well.
 //! - W1 to W4 of the loop: replies keep the order of requests, memory is bounded, nobody waits unheard.
-//! - Each request gets one reply, an error if it was not carried out.
+//! - Each request gets one reply, an error if it was not carried out. O6: a command that panics is one of those.
 //!
 //! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is what is served; `common` has
 //! the commands that every server has, `parked` the replies that wait, [`threads`] starts loops.
@@ -16,8 +16,10 @@ mod common;
 mod parked;
 pub mod threads;
 
+use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +68,8 @@ pub struct ServerState<S> {
     stopped: AtomicBool,
     connections: AtomicU64,
     requests: AtomicU64,
+    /// Of these, those whose command panicked.
+    panicked: AtomicU64,
 }
 
 impl<S: Service> ServerState<S> {
@@ -80,6 +84,7 @@ impl<S: Service> ServerState<S> {
             stopped: AtomicBool::new(false),
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),
+            panicked: AtomicU64::new(0),
         }
     }
 
@@ -317,8 +322,41 @@ fn look_ahead<S: Service>(
     commands
 }
 
-/// Carries a request out and writes its reply.
+/// Carries a request out and writes its reply. One that panics is replied an error: what it may have left half changed
+/// is poisoned (O6), and all else is served on.
 fn carry_out<S: Service>(
+    state: &ServerState<S>,
+    command: Option<&ServiceCommand<S>>,
+    (version, number): (&mut RespVersion, u64),
+    request: Request<'_>,
+    reply: &mut Vec<u8>,
+) -> Flow {
+    let attempt = || carry_out_or_panic(state, command, (&mut *version, number), request, &mut *reply);
+    let panic = match catch_unwind(AssertUnwindSafe(attempt)) {
+        Ok(flow) => return flow,
+        Err(panic) => panic,
+    };
+    // Relaxed: a figure for people.
+    state.panicked.fetch_add(1, Ordering::Relaxed);
+    reply.clear();
+    let told = format!(
+        "the command panicked ({}): whether it was carried out is unknown; what it may have left half changed is \
+         refused as POISONED until the server is started again, and all else is served",
+        panic_text(&*panic)
+    );
+    ReplyEncoder::new(reply, *version).error("PANICKED", &told);
+    // The text may tell of anything that was logged by now.
+    Flow::Reply(state.service.kept().newest_epoch())
+}
+
+/// What a panic said.
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
+}
+
+/// As [`carry_out`], for a command that does not panic.
+fn carry_out_or_panic<S: Service>(
     state: &ServerState<S>,
     command: Option<&ServiceCommand<S>>,
     (version, number): (&mut RespVersion, u64),
@@ -337,7 +375,7 @@ fn carry_out<S: Service>(
         Err(error) => {
             reply.clear();
             ReplyEncoder::new(reply, *version).error(error.code(), &error.to_string());
-            Flow::Reply(Epoch::ZERO)
+            Flow::Reply(error.rests_on(|| state.service.kept().newest_epoch()))
         }
     }
 }

@@ -3,10 +3,12 @@
 //! Invariants:
 //! - A loop that ends closes the objects, which makes everything durable, and sends the replies that wait for that.
 //!   Another loop's requests are refused from then on, until it ends too.
+//! - A loop that ends for whatever reason, a panic as well, ends the server, which returns that.
 //! - W11: the transport in use, and why, is told before the address is.
 //!
 //! Neighbours: the `ensile-service` command and load generators run servers; [`super::ServiceLoop`] is a thread's work.
 
+use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -18,7 +20,7 @@ pub use ensile_net::TransportChoice;
 use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport};
 use ensile_objects::ObjectDurability;
 
-use super::{LIMITS, ServerState, ServiceLoop};
+use super::{LIMITS, ServerState, ServiceLoop, panic_text};
 use crate::service::Service;
 
 /// A loop without traffic looks up this often.
@@ -51,10 +53,20 @@ type MachineLoop<S> = ServiceLoop<MachineTransport, S>;
 /// Where a loop listens, and what ends its wait; told once it does.
 type Begun = io::Result<(SocketAddr, LoopWakeUp)>;
 
+/// Calls this when it goes, also if that is by a panic.
+struct CallAtEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for CallAtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// Serves until a client asks for the end, or a loop fails. `ready` is told where it listens.
 ///
 /// # Errors
-/// What the system says of the address or of a wait; or that not everything could be made durable.
+/// What the system says of the address or of a wait; that a loop panicked, and why; or that not everything could be made
+/// durable.
 pub fn serve<S: Service>(
     service: Arc<S>,
     config: ServerConfig,
@@ -62,22 +74,19 @@ pub fn serve<S: Service>(
 ) -> io::Result<()> {
     let state = ServerState::new(service, config.durability, Clock::machine());
     let (state, wake_ups) = (Arc::new(state), Mutex::new(Vec::new()));
-    let end_all = |state: &ServerState<S>| {
+    let end_all = || {
         state.stop();
         wake_ups.lock().iter().for_each(LoopWakeUp::wake);
     };
-    std::thread::scope(|scope| {
+    let served = std::thread::scope(|scope| {
         let (mut address, mut threads) = (config.address, Vec::new());
         let mut begun = Ok(());
         for _ in 0..config.loops.max(1) {
             let (tell, told) = mpsc::channel();
             let (state, end_all) = (&state, &end_all);
             threads.push(scope.spawn(move || {
-                let outcome = one_loop(state, ServerConfig { address, ..config }, &tell);
-                // One that has failed ends the others.
-                end_all(state);
-                // A second close returns what the first has.
-                (outcome, state.service.kept().close())
+                let _end = CallAtEnd(end_all);
+                one_loop(state, ServerConfig { address, ..config }, &tell)
             }));
             // The first finds the port, the others share it.
             match told.recv().map_err(io::Error::other).and_then(|begun| begun) {
@@ -90,13 +99,18 @@ pub fn serve<S: Service>(
         }
         let begun = begun.and_then(|()| ready(ReadyServer { address, transport: &state.transports() }));
         if begun.is_err() {
-            end_all(&state);
+            end_all();
         }
-        threads.into_iter().fold(begun, |outcome, thread| match thread.join() {
-            Ok((its, closed)) => outcome.and(its).and(closed.map_err(io::Error::other)),
-            Err(_) => outcome.and(Err(io::Error::other("a loop panicked"))),
-        })
-    })
+        threads.into_iter().fold(begun, |outcome, thread| outcome.and(thread.join().unwrap_or_else(panicked)))
+    });
+    // A loop that has failed has not closed. A second close returns what the first has.
+    served.and(state.service.kept().close().map_err(io::Error::other))
+}
+
+/// What the server returns of a loop that panicked.
+fn panicked(panic: Box<dyn Any + Send>) -> io::Result<()> {
+    let why = panic_text(&*panic);
+    Err(io::Error::other(format!("a loop panicked ({why}), which ends the server: start it again")))
 }
 
 /// A thread's work: a loop, from its first step to its last.

@@ -29,7 +29,8 @@ pub(super) fn open(objects: ObjectsBuilder) -> ObjectsResult<Urls> {
 /// Logs and makes a change, unless it is refused: what it replies, and the epoch that this rests on.
 pub(super) fn change(urls: &Urls, url: &[u8], operation: &UrlOperation) -> Result<(i64, Epoch), CallError> {
     let (changed, receipt) = urls.submit_if(url.to_vec(), operation, |url| operation.check(url))?;
-    Ok((changed?, receipt.epoch()))
+    let epoch = receipt.epoch();
+    Ok((changed.map_err(|why| why.resting_on(epoch))?, epoch))
 }
 
 /// Shows urls in their order, and the epoch that this rests on.

@@ -2,6 +2,7 @@
 
 mod his;
 mod lines;
+mod panics;
 mod pht;
 mod power_cuts;
 mod processes;

@@ -6,11 +6,15 @@ use ensile_net::NetLimits;
 use ensile_net::simulated::ClientId;
 use ensile_objects::ObjectDurability;
 use ensile_resp::encode_request;
+use ensile_services::his::HostService;
+use ensile_services::partition::Partition;
 use ensile_services::pht::PersistentTable;
 use ensile_services::server::LIMITS;
+use ensile_services::service::Service;
+use ensile_services::ups::UrlService;
 use ensile_sim::SimDisk;
 
-use crate::rig::{Rig, replies};
+use crate::rig::{Open, Rig, replies};
 
 fn table(seed: u64) -> Rig<PersistentTable> {
     Rig::new(seed, PersistentTable::open)
@@ -92,6 +96,65 @@ fn a_strict_reply_waits_for_its_epoch_and_keeps_those_behind_it() {
                 && rig.clients().received(several).ends_with(b"*2\r\n$1\r\n1\r\n$-1\r\n")
         });
     }
+}
+
+/// What the first client has asked for is done, and not durable; what others are refused for it waits too, and is told
+/// once all of it is durable.
+fn refusals_wait<S: Service>(open: Open<S>, first: &[&str], refused: &[(&str, &str)]) {
+    for seed in 0..10 {
+        let mut rig = Rig::new(seed, open);
+        rig.keeps = false;
+        let client = rig.connect();
+        first.iter().for_each(|line| rig.clients().send(client, format!("{line}\r\n").as_bytes()));
+        rig.steps(50);
+        assert_eq!(rig.clients().received(client), b"", "R1: it is not durable");
+        let clients: Vec<ClientId> = refused.iter().map(|_| rig.connect()).collect();
+        for (client, (line, _)) in clients.iter().zip(refused) {
+            rig.clients().send(*client, format!("PING\r\n{line}\r\n").as_bytes());
+        }
+        rig.steps(50);
+        for (client, (line, _)) in clients.iter().zip(refused) {
+            let told = rig.clients().received(*client);
+            assert_eq!(told, b"+PONG\r\n", "R2: what it tells of is not durable: {line}");
+        }
+        rig.keeps = true;
+        for (client, (_, told)) in clients.iter().zip(refused) {
+            let told = format!("+PONG\r\n{told}\r\n").into_bytes();
+            rig.run("it is told", |rig| rig.clients().received(*client) == told);
+        }
+    }
+}
+
+const NO_NUMBER: &str = "-ERR value is not an integer or out of range";
+const OVERFLOW: &str = "-ERR increment or decrement would overflow";
+
+#[test]
+fn a_strict_refusal_of_the_table_waits_for_what_it_tells_of() {
+    let refused = [("INCR a", NO_NUMBER), ("INCR b", OVERFLOW), ("SET a 2 NX", "$-1"), ("DBSIZE", ":2")];
+    refusals_wait(PersistentTable::open, &["SET a x", "SET b 9223372036854775807"], &refused);
+}
+
+#[test]
+fn a_strict_refusal_of_urls_waits_for_what_it_tells_of() {
+    let open: Open<UrlService> = |objects| UrlService::open(objects, Partition::WHOLE);
+    let most = "UPS.COUNT a inlinks 9223372036854775807";
+    refusals_wait(open, &[most], &[("UPS.COUNT a inlinks 1", OVERFLOW)]);
+}
+
+#[test]
+fn a_strict_refusal_of_hosts_waits_for_what_it_tells_of() {
+    refusals_wait(HostService::open, &["HIS.ADD a 9223372036854775807"], &[("HIS.ADD a 1", OVERFLOW)]);
+}
+
+#[test]
+fn what_is_wrong_with_a_request_itself_waits_for_nothing() {
+    let mut rig = table(4);
+    rig.keeps = false;
+    let (writer, reader) = (rig.connect(), rig.connect());
+    rig.clients().send(writer, b"SET a 1\r\n");
+    rig.run("it is set", |rig| rig.service_elements() == 1);
+    rig.clients().send(reader, b"INCRBY a x\r\nSET a 1 EX\r\nSCAN x\r\nGET\r\nNONE\r\n");
+    rig.run("all are told", |rig| replies(rig.clients().received(reader)).len() == 5);
 }
 
 #[test]

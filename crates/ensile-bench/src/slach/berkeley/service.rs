@@ -17,7 +17,7 @@ impl HashTable for PersistentTable {
 
     #[inline]
     fn get(&self, key: u64, room: &mut [u8]) -> Result<bool> {
-        Ok(self.look(&key.to_le_bytes(), |value| copy(value, room)).0)
+        Ok(self.look(&key.to_le_bytes(), |value| copy(value, room)).map_err(refused)?.0)
     }
 
     #[inline]
@@ -27,7 +27,8 @@ impl HashTable for PersistentTable {
         let mut all = true;
         self.look_many(keys.iter().map(<[u8; 8]>::as_slice), |_, value| {
             all &= rooms.next().is_some_and(|room| copy(value, room));
-        });
+        })
+        .map_err(refused)?;
         Ok(all)
     }
 
@@ -51,7 +52,7 @@ impl HashTable for PersistentTable {
 
 #[cold]
 fn refused(error: CallError) -> Failure {
-    Failure::Usage(format!("the table refuses a value: {error}"))
+    Failure::Usage(format!("the table refuses a key: {error}"))
 }
 
 /// Copies a value out; false if it is not as long as its room.

@@ -11,6 +11,11 @@ fn key(bytes: &[u8], tag: u32) -> PhtKey<'_> {
 }
 
 impl PhtBucket {
+    /// Its slots lead nowhere from now on: the next search for a key that is there panics.
+    pub(crate) fn damage(&mut self) {
+        self.slots.iter_mut().filter(|slot| **slot != FREE).for_each(|slot| *slot |= u64::from(u32::MAX));
+    }
+
     /// Slots and elements fit together, and what was left is counted.
     fn check(&self) {
         let mut places: Vec<usize> =

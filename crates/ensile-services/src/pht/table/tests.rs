@@ -1,10 +1,12 @@
 //! Several keys at once, beside threads that change them.
 
-use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ensile_base::Epoch;
 use ensile_base::random::Random;
 
 use super::{BUCKETS, LockedBucket, PhtBuckets, PhtChange, TOGETHER};
+use crate::service::CallError;
 
 fn names(count: u64) -> Vec<Vec<u8>> {
     (0..count).map(|number| format!("key {number}").into_bytes()).collect()
@@ -12,17 +14,18 @@ fn names(count: u64) -> Vec<Vec<u8>> {
 
 fn set(buckets: &PhtBuckets, name: &[u8], value: &[u8]) {
     let key = buckets.key(name);
-    let more = buckets.lock_of(key).apply(PhtChange::Set(key, value));
-    buckets.count(more.expect("a value can always be set"));
+    let more = buckets.lock(key.bucket).expect("it is not poisoned").apply(PhtChange::Set(key, value));
+    buckets.count(more.expect("a value can always be set"), Epoch::ZERO);
 }
 
 /// What is shown, in its order.
 fn shown(buckets: &PhtBuckets, names: &[&[u8]]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut all = Vec::new();
-    let Ok(()) = buckets.look_at_many(names.iter().copied(), |key, bucket| {
+    let looked = buckets.look_at_many(names.iter().copied(), |key, bucket| {
         all.push((key.bytes.to_vec(), bucket.get(key).map(<[u8]>::to_vec)));
-        Ok::<(), Infallible>(())
+        Ok(())
     });
+    looked.expect("none is poisoned");
     all
 }
 
@@ -46,12 +49,13 @@ fn several_keys_show_what_each_shows_by_itself_in_their_order() {
             .iter()
             .map(|name| {
                 let key = buckets.key(name);
-                (name.to_vec(), buckets.lock_of(key).get(key).map(<[u8]>::to_vec))
+                let bucket = buckets.lock(key.bucket).expect("it is not poisoned");
+                (name.to_vec(), bucket.get(key).map(<[u8]>::to_vec))
             })
             .collect();
         assert_eq!(shown(&buckets, &asked), wanted);
     }
-    assert_eq!(buckets.elements(), 2_500);
+    assert_eq!(buckets.elements(), (2_500, Epoch::ZERO));
 }
 
 #[test]
@@ -61,10 +65,51 @@ fn what_is_behind_a_refusal_is_not_shown_and_no_lock_is_kept() {
     let mut seen = 0;
     let refused = buckets.look_at_many(all.iter().map(Vec::as_slice), |_, _| {
         seen += 1;
-        if seen == 20 { Err("enough") } else { Ok(()) }
+        if seen == 20 { Err(CallError::Cursor) } else { Ok(()) }
     });
-    assert_eq!((refused, seen), (Err("enough"), 20));
+    assert!(matches!(refused, Err(CallError::Cursor)) && seen == 20);
     (0..BUCKETS).for_each(|number| drop(buckets.lock(number)));
+}
+
+#[test]
+fn a_count_rests_on_the_latest_change_that_it_counts() {
+    let buckets = PhtBuckets::new();
+    for (more, epoch, counted, rests_on) in [(1, 7, 1, 7), (1, 5, 2, 7), (0, 9, 2, 7), (-1, 8, 1, 8)] {
+        buckets.count(more, Epoch::new(epoch));
+        assert_eq!(buckets.elements(), (counted, Epoch::new(rests_on)));
+    }
+}
+
+#[test]
+fn o6_a_bucket_whose_change_panics_is_refused_and_no_other_is() {
+    let buckets = PhtBuckets::new();
+    let all = names(200);
+    all.iter().for_each(|name| set(&buckets, name, b"1"));
+    let key = buckets.key(&all[7]);
+    let half_changed = catch_unwind(AssertUnwindSafe(|| {
+        let mut bucket = buckets.lock(key.bucket).expect("it is not poisoned");
+        bucket.last = Epoch::new(3);
+        buckets.change(&mut bucket, |bucket| {
+            bucket.set(key, b"2");
+            assert_eq!(bucket.get(key), None, "in mid-change");
+        });
+    }));
+    assert!(half_changed.is_err());
+    let refused = buckets.lock(key.bucket).expect_err("O6: half a change is shown");
+    assert_eq!(refused.refusal_rests_on(), Some(Epoch::new(3)));
+    assert!(refused.to_string().starts_with(&format!("bucket {} is poisoned", key.bucket)), "{refused}");
+    let several = buckets.look_at_many(all.iter().map(Vec::as_slice), |_, _| Ok(()));
+    assert!(matches!(several, Err(CallError::Refused { .. })));
+    assert_eq!((0..BUCKETS).filter(|number| buckets.lock(*number).is_err()).count(), 1);
+    assert_eq!(buckets.poisoned(), 1);
+    // A panic of somebody who only looks changes nothing.
+    let key = buckets.key(&all[8]);
+    let looked = catch_unwind(AssertUnwindSafe(|| {
+        let _bucket = buckets.lock(key.bucket).expect("it is not poisoned");
+        panic!("while it looks");
+    }));
+    assert!(looked.is_err());
+    assert_eq!(shown(&buckets, &[&all[8]]), [(all[8].clone(), Some(b"1".to_vec()))]);
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! A bucket whose change panics: what the table refuses, what its checkpoints say, what the next open makes of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_objects::{Application, CheckpointPolicy, ObjectDurability, ObjectsBuilder};
+use ensile_sim::SimDisk;
+
+use super::table::{PhtBuckets, PhtChange};
+use super::{CallError, PersistentTable};
+use crate::service::{KeptObjects, Service};
+
+/// A table, and the clock of its steps.
+struct Life {
+    table: PersistentTable,
+    clock: Clock,
+}
+
+impl Life {
+    fn open(disk: &SimDisk) -> Self {
+        let clock = Clock::manual();
+        let objects = ObjectsBuilder::new("/")
+            .disk(Arc::new(disk.mounted()))
+            .manual_clock(clock.clone())
+            .policy(&CheckpointPolicy::on_demand())
+            .durability(ObjectDurability::Relaxed)
+            .recovery_threads(1)
+            .without_threads();
+        Self { table: PersistentTable::open(objects).expect("it opens"), clock }
+    }
+
+    fn steps(&self) {
+        for _ in 0..300 {
+            self.clock.advance(Duration::from_millis(1));
+            self.table.kept().step();
+        }
+    }
+
+    fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
+        Ok(self.table.look(key, |value| value.map(<[u8]>::to_vec))?.0)
+    }
+}
+
+#[test]
+fn o6_a_half_changed_bucket_is_refused_and_in_no_checkpoint_and_the_next_open_makes_its_change_again() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    for key in [&b"a"[..], b"b"] {
+        life.table.put(key, b"1").expect("it is logged");
+    }
+    let broken = life.table.buckets.key(b"a").bucket;
+    assert_ne!(broken, life.table.buckets.key(b"b").bucket);
+    life.table.buckets.lock(broken).expect("it is whole").damage();
+    assert!(catch_unwind(AssertUnwindSafe(|| life.table.put(b"a", b"2"))).is_err());
+    let told = format!(
+        "bucket {broken} is poisoned: a change of it panicked after it was logged; its keys are refused"
+    );
+    for refused in [life.value(b"a").map(drop), life.table.put(b"a", b"3").map(drop)] {
+        let refused = refused.expect_err("O6: a half changed bucket is shown");
+        assert!(refused.to_string().starts_with(&told), "{refused}");
+    }
+    assert_eq!(life.value(b"b").expect("it is whole"), Some(b"1".to_vec()));
+    drop(life.table.kept().checkpoint());
+    life.steps();
+    let checkpoints = life.table.kept().stats().checkpoints;
+    assert_eq!((checkpoints.installed, checkpoints.failed > 0), (0, true));
+    let why = checkpoints.last_error.expect("it says why");
+    assert!(why.contains(&told), "{why}");
+    assert!(life.table.figures().contains(&("poisoned_buckets", 1)));
+    drop(life);
+    let life = Life::open(&disk);
+    assert_eq!(life.value(b"a").expect("its change was made again"), Some(b"2".to_vec()));
+}
+
+#[test]
+fn o6_a_change_that_panics_again_at_recovery_poisons_its_bucket_and_the_others_are_served() {
+    let buckets = PhtBuckets::new();
+    for bytes in [&b"a"[..], b"b"] {
+        let key = buckets.key(bytes);
+        buckets.lock(key.bucket).expect("it is whole").apply(PhtChange::Set(key, b"1"));
+    }
+    let broken = buckets.key(b"a").bucket;
+    buckets.lock(broken).expect("it is whole").damage();
+    // Operation 1 sets a value.
+    for value in [&b"2"[..], b"3"] {
+        buckets.replay_one(broken, 1, &[b"a", value]).expect("the others are to be served");
+    }
+    assert!(buckets.lock(broken).is_err(), "O6: a half changed bucket is shown");
+    let key = buckets.key(b"b");
+    assert_eq!(buckets.lock(key.bucket).expect("it is whole").get(key), Some(&b"1"[..]));
+}
