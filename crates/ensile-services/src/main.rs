@@ -35,6 +35,9 @@ fn main() -> ExitCode {
     }
     let ready = |server: ReadyServer<'_>| {
         eprintln!("ensile-service: sockets by {}", server.transport);
+        if let Some(why) = server.unreachable {
+            eprintln!("ensile-service: {why}");
+        }
         println!("{}", server.address);
         io::stdout().flush()
     };

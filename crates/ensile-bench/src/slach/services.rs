@@ -181,6 +181,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<()> {
         eprintln!("{warning}");
     }
     let ready = |server: ReadyServer<'_>| {
+        if let Some(why) = server.unreachable {
+            eprintln!("{why}");
+        }
         println!("{}", server.address);
         std::io::stdout().flush()
     };

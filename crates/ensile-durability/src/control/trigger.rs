@@ -7,6 +7,7 @@
 //!
 //! Neighbours: asked by `checkpoint::manager` while no checkpoint is under way.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::adaptive::{AdaptiveThreshold, LogCount};
@@ -89,6 +90,20 @@ pub enum CheckpointReason {
     RecoveryTime,
 }
 
+impl fmt::Display for CheckpointReason {
+    /// In a word, as figures show it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Demand => "demand",
+            Self::Interval => "interval",
+            Self::LogBytes => "log_bytes",
+            Self::LogRecords => "log_records",
+            Self::Adaptive => "adaptive",
+            Self::RecoveryTime => "recovery_time",
+        })
+    }
+}
+
 /// Whether a checkpoint was to begin when it was looked at last, and why, or why not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -106,6 +121,20 @@ pub enum CheckpointVerdict {
     NotDue,
     /// No: the time has come, and the log has hardly grown.
     HardlyGrew,
+}
+
+impl fmt::Display for CheckpointVerdict {
+    /// In a word, as figures show it: the reason behind `begins:`, or why none begins.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLooked => f.write_str("not_looked"),
+            Self::Begins(reason) => write!(f, "begins:{reason}"),
+            Self::AfterFailure => f.write_str("after_failure"),
+            Self::LogIsFull => f.write_str("log_is_full"),
+            Self::NotDue => f.write_str("not_due"),
+            Self::HardlyGrew => f.write_str("hardly_grew"),
+        }
+    }
 }
 
 /// Decides when a checkpoint begins. It sees the situation and nothing else.

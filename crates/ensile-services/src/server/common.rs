@@ -8,10 +8,10 @@
 use std::fmt::Write as _;
 
 use ensile_base::Epoch;
-use ensile_base::sync::Ordering;
 use ensile_objects::ObjectDurability;
 use ensile_resp::{ReplyEncoder, Request, RespVersion};
 
+use super::figures::{VERSION, figures};
 use super::{ServerState, is_called};
 use crate::service::{CommandInfo, Service};
 
@@ -48,9 +48,6 @@ const fn info(
 ) -> CommandInfo {
     CommandInfo { name, arity, flags, keys: (0, 0, 0), summary }
 }
-
-/// The version of this crate.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A request of the wrong number of arguments.
 pub(super) fn wrong_number(name: &str, reply: &mut ReplyEncoder<'_>) {
@@ -231,49 +228,4 @@ fn config(durability: ObjectDurability, request: Request<'_>, reply: &mut ReplyE
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }
-}
-
-/// A durability, as the command line has it.
-fn name_of(durability: ObjectDurability) -> &'static str {
-    match durability {
-        ObjectDurability::Strict => "strict",
-        ObjectDurability::Process => "process",
-        ObjectDurability::Relaxed => "relaxed",
-        ObjectDurability::NoLog => "no-log",
-    }
-}
-
-/// Figures, in redis' form.
-fn figures<S: Service>(state: &ServerState<S>) -> String {
-    let stats = state.service.kept().stats();
-    let mut text = format!(
-        "# Server\r\nservice:{}\r\nensile_version:{VERSION}\r\ndurability:{}\r\ntransport:{}\r\n# Clients\r\n\
-         connected_clients:{}\r\n# Stats\r\ntotal_commands_processed:{}\r\n",
-        S::NAME,
-        name_of(state.durability),
-        state.transports(),
-        // Relaxed: figures for people.
-        state.connections.load(Ordering::Relaxed),
-        // Relaxed: figures for people.
-        state.requests.load(Ordering::Relaxed),
-    );
-    let kept = [
-        ("epoch", stats.epoch.number()),
-        ("durable_epoch", stats.durable_epoch.number()),
-        ("log_bytes", stats.log.bytes),
-        ("checkpoints", stats.checkpoints.installed),
-        ("poisoned_objects", stats.poisoned),
-        ("checkpoints_installed", stats.checkpoints.installed),
-    ];
-    text.push_str("# Persistence\r\n");
-    // Relaxed: a figure for people.
-    let panicked = ("panicked_commands", state.panicked.load(Ordering::Relaxed));
-    for (name, figure) in kept.into_iter().chain([panicked]).chain(state.service.figures()) {
-        // Writing to memory does not fail.
-        let _ = write!(text, "{name}:{figure}\r\n");
-    }
-    if let Some(why) = stats.checkpoints.niceness_refused {
-        let _ = write!(text, "checkpoint_niceness_refused:{why}\r\n");
-    }
-    text
 }

@@ -10,9 +10,11 @@
 //! - Each request gets one reply, an error if it was not carried out. O6: a command that panics is one of those.
 //!
 //! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is what is served; `common` has
-//! the commands that every server has, `parked` the replies that wait, [`threads`] starts loops.
+//! the commands that every server has, `figures` what `INFO` says, `parked` the replies that wait, [`threads`] starts
+//! loops.
 
 mod common;
+mod figures;
 mod parked;
 pub mod threads;
 
@@ -102,6 +104,11 @@ impl<S: Service> ServerState<S> {
     fn transports(&self) -> String {
         let transports: Vec<String> = self.transports.lock().iter().cloned().collect();
         transports.join("; ")
+    }
+
+    /// Why no checkpoint keeps the recovery time that was asked for.
+    fn unreachable(&self) -> Option<String> {
+        self.service.kept().stats().checkpoints.unreachable
     }
 
     /// Ends its loops; each is to be woken up, too.

@@ -46,6 +46,8 @@ pub struct ReadyServer<'s> {
     pub address: SocketAddr,
     /// The transport of its sockets; if that is not the first choice, also why.
     pub transport: &'s str,
+    /// Why no checkpoint keeps the recovery time that was asked for, with the figure, if that is so.
+    pub unreachable: Option<&'s str>,
 }
 
 type MachineLoop<S> = ServiceLoop<MachineTransport, S>;
@@ -97,7 +99,10 @@ pub fn serve<S: Service>(
                 Err(error) => begun = Err(error),
             }
         }
-        let begun = begun.and_then(|()| ready(ReadyServer { address, transport: &state.transports() }));
+        let begun = begun.and_then(|()| {
+            let (transport, unreachable) = (state.transports(), state.unreachable());
+            ready(ReadyServer { address, transport: &transport, unreachable: unreachable.as_deref() })
+        });
         if begun.is_err() {
             end_all();
         }

@@ -1,14 +1,14 @@
 //! The services as processes on the machine's sockets and disk, with their clients: ended in order and started again;
 //! over io_uring, where the kernel allows it, and over epoll.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use ensile_net::{MachineTransport, TransportChoice};
 use ensile_resp::Reply;
-use ensile_services::client::{ClientError, HostClient, TableClient, UrlClient};
+use ensile_services::client::{ClientError, HostClient, TableClient, UrlClient, in_words};
 use ensile_services::his::{DailyFigures, HostInformation};
 
 /// Each test once for each transport, by its name on the command line.
@@ -180,7 +180,11 @@ fn a_server_without_a_log_keeps_what_a_checkpoint_has(transport: &'static str) {
     let mut client = TableClient::connect(server.address).expect("it listens");
     client.set(b"kept", b"1").expect("it serves");
     client.connection().call(&["BGSAVE"], |_| Some(())).expect("it serves");
-    while !client.connection().call(&["INFO"], |reply| told(reply, "checkpoints:1")).expect("it serves") {}
+    while !client
+        .connection()
+        .call(&["INFO"], |reply| told(reply, "checkpoints_installed:1"))
+        .expect("it serves")
+    {}
     client.set(b"lost", b"1").expect("it serves");
     client.shut_down().expect("it ends");
     server.ends_well();
@@ -206,6 +210,45 @@ fn what_a_command_line_cannot_mean_is_said_before_anything_is_opened() {
     );
     refused("ups table --partition 2 --partitions 2", "--partition is a number below --partitions");
     assert!(!folder.0.join("table").exists());
+}
+
+/// All lines of `INFO`.
+fn figures(client: &mut TableClient) -> String {
+    client.connection().call(&["INFO"], |reply| Some(in_words(reply))).expect("it serves")
+}
+
+#[test]
+fn when_checkpoints_begin_and_why_not_is_told() {
+    let folder = Folder::new("figures", "epoll");
+    let server = folder.start("pht adaptive --adaptive 1000 --adaptive-window-ms 3600000");
+    let mut client = TableClient::connect(server.address).expect("it listens");
+    client.set(b"a", b"1").expect("it serves");
+    let told = figures(&mut client);
+    let lines = ["capacity:1000", "log_records_threshold:1000000", "load:0.0000", "checkpoints_installed:0"];
+    for line in lines {
+        assert!(told.lines().any(|told| told == line), "{line} in {told}");
+    }
+    assert!(!told.contains("recovery_unreachable"), "{told}");
+    client.connection().call(&["BGSAVE"], |_| Some(())).expect("it serves");
+    while !figures(&mut client).contains("checkpoint_last_reason:demand\r\n") {}
+    drop(server);
+
+    // No recovery takes so little, even of an empty folder.
+    let mut command = folder.command("pht target --recovery-ms 1");
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().expect("it is piped")).read_line(&mut line).expect("it tells");
+    let mut server = Server { process, address: line.trim().parse().expect("its address") };
+    let mut client = TableClient::connect(server.address).expect("it listens");
+    let why = "a recovery time of 1ms cannot be kept: loading the checkpoint alone takes";
+    let told = figures(&mut client);
+    assert!(told.contains(&format!("recovery_unreachable:{why}")), "{told}");
+    assert!(told.contains("recovery_target_ms:1\r\n"), "{told}");
+    client.shut_down().expect("it ends");
+    let mut said = String::new();
+    server.process.stderr.take().expect("it is piped").read_to_string(&mut said).expect("it tells");
+    assert!(said.contains(why), "{said}");
+    server.ends_well();
 }
 
 fn urls_are_partitioned_over_processes(transport: &'static str) {

@@ -219,3 +219,16 @@ fn what_recovery_would_replay_is_not_what_was_written_since_the_last_turn() {
     assert_eq!(decide(&trigger, &turn(4000 * MB, 999 * MB)), None);
     assert_eq!(decide(&trigger, &turn(0, 1000 * MB)), Some(CheckpointReason::RecoveryTime));
 }
+
+#[test]
+fn reasons_and_verdicts_have_a_word_each() {
+    let verdicts = [
+        (CheckpointVerdict::NotLooked, "not_looked"),
+        (CheckpointVerdict::Begins(CheckpointReason::LogBytes), "begins:log_bytes"),
+        (CheckpointVerdict::Begins(CheckpointReason::RecoveryTime), "begins:recovery_time"),
+        (CheckpointVerdict::HardlyGrew, "hardly_grew"),
+    ];
+    for (verdict, word) in verdicts {
+        assert_eq!(verdict.to_string(), word);
+    }
+}

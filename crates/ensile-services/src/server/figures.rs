@@ -1,0 +1,124 @@
+//! What `INFO` says, in redis' form: a line for each figure, under headings.
+//!
+//! Figures are those of the moment, and wait for nothing. A line that says why something does not happen is there only
+//! if that is so: `checkpoint_last_error`, `recovery_unreachable` and others like them.
+//!
+//! Neighbours: [`super::common`] replies it; `ensile-objects` counts.
+
+use std::fmt::{Display, Write as _};
+
+use ensile_base::sync::Ordering;
+use ensile_objects::{CheckpointStats, ObjectDurability, ObjectsStats};
+
+use super::ServerState;
+use crate::service::Service;
+
+/// The version of this crate.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Lines of figures.
+struct FigureLines(String);
+
+impl FigureLines {
+    fn heading(&mut self, heading: &str) {
+        self.0.push_str("# ");
+        self.0.push_str(heading);
+        self.0.push_str("\r\n");
+    }
+
+    /// A figure on a line of its own, whatever is in it.
+    fn add(&mut self, name: &str, figure: impl Display) {
+        let begin = self.0.len();
+        // Writing to memory does not fail.
+        let _ = write!(self.0, "{name}:{figure}");
+        if self.0[begin..].contains(['\r', '\n']) {
+            let line = self.0.split_off(begin).replace(['\r', '\n'], " ");
+            self.0.push_str(&line);
+        }
+        self.0.push_str("\r\n");
+    }
+
+    fn add_some(&mut self, name: &str, figure: Option<impl Display>) {
+        if let Some(figure) = figure {
+            self.add(name, figure);
+        }
+    }
+}
+
+/// A durability, as the command line has it.
+fn name_of(durability: ObjectDurability) -> &'static str {
+    match durability {
+        ObjectDurability::Strict => "strict",
+        ObjectDurability::Process => "process",
+        ObjectDurability::Relaxed => "relaxed",
+        ObjectDurability::NoLog => "no-log",
+    }
+}
+
+/// All figures.
+pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
+    let stats = state.service.kept().stats();
+    let mut lines = FigureLines(String::new());
+    lines.heading("Server");
+    lines.add("service", S::NAME);
+    lines.add("ensile_version", VERSION);
+    lines.add("durability", name_of(state.durability));
+    lines.add("transport", state.transports());
+    lines.heading("Clients");
+    // Relaxed: a figure for people.
+    lines.add("connected_clients", state.connections.load(Ordering::Relaxed));
+    lines.heading("Stats");
+    // Relaxed: a figure for people.
+    lines.add("total_commands_processed", state.requests.load(Ordering::Relaxed));
+    // Relaxed: a figure for people.
+    lines.add("panicked_commands", state.panicked.load(Ordering::Relaxed));
+    lines.heading("Persistence");
+    lines.add("epoch", stats.epoch.number());
+    lines.add("durable_epoch", stats.durable_epoch.number());
+    lines.add("log_bytes", stats.log.bytes);
+    lines.add("log_entries", stats.log.entries);
+    lines.add("poisoned_objects", stats.poisoned);
+    for (name, figure) in state.service.figures() {
+        lines.add(name, figure);
+    }
+    checkpoints(&stats, &mut lines);
+    lines.0
+}
+
+/// When checkpoints begin, why, and why not (SLACH §4).
+fn checkpoints(stats: &ObjectsStats, lines: &mut FigureLines) {
+    let CheckpointStats { verdict, load, capacity, recovery, .. } = &stats.checkpoints;
+    let checkpoints = &stats.checkpoints;
+    lines.heading("Checkpoints");
+    lines.add("checkpoints_installed", checkpoints.installed);
+    lines.add("checkpoints_failed", checkpoints.failed);
+    lines.add("checkpoint_under_way", u8::from(checkpoints.running.is_some()));
+    lines.add("checkpoint_verdict", verdict);
+    lines.add_some("checkpoint_last_reason", checkpoints.last.as_ref().map(|last| last.reason));
+    lines.add_some("checkpoint_last_error", checkpoints.last_error.as_ref());
+    lines.add_some("checkpoint_misfit", checkpoints.misfit.as_ref());
+    lines.add_some("checkpoint_niceness_refused", checkpoints.niceness_refused.as_ref());
+    lines.add_some("load", load.map(|load| format!("{load:.4}")));
+    lines.add_some("capacity", *capacity);
+    lines.add_some("log_bytes_threshold", checkpoints.log_bytes_threshold);
+    lines.add_some("log_records_threshold", checkpoints.log_records_threshold);
+    if let Some(recovery) = recovery {
+        lines.add("recovery_ms", recovery.total().as_millis());
+        lines.add_some("recovery_target_ms", recovery.target.map(|target| target.as_millis()));
+    }
+    lines.add_some("recovery_unreachable", checkpoints.unreachable.as_ref());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FigureLines;
+
+    #[test]
+    fn a_figure_is_one_line() {
+        let mut lines = FigureLines(String::new());
+        lines.add("error", "first\r\nsecond:3");
+        lines.add_some("none", None::<u64>);
+        lines.add("number", 7);
+        assert_eq!(lines.0, "error:first  second:3\r\nnumber:7\r\n");
+    }
+}
