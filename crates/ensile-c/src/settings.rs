@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ensile_base::limits::NICENESS_MAX;
-use ensile_objects::{AdaptiveThreshold, CheckpointPolicy, LogCount, ObjectDurability, ObjectsBuilder};
+use ensile_objects::{AdaptiveThreshold, CheckpointPolicy, ObjectDurability, ObjectsBuilder};
 
 use crate::boundary::{AnswerPlace, HandleKind, HandleType, boundary, handle_mut, take_handle};
 use crate::code::{Code, ErrorText, Failure};
@@ -57,13 +57,111 @@ unsafe impl HandleType for SettingsHandle {
     const WHAT: &'static str = "settings";
 }
 
+/// A reason for checkpoints that the usual policy has.
+#[derive(Clone, Copy, Debug)]
+enum UsualReason<T> {
+    /// Nobody has said anything.
+    Untouched,
+    Set(Option<T>),
+}
+
+impl<T> UsualReason<T> {
+    /// What it is, where it is `usual` without having been set.
+    fn or(self, usual: Option<T>) -> Option<T> {
+        match self {
+            Self::Untouched => usual,
+            Self::Set(value) => value,
+        }
+    }
+}
+
+/// What was set of an adaptive threshold, which is there once it has a capacity. The order does not matter.
+#[derive(Clone, Copy, Debug, Default)]
+struct AdaptiveValues {
+    capacity: Option<u64>,
+    is_of_records: bool,
+    is_probed: bool,
+    lower: Option<u64>,
+    upper: Option<u64>,
+    low_watermark: Option<u8>,
+    high_watermark: Option<u8>,
+    scaling: Option<u8>,
+    weight: Option<u8>,
+    window: Option<Duration>,
+}
+
+impl AdaptiveValues {
+    /// What is not set is of table 3, for UPS; of bytes as the engine has it.
+    fn threshold(&self) -> Option<AdaptiveThreshold> {
+        let capacity = self.capacity?;
+        let usual = match self.is_of_records {
+            true => AdaptiveThreshold::of_ups(capacity),
+            false => AdaptiveThreshold::of_capacity(capacity),
+        };
+        Some(AdaptiveThreshold {
+            is_probed: self.is_probed,
+            lower: self.lower.unwrap_or(usual.lower),
+            upper: self.upper.unwrap_or(usual.upper),
+            low_watermark: self.low_watermark.unwrap_or(usual.low_watermark),
+            high_watermark: self.high_watermark.unwrap_or(usual.high_watermark),
+            scaling: self.scaling.unwrap_or(usual.scaling),
+            weight: self.weight.unwrap_or(usual.weight),
+            window: self.window.unwrap_or(usual.window),
+            ..usual
+        })
+    }
+}
+
+/// What was set of the policy.
+#[derive(Clone, Copy, Debug)]
+struct PolicyValues {
+    log_bytes: UsualReason<u64>,
+    interval: UsualReason<Duration>,
+    log_records: Option<u64>,
+    recovery_time: Option<Duration>,
+    adaptive: AdaptiveValues,
+}
+
+impl PolicyValues {
+    /// Nothing was set.
+    fn new() -> Self {
+        Self {
+            log_bytes: UsualReason::Untouched,
+            interval: UsualReason::Untouched,
+            log_records: None,
+            recovery_time: None,
+            adaptive: AdaptiveValues::default(),
+        }
+    }
+
+    /// Nothing is a reason.
+    fn on_demand() -> Self {
+        Self { log_bytes: UsualReason::Set(None), interval: UsualReason::Set(None), ..Self::new() }
+    }
+
+    /// The policy. A threshold that follows the load takes the place of the usual reasons, unless they were set: a
+    /// checkpoint each ten seconds would leave it nothing to decide.
+    fn policy(&self) -> CheckpointPolicy {
+        let adaptive = self.adaptive.threshold();
+        let usual = match adaptive {
+            Some(_) => CheckpointPolicy::on_demand(),
+            None => CheckpointPolicy::default(),
+        };
+        CheckpointPolicy {
+            log_bytes: self.log_bytes.or(usual.log_bytes),
+            interval: self.interval.or(usual.interval),
+            log_records: self.log_records,
+            recovery_time: self.recovery_time,
+            adaptive,
+        }
+    }
+}
+
 /// What was set.
 #[derive(Clone, Debug)]
 pub(crate) struct SettingValues {
     builder: ObjectsBuilder,
-    policy: CheckpointPolicy,
-    /// What an adaptive threshold is to be, once its capacity is set.
-    adaptive: AdaptiveThreshold,
+    policy: PolicyValues,
     log_folders: Vec<PathBuf>,
     checkpoint_folders: Vec<PathBuf>,
 }
@@ -72,8 +170,7 @@ impl SettingValues {
     pub(crate) fn new() -> Self {
         Self {
             builder: ObjectsBuilder::new(PathBuf::new()),
-            policy: CheckpointPolicy::default(),
-            adaptive: AdaptiveThreshold::of_capacity(1),
+            policy: PolicyValues::new(),
             log_folders: Vec::new(),
             checkpoint_folders: Vec::new(),
         }
@@ -81,7 +178,7 @@ impl SettingValues {
 
     /// What opens this folder.
     pub(crate) fn builder(&self, folder: PathBuf) -> ObjectsBuilder {
-        let mut builder = self.builder.clone().folder(folder).policy(&self.policy);
+        let mut builder = self.builder.clone().folder(folder).policy(&self.policy());
         if !self.log_folders.is_empty() {
             builder = builder.log_folders(&self.log_folders);
         }
@@ -91,8 +188,8 @@ impl SettingValues {
         builder
     }
 
-    pub(crate) fn policy(&self) -> &CheckpointPolicy {
-        &self.policy
+    pub(crate) fn policy(&self) -> CheckpointPolicy {
+        self.policy.policy()
     }
 
     fn set(&mut self, setting: u32, value: u64) -> Result<(), Failure> {
@@ -112,18 +209,17 @@ impl SettingValues {
                     if is_safe { ObjectDurability::Process } else { ObjectDurability::default() };
                 self.builder = builder.durability(durability);
             }
-            n::POLICY_ON_DEMAND if value == 0 => self.policy = CheckpointPolicy::on_demand(),
+            n::POLICY_ON_DEMAND if value == 0 => self.policy = PolicyValues::on_demand(),
             n::POLICY_ON_DEMAND => return Err(Failure::invalid("this setting has the value 0 only")),
-            n::POLICY_LOG_BYTES => self.policy.log_bytes = unless_0(value),
+            n::POLICY_LOG_BYTES => self.policy.log_bytes = UsualReason::Set(unless_0(value)),
             n::POLICY_LOG_RECORDS => self.policy.log_records = unless_0(value),
-            n::POLICY_INTERVAL_MILLIS => self.policy.interval = unless_0(value).map(Duration::from_millis),
+            n::POLICY_INTERVAL_MILLIS => {
+                self.policy.interval = UsualReason::Set(unless_0(value).map(Duration::from_millis));
+            }
             n::POLICY_RECOVERY_MILLIS => {
                 self.policy.recovery_time = unless_0(value).map(Duration::from_millis)
             }
-            n::POLICY_ADAPTIVE_CAPACITY => {
-                self.policy.adaptive =
-                    unless_0(value).map(|capacity| AdaptiveThreshold { capacity, ..self.adaptive });
-            }
+            n::POLICY_ADAPTIVE_CAPACITY => self.policy.adaptive.capacity = unless_0(value),
             _ => self.set_adaptive(setting, value)?,
         }
         Ok(())
@@ -132,23 +228,18 @@ impl SettingValues {
     /// What an adaptive threshold has besides its capacity, which may be set before or later.
     fn set_adaptive(&mut self, setting: u32, value: u64) -> Result<(), Failure> {
         use numbers as n;
-        let adaptive = &mut self.adaptive;
+        let adaptive = &mut self.policy.adaptive;
         match setting {
-            n::POLICY_ADAPTIVE_LOWER => adaptive.lower = value,
-            n::POLICY_ADAPTIVE_UPPER => adaptive.upper = value,
-            n::POLICY_ADAPTIVE_LOW_WATERMARK => adaptive.low_watermark = small(value)?,
-            n::POLICY_ADAPTIVE_HIGH_WATERMARK => adaptive.high_watermark = small(value)?,
-            n::POLICY_ADAPTIVE_SCALING => adaptive.scaling = small(value)?,
-            n::POLICY_ADAPTIVE_WEIGHT => adaptive.weight = small(value)?,
-            n::POLICY_ADAPTIVE_WINDOW_MILLIS => adaptive.window = Duration::from_millis(value),
-            n::POLICY_ADAPTIVE_RECORDS => {
-                adaptive.counts = if yes(value)? { LogCount::Records } else { LogCount::Bytes };
-            }
+            n::POLICY_ADAPTIVE_LOWER => adaptive.lower = Some(value),
+            n::POLICY_ADAPTIVE_UPPER => adaptive.upper = Some(value),
+            n::POLICY_ADAPTIVE_LOW_WATERMARK => adaptive.low_watermark = Some(small(value)?),
+            n::POLICY_ADAPTIVE_HIGH_WATERMARK => adaptive.high_watermark = Some(small(value)?),
+            n::POLICY_ADAPTIVE_SCALING => adaptive.scaling = Some(small(value)?),
+            n::POLICY_ADAPTIVE_WEIGHT => adaptive.weight = Some(small(value)?),
+            n::POLICY_ADAPTIVE_WINDOW_MILLIS => adaptive.window = Some(Duration::from_millis(value)),
+            n::POLICY_ADAPTIVE_RECORDS => adaptive.is_of_records = yes(value)?,
             n::POLICY_ADAPTIVE_PROBED => adaptive.is_probed = yes(value)?,
             _ => return Err(Failure::invalid(format!("{setting} is the number of no setting"))),
-        }
-        if let Some(used) = &mut self.policy.adaptive {
-            *used = AdaptiveThreshold { capacity: used.capacity, ..self.adaptive };
         }
         Ok(())
     }
@@ -285,3 +376,6 @@ pub unsafe extern "C" fn ensile_settings_free(settings: *mut SettingsHandle, err
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }
 }
+
+#[cfg(test)]
+mod tests;

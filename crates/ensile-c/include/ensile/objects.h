@@ -135,8 +135,10 @@ enum {
      * the log grows: beside twenty busy threads on two cores, with 10, a checkpointer gets 1 % of a core. */
     ENSILE_CHECKPOINT_NICENESS = 8,
 
-    /* The policy, by which checkpoints begin: whatever comes first. 0: not by this. */
-    /* Value 0, and the only one: no checkpoint begins by itself. It takes back what was set of the policy before. */
+    /* The policy, by which checkpoints begin: whatever comes first. 0: not by this. Without any of these 10 seconds after
+     * the last one if the log has grown, or after 4 GiB of log; what is set changes its own part alone, but for
+     * ENSILE_POLICY_ADAPTIVE_CAPACITY and ENSILE_POLICY_ON_DEMAND. Only for the latter the order matters. */
+    /* Value 0, and the only one: no checkpoint begins by itself. It takes back all that was set of the policy before. */
     ENSILE_POLICY_ON_DEMAND = 32,
     /* Bytes of log since the last one began. */
     ENSILE_POLICY_LOG_BYTES = 33,
@@ -147,19 +149,21 @@ enum {
     /* In time for no recovery to take longer than this, as far as that is known. */
     ENSILE_POLICY_RECOVERY_MILLIS = 36,
     /* A number of log bytes or records that follows the load (SLACH section 4): how many of them a second, or requests
-     * where these are reported, are all that the service can do. The settings below begin at their defaults. */
+     * where these are reported, are all that the service can do. It takes the place of the 10 seconds and the 4 GiB,
+     * unless these are set. The settings below are those of the paper's table 3 for its first service where they are
+     * not set; bounds in bytes are this library's. */
     ENSILE_POLICY_ADAPTIVE_CAPACITY = 37,
-    /* LB and UB, in bytes or records. */
+    /* LB and UB. Of records 1,000,000 and 8,000,000 by default; of bytes 512 MiB and 4 GiB. */
     ENSILE_POLICY_ADAPTIVE_LOWER = 38,
     ENSILE_POLICY_ADAPTIVE_UPPER = 39,
-    /* LW and HW, in percent of the capacity. */
+    /* LW and HW, in percent of the capacity: 20 and 85 by default. */
     ENSILE_POLICY_ADAPTIVE_LOW_WATERMARK = 40,
     ENSILE_POLICY_ADAPTIVE_HIGH_WATERMARK = 41,
-    /* beta. */
+    /* beta: 3 by default. */
     ENSILE_POLICY_ADAPTIVE_SCALING = 42,
-    /* alpha, in percent. */
+    /* alpha, the weight of the load so far, in percent: 80 by default. */
     ENSILE_POLICY_ADAPTIVE_WEIGHT = 43,
-    /* w. */
+    /* w: 5000 by default. */
     ENSILE_POLICY_ADAPTIVE_WINDOW_MILLIS = 44,
     /* What is counted: 0, the default, bytes; 1 records, which are logged operations. */
     ENSILE_POLICY_ADAPTIVE_RECORDS = 45,
