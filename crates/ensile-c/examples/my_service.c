@@ -139,7 +139,7 @@ static void *serve(void *argument) {
         printf("durable %d %" PRId64 "\n", (int)id, quantity);
         if (client->number == 0 && round % 50 == 49) { /* beside those of the policy */
             ensile_checkpoint_report report;
-            if (ensile_objects_checkpoint(service->slach, &report, &error) != ENSILE_OK) {
+            if (ensile_objects_checkpoint(service->slach, &report, sizeof report, &error) != ENSILE_OK) {
                 fail("checkpoint", &error);
             }
             printf("checkpoint %d\n", (int)report.number);

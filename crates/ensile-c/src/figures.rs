@@ -1,12 +1,95 @@
-//! Figures as C has them: structs that may grow at their end.
+//! Figures as C has them: structs that may grow at their end, numbers for reasons, and texts that say why something does
+//! not happen.
 //!
 //! Neighbours: `objects` fills them.
 
+use std::ffi::c_char;
 use std::time::Duration;
 
-use ensile_objects::{CheckpointReport, ObjectsStats, RecoveryReport};
+use ensile_objects::{
+    CheckpointReason, CheckpointReport, CheckpointStats, CheckpointVerdict, ObjectsStats, RecoveryReport,
+};
 
 use crate::code::Failure;
+
+/// The numbers of reasons, verdicts and texts, as in the header.
+#[expect(missing_docs, reason = "the header has them")]
+pub mod told {
+    pub const REASON_NONE: u32 = 0;
+    pub const REASON_DEMAND: u32 = 1;
+    pub const REASON_INTERVAL: u32 = 2;
+    pub const REASON_LOG_BYTES: u32 = 3;
+    pub const REASON_LOG_RECORDS: u32 = 4;
+    pub const REASON_ADAPTIVE: u32 = 5;
+    pub const REASON_RECOVERY: u32 = 6;
+    pub const REASON_OTHER: u32 = 7;
+    pub const VERDICT_NOT_LOOKED: u32 = 0;
+    pub const VERDICT_BEGINS: u32 = 1;
+    pub const VERDICT_NOT_DUE: u32 = 2;
+    pub const VERDICT_HARDLY_GREW: u32 = 3;
+    pub const VERDICT_AFTER_FAILURE: u32 = 4;
+    pub const VERDICT_LOG_IS_FULL: u32 = 5;
+    pub const VERDICT_OTHER: u32 = 6;
+    pub const TEXT_LAST_ERROR: u32 = 1;
+    pub const TEXT_UNREACHABLE: u32 = 2;
+    pub const TEXT_MISFIT: u32 = 3;
+    pub const TEXT_NICENESS_REFUSED: u32 = 4;
+}
+
+fn reason_of(reason: CheckpointReason) -> u64 {
+    u64::from(match reason {
+        CheckpointReason::Demand => told::REASON_DEMAND,
+        CheckpointReason::Interval => told::REASON_INTERVAL,
+        CheckpointReason::LogBytes => told::REASON_LOG_BYTES,
+        CheckpointReason::LogRecords => told::REASON_LOG_RECORDS,
+        CheckpointReason::Adaptive => told::REASON_ADAPTIVE,
+        CheckpointReason::RecoveryTime => told::REASON_RECOVERY,
+        _ => told::REASON_OTHER,
+    })
+}
+
+/// A verdict, and the reason of one that begins.
+fn verdict_of(verdict: CheckpointVerdict) -> (u64, u64) {
+    let (number, reason) = match verdict {
+        CheckpointVerdict::NotLooked => (told::VERDICT_NOT_LOOKED, None),
+        CheckpointVerdict::Begins(reason) => (told::VERDICT_BEGINS, Some(reason)),
+        CheckpointVerdict::NotDue => (told::VERDICT_NOT_DUE, None),
+        CheckpointVerdict::HardlyGrew => (told::VERDICT_HARDLY_GREW, None),
+        CheckpointVerdict::AfterFailure => (told::VERDICT_AFTER_FAILURE, None),
+        CheckpointVerdict::LogIsFull => (told::VERDICT_LOG_IS_FULL, None),
+        _ => (told::VERDICT_OTHER, None),
+    };
+    (u64::from(number), reason.map_or(u64::from(told::REASON_NONE), reason_of))
+}
+
+/// Why something does not happen, by the number of the question; empty where nothing stands in its way.
+pub(crate) fn text_of(what: u32, checkpoints: &CheckpointStats) -> Result<&str, Failure> {
+    let text = match what {
+        told::TEXT_LAST_ERROR => &checkpoints.last_error,
+        told::TEXT_UNREACHABLE => &checkpoints.unreachable,
+        told::TEXT_MISFIT => &checkpoints.misfit,
+        told::TEXT_NICENESS_REFUSED => &checkpoints.niceness_refused,
+        _ => return Err(Failure::invalid(format!("{what} is the number of no text"))),
+    };
+    Ok(text.as_deref().unwrap_or(""))
+}
+
+/// Writes a text and a zero behind it, cut to the caller's `size` bytes.
+///
+/// # Safety
+/// `place` is null, or the caller's memory of `size` bytes, which nobody else uses meanwhile.
+pub(crate) unsafe fn put_text(place: *mut c_char, size: usize, text: &str) -> Result<(), Failure> {
+    if place.is_null() || size == 0 {
+        return Err(Failure::invalid("there is no place for the text: it is NULL, or of 0 bytes"));
+    }
+    let end = text.floor_char_boundary(size - 1);
+    // SAFETY: the place has room for these bytes and the zero, and the text is elsewhere.
+    unsafe {
+        place.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), end);
+        place.cast::<u8>().add(end).write(0);
+    }
+    Ok(())
+}
 
 /// `ensile_checkpoint_report`: figures of one checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +100,7 @@ pub struct ForeignCheckpoint {
     pub entries: u64,
     pub bytes: u64,
     pub micros: u64,
+    pub reason: u64,
 }
 
 fn micros(time: Duration) -> u64 {
@@ -26,7 +110,7 @@ fn micros(time: Duration) -> u64 {
 impl From<&CheckpointReport> for ForeignCheckpoint {
     fn from(report: &CheckpointReport) -> Self {
         let CheckpointReport { number, entries, bytes, .. } = *report;
-        Self { number, entries, bytes, micros: micros(report.elapsed) }
+        Self { number, entries, bytes, micros: micros(report.elapsed), reason: reason_of(report.reason) }
     }
 }
 
@@ -50,11 +134,17 @@ pub struct ForeignStats {
     pub log_bytes_threshold: u64,
     pub log_records_threshold: u64,
     pub recovery_micros: u64,
+    pub capacity: u64,
+    pub checkpoint_verdict: u64,
+    pub checkpoint_verdict_reason: u64,
+    pub checkpoint_last_reason: u64,
+    pub recovery_unreachable: u64,
 }
 
 impl From<&ObjectsStats> for ForeignStats {
     fn from(stats: &ObjectsStats) -> Self {
         let ObjectsStats { log, checkpoints, .. } = stats;
+        let (checkpoint_verdict, checkpoint_verdict_reason) = verdict_of(checkpoints.verdict);
         Self {
             epoch: stats.epoch.number(),
             durable_epoch: stats.durable_epoch.number(),
@@ -74,6 +164,14 @@ impl From<&ObjectsStats> for ForeignStats {
                 .recovery
                 .as_ref()
                 .map_or(0, |next| micros(next.load + next.replay + next.rest)),
+            capacity: checkpoints.capacity.unwrap_or(0),
+            checkpoint_verdict,
+            checkpoint_verdict_reason,
+            checkpoint_last_reason: checkpoints
+                .last
+                .as_ref()
+                .map_or(u64::from(told::REASON_NONE), |last| reason_of(last.reason)),
+            recovery_unreachable: u64::from(checkpoints.unreachable.is_some()),
         }
     }
 }
@@ -114,6 +212,16 @@ pub(crate) unsafe trait GrowingFigures: Copy {}
 unsafe impl GrowingFigures for ForeignStats {}
 // SAFETY: `repr(C)`, and all fields are of eight bytes.
 unsafe impl GrowingFigures for ForeignRecovery {}
+// SAFETY: `repr(C)`, and all fields are of eight bytes.
+unsafe impl GrowingFigures for ForeignCheckpoint {}
+
+/// Refuses the size of no struct.
+pub(crate) fn check_size(size: usize) -> Result<(), Failure> {
+    if size < size_of::<u64>() {
+        return Err(Failure::invalid("the size of the figures is that of no struct: give sizeof of it"));
+    }
+    Ok(())
+}
 
 /// Fills a caller's struct of this size.
 ///
@@ -123,9 +231,7 @@ pub(crate) unsafe fn fill<F: GrowingFigures>(place: *mut F, size: usize, figures
     if place.is_null() {
         return Err(Failure::invalid("there is no place for the figures: it is NULL"));
     }
-    if size < size_of::<u64>() {
-        return Err(Failure::invalid("the size of the figures is that of no struct: give sizeof of it"));
-    }
+    check_size(size)?;
     let known = size_of::<F>().min(size);
     // SAFETY: both have this many bytes, which are plain and do not overlap.
     unsafe {

@@ -21,7 +21,7 @@ use crate::boundary::{
     AnswerPlace, ForeignBytes, HandleKind, HandleType, boundary, check_outside, handle, take_handle,
 };
 use crate::code::{Code, ErrorText, Failure};
-use crate::figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, fill};
+use crate::figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, check_size, fill, put_text, text_of};
 use crate::settings::{SettingValues, SettingsHandle, folder_of};
 
 /// `ensile_objects`.
@@ -273,12 +273,14 @@ pub unsafe extern "C" fn ensile_objects_ask_checkpoint(
 /// Makes a checkpoint.
 ///
 /// # Safety
-/// `objects` is null or a live handle; `report` and `error` are null or the caller's memory for such values.
+/// `objects` is null or a live handle; `report` is null or the caller's memory of `size` bytes; `error` is null or the
+/// caller's memory for one.
 // SAFETY: no other library has functions of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ensile_objects_checkpoint(
     objects: *mut ObjectsHandle,
     report: *mut ForeignCheckpoint,
+    size: usize,
     error: *mut ErrorText,
 ) -> i32 {
     let body = || {
@@ -286,11 +288,14 @@ pub unsafe extern "C" fn ensile_objects_checkpoint(
         // SAFETY: the caller vouches for the handle.
         let objects = unsafe { handle(objects) }?;
         objects.check_open()?;
-        let place = if report.is_null() { None } else { Some(AnswerPlace::new(report, "report")?) };
+        let is_told = !report.is_null();
+        if is_told {
+            check_size(size)?;
+        }
         let made = objects.log.checkpoint().wait().map_err(|error| objects.refused(error))?;
-        if let Some(place) = place {
+        if is_told {
             // SAFETY: the caller vouches for the place.
-            unsafe { place.put((&made).into()) };
+            unsafe { fill(report, size, ForeignCheckpoint::from(&made)) }?;
         }
         Ok(Code::Ok)
     };
@@ -340,6 +345,33 @@ pub unsafe extern "C" fn ensile_objects_report_requests(
         let objects = unsafe { handle(objects) }?;
         objects.check_open()?;
         objects.log.report_requests(served, lost);
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Why something does not happen.
+///
+/// # Safety
+/// `objects` is null or a live handle; `text` is null or the caller's memory of `size` bytes; `error` is null or the
+/// caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_text(
+    objects: *mut ObjectsHandle,
+    what: u32,
+    text: *mut c_char,
+    size: usize,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        objects.check_open()?;
+        // SAFETY: the caller vouches for the place.
+        unsafe { put_text(text, size, text_of(what, &objects.log.stats().checkpoints)?) }?;
         Ok(Code::Ok)
     };
     // SAFETY: the caller vouches for `error`.

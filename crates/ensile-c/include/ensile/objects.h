@@ -48,7 +48,7 @@ extern "C" {
 #endif
 
 /* What this file declares. ensile_objects_open compares it with the library's. */
-#define ENSILE_ABI_VERSION 1
+#define ENSILE_ABI_VERSION 2
 
 /* The number of no object: an object's number is smaller. */
 #define ENSILE_NO_OBJECT UINT64_MAX
@@ -250,18 +250,56 @@ ensile_code ensile_objects_durable(ensile_objects *objects, ensile_receipt recei
 ensile_code ensile_objects_is_durable(ensile_objects *objects, ensile_receipt receipt, bool *durable,
                                       ensile_error *error);
 
+/* Why a checkpoint begins, or began. Figures have these as uint64_t. */
+enum {
+    ENSILE_REASON_NONE = 0,
+    /* The program asked. */
+    ENSILE_REASON_DEMAND = 1,
+    /* Time has passed, and the log has grown. */
+    ENSILE_REASON_INTERVAL = 2,
+    /* The log has as many bytes, or as many operations, as it may have. */
+    ENSILE_REASON_LOG_BYTES = 3,
+    ENSILE_REASON_LOG_RECORDS = 4,
+    /* It has as many as it may have at this load. */
+    ENSILE_REASON_ADAPTIVE = 5,
+    /* Recovery would take as long as it may. */
+    ENSILE_REASON_RECOVERY = 6,
+    /* One that a later version of the library has. */
+    ENSILE_REASON_OTHER = 7
+};
+
+/* Whether a checkpoint was to begin when that was looked at last. Figures have these as uint64_t. */
+enum {
+    /* Nobody has looked yet. */
+    ENSILE_VERDICT_NOT_LOOKED = 0,
+    ENSILE_VERDICT_BEGINS = 1,
+    /* No: nothing that was counted has reached what was set. */
+    ENSILE_VERDICT_NOT_DUE = 2,
+    /* No: the time has come, and the log has hardly grown. */
+    ENSILE_VERDICT_HARDLY_GREW = 3,
+    /* No: the last one has failed, and a while is to pass. */
+    ENSILE_VERDICT_AFTER_FAILURE = 4,
+    /* No: the log waits for space on its disk. */
+    ENSILE_VERDICT_LOG_IS_FULL = 5,
+    /* One that a later version of the library has. */
+    ENSILE_VERDICT_OTHER = 6
+};
+
 /* A checkpoint that was made. */
 typedef struct ensile_checkpoint_report {
     uint64_t number;
     uint64_t entries;
     uint64_t bytes;
     uint64_t micros;
+    /* ENSILE_REASON_.. */
+    uint64_t reason;
 } ensile_checkpoint_report;
 
 /* Asks for a checkpoint that begins from now on, and does not wait. */
 ensile_code ensile_objects_ask_checkpoint(ensile_objects *objects, ensile_error *error);
-/* Asks for one and waits for it. The caller holds no guard. `report`: its figures, or NULL. */
-ensile_code ensile_objects_checkpoint(ensile_objects *objects, ensile_checkpoint_report *report, ensile_error *error);
+/* Asks for one and waits for it. The caller holds no guard. `report`: its figures, `size` is sizeof *report; or NULL. */
+ensile_code ensile_objects_checkpoint(ensile_objects *objects, ensile_checkpoint_report *report, size_t size,
+                                      ensile_error *error);
 /* Checkpoints begin by the policy of these settings from now on. */
 ensile_code ensile_objects_register_policy(ensile_objects *objects, const ensile_settings *settings, ensile_error *error);
 
@@ -293,10 +331,36 @@ typedef struct ensile_stats {
     uint64_t log_records_threshold;
     /* What the next open would take if the process ended now, as far as that is known. */
     uint64_t recovery_micros;
+    /* What a second is all that can be done, where the load is a share of it: as set, or as probed. Else 0. */
+    uint64_t capacity;
+    /* ENSILE_VERDICT_.., and the ENSILE_REASON_.. of one that begins. */
+    uint64_t checkpoint_verdict;
+    uint64_t checkpoint_verdict_reason;
+    /* ENSILE_REASON_.. of the last one that was made since the open. */
+    uint64_t checkpoint_last_reason;
+    /* 1: no checkpoint keeps the recovery time that is set, as loading alone takes longer. An open is not refused for
+     * it. ENSILE_TEXT_UNREACHABLE has the figure. */
+    uint64_t recovery_unreachable;
 } ensile_stats;
 
 /* Figures, in *stats. `size` is sizeof *stats: a later library fills what the caller has. */
 ensile_code ensile_objects_stats(ensile_objects *objects, ensile_stats *stats, size_t size, ensile_error *error);
+
+/* Why something does not happen, in words. */
+typedef uint32_t ensile_text;
+enum {
+    /* What went wrong last with a checkpoint, or with the removal of files that one covers. */
+    ENSILE_TEXT_LAST_ERROR = 1,
+    /* Why no checkpoint keeps the recovery time that is set. */
+    ENSILE_TEXT_UNREACHABLE = 2,
+    /* Why the next checkpoint is put off: it does not fit on the disk. */
+    ENSILE_TEXT_MISFIT = 3,
+    /* Why checkpoints do not give way by as much as was set. */
+    ENSILE_TEXT_NICENESS_REFUSED = 4
+};
+/* One of these, in the `size` bytes at `text`: it ends with a zero, is cut if it is longer, and is empty where nothing
+ * stands in the way. */
+ensile_code ensile_objects_text(ensile_objects *objects, ensile_text what, char *text, size_t size, ensile_error *error);
 
 /* What recovery found and did when the folder was opened. */
 typedef struct ensile_recovery {

@@ -208,7 +208,9 @@ public:
     /* Makes a checkpoint, without a guard. */
     ensile_checkpoint_report checkpoint() {
         ensile_checkpoint_report report;
-        detail::check([&](ensile_error *error) { return ensile_objects_checkpoint(objects_, &report, error); });
+        detail::check([&](ensile_error *error) {
+            return ensile_objects_checkpoint(objects_, &report, sizeof report, error);
+        });
         return report;
     }
     void register_policy(const Settings &settings) {
@@ -224,6 +226,13 @@ public:
         detail::check(
             [&](ensile_error *error) { return ensile_objects_stats(objects_, &stats, sizeof stats, error); });
         return stats;
+    }
+    /* Why something does not happen; empty where nothing stands in the way. */
+    std::string text(ensile_text what) {
+        char text[1024];
+        detail::check(
+            [&](ensile_error *error) { return ensile_objects_text(objects_, what, text, sizeof text, error); });
+        return text;
     }
     ensile_recovery recovery() {
         ensile_recovery recovery;

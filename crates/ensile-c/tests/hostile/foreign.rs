@@ -234,7 +234,9 @@ impl Handle {
     pub(crate) fn checkpoint(self) -> Result<ForeignCheckpoint, (Code, String)> {
         let mut report = ForeignCheckpoint::default();
         // SAFETY: the handle is live, and there are places for the answers.
-        call(|error| unsafe { ensile_objects_checkpoint(self.0, &raw mut report, error) })?;
+        call(|error| unsafe {
+            ensile_objects_checkpoint(self.0, &raw mut report, size_of::<ForeignCheckpoint>(), error)
+        })?;
         Ok(report)
     }
 

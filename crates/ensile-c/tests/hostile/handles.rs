@@ -259,6 +259,34 @@ fn settings_have_their_effect_and_others_are_refused() {
         call(|e| ensile_objects_stats(objects, place, size_of_val(&figures), e)).expect("all, and one more");
         assert_eq!(figures.last(), Some(&0));
         assert_eq!(refused(call(|e| ensile_objects_stats(objects, place, 0, e))), Code::Invalid);
+        // Why checkpoints begin, and what stands in their way.
+        let stats = handle.stats().expect("figures");
+        assert_eq!(stats.checkpoint_last_reason, u64::from(told::REASON_LOG_RECORDS));
+        assert_eq!((stats.capacity, stats.recovery_unreachable), (0, 0));
+        let report = handle.checkpoint().expect("is made");
+        assert_eq!(report.reason, u64::from(told::REASON_DEMAND));
+        let sized = |report: *mut ForeignCheckpoint, size| {
+            call(|e| ensile_objects_checkpoint(objects, report, size, e))
+        };
+        let mut number = 0_u64;
+        sized((&raw mut number).cast(), size_of::<u64>()).expect("one figure");
+        assert!(number > report.number);
+        sized(ptr::null_mut(), 0).expect("without a report");
+        assert_eq!(refused(sized((&raw mut number).cast(), 4)), Code::Invalid);
+        let text = |what: u32, bytes: &mut [u8]| {
+            call(|e| ensile_objects_text(objects, what, bytes.as_mut_ptr().cast(), bytes.len(), e))
+        };
+        let mut bytes = [7_u8; 200];
+        for what in [told::TEXT_LAST_ERROR, told::TEXT_UNREACHABLE, told::TEXT_MISFIT] {
+            text(what, &mut bytes).expect("nothing stands in the way");
+            assert_eq!(bytes[0], 0, "{what}");
+        }
+        assert_eq!(refused(text(99, &mut bytes)), Code::Invalid);
+        assert_eq!(refused(text(told::TEXT_MISFIT, &mut [])), Code::Invalid);
+        assert_eq!(
+            refused(call(|e| ensile_objects_text(objects, told::TEXT_MISFIT, ptr::null_mut(), 9, e))),
+            Code::Invalid
+        );
         handle.free().expect("ends");
 
         set(n::POLICY_ADAPTIVE_CAPACITY, 1).expect("is set");
@@ -273,7 +301,8 @@ fn a_table_of_another_version_or_without_a_call_back_opens_nothing() {
     let (folder, numbers) = (Folder::new(), Numbers::default());
     let whole = table(&numbers);
     let open = |table: ForeignApplication| try_open(&folder, &table).map(drop);
-    let (code, why) = open(ForeignApplication { abi_version: 2, ..whole }).expect_err("is refused");
+    let (code, why) =
+        open(ForeignApplication { abi_version: ABI_VERSION + 1, ..whole }).expect_err("is refused");
     assert!(code == Code::AbiMismatch && why.contains("version 2"), "{why}");
     for table in [
         ForeignApplication { load_one: None, ..whole },
@@ -313,4 +342,37 @@ fn a_folder_in_use_of_something_else_or_damaged_is_told_from_each_other() {
     let (code, said) = try_open(&database, &table(&numbers)).map(drop).expect_err("holds rows");
     assert_eq!(code, Code::WrongFolder);
     assert!(said.contains("holds a database's rows, not objects: open it with"), "{said}");
+}
+
+#[test]
+fn a_recovery_time_that_cannot_be_kept_is_told_with_the_figure() {
+    use numbers as n;
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let (settings, table) = (on_demand(), table(&numbers));
+    let mut objects = ptr::null_mut();
+    // SAFETY: handles are live, and there are places for the answers.
+    unsafe {
+        // No open takes so little.
+        call(|e| ensile_settings_set(settings, n::POLICY_RECOVERY_MILLIS, 1, e)).expect("is set");
+        call(|e| {
+            let name = folder.name();
+            ensile_objects_open(name.as_ptr(), settings, &raw const table, &raw mut objects, e)
+        })
+        .expect("an open is not refused for it");
+        call(|e| ensile_settings_free(settings, e)).expect("ends");
+        let handle = Handle(objects);
+        assert_eq!(handle.stats().expect("figures").recovery_unreachable, 1);
+        let mut bytes = [7_u8; 200];
+        let what = told::TEXT_UNREACHABLE;
+        let mut text = |size| {
+            let place = bytes.as_mut_ptr().cast();
+            call(|e| ensile_objects_text(objects, what, place, size, e)).expect("is told");
+            std::ffi::CStr::from_bytes_until_nul(&bytes).expect("it ends").to_str().expect("text").to_owned()
+        };
+        let why = "a recovery time of 1ms cannot be kept: loading the checkpoint alone takes ";
+        let whole = text(200);
+        assert!(whole.starts_with(why), "{whole}");
+        assert_eq!(text(21), why[..20], "it is cut");
+        handle.free().expect("ends");
+    }
 }

@@ -55,7 +55,7 @@ fn sources() -> String {
 /// A type of C without blanks and its own names for numbers.
 fn c_type(text: &str) -> String {
     let mut text = text.replace("ensile_code", "int32_t");
-    for name in ["ensile_setting ", "ensile_folder "] {
+    for name in ["ensile_setting ", "ensile_folder ", "ensile_text "] {
         text = format!("{text} ").replace(name, "uint32_t ");
     }
     text.replace(' ', "")
@@ -164,8 +164,8 @@ fn every_number_has_the_same_name() {
         let name = code.name().to_str().expect("letters").to_uppercase();
         known.insert(format!("ENSILE_{name}"), (code as i32).to_string());
     }
-    let settings = std::fs::read_to_string(package().join("src/settings.rs")).expect("the source");
-    for line in settings.lines() {
+    let source = |name| std::fs::read_to_string(package().join(name)).expect("the source");
+    for line in (source("src/settings.rs") + &source("src/figures.rs")).lines() {
         let Some((name, value)) =
             line.trim().strip_prefix("pub const ").and_then(|rest| rest.split_once(": u32 = "))
         else {
@@ -175,7 +175,7 @@ fn every_number_has_the_same_name() {
     }
     assert!(known.len() > 30, "{known:?}");
     assert_eq!(declared, known);
-    assert_eq!((ABI_VERSION, NO_OBJECT), (1, u64::MAX));
+    assert_eq!((ABI_VERSION, NO_OBJECT), (2, u64::MAX));
 }
 
 /// A line for each size and place of a struct, by Rust, and the lines of a program that print the same in C.
@@ -210,7 +210,7 @@ fn every_struct_has_the_same_layout_and_the_headers_compile_without_a_warning() 
         next_object,
         save_one
     );
-    layout!(out, ForeignCheckpoint, "ensile_checkpoint_report", number, entries, bytes, micros);
+    layout!(out, ForeignCheckpoint, "ensile_checkpoint_report", number, entries, bytes, micros, reason);
     layout!(
         out,
         ForeignStats,
@@ -229,7 +229,12 @@ fn every_struct_has_the_same_layout_and_the_headers_compile_without_a_warning() 
         load,
         log_bytes_threshold,
         log_records_threshold,
-        recovery_micros
+        recovery_micros,
+        capacity,
+        checkpoint_verdict,
+        checkpoint_verdict_reason,
+        checkpoint_last_reason,
+        recovery_unreachable
     );
     layout!(
         out,
