@@ -32,6 +32,9 @@ pub struct NetStats {
     pub sent_bytes: u64,
     /// Steps that have waited.
     pub waits: u64,
+    /// Replies, told or not, that clients had not waited for when their connections broke. Of those that were told, and
+    /// not sent whole, one of a connection.
+    pub unheard: u64,
 }
 
 /// What a timer is for.
@@ -327,6 +330,10 @@ impl<T: Transport> NetLoop<T> {
         let Some(connection) = self.get_mut(id) else { return };
         if let Some(timer) = connection.timer.take() {
             self.timers.cancel(timer);
+        }
+        let unheard = connection.replies.unheard();
+        if let CloseReason::Failed(_) = reason {
+            self.stats.unheard += unheard;
         }
         self.transport.close(id.token());
         let place = &mut self.places[id.index as usize];

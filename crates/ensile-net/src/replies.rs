@@ -143,6 +143,11 @@ impl ReplyQueue {
         self.waiting.is_empty() && self.to_send().is_empty()
     }
 
+    /// Replies that nobody has heard: those that wait, and one for what is not sent whole.
+    pub(crate) fn unheard(&self) -> u64 {
+        self.waiting.len() as u64 + u64::from(!self.to_send().is_empty())
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= self.parked_max || self.unsent_bytes() > self.unsent_bytes_max / 2
     }

@@ -110,8 +110,9 @@ pub trait KeptObjects {
     /// E: nothing was logged in a later epoch by now.
     fn newest_epoch(&self) -> Epoch;
 
-    /// So many requests were served since this was last said: the load that checkpoints may follow (SLACH §4).
-    fn report_requests(&self, served: u64);
+    /// So many requests were served since this was last said, and so many lost for want of capacity: the load that
+    /// checkpoints may follow (SLACH §4).
+    fn report_requests(&self, served: u64, lost: u64);
 
     /// Makes everything durable and lets go of the folder.
     ///
@@ -141,8 +142,8 @@ impl KeptObjects for ApplicationLog {
         self.epoch()
     }
 
-    fn report_requests(&self, served: u64) {
-        ApplicationLog::report_requests(self, served, 0);
+    fn report_requests(&self, served: u64, lost: u64) {
+        ApplicationLog::report_requests(self, served, lost);
     }
 
     fn close(&self) -> ObjectsResult<()> {
@@ -174,8 +175,8 @@ impl<K: ObjectKey, T: Persistent> KeptObjects for Objects<K, T> {
         Objects::stats(self).epoch
     }
 
-    fn report_requests(&self, served: u64) {
-        Objects::report_requests(self, served, 0);
+    fn report_requests(&self, served: u64, lost: u64) {
+        Objects::report_requests(self, served, lost);
     }
 
     fn close(&self) -> ObjectsResult<()> {
@@ -302,6 +303,15 @@ impl CallError {
             Self::Objects(_) => "NOTKEPT",
             Self::Partly { .. } => "PARTLY",
             _ => "ERR",
+        }
+    }
+
+    /// Whether the request was turned away: the log takes nothing, so it was not carried out.
+    pub(crate) fn is_turned_away(&self) -> bool {
+        match self {
+            Self::Objects(ObjectsError::Durability(_)) => true,
+            Self::Partly { why, .. } => why.is_turned_away(),
+            _ => false,
         }
     }
 

@@ -8,6 +8,7 @@
 //! - A sample is of a whole window at least. Where nobody looked for several windows, each of them had their mean, so
 //!   how often somebody looks changes no average of a steady rate.
 //! - What is counted is of one kind within a window: requests, once any were reported, or else what was logged.
+//! - No single window lowers the capacity: below what is registered, or was served well, it falls by several in a row.
 //!
 //! Neighbours: `checkpoint::life` counts and asks; `adaptive` has alpha, the window and the capacity.
 
@@ -16,6 +17,8 @@ use super::adaptive::{AdaptiveThreshold, LogCount};
 const NANOS: f64 = 1e9;
 /// A service has its capacity at the rate at which so much of its requests is lost (SLACH §6.1).
 const LOST_SHARE: f64 = 0.05;
+/// So many windows in a row lose as much before the capacity falls: one alone may be a stall.
+const WINDOWS_TO_FALL: u32 = 3;
 
 /// What was counted since the open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,15 +55,60 @@ pub(crate) struct LoadAverage {
     is_of_requests: bool,
     /// `None` before the first window is over.
     load: Option<f64>,
-    /// The capacity that was probed.
-    probed: Option<f64>,
+    probed: ProbedCapacity,
+}
+
+/// A capacity as windows of requests have shown it.
+#[derive(Clone, Copy, Debug, Default)]
+struct ProbedCapacity {
+    /// The most that was shown; `None` while what is registered stands.
+    proven: Option<f64>,
+    /// What several windows in a row have shown, below that, until one shows more.
+    fallen: Option<f64>,
+    /// Windows in a row that were below, and the most that one of them has shown.
+    below: u32,
+    below_most: f64,
+}
+
+impl ProbedCapacity {
+    /// What is known.
+    fn known(&self, registered: f64) -> f64 {
+        self.fallen.or(self.proven).unwrap_or(registered)
+    }
+
+    /// In the last window so many requests came a second, and so many were lost. What is served while more are lost
+    /// than a capacity allows would be 95 % of the capacity; what loses fewer is no more than the capacity.
+    fn observe(&mut self, rate: f64, lost: f64, registered: f64) {
+        let is_beyond = rate > 0.0 && lost >= LOST_SHARE * rate;
+        let shown = if is_beyond { ((rate - lost) / (1.0 - LOST_SHARE)).max(1.0) } else { rate };
+        if is_beyond && shown < self.known(registered) {
+            self.below_most = if self.below == 0 { shown } else { self.below_most.max(shown) };
+            self.below += 1;
+            if self.below >= WINDOWS_TO_FALL {
+                self.fallen = Some(self.below_most);
+                self.below = 0;
+            }
+            return;
+        }
+        self.below = 0;
+        if shown > self.known(registered) {
+            // A window that loses little shows that it is over, one that loses much by how much.
+            let risen = self.fallen.filter(|_| is_beyond).map(|_| shown);
+            self.fallen = risen.filter(|shown| *shown < self.proven.unwrap_or(registered));
+            if shown > self.known(registered) {
+                self.proven = Some(shown);
+            }
+        }
+        debug_assert!(self.known(registered) >= shown, "what was shown is known");
+    }
 }
 
 impl LoadAverage {
     /// At this time so much was counted.
     pub(crate) fn new(now_nanos: u64, counted: LoadCounts) -> Self {
         let is_of_requests = counted.has_requests();
-        Self { since_nanos: now_nanos, counted, is_of_requests, load: None, probed: None }
+        let probed = ProbedCapacity::default();
+        Self { since_nanos: now_nanos, counted, is_of_requests, load: None, probed }
     }
 
     /// By now so much is counted.
@@ -81,7 +129,7 @@ impl LoadAverage {
         let rate = now.saturating_sub(before) as f64 * NANOS / passed;
         if terms.is_probed && self.is_of_requests {
             let lost = counted.lost.saturating_sub(self.counted.lost) as f64 * NANOS / passed;
-            self.probe(rate, lost, terms.capacity as f64);
+            self.probed.observe(rate, lost, terms.capacity as f64);
         }
         let sample = rate / self.capacity(terms);
         // The first window has no past.
@@ -91,20 +139,10 @@ impl LoadAverage {
         debug_assert!(self.load.is_some_and(|load| load >= 0.0));
     }
 
-    /// In the last window so many requests came a second, and so many were lost. What is served while more are lost
-    /// than a capacity allows would be 95 % of the capacity; what loses fewer is no more than the capacity.
-    fn probe(&mut self, rate: f64, lost: f64, registered: f64) {
-        let known = self.probed.unwrap_or(registered);
-        if rate > 0.0 && lost >= LOST_SHARE * rate {
-            self.probed = Some(((rate - lost) / (1.0 - LOST_SHARE)).max(1.0));
-        } else if rate > known {
-            self.probed = Some(rate);
-        }
-    }
-
     /// What the load is a share of.
     pub(crate) fn capacity(&self, terms: &AdaptiveThreshold) -> f64 {
-        self.probed.filter(|_| terms.is_probed).unwrap_or(terms.capacity as f64)
+        let registered = terms.capacity as f64;
+        if terms.is_probed { self.probed.known(registered) } else { registered }
     }
 
     /// The load: 1 is the capacity. 0 before the first window is over.

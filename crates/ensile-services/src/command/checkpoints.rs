@@ -35,6 +35,10 @@ pub struct CheckpointArguments {
     /// service can do
     #[arg(long, value_name = "REQUESTS", value_parser = value_parser!(u64).range(1..))]
     pub adaptive: Option<u64>,
+    /// The number of requests follows those that are lost: it is the rate at which 5 % of them are. Lost are those that
+    /// the log refuses, and replies that no client had waited for; --adaptive is taken until then
+    #[arg(long, requires = "adaptive")]
+    pub adaptive_probed: bool,
     /// Records while the load is low [default: 1000000; of his 300000]
     #[arg(long, requires = "adaptive", value_name = "RECORDS")]
     pub adaptive_lower: Option<u64>,
@@ -106,6 +110,7 @@ impl CheckpointArguments {
             scaling: self.adaptive_scaling.unwrap_or(table_3.scaling),
             weight: self.adaptive_weight.unwrap_or(table_3.weight),
             window: self.adaptive_window_ms.map_or(table_3.window, Duration::from_millis),
+            is_probed: self.adaptive_probed,
             ..table_3
         }
     }

@@ -72,6 +72,10 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     lines.add("total_commands_processed", state.requests.load(Ordering::Relaxed));
     // Relaxed: a figure for people.
     lines.add("panicked_commands", state.panicked.load(Ordering::Relaxed));
+    // Relaxed: a figure for people.
+    lines.add("requests_turned_away", state.turned_away.load(Ordering::Relaxed));
+    // Relaxed: a figure for people.
+    lines.add("replies_unheard", state.unheard.load(Ordering::Relaxed));
     lines.heading("Persistence");
     lines.add("epoch", stats.epoch.number());
     lines.add("durable_epoch", stats.durable_epoch.number());

@@ -72,6 +72,12 @@ pub struct ServerState<S> {
     requests: AtomicU64,
     /// Of these, those whose command panicked.
     panicked: AtomicU64,
+    /// Of these, those that the log refused.
+    turned_away: AtomicU64,
+    /// Replies that no client had waited for.
+    unheard: AtomicU64,
+    /// Of those that the log refused, how many were told as a part of the load.
+    turned_away_told: Mutex<u64>,
 }
 
 impl<S: Service> ServerState<S> {
@@ -87,6 +93,9 @@ impl<S: Service> ServerState<S> {
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             panicked: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
+            unheard: AtomicU64::new(0),
+            turned_away_told: Mutex::new(0),
         }
     }
 
@@ -104,6 +113,15 @@ impl<S: Service> ServerState<S> {
     fn transports(&self) -> String {
         let transports: Vec<String> = self.transports.lock().iter().cloned().collect();
         transports.join("; ")
+    }
+
+    /// Of so many requests that a loop has not told yet, those that the log refused.
+    fn turned_away_of(&self, requests: u64) -> u64 {
+        let mut told = self.turned_away_told.lock();
+        // Relaxed: a figure; what is not seen now is told the next time, as is what is of another loop.
+        let turned_away = (self.turned_away.load(Ordering::Relaxed) - *told).min(requests);
+        *told += turned_away;
+        turned_away
     }
 
     /// Why no checkpoint keeps the recovery time that was asked for.
@@ -141,6 +159,8 @@ pub struct ServiceLoop<T, S: Service> {
     /// Requests that were served since this was last reported, and when that was.
     unreported: u64,
     reported_nanos: u64,
+    /// Replies that no client had waited for, as far as they were reported.
+    unheard_told: u64,
 }
 
 /// A loop reports this often how many requests it has served.
@@ -166,6 +186,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             reply: Vec::new(),
             unreported: 0,
             reported_nanos,
+            unheard_told: 0,
         }
     }
 
@@ -216,7 +237,13 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         let now_nanos = self.state.clock.nanos();
         if now_nanos - self.reported_nanos >= REPORT_NANOS {
             self.reported_nanos = now_nanos;
-            self.state.service.kept().report_requests(std::mem::take(&mut self.unreported));
+            let requests = std::mem::take(&mut self.unreported);
+            let turned_away = self.state.turned_away_of(requests);
+            let unheard = self.net.stats().unheard - self.unheard_told;
+            self.unheard_told += unheard;
+            // Relaxed: a figure for people.
+            self.state.unheard.fetch_add(unheard, Ordering::Relaxed);
+            self.state.service.kept().report_requests(requests - turned_away, turned_away + unheard);
         }
     }
 
@@ -380,6 +407,10 @@ fn carry_out_or_panic<S: Service>(
     match (command.call)(&state.service, request, &mut ReplyEncoder::new(reply, *version)) {
         Ok(epoch) => Flow::Reply(epoch),
         Err(error) => {
+            if error.is_turned_away() {
+                // Relaxed: a figure.
+                state.turned_away.fetch_add(1, Ordering::Relaxed);
+            }
             reply.clear();
             ReplyEncoder::new(reply, *version).error(error.code(), &error.to_string());
             Flow::Reply(error.rests_on(|| state.service.kept().newest_epoch()))

@@ -68,9 +68,9 @@ impl KeptObjects for FragileNumbers {
         KeptObjects::newest_epoch(&self.numbers)
     }
 
-    fn report_requests(&self, served: u64) {
+    fn report_requests(&self, served: u64, lost: u64) {
         assert!(!self.fails, "the load cannot be told");
-        self.numbers.report_requests(served, 0);
+        self.numbers.report_requests(served, lost);
     }
 
     fn close(&self) -> ObjectsResult<()> {

@@ -1,10 +1,12 @@
 //! What every server does whatever it serves: the connection's commands, half requests, pipelines, clients that leave,
 //! many clients, replies that wait until they are durable, and replies that nobody takes.
 
+use std::time::Duration;
+
 use ensile_base::random::Random;
 use ensile_net::NetLimits;
 use ensile_net::simulated::ClientId;
-use ensile_objects::ObjectDurability;
+use ensile_objects::{AdaptiveThreshold, CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsResult};
 use ensile_resp::encode_request;
 use ensile_services::his::HostService;
 use ensile_services::partition::Partition;
@@ -302,6 +304,55 @@ fn a_log_that_fails_is_told_and_what_was_not_durable_is_not_confirmed() {
     assert!(said[0].starts_with("!NOTDURABLE ") || said[0].starts_with("!NOTKEPT "), "{said:?}");
     let said = rig.told(&["SET a 3"]);
     assert!(said[0].starts_with("!NOTKEPT "), "{said:?}");
+}
+
+/// A figure of `INFO`.
+fn figure(rig: &mut Rig<PersistentTable>, name: &str) -> u64 {
+    let told = rig.told(&["INFO"]).remove(0);
+    let figure = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    figure.unwrap_or_else(|| panic!("{name} in {told}")).parse().expect("a number")
+}
+
+/// A table whose checkpoints follow the load, whose capacity is probed over windows of two seconds.
+fn probing(objects: ObjectsBuilder) -> ObjectsResult<PersistentTable> {
+    let table_3 = AdaptiveThreshold::of_ups(1_000_000);
+    let adaptive = AdaptiveThreshold { is_probed: true, window: Duration::from_secs(2), ..table_3 };
+    let policy = CheckpointPolicy { adaptive: Some(adaptive), ..CheckpointPolicy::on_demand() };
+    PersistentTable::open(objects.policy(&policy))
+}
+
+#[test]
+fn replies_that_no_client_has_waited_for_lower_a_probed_capacity() {
+    let mut rig = Rig::on(&SimDisk::new(), 12, probing, LIMITS);
+    assert_eq!((figure(&mut rig, "capacity"), figure(&mut rig, "replies_unheard")), (1_000_000, 0));
+    for _ in 0..4 {
+        rig.keeps = false;
+        let clients: Vec<ClientId> = (0..5).map(|_| rig.connect()).collect();
+        clients.iter().for_each(|client| rig.clients().send(*client, b"INCR n\r\nINCR n\r\n"));
+        rig.steps(50);
+        clients.iter().for_each(|client| rig.clients().vanish(*client));
+        rig.keeps = true;
+        rig.steps(300);
+        rig.clock.advance(Duration::from_secs(2));
+        rig.steps(5);
+    }
+    let unheard = figure(&mut rig, "replies_unheard");
+    assert!((20..=40).contains(&unheard), "{unheard} of forty replies");
+    let capacity = figure(&mut rig, "capacity");
+    assert!(capacity < 1_000, "{capacity}");
+}
+
+#[test]
+fn what_the_log_refuses_is_turned_away() {
+    let disk = SimDisk::new();
+    let mut rig = Rig::on(&disk, 13, PersistentTable::open, LIMITS);
+    disk.fail_all_syncs(true);
+    let said = rig.told(&["SET a 1"]);
+    assert!(said[0].starts_with("!NOT"), "the log has failed: {said:?}");
+    let before = figure(&mut rig, "requests_turned_away");
+    let said = rig.told(&["SET a 1", "GET a", "DEL a", "SET a 1 EX"]);
+    assert!(said[0].starts_with("!NOTKEPT ") && said[2].starts_with("!NOTKEPT "), "{said:?}");
+    assert_eq!(figure(&mut rig, "requests_turned_away"), before + 2);
 }
 
 #[test]

@@ -101,3 +101,47 @@ fn the_capacity_is_the_rate_at_which_5_percent_are_lost() {
     let registered = AdaptiveThreshold { is_probed: false, ..terms };
     assert_near(probed(&registered, &[(4000, 2100)])[0].1, 1000.0);
 }
+
+/// The capacities after these windows, of 1,000 a second that are registered.
+fn capacities(windows: &[(u64, u64)]) -> Vec<u64> {
+    let terms = AdaptiveThreshold { is_probed: true, ..terms() };
+    probed(&terms, windows).iter().map(|(_, capacity)| capacity.round() as u64).collect()
+}
+
+#[test]
+fn one_stalled_window_at_a_low_load_lowers_no_capacity() {
+    assert_eq!(capacities(&[(10, 9), (200, 0), (10, 9), (10, 9), (200, 0)]), [1000; 5]);
+    // What was served well before stands, too.
+    assert_eq!(capacities(&[(1500, 0), (10, 10), (300, 200), (900, 0)]), [1500; 4]);
+    // Nor is anything lost where nothing comes.
+    assert_eq!(capacities(&[(0, 0), (0, 0), (0, 0), (0, 0)]), [1000; 4]);
+}
+
+#[test]
+fn a_machine_that_has_become_slower_is_known_by_three_windows_to_their_most() {
+    let slower = [(900, 425), (900, 520), (900, 425)];
+    assert_eq!(capacities(&slower), [1000, 1000, 500]);
+    // It is at its capacity, and not below, from there on.
+    let and_then = [&slower[..], &[(900, 425), (500, 25), (450, 0)]].concat();
+    assert_eq!(capacities(&and_then), [1000, 1000, 500, 500, 500, 500]);
+    // Somewhat faster, and beyond its capacity still.
+    let and_more = [&slower[..], &[(900, 330), (900, 425)]].concat();
+    assert_eq!(capacities(&and_more), [1000, 1000, 500, 600, 600]);
+    // As fast as ever: a window that serves more is enough.
+    let and_again = [&slower[..], &[(600, 0), (1200, 0)]].concat();
+    assert_eq!(capacities(&and_again), [1000, 1000, 500, 1000, 1200]);
+    // It becomes slower still.
+    let slower_yet = [&slower[..], &[(900, 710), (900, 710), (900, 805)]].concat();
+    assert_eq!(capacities(&slower_yet), [1000, 1000, 500, 500, 500, 200]);
+}
+
+#[test]
+fn a_stall_of_many_windows_is_over_with_the_first_good_one() {
+    let stalled = [&[(100, 99); 7][..], &[(300, 0)]].concat();
+    assert_eq!(capacities(&stalled), [1000, 1000, 1, 1, 1, 1, 1, 1000]);
+}
+
+#[test]
+fn a_lossy_window_that_serves_more_than_was_known_raises_it_at_once() {
+    assert_eq!(capacities(&[(3000, 1100), (3000, 1100)]), [2000, 2000]);
+}

@@ -55,7 +55,8 @@ fn an_adaptive_threshold_is_table_3s_but_for_what_is_given() {
     let his = AdaptiveThreshold::of_his(1000);
     assert_eq!(of(ServiceKind::His, capacity), Some(his));
     let given = "--adaptive 1000 --adaptive-lower 1 --adaptive-upper 2 --adaptive-low-watermark 3 \
-                 --adaptive-high-watermark 4 --adaptive-scaling 5 --adaptive-weight 6 --adaptive-window-ms 7";
+                 --adaptive-high-watermark 4 --adaptive-scaling 5 --adaptive-weight 6 --adaptive-window-ms 7 \
+                 --adaptive-probed";
     let all = AdaptiveThreshold {
         lower: 1,
         upper: 2,
@@ -64,6 +65,7 @@ fn an_adaptive_threshold_is_table_3s_but_for_what_is_given() {
         scaling: 5,
         weight: 6,
         window: Duration::from_millis(7),
+        is_probed: true,
         ..his
     };
     assert_eq!(of(ServiceKind::His, given), Some(all));
@@ -77,6 +79,7 @@ fn what_cannot_stand_together_is_refused() {
         ("--no-log --recovery-ms 1000", "--recovery-ms"),
         ("--checkpoint-on-demand --checkpoint-records 9", "--checkpoint-records"),
         ("--adaptive-lower 9", "--adaptive <REQUESTS>"),
+        ("--adaptive-probed", "--adaptive <REQUESTS>"),
         ("--checkpoint-records 0", "--checkpoint-records"),
         ("--checkpoint-niceness 20", "0..=19"),
         ("--checkpoint-niceness -1", "-1"),
