@@ -11,8 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use ensile_objects::{ObjectDurability, ObjectsBuilder, ObjectsResult};
+use clap::{Args, ValueEnum, value_parser};
+use ensile_objects::{
+    DurabilityError, ObjectDurability, ObjectsBuilder, ObjectsResult, SharedFolder, ShippingConfig,
+};
 
 pub use checkpoints::CheckpointArguments;
 
@@ -104,6 +106,16 @@ pub struct ServeArguments {
     /// How they wait for their clients
     #[arg(long, value_enum, default_value_t = SocketTransport::Auto)]
     pub transport: SocketTransport,
+    /// Finished checkpoints and closed log files also go to this shared folder, some seconds later, so that another machine
+    /// can take over (`ensile objects take-over`). Once one has, this one takes no more changes
+    #[arg(long, value_name = "FOLDER", conflicts_with = "no_log")]
+    pub ship_to: Option<PathBuf>,
+    /// Most bytes a second that are written there; without this as many as it takes
+    #[arg(long, requires = "ship_to", value_name = "BYTES", value_parser = value_parser!(u64).range(1..))]
+    pub ship_bandwidth: Option<u64>,
+    /// The shared folder is another one than before: the one before is given up
+    #[arg(long, requires = "ship_to")]
+    pub ship_to_new_place: bool,
     /// Milliseconds between two epochs: how long a relaxed reply may take to be durable
     #[arg(long, default_value_t = 40)]
     pub epoch_ms: u64,
@@ -133,16 +145,23 @@ impl ServeArguments {
         self.no_log.then_some(lost)
     }
 
-    fn objects(&self) -> ObjectsBuilder {
+    fn objects(&self) -> ObjectsResult<ObjectsBuilder> {
         let objects = ObjectsBuilder::new(&self.data)
             .durability(self.durability())
             .policy(&self.checkpoints.policy(self.service))
             .epoch_interval(Duration::from_millis(self.epoch_ms))
             .checkpoint_niceness(self.checkpoints.checkpoint_niceness);
-        match self.checkpoints.checkpoint_bandwidth {
+        let objects = match self.checkpoints.checkpoint_bandwidth {
             Some(bytes_per_second) => objects.checkpoint_bandwidth(bytes_per_second),
             None => objects,
-        }
+        };
+        let Some(folder) = &self.ship_to else { return Ok(objects) };
+        let store = SharedFolder::open(folder).map_err(DurabilityError::from)?;
+        Ok(objects.ship_to(ShippingConfig {
+            bytes_per_second: self.ship_bandwidth,
+            is_new_place: self.ship_to_new_place,
+            ..ShippingConfig::new(Arc::new(store))
+        }))
     }
 }
 
@@ -164,7 +183,7 @@ pub fn run(
         loops: arguments.loops,
         transport: arguments.transport.into(),
     };
-    let objects = arguments.objects();
+    let objects = arguments.objects().map_err(io::Error::other)?;
     match arguments.service {
         ServiceKind::Pht => serve(opened(PersistentTable::open(objects))?, config, ready),
         ServiceKind::Ups => {

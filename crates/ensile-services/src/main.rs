@@ -25,6 +25,7 @@ const EXAMPLES: &str = "Examples:
   ensile-service ups --data urls.ensile --durability relaxed --adaptive 56000
   ensile-service his --data hosts.ensile --recovery-ms 5000
   ensile-service pht --data cache.ensile --no-log             only what a checkpoint has is kept
+  ensile-service pht --data table.ensile --ship-to /mnt/shared  another machine can take over
   ensile-service ups --data urls-0.ensile --listen 127.0.0.1:7000 --partition 0 --partitions 2
   ensile-service his --data hosts.ensile --listen 127.0.0.1:7100";
 

@@ -33,6 +33,9 @@
  * Pointers. NULL, a handle of another kind, a writer whose call-back has returned and a closed handle are noticed, and
  * get a code. A handle that was freed is not: it must not be used, nor freed again.
  *
+ * Not here yet: shipping to a shared store, from which another machine takes over. Programs in Rust have it
+ * (ObjectsBuilder::ship_to).
+ *
  * Unwinding. A panic inside the library becomes ENSILE_PANICKED. A call-back must return: no exception and no longjmp
  * leaves it (objects.hpp sees to that).
  */

@@ -8,7 +8,7 @@
 use std::fmt::{Display, Write as _};
 
 use ensile_base::sync::Ordering;
-use ensile_objects::{CheckpointStats, ObjectDurability, ObjectsStats};
+use ensile_objects::{CheckpointStats, ObjectDurability, ObjectsStats, ShippingStats};
 
 use super::ServerState;
 use crate::service::Service;
@@ -86,6 +86,9 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
         lines.add(name, figure);
     }
     checkpoints(&stats, &mut lines);
+    if let Some(shipping) = &stats.shipping {
+        shipped(shipping, &mut lines);
+    }
     lines.0
 }
 
@@ -111,6 +114,19 @@ fn checkpoints(stats: &ObjectsStats, lines: &mut FigureLines) {
         lines.add_some("recovery_target_ms", recovery.target.map(|target| target.as_millis()));
     }
     lines.add_some("recovery_unreachable", checkpoints.unreachable.as_ref());
+}
+
+/// What has reached the shared folder, and what stands in its way.
+fn shipped(shipping: &ShippingStats, lines: &mut FigureLines) {
+    lines.heading("Shipping");
+    lines.add("shipped_epoch", shipping.shipped_epoch.number());
+    lines.add("shipping_term", shipping.term);
+    lines.add("shipping_waiting_files", shipping.waiting_files);
+    lines.add("shipping_waiting_bytes", shipping.waiting_bytes);
+    lines.add("shipping_failures", shipping.failures);
+    lines.add("shipping_overruns", shipping.overruns);
+    lines.add_some("shipping_last_error", shipping.last_error.as_ref());
+    lines.add_some("shipping_fenced", shipping.fenced.as_ref());
 }
 
 #[cfg(test)]

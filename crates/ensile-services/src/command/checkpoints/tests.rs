@@ -39,7 +39,9 @@ fn what_is_asked_for_is_the_whole_policy() {
 
 #[test]
 fn checkpoints_give_way_as_asked_and_not_by_themselves() {
-    let opened_with = |line| format!("{:?}", parsed(line).expect("it is a command line").objects());
+    let opened_with = |line| {
+        format!("{:?}", parsed(line).expect("it is a command line").objects().expect("nothing is shipped"))
+    };
     assert!(opened_with("").contains("niceness: 0,"));
     assert!(opened_with("--checkpoint-niceness 10").contains("niceness: 10,"));
     assert_eq!(policy(ServiceKind::Pht, "--checkpoint-niceness 10"), CheckpointPolicy::default());
@@ -72,6 +74,13 @@ fn an_adaptive_threshold_is_table_3s_but_for_what_is_given() {
 }
 
 #[test]
+fn a_shared_folder_that_is_not_there_is_told_before_anything_is_opened() {
+    let refused = parsed("--ship-to /nowhere/at/all").expect("it is a command line").objects().err();
+    let told = refused.expect("there is no such folder").to_string();
+    assert!(told.contains("/nowhere/at/all"), "{told}");
+}
+
+#[test]
 fn what_cannot_stand_together_is_refused() {
     for (line, named) in [
         ("--no-log --durability process", "--durability"),
@@ -80,6 +89,8 @@ fn what_cannot_stand_together_is_refused() {
         ("--checkpoint-on-demand --checkpoint-records 9", "--checkpoint-records"),
         ("--adaptive-lower 9", "--adaptive <REQUESTS>"),
         ("--adaptive-probed", "--adaptive <REQUESTS>"),
+        ("--ship-bandwidth 9", "--ship-to <FOLDER>"),
+        ("--ship-to x --no-log", "--no-log"),
         ("--checkpoint-records 0", "--checkpoint-records"),
         ("--checkpoint-niceness 20", "0..=19"),
         ("--checkpoint-niceness -1", "-1"),
