@@ -3,7 +3,10 @@
 //! Invariants:
 //! - Each object belongs to one client, so what its operations come to is known before the service replies.
 //! - Objects that differ are shown differently.
-//! - Creating, removing and counting stand among the operations: one that is lost, made twice or out of order shows.
+//! - No state comes twice among those that are remembered: what makes an object that is not there has the client's number
+//!   of the operation, which only grows, counts go up from there by amounts that differ, and an object is removed again
+//!   only once its last absence is forgotten. So acknowledged operations that are lost show, as many as are remembered,
+//!   and one that is made twice or out of order does.
 //!
 //! Neighbours: tests that cut the power, and the bench that kills processes, send the requests and compare.
 
@@ -12,7 +15,13 @@ use std::collections::VecDeque;
 use ensile_base::random::Random;
 
 /// States before the last acknowledged one that are remembered, to tell what is wrong.
-const REMEMBERED: usize = 64;
+const REMEMBERED: usize = 16;
+/// An object that may be removed is, by one operation in so many.
+const REMOVED_ONE_IN: u64 = 10;
+/// What each service shows of an object that is not there.
+const ABSENT: &str = "-";
+/// Counts go up by less than this, so that one that was made twice shows.
+const AMOUNTS: u64 = 1000;
 
 /// RequestWords of a request.
 pub type RequestWords = Vec<String>;
@@ -21,6 +30,9 @@ pub type RequestWords = Vec<String>;
 pub trait Exercised: Clone + Default + Send {
     /// Draws an operation, which is the client's number `sequence`, and makes it. The request, and its reply in words.
     fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String);
+
+    /// Removes it. The request; the reply is that one was removed.
+    fn remove(&mut self, object: &str) -> RequestWords;
 
     /// The request that shows an object.
     fn look(object: &str) -> RequestWords;
@@ -55,12 +67,26 @@ impl<E: Exercised> Tracked<E> {
         self.states.len() as u64 - 1
     }
 
-    /// Draws the next operation: the request that is sent now, and its reply in words.
+    /// Draws the next operation, which is the client's number `sequence`, larger than any before: the request that is
+    /// sent now, and its reply in words.
+    ///
+    /// # Panics
+    /// If the operation comes to a state that is remembered.
     pub fn operate(&mut self, sequence: u64, random: &mut Random) -> (RequestWords, String) {
         let mut state = self.states.back().cloned().unwrap_or_default();
-        let drawn = state.operate(&self.name, sequence, random);
+        let drawn = if random.below(REMOVED_ONE_IN) == 0 && !self.remembers(ABSENT) {
+            (state.remove(&self.name), ":1".to_owned())
+        } else {
+            state.operate(&self.name, sequence, random)
+        };
+        assert!(!self.remembers(&state.shown()), "{}: a lost tail could not be seen", self.name);
         self.states.push_back(state);
         drawn
+    }
+
+    /// Whether it was shown so a while ago, or may be now.
+    fn remembers(&self, shown: &str) -> bool {
+        self.states.iter().any(|state| state.shown() == shown) || self.old.iter().any(|old| old == shown)
     }
 
     /// The oldest operation that was sent is acknowledged.
@@ -84,7 +110,8 @@ impl<E: Exercised> Tracked<E> {
             let text = format!("{}: {found} was found, {expected} or later was to be", self.name);
             return Err(if is_old { Mistake::Lost(text) } else { Mistake::Wrong(text) });
         };
-        self.states.drain(..at);
+        // Those before it were made, though nobody was told.
+        (0..at).for_each(|_| self.acknowledge());
         self.states.truncate(1);
         Ok(())
     }
@@ -104,35 +131,34 @@ fn words(words: &[&str]) -> RequestWords {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// An element of the hash table: a whole number, if it is there.
+/// An element of the hash table: a whole number, if it is there. It only grows.
 #[derive(Clone, Debug, Default)]
 pub struct TableElement(Option<i64>);
 
 impl Exercised for TableElement {
     fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String) {
-        match random.below(10) {
-            0 => {
-                let was_there = self.0.take().is_some();
-                (words(&["DEL", object]), format!(":{}", i64::from(was_there)))
+        // Above all values before: each operation since has added less than that.
+        let fresh = (sequence * AMOUNTS * AMOUNTS) as i64;
+        match (self.0, random.below(9)) {
+            (None, _) | (Some(_), 0) => {
+                self.0 = Some(fresh);
+                (words(&["SET", object, &fresh.to_string()]), "+OK".to_owned())
             }
-            1 => {
-                // No two clients' numbers of operations meet: a value that comes back is seen.
-                let value = (sequence * 1000) as i64;
-                self.0 = Some(value);
-                (words(&["SET", object, &value.to_string()]), "+OK".to_owned())
+            (Some(before), 1) => {
+                self.0 = Some(fresh);
+                (words(&["SET", object, &fresh.to_string(), "IFEQ", &before.to_string()]), "+OK".to_owned())
             }
-            2 if self.0.is_some() => {
-                let before = self.shown();
-                let value = (sequence * 1000 + 1) as i64;
-                self.0 = Some(value);
-                (words(&["SET", object, &value.to_string(), "IFEQ", &before]), "+OK".to_owned())
-            }
-            _ => {
-                let sum = self.0.unwrap_or(0) + 1;
+            (Some(before), _) => {
+                let (by, sum) = with_amount(before, random);
                 self.0 = Some(sum);
-                (words(&["INCR", object]), format!(":{sum}"))
+                (words(&["INCRBY", object, &by.to_string()]), format!(":{sum}"))
             }
         }
+    }
+
+    fn remove(&mut self, object: &str) -> RequestWords {
+        self.0 = None;
+        words(&["DEL", object])
     }
 
     fn look(object: &str) -> RequestWords {
@@ -140,8 +166,14 @@ impl Exercised for TableElement {
     }
 
     fn shown(&self) -> String {
-        self.0.map_or_else(|| "-".to_owned(), |value| value.to_string())
+        self.0.map_or_else(|| ABSENT.to_owned(), |value| value.to_string())
     }
+}
+
+/// An amount, and what a count is with it.
+fn with_amount(count: i64, random: &mut Random) -> (i64, i64) {
+    let by = random.between(1, AMOUNTS - 1) as i64;
+    (by, count + by)
 }
 
 /// A URL: its last crawl, crawls and links, if it is there.
@@ -150,19 +182,23 @@ pub struct Url(Option<(u64, u32, i64)>);
 
 impl Exercised for Url {
     fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String) {
-        let drawn = random.below(10);
-        if drawn == 0 {
-            let was_there = self.0.take().is_some();
-            return (words(&["UPS.FORGET", object]), format!(":{}", i64::from(was_there)));
+        match &mut self.0 {
+            Some((_, _, links)) if random.below(9) >= 3 => {
+                let (by, sum) = with_amount(*links, random);
+                *links = sum;
+                (words(&["UPS.COUNT", object, "inlinks", &by.to_string()]), format!(":{sum}"))
+            }
+            url => {
+                let (crawled, crawls, _) = url.get_or_insert_default();
+                (*crawled, *crawls) = (sequence, *crawls + 1);
+                (words(&["UPS.CRAWLED", object, &sequence.to_string()]), format!(":{crawls}"))
+            }
         }
-        let (crawled, crawls, links) = self.0.get_or_insert_default();
-        if drawn < 4 {
-            (*crawled, *crawls) = (sequence.max(*crawled), *crawls + 1);
-            (words(&["UPS.CRAWLED", object, &sequence.to_string()]), format!(":{crawls}"))
-        } else {
-            *links += 1;
-            (words(&["UPS.COUNT", object, "inlinks", "1"]), format!(":{links}"))
-        }
+    }
+
+    fn remove(&mut self, object: &str) -> RequestWords {
+        self.0 = None;
+        words(&["UPS.FORGET", object])
     }
 
     fn look(object: &str) -> RequestWords {
@@ -170,7 +206,7 @@ impl Exercised for Url {
     }
 
     fn shown(&self) -> String {
-        let Some((crawled, crawls, links)) = self.0 else { return "-".to_owned() };
+        let Some((crawled, crawls, links)) = self.0 else { return ABSENT.to_owned() };
         format!(
             "[crawled :{crawled} modified :0 language  crawls :{crawls} failures :0 classes :0 inlinks :{links} \
              outlinks :0 clicks :0 duplicates :0]"
@@ -184,26 +220,25 @@ pub struct Host(Option<(u64, u32, i64)>);
 
 impl Exercised for Host {
     fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String) {
-        let drawn = random.below(10);
-        if drawn == 0 {
-            let was_there = self.0.take().is_some();
-            return (words(&["HIS.FORGET", object]), format!(":{}", i64::from(was_there)));
-        }
-        let (day, days, urls) = self.0.get_or_insert_default();
-        if drawn < 3 {
-            // An older day's figures come too late.
-            let is_taken = sequence >= *day;
-            if is_taken {
-                *days += u32::from(sequence > *day);
-                (*day, *urls) = (sequence, (sequence % 1000) as i64);
+        match &mut self.0 {
+            Some((_, _, urls)) if random.below(9) >= 2 => {
+                let (by, sum) = with_amount(*urls, random);
+                *urls = sum;
+                (words(&["HIS.ADD", object, &by.to_string()]), format!(":{sum}"))
             }
-            let figures = [sequence.to_string(), (sequence % 1000).to_string()];
-            let request = ["HIS.DAILY", object, &figures[0], "de", &figures[1], "0"];
-            (words(&request), format!(":{}", i64::from(is_taken)))
-        } else {
-            *urls += 1;
-            (words(&["HIS.ADD", object, "1"]), format!(":{urls}"))
+            host => {
+                let (day, days, urls) = host.get_or_insert_default();
+                (*day, *days, *urls) = (sequence, *days + 1, (sequence % AMOUNTS) as i64);
+                let figures = [sequence.to_string(), urls.to_string()];
+                let request = ["HIS.DAILY", object, &figures[0], "de", &figures[1], "0"];
+                (words(&request), ":1".to_owned())
+            }
         }
+    }
+
+    fn remove(&mut self, object: &str) -> RequestWords {
+        self.0 = None;
+        words(&["HIS.FORGET", object])
     }
 
     fn look(object: &str) -> RequestWords {
@@ -211,8 +246,10 @@ impl Exercised for Host {
     }
 
     fn shown(&self) -> String {
-        let Some((day, days, urls)) = self.0 else { return "-".to_owned() };
-        let country = if days == 0 { "" } else { "de" };
-        format!("[day :{day} days :{days} country {country} urls :{urls} delay :0]")
+        let Some((day, days, urls)) = self.0 else { return ABSENT.to_owned() };
+        format!("[day :{day} days :{days} country de urls :{urls} delay :0]")
     }
 }
+
+#[cfg(test)]
+mod tests;

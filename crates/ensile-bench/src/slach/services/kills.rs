@@ -44,6 +44,19 @@ const TOLD_MAX: usize = 10;
 const OF_A_RECOVERY: f64 = 1.5;
 const FOLDER: &str = "slach-kills";
 
+/// A client: its objects, and how many operations it has drawn, in all lives.
+struct Worker<E> {
+    objects: Vec<Tracked<E>>,
+    sequence: u64,
+}
+
+impl<E: Exercised> Worker<E> {
+    fn new(client: u64) -> Self {
+        let objects = (0..OBJECTS).map(|number| Tracked::new(format!("object-{client}-{number}"))).collect();
+        Self { objects, sequence: 0 }
+    }
+}
+
 /// What all kills have shown.
 #[derive(Default)]
 struct Account {
@@ -141,9 +154,7 @@ fn all_lives<E: Exercised>(arguments: &SlachArguments) -> Result<Account> {
     let folder = fresh_folder(&arguments.data, FOLDER)?;
     let mut random = Random::seeded(arguments.seed);
     let mut progress = Progress::new(services.kills as usize);
-    let mut clients: Vec<Vec<Tracked<E>>> = (0..services.clients)
-        .map(|client| (0..OBJECTS).map(|number| Tracked::new(format!("object-{client}-{number}"))).collect())
-        .collect();
+    let mut clients: Vec<Worker<E>> = (0..services.clients).map(Worker::new).collect();
     let (mut account, mut recovery_seconds) = (Account::default(), 0.0);
     let clock = Clock::machine();
     for kill in 0..=services.kills {
@@ -191,14 +202,14 @@ fn recover_and_die(
 /// Compares each object with what it may be.
 fn look_at_all<E: Exercised>(
     address: SocketAddr,
-    clients: &mut [Vec<Tracked<E>>],
+    clients: &mut [Worker<E>],
     account: &mut Account,
 ) -> Result<()> {
     let failed = |error: ClientError| Failure::Usage(format!("looking at objects: {error}"));
     let mut client = RespClient::connect(address).map_err(failed)?;
-    let all = || clients.iter().flatten();
-    all().for_each(|object| client.request(&E::look(object.name())));
-    for object in clients.iter_mut().flatten() {
+    let all = clients.iter().flat_map(|client| &client.objects);
+    all.for_each(|object| client.request(&E::look(object.name())));
+    for object in clients.iter_mut().flat_map(|client| &mut client.objects) {
         let found = client.receive(in_words).map_err(failed)?;
         if let Err(mistake) = object.find(&found) {
             account.add(mistake);
@@ -212,7 +223,7 @@ fn live_and_die<E: Exercised>(
     process: ServiceProcess,
     address: SocketAddr,
     (life_ms, random): (u64, &mut Random),
-    clients: &mut [Vec<Tracked<E>>],
+    clients: &mut [Worker<E>],
     account: &mut Account,
 ) -> Result<()> {
     let (acknowledged, mistakes) = (AtomicU64::new(0), Mutex::new(Vec::new()));
@@ -221,9 +232,9 @@ fn live_and_die<E: Exercised>(
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..)
             .zip(clients.iter_mut())
-            .map(|(client, objects)| {
+            .map(|(number, client)| {
                 let (acknowledged, mistakes) = (&acknowledged, &mistakes);
-                scope.spawn(move || work(address, objects, seed ^ client, acknowledged, mistakes))
+                scope.spawn(move || work(address, client, seed ^ number, acknowledged, mistakes))
             })
             .collect();
         // Relaxed: a figure, and when the first is there the life begins.
@@ -241,7 +252,7 @@ fn live_and_die<E: Exercised>(
     })?;
     // Relaxed: the threads are joined.
     account.acknowledged += acknowledged.load(Ordering::Relaxed);
-    let under_way = clients.iter().flatten().map(Tracked::under_way);
+    let under_way = clients.iter().flat_map(|client| &client.objects).map(Tracked::under_way);
     account.unacknowledged += under_way.sum::<u64>();
     mistakes.into_inner().into_iter().for_each(|mistake| account.add(mistake));
     Ok(())
@@ -250,21 +261,20 @@ fn live_and_die<E: Exercised>(
 /// A client: sends operations and compares their replies until the connection breaks.
 fn work<E: Exercised>(
     address: SocketAddr,
-    objects: &mut [Tracked<E>],
+    Worker { objects, sequence }: &mut Worker<E>,
     seed: u64,
     acknowledged: &AtomicU64,
     mistakes: &Mutex<Vec<Mistake>>,
 ) {
     let mut random = Random::seeded(seed);
     let Ok(mut client) = RespClient::connect(address) else { return };
-    let mut sequence = 1 + random.below(1 << 30);
     loop {
         let mut under_way = VecDeque::new();
         for _ in 0..PIPELINED {
             let at = random.below(objects.len() as u64) as usize;
             let object = &mut objects[at];
-            sequence += 1;
-            let (request, expected) = object.operate(sequence, &mut random);
+            *sequence += 1;
+            let (request, expected) = object.operate(*sequence, &mut random);
             client.request(&request);
             under_way.push_back((at, expected));
         }
