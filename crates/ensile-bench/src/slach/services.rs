@@ -76,6 +76,10 @@ pub(crate) struct ServicesArguments {
     /// When replies are sent: kills strict or process, without this strict; load without this relaxed
     #[arg(long, value_enum)]
     pub(crate) durability: Option<ReplyDurability>,
+    /// load of his: in the midst of each run the daily burst of this many hosts comes, as fast as it can, by a client
+    /// of its own
+    #[arg(long, default_value_t = 0, value_name = "HOSTS", value_parser = value_parser!(u64).range(0..=1_000_000_000))]
+    pub(crate) burst: u64,
     /// load: nothing is logged (the paper's base, beside its log)
     #[arg(long, conflicts_with = "durability")]
     pub(crate) no_log: bool,

@@ -4,7 +4,7 @@
 
 use std::net::ToSocketAddrs;
 
-use super::{ClientResult, MapValue, RespClient, integer_of, object_of};
+use super::{ClientResult, MapValue, RespClient, all_of, integer_of, object_of};
 use crate::his::{DailyFigures, HostInformation};
 
 /// Requests that a burst has under way.
@@ -34,6 +34,18 @@ impl HostClient {
     /// [`ClientError`](super::ClientError).
     pub fn get(&mut self, host: &[u8]) -> ClientResult<Option<HostInformation>> {
         self.0.call(&[&b"HIS.GET"[..], host], |reply| object_of(reply, host_of))
+    }
+
+    /// What is known of several hosts, in their order, in one round trip.
+    ///
+    /// # Errors
+    /// [`ClientError`](super::ClientError).
+    pub fn get_many(&mut self, hosts: &[&[u8]]) -> ClientResult<Vec<Option<HostInformation>>> {
+        if hosts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let words: Vec<&[u8]> = std::iter::once(&b"HIS.MGET"[..]).chain(hosts.iter().copied()).collect();
+        self.0.call(&words, |reply| all_of(reply, |reply| object_of(reply, host_of)))
     }
 
     /// The burst of a day: the figures of many hosts, in pipelines. How many were not older than those that are there.

@@ -47,13 +47,56 @@ impl UrlClient {
         self.connection(url).call(&[&b"UPS.GET"[..], url], |reply| object_of(reply, url_of))
     }
 
-    /// Notes a crawl: when, and when the page was modified; zero is not known. How many there were.
+    /// What is known of several URLs, in their order: one round trip to each partition that has some, all at once.
+    ///
+    /// # Errors
+    /// [`ClientError`], of the first partition that has one.
+    pub fn get_many(&mut self, urls: &[&[u8]]) -> ClientResult<Vec<Option<UrlProperties>>> {
+        let all = self.0.len();
+        // Of each partition the places of its URLs.
+        let mut places = vec![Vec::new(); all];
+        for (place, url) in urls.iter().enumerate() {
+            places[Partition::of(url, all)].push(place);
+        }
+        let asked = || (0..all).filter(|partition| !places[*partition].is_empty());
+        for partition in asked() {
+            let its = places[partition].iter().map(|place| urls[*place]);
+            let words: Vec<&[u8]> = std::iter::once(&b"UPS.MGET"[..]).chain(its).collect();
+            self.0[partition].request(&words);
+            self.0[partition].send()?;
+        }
+        let mut found = vec![None; urls.len()];
+        // Each reply is taken, so that the connections stay in step.
+        let replies: Vec<_> = asked()
+            .map(|partition| {
+                self.0[partition].receive_as(|reply| all_of(reply, |reply| object_of(reply, url_of)))
+            })
+            .collect();
+        for (partition, reply) in asked().zip(replies) {
+            for (place, url) in places[partition].iter().zip(reply?) {
+                found[*place] = url;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Notes a crawl: when, when the page was modified, and the language of its text, two letters; zero and `None` are
+    /// not known. How many there were.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn crawled(&mut self, url: &[u8], seconds: u64, modified: u64) -> ClientResult<i64> {
+    pub fn crawled(
+        &mut self,
+        url: &[u8],
+        seconds: u64,
+        modified: u64,
+        language: Option<[u8; 2]>,
+    ) -> ClientResult<i64> {
         let (seconds, modified) = (seconds.to_string(), modified.to_string());
-        let words = [&b"UPS.CRAWLED"[..], url, seconds.as_bytes(), b"MODIFIED", modified.as_bytes()];
+        let mut words = vec![&b"UPS.CRAWLED"[..], url, seconds.as_bytes(), b"MODIFIED", modified.as_bytes()];
+        if let Some(language) = &language {
+            words.extend([&b"LANGUAGE"[..], language]);
+        }
         self.connection(url).call(&words, integer_of)
     }
 

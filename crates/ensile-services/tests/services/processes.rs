@@ -261,7 +261,7 @@ fn urls_are_partitioned_over_processes(transport: &'static str) {
     let mut client = UrlClient::connect(&addresses).expect("they listen");
     let urls: Vec<String> = (0..40).map(|number| format!("http://host{number}.example/")).collect();
     for url in &urls {
-        assert_eq!(client.crawled(url.as_bytes(), 100, 50).expect("it serves"), 1);
+        assert_eq!(client.crawled(url.as_bytes(), 100, 50, Some(*b"de")).expect("it serves"), 1);
         assert_eq!(client.count(url.as_bytes(), 2, 3).expect("it serves"), 3);
         assert_eq!(client.classify(url.as_bytes(), 5, 0).expect("it serves"), 5);
     }
@@ -274,7 +274,13 @@ fn urls_are_partitioned_over_processes(transport: &'static str) {
     assert_eq!(client.get(urls[0].as_bytes()).expect("it serves"), None);
     let url = client.get(urls[1].as_bytes()).expect("it serves").expect("it is there");
     assert_eq!((url.crawled, url.modified, url.crawls, url.failures), (100, 50, 1, 1));
-    assert_eq!((url.classes, url.counters, url.language), (5, [0, 0, 3, 0], [0, 0]));
+    assert_eq!((url.classes, url.counters, url.language), (5, [0, 0, 3, 0], *b"de"));
+    let all: Vec<&[u8]> = urls.iter().map(String::as_bytes).chain([&b"none"[..]]).collect();
+    let found = client.get_many(&all).expect("they serve");
+    assert_eq!((found.len(), &found[0], &found[1], &found[40]), (41, &None, &Some(url), &None));
+    assert!(found[2..40].iter().flatten().all(|url| url.crawls == 1 && url.failures == 0), "{found:?}");
+    assert_eq!(found.iter().flatten().count(), 39);
+    assert_eq!(client.get_many(&[]).expect("nothing is asked"), []);
 }
 
 fn a_days_burst_reaches_every_host(transport: &'static str) {
@@ -295,8 +301,11 @@ fn a_days_burst_reaches_every_host(transport: &'static str) {
     let server = folder.start("his hosts");
     let mut client = HostClient::connect(server.address).expect("it listens");
     let wanted = HostInformation { day: 20_000, days: 1, country: *b"de", urls: 7, delay_micros: 1000 };
-    assert_eq!(client.get(b"host7.example").expect("it serves"), Some(wanted));
+    assert_eq!(client.get(b"host7.example").expect("it serves"), Some(wanted.clone()));
     assert_eq!(client.get(b"host8.example").expect("it serves"), None);
+    let several = client.get_many(&[b"host7.example", b"host8.example"]).expect("it serves");
+    assert_eq!(several, [Some(wanted), None]);
+    assert_eq!(client.get_many(&[]).expect("nothing is asked"), []);
     assert!(client.get(b"host999.example").expect("it serves").is_some());
 }
 

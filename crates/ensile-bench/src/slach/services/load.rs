@@ -8,14 +8,22 @@
 //!
 //! Neighbours: [`super::ServiceProcess`] is the service, unless an address is given; [`super::open_loop`] is the load.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
-use ensile_services::command::ReplyDurability;
+use ensile_base::sync::sleep;
+use ensile_services::client::{ClientError, HostClient};
+use ensile_services::command::{ReplyDurability, ServiceKind};
+use ensile_services::his::DailyFigures;
 use hdrhistogram::Histogram;
 
 use super::open_loop::{Load, Target, Watch, make, open_loop};
+use super::requests::host_name;
 use super::{ServiceProcess, ServicesArguments, name_of, target};
-use crate::failure::Result;
+use crate::driver::panic_message;
+use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
 use crate::number::grouped;
 use crate::progress::Progress;
@@ -29,6 +37,16 @@ const WARM_UP: f64 = 0.2;
 
 const LOSS: (&str, &str) = ("loss", "%");
 const MEAN: (&str, &str) = ("response, mean", "ms");
+const BURST: (&str, &str) = ("daily burst", "hosts/s");
+/// The day of the first burst, counted from 1970: above that of other writes.
+const FIRST_DAY: u32 = 20_001;
+
+/// The daily figures of many hosts, which come at once.
+#[derive(Clone, Copy)]
+struct Burst {
+    hosts: u64,
+    day: u32,
+}
 
 /// What a run has shown.
 pub(super) struct Outcome {
@@ -39,11 +57,14 @@ pub(super) struct Outcome {
     responses: Histogram<u64>,
     /// Nanoseconds between an intended arrival and its request being handed to the system.
     late: Histogram<u64>,
+    /// Seconds that a burst beside it took.
+    burst_seconds: Option<f64>,
 }
 
 impl Outcome {
     fn new(seconds: f64) -> Self {
-        Self { total: 0, in_time: 0, seconds, responses: new_histogram(), late: new_histogram() }
+        let (responses, late) = (new_histogram(), new_histogram());
+        Self { total: 0, in_time: 0, seconds, responses, late, burst_seconds: None }
     }
 
     pub(super) fn mean_ms(&self) -> f64 {
@@ -75,6 +96,9 @@ const MEASURED: [Measured; 7] = [
 /// Loads a service at every rate and share of writes.
 pub(crate) fn load(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let services = &arguments.services;
+    if services.burst > 0 && services.service != ServiceKind::His {
+        return Err(Failure::Usage("--burst is of his, which has daily figures".to_owned()));
+    }
     let mut process = None;
     let address = match services.address {
         Some(address) => address,
@@ -103,7 +127,11 @@ pub(crate) fn load(arguments: &SlachArguments) -> Result<(Figure, bool, String)>
                 arguments.rounds,
                 grouped(rate as f64)
             ));
-            outcomes.push(run(&target, Load { rate, writes }, services.load_seconds, &mut random)?);
+            let load = Load { rate, writes };
+            // Figures of an older day would be refused.
+            let day = FIRST_DAY + u32::try_from(round).unwrap_or(u32::MAX - FIRST_DAY);
+            let burst = Burst { hosts: services.burst, day };
+            outcomes.push(run_with_burst(&target, load, services.load_seconds, burst, &mut random)?);
         }
     }
     progress.clear();
@@ -140,6 +168,13 @@ fn figure(
         for (metric, of) in MEASURED {
             let values = outcomes.iter().map(of).collect();
             rows.push(Row::new(&format!("{writes} % writes"), Place::At(rate as f64), metric, values));
+        }
+        let bursts: Vec<f64> = outcomes
+            .iter()
+            .filter_map(|outcome| Some(services.burst as f64 / outcome.burst_seconds?))
+            .collect();
+        if !bursts.is_empty() {
+            rows.push(Row::new(&format!("{writes} % writes"), Place::At(rate as f64), BURST, bursts));
         }
     }
     let title = format!(
@@ -188,6 +223,40 @@ impl Watch for Measuring<'_> {
             self.outcome.responses.saturating_record(response);
         }
     }
+}
+
+/// As [`run`], with a burst that begins in the midst of the measured time, if it is of any hosts.
+fn run_with_burst(
+    target: &Target,
+    load: Load,
+    seconds: f64,
+    burst: Burst,
+    random: &mut Random,
+) -> Result<Outcome> {
+    if burst.hosts == 0 {
+        return run(target, load, seconds, random);
+    }
+    std::thread::scope(|scope| {
+        let bursting = scope.spawn(move || {
+            sleep(Duration::from_secs_f64(seconds * (WARM_UP + 0.5)));
+            send_burst(target.address, burst)
+        });
+        let outcome = run(target, load, seconds, random);
+        let burst = bursting.join().map_err(|panic| Failure::Panic(panic_message(panic.as_ref())))?;
+        Ok(Outcome { burst_seconds: Some(burst?), ..outcome? })
+    })
+}
+
+/// Sends a burst; the seconds that it took.
+fn send_burst(address: SocketAddr, burst: Burst) -> Result<f64> {
+    let failed = |error: ClientError| Failure::Usage(format!("the daily burst: {error}"));
+    let clock = Clock::machine();
+    let mut client = HostClient::connect(address).map_err(failed)?;
+    let figures = DailyFigures { day: burst.day, country: *b"de", urls: 1_000, delay_micros: 35_000 };
+    let hosts: Vec<Vec<u8>> = (0..burst.hosts).map(host_name).collect();
+    let begun = clock.nanos();
+    client.daily(hosts.iter().map(|host| (host.as_slice(), figures))).map_err(failed)?;
+    Ok((clock.nanos() - begun) as f64 / 1e9)
 }
 
 /// One rate and share of writes: warms up, measures, and waits for what is under way.

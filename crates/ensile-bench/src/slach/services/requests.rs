@@ -75,11 +75,16 @@ impl Requests {
     }
 }
 
+/// The name of a host, as requests have it.
+pub(super) fn host_name(number: u64) -> Vec<u8> {
+    format!("host{number:0width$}.example", width = DIGITS).into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use ensile_services::command::ServiceKind;
 
-    use super::Requests;
+    use super::{Requests, host_name};
 
     #[test]
     fn a_request_is_of_its_object() {
@@ -97,5 +102,6 @@ mod tests {
                 .contains("\r\nhttp://host042.example/page000000000042\r\n$10\r\n17")
         );
         assert!(encoded(ServiceKind::His, false).contains("\r\nhost000000000042.example\r\n"));
+        assert_eq!(host_name(42), b"host000000000042.example");
     }
 }
