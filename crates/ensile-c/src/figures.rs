@@ -1,5 +1,5 @@
-//! Figures as C has them: structs that may grow at their end, numbers for reasons, and texts that say why something does
-//! not happen.
+//! Figures as C has them: structs that may grow at their end, numbers for reasons, and texts that say why something
+//! does not happen.
 //!
 //! Neighbours: `objects` fills them.
 

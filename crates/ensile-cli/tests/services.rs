@@ -1,5 +1,5 @@
-//! `ensile objects take-over` of a service: it ships, is killed, and is started from the folder that was taken over into;
-//! the one before is fenced.
+//! `ensile objects take-over` of a service: it ships, is killed, and is started from the folder that was taken over
+//! into; the one before is fenced.
 //!
 //! Not under a harness, as it is the service too: run with `serve` it is one.
 //!

@@ -328,10 +328,10 @@ impl<T: Transport> NetLoop<T> {
 
     fn end(&mut self, id: ConnectionId, reason: CloseReason) {
         let Some(connection) = self.get_mut(id) else { return };
-        if let Some(timer) = connection.timer.take() {
+        let (timer, unheard) = (connection.timer.take(), connection.replies.unheard());
+        if let Some(timer) = timer {
             self.timers.cancel(timer);
         }
-        let unheard = connection.replies.unheard();
         if let CloseReason::Failed(_) = reason {
             self.stats.unheard += unheard;
         }

@@ -26,8 +26,10 @@
 #![forbid(unsafe_code)]
 
 // A module uses those above it, and none below.
+mod epoch_count;
 mod error;
 mod format;
+mod parts;
 
 mod applied;
 mod pieces;
@@ -66,8 +68,10 @@ pub use ensile_durability::{
     SharedStoreError, SharedUpload, ShipStep, ShippingConfig, ShippingStats, TakeOverReport, TornTail,
     WhenFenced,
 };
+pub use epoch_count::EpochCount;
 pub use error::{ObjectsError, ObjectsResult};
 pub use judge::{FolderJudgement, judge_folder};
+pub use parts::Parts;
 pub use receipt::{DurableObjects, ObjectReceipt};
 pub use runtime::ObjectsStats;
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};

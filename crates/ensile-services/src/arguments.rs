@@ -3,17 +3,17 @@
 //! Neighbours: [`crate::ups`] and [`crate::his`] read their requests by these.
 
 use ensile_base::limits::KEY_BYTES_MAX;
-use ensile_resp::{ReplyEncoder, Request};
+use ensile_resp::ReplyEncoder;
 
-use crate::service::CallError;
+use crate::service::{CallError, CommandRequest};
 
 /// The argument number `at`; the number of arguments was checked.
-pub(crate) fn argument<'r>(request: Request<'r>, at: usize) -> &'r [u8] {
+pub(crate) fn argument<'r>(request: &CommandRequest<'r>, at: usize) -> &'r [u8] {
     request.get(at).unwrap_or_default()
 }
 
 /// A key that an object may have.
-pub(crate) fn key<'r>(request: Request<'r>, at: usize) -> Result<&'r [u8], CallError> {
+pub(crate) fn key<'r>(request: &CommandRequest<'r>, at: usize) -> Result<&'r [u8], CallError> {
     let key = argument(request, at);
     if key.len() > KEY_BYTES_MAX {
         return Err(CallError::TooLong { what: "a key", bytes: key.len(), limit: KEY_BYTES_MAX });

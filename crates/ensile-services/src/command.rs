@@ -12,9 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
-use ensile_objects::{
-    DurabilityError, ObjectDurability, ObjectsBuilder, ObjectsResult, SharedFolder, ShippingConfig,
-};
+use ensile_objects::{ObjectDurability, ObjectsBuilder, ObjectsResult, SharedFolder, ShippingConfig};
 
 pub use checkpoints::CheckpointArguments;
 
@@ -106,8 +104,8 @@ pub struct ServeArguments {
     /// How they wait for their clients
     #[arg(long, value_enum, default_value_t = SocketTransport::Auto)]
     pub transport: SocketTransport,
-    /// Finished checkpoints and closed log files also go to this shared folder, some seconds later, so that another machine
-    /// can take over (`ensile objects take-over`). Once one has, this one takes no more changes
+    /// Finished checkpoints and closed log files also go to this shared folder, some seconds later, so that another
+    /// machine can take over (`ensile objects take-over`). Once one has, this one takes no more changes
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_log")]
     pub ship_to: Option<PathBuf>,
     /// Most bytes a second that are written there; without this as many as it takes
@@ -156,7 +154,7 @@ impl ServeArguments {
             None => objects,
         };
         let Some(folder) = &self.ship_to else { return Ok(objects) };
-        let store = SharedFolder::open(folder).map_err(DurabilityError::from)?;
+        let store = SharedFolder::open(folder)?;
         Ok(objects.ship_to(ShippingConfig {
             bytes_per_second: self.ship_bandwidth,
             is_new_place: self.ship_to_new_place,

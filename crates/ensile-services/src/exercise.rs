@@ -3,10 +3,10 @@
 //! Invariants:
 //! - Each object belongs to one client, so what its operations come to is known before the service replies.
 //! - Objects that differ are shown differently.
-//! - No state comes twice among those that are remembered: what makes an object that is not there has the client's number
-//!   of the operation, which only grows, counts go up from there by amounts that differ, and an object is removed again
-//!   only once its last absence is forgotten. So acknowledged operations that are lost show, as many as are remembered,
-//!   and one that is made twice or out of order does.
+//! - No state comes twice among those that are remembered: what makes an object that is not there has the client's
+//!   number of the operation, which only grows, counts go up from there by amounts that differ, and an object is
+//!   removed again only once its last absence is forgotten. So acknowledged operations that are lost show, as many as
+//!   are remembered, and one that is made twice or out of order does.
 //!
 //! Neighbours: tests that cut the power, and the bench that kills processes, send the requests and compare.
 

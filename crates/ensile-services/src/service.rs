@@ -1,12 +1,14 @@
 //! What a service is to its server: a table of commands, and objects that are kept.
 //!
-//! Invariant: a command returns the epoch that its reply rests on (R1): that of the last operation on each object that
-//! it changed or shows; so does an error that tells of an object. A strict server holds the reply until that epoch is
-//! durable.
+//! Invariant: a command notes what its reply rests on (R1): the epoch of the last operation on each object that it
+//! looks at or changes, before it says anything of the object, an error as well. A strict server holds the reply until
+//! that epoch is durable.
 //!
 //! Neighbours: [`crate::pht`], [`crate::ups`] and [`crate::his`] are services; [`crate::server`] serves any.
 
+use std::cell::Cell;
 use std::fmt;
+use std::ops::Deref;
 
 use ensile_base::Epoch;
 use ensile_objects::{
@@ -43,11 +45,56 @@ impl CommandInfo {
     }
 }
 
-/// What a command returns: the epoch that its reply rests on. `Epoch::ZERO` is always durable.
-pub type CallResult = Result<Epoch, CallError>;
+/// What a command returns.
+pub type CallResult = Result<(), CallError>;
 
-/// Carries a request out and writes its one reply.
-pub type CommandCall<S> = fn(&S, Request<'_>, &mut ReplyEncoder<'_>) -> CallResult;
+/// Carries a request out, notes what its reply rests on, and writes that.
+pub type CommandCall<S> = fn(&S, &CommandRequest<'_>, &mut ReplyEncoder<'_>) -> CallResult;
+
+/// The epoch that something shown rests on (R1): it survives a crash once [that is durable](KeptObjects::receipt).
+#[derive(Debug, Default)]
+pub struct RestsOn(Cell<Epoch>);
+
+impl RestsOn {
+    /// It rests on this epoch, too.
+    #[inline]
+    pub fn note(&self, epoch: Epoch) {
+        self.0.set(self.0.get().max(epoch));
+    }
+
+    /// The largest epoch that was noted. `Epoch::ZERO`, which is always durable, if there is none.
+    #[inline]
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.0.get()
+    }
+}
+
+/// A request that is being carried out, and what its reply rests on.
+#[derive(Debug)]
+pub struct CommandRequest<'r> {
+    request: Request<'r>,
+    /// What its reply rests on.
+    pub rests: RestsOn,
+}
+
+impl<'r> CommandRequest<'r> {
+    /// Of a request.
+    #[inline]
+    #[must_use]
+    pub fn new(request: Request<'r>) -> Self {
+        Self { request, rests: RestsOn::default() }
+    }
+}
+
+impl<'r> Deref for CommandRequest<'r> {
+    type Target = Request<'r>;
+
+    #[inline]
+    fn deref(&self) -> &Request<'r> {
+        &self.request
+    }
+}
 
 /// A command of a service.
 pub struct ServiceCommand<S> {
@@ -198,17 +245,12 @@ pub enum CallError {
     /// An option that the command does not have, or one too few.
     #[error("syntax error")]
     Syntax,
-    /// An argument is no whole number of 64 bits.
+    /// An argument, or the value that is there, is no whole number of 64 bits.
     #[error("value is not an integer or out of range")]
     NotInteger,
-    /// An object does not allow it. Nothing was changed.
-    #[error("{why}")]
-    Refused {
-        /// Why.
-        why: ObjectRefusal,
-        /// The epoch of the object's last change, which this tells of (R1).
-        rests_on: Epoch,
-    },
+    /// The sum does not fit into 64 bits.
+    #[error("increment or decrement would overflow")]
+    Overflow,
     /// A cursor that no scan has returned.
     #[error("invalid cursor")]
     Cursor,
@@ -222,6 +264,15 @@ pub enum CallError {
         /// The limit.
         limit: usize,
     },
+    /// The reply would be longer than a server sends.
+    #[error("the reply would be longer than {0} bytes: ask for less at once")]
+    ReplyTooLong(usize),
+    /// A change of this bucket of a hash table panicked, so nobody knows what is in it.
+    #[error(
+        "bucket {0} is poisoned: a change of it panicked after it was logged; its keys are refused until the server is \
+         started again, which makes the change again, and all other keys are served"
+    )]
+    PoisonedBucket(u64),
     /// An object of another partition.
     #[error("it belongs to partition {of}, and this is partition {this} of {all}")]
     WrongPartition {
@@ -238,12 +289,12 @@ pub enum CallError {
     /// The log takes no entries, or an object is poisoned: nothing was changed.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
-    /// As [`Objects`](Self::Objects) or [`Refused`](Self::Refused), in the midst of a command that deletes several
-    /// elements one by one.
+    /// As [`Objects`](Self::Objects) or [`PoisonedBucket`](Self::PoisonedBucket), in the midst of a command that
+    /// deletes several elements one by one.
     #[error(
         "{deleted} deleted, by the first {done} of {keys} keys{}; the other keys were not looked at: {why}; send them \
          again",
-        may_be_lost(*.rests_on)
+        may_be_lost(.why)
     )]
     Partly {
         /// Elements that were deleted: at least one, or nothing was changed.
@@ -254,43 +305,12 @@ pub enum CallError {
         keys: usize,
         /// What was said of the next key.
         why: Box<CallError>,
-        /// The epoch of the deletions; `None` where the log takes nothing, so that there is none to wait for.
-        rests_on: Option<Epoch>,
     },
 }
 
-/// What is to be known of deletions that no epoch stands for.
-fn may_be_lost(rests_on: Option<Epoch>) -> &'static str {
-    if rests_on.is_none() { ", and lost if the machine fails now" } else { "" }
-}
-
-/// Why an object does not allow a command: it tells something of the object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ObjectRefusal {
-    /// The value that is there is no whole number of 64 bits.
-    #[error("value is not an integer or out of range")]
-    NotInteger,
-    /// The sum does not fit into 64 bits.
-    #[error("increment or decrement would overflow")]
-    Overflow,
-    /// The reply would be longer than a server sends.
-    #[error("the reply would be longer than {0} bytes: ask for less at once")]
-    ReplyTooLong(usize),
-    /// A change of this bucket panicked, so nobody knows what is in it.
-    #[error(
-        "bucket {0} is poisoned: a change of it panicked after it was logged; its keys are refused until the server is \
-         started again, which makes the change again, and all other keys are served"
-    )]
-    PoisonedBucket(u64),
-}
-
-impl ObjectRefusal {
-    /// The error of a command that this object refuses, which tells of its changes up to this epoch.
-    #[must_use]
-    pub fn resting_on(self, epoch: Epoch) -> CallError {
-        CallError::Refused { why: self, rests_on: epoch }
-    }
+/// What is to be known of deletions that cannot be waited for.
+fn may_be_lost(why: &CallError) -> &'static str {
+    if why.is_turned_away() { ", and lost if the machine fails now" } else { "" }
 }
 
 impl CallError {
@@ -298,8 +318,7 @@ impl CallError {
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::WrongPartition { .. } => "WRONGPARTITION",
-            Self::Objects(ObjectsError::Poisoned { .. })
-            | Self::Refused { why: ObjectRefusal::PoisonedBucket(_), .. } => "POISONED",
+            Self::Objects(ObjectsError::Poisoned { .. }) | Self::PoisonedBucket(_) => "POISONED",
             Self::Objects(_) => "NOTKEPT",
             Self::Partly { .. } => "PARTLY",
             _ => "ERR",
@@ -315,29 +334,14 @@ impl CallError {
         }
     }
 
-    /// The epoch that an object's refusal rests on; `None` of any other error.
-    pub(crate) fn refusal_rests_on(&self) -> Option<Epoch> {
+    /// The epoch that the reply rests on (R1), where this was noted, and that is the newest one.
+    pub(crate) fn rests_on(&self, noted: &RestsOn, newest: impl FnOnce() -> Epoch) -> Epoch {
         match self {
-            Self::Refused { rests_on, .. } => Some(*rests_on),
-            _ => None,
-        }
-    }
-
-    /// The epoch that the reply rests on (R1), where this is the newest one.
-    pub(crate) fn rests_on(&self, newest: impl FnOnce() -> Epoch) -> Epoch {
-        match self {
-            Self::Refused { rests_on, .. } | Self::Partly { rests_on: Some(rests_on), .. } => *rests_on,
-            // The request alone was looked at; or the log takes nothing, and no epoch can be waited for.
-            Self::Syntax
-            | Self::NotInteger
-            | Self::Cursor
-            | Self::TooLong { .. }
-            | Self::WrongPartition { .. }
-            | Self::Argument(_)
-            | Self::Partly { .. }
-            | Self::Objects(ObjectsError::Durability(_)) => Epoch::ZERO,
-            // It tells of an object, and has no epoch.
+            // The log takes nothing: no epoch can be waited for.
+            refused if refused.is_turned_away() => Epoch::ZERO,
+            // It tells of an object, and of no epoch.
             Self::Objects(_) => newest(),
+            _ => noted.epoch(),
         }
     }
 }

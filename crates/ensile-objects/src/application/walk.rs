@@ -7,6 +7,7 @@
 //!
 //! Neighbours: a checkpointer calls in, a block at a time; `crate::pieces` has its place.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::limits::OBJECT_BYTES_MAX;
@@ -49,6 +50,37 @@ impl ObjectWriter<'_> {
         }
         let version = self.version;
         self.take(object, |place, block, tid, key| place.push(block, tid, (version, key), bytes))
+    }
+
+    /// Takes the objects of these numbers, as far as there is room; returns as
+    /// [`checkpoint`](crate::Application::checkpoint) does. `make` appends an object's bytes to an empty buffer and
+    /// returns its guard, which is held until they are taken; `None` if there is no such object.
+    ///
+    /// # Errors
+    /// What `make` returns refuses the checkpoint, as [`refuse`](Self::refuse) does.
+    pub fn ckpt_each<G>(
+        &mut self,
+        numbers: Range<u64>,
+        mut make: impl FnMut(u64, &mut Vec<u8>) -> Result<Option<G>, String>,
+    ) -> Option<u64> {
+        let mut bytes = Vec::new();
+        for number in numbers {
+            bytes.clear();
+            let guard = match make(number, &mut bytes) {
+                Ok(Some(guard)) => guard,
+                Ok(None) => continue,
+                Err(why) => {
+                    self.refuse(why);
+                    return None;
+                }
+            };
+            let has_room = self.ckpt(number, &bytes);
+            drop(guard);
+            if !has_room {
+                return Some(number + 1);
+            }
+        }
+        None
     }
 
     /// Notes that there is no object of this number, after operations on it: those are not replayed then. Its guard is

@@ -14,8 +14,10 @@ fn exercised<E: Exercised>(random: &mut Random, under_way: usize) -> (Tracked<E>
         sequence += random.between(1, 30);
         object.operate(sequence, random);
         model.push(object.states.back().expect("it was pushed").shown());
+        if object.states.len() - 1 > under_way {
+            object.acknowledge();
+        }
     }
-    (0..operations as usize - under_way).for_each(|_| object.acknowledge());
     (object, model)
 }
 

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::service::ObjectRefusal;
+use crate::service::CallError;
 
 /// What is known of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)] // persist
@@ -54,10 +54,10 @@ const DELAY_WEIGHT: u64 = 8;
 
 impl HostOperation {
     /// Why it cannot be made.
-    pub(super) fn check(&self, host: Option<&HostInformation>) -> Result<(), ObjectRefusal> {
+    pub(super) fn check(&self, host: Option<&HostInformation>) -> Result<(), CallError> {
         let Self::Add(by) = self else { return Ok(()) };
         let before = host.map_or(0, |host| host.urls);
-        before.checked_add(*by).map(drop).ok_or(ObjectRefusal::Overflow)
+        before.checked_add(*by).map(drop).ok_or(CallError::Overflow)
     }
 
     /// Makes it, and tells what its reply is.

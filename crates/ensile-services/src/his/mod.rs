@@ -15,11 +15,13 @@ mod host;
 mod persist;
 
 use ensile_objects::{ObjectsBuilder, ObjectsResult};
-use ensile_resp::{ReplyEncoder, Request};
+use ensile_resp::ReplyEncoder;
 
 use crate::arguments::{argument, code, code_text, key, pair};
 use crate::number::{integer, number};
-use crate::service::{CallResult, KeptObjects, READ, Service, ServiceCommand, WRITE, command};
+use crate::service::{
+    CallResult, CommandRequest, KeptObjects, READ, Service, ServiceCommand, WRITE, command,
+};
 pub use host::{DailyFigures, HostInformation, HostOperation};
 use persist::Hosts;
 
@@ -65,16 +67,16 @@ impl HostService {
 
     fn change(
         &self,
-        request: Request<'_>,
+        request: &CommandRequest<'_>,
         operation: &HostOperation,
         reply: &mut ReplyEncoder<'_>,
     ) -> CallResult {
-        let (output, epoch) = persist::change(&self.hosts, key(request, 1)?, operation)?; // persist
-        reply.integer(output);
-        Ok(epoch)
+        let host = key(request, 1)?;
+        reply.integer(persist::change(&self.hosts, host, operation, &request.rests)?); // persist
+        Ok(())
     }
 
-    fn daily(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn daily(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let figures = DailyFigures {
             day: number(argument(request, 2))?,
             country: code(argument(request, 3))?,
@@ -84,34 +86,34 @@ impl HostService {
         self.change(request, &HostOperation::Daily(figures), reply)
     }
 
-    fn add(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn add(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.change(request, &HostOperation::Add(integer(argument(request, 2))?), reply)
     }
 
-    fn delay(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn delay(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.change(request, &HostOperation::Delay(number(argument(request, 2))?), reply)
     }
 
-    fn forget(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn forget(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.change(request, &HostOperation::Forget, reply)
     }
 
-    fn get(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn get(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.show(request, reply)
     }
 
-    fn get_many(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn get_many(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         reply.array(request.len() - 1);
         self.show(request, reply)
     }
 
-    fn show(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn show(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let hosts: Result<Vec<_>, _> = (1..request.len()).map(|at| key(request, at).map(Vec::from)).collect();
         let show = |host: Option<&HostInformation>| match host {
             Some(host) => show(host, reply),
             None => reply.null(),
         };
-        persist::look(&self.hosts, &hosts?, show) // persist
+        persist::look(&self.hosts, &hosts?, &request.rests, show) // persist
     }
 }
 

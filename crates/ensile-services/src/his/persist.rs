@@ -2,11 +2,10 @@
 //!
 //! Neighbours: [`super::host`] has objects and operations; `ensile-objects` keeps them.
 
-use ensile_base::Epoch;
 use ensile_objects::{Objects, ObjectsBuilder, ObjectsResult, Persistent, serde_codec};
 
 use super::host::{HostInformation, HostOperation};
-use crate::service::CallError;
+use crate::service::{CallError, CallResult, RestsOn};
 
 /// All hosts.
 pub(super) type Hosts = Objects<Vec<u8>, HostInformation>;
@@ -26,22 +25,25 @@ pub(super) fn open(objects: ObjectsBuilder) -> ObjectsResult<Hosts> {
     objects.open()
 }
 
-/// Logs and makes a change, unless it is refused: what it replies, and the epoch that this rests on.
+/// Logs and makes a change, unless it is refused: what it replies.
 pub(super) fn change(
     hosts: &Hosts,
     host: &[u8],
     operation: &HostOperation,
-) -> Result<(i64, Epoch), CallError> {
+    rests: &RestsOn,
+) -> Result<i64, CallError> {
     let (changed, receipt) = hosts.submit_if(host.to_vec(), operation, |host| operation.check(host))?;
-    let epoch = receipt.epoch();
-    Ok((changed.map_err(|why| why.resting_on(epoch))?, epoch))
+    rests.note(receipt.epoch());
+    changed
 }
 
-/// Shows hosts in their order, and the epoch that this rests on.
+/// Shows hosts in their order.
 pub(super) fn look(
     hosts: &Hosts,
     keys: &[Vec<u8>],
+    rests: &RestsOn,
     mut show: impl FnMut(Option<&HostInformation>),
-) -> Result<Epoch, CallError> {
-    Ok(hosts.look_many(keys, |_, host| show(host))?.epoch())
+) -> CallResult {
+    rests.note(hosts.look_many(keys, |_, host| show(host))?.epoch());
+    Ok(())
 }

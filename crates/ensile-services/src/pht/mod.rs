@@ -17,20 +17,19 @@
 
 mod bucket;
 mod glob;
-mod persist;
+mod persist; // persist
 mod table;
 
 use std::sync::Arc;
 
-use ensile_base::Epoch;
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use ensile_objects::{ApplicationLog, ObjectsBuilder, ObjectsResult};
-use ensile_resp::{ReplyEncoder, Request};
+use ensile_objects::{ApplicationLog, ObjectsBuilder, ObjectsResult}; // persist
+use ensile_resp::ReplyEncoder;
 
 use crate::number::{integer, number};
 use crate::service::{
-    CallError, CallResult, KeptObjects, ObjectRefusal, READ, REPLY_BYTES, Service, ServiceCommand, WRITE,
-    command,
+    CallError, CallResult, CommandRequest, KeptObjects, READ, REPLY_BYTES, RestsOn, Service, ServiceCommand,
+    WRITE, command,
 };
 use bucket::PhtBucket;
 use table::{BUCKETS, PhtBuckets, PhtChange};
@@ -85,7 +84,7 @@ impl Service for PersistentTable {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        vec![("elements", self.buckets.elements().0), ("poisoned_buckets", self.buckets.poisoned())]
+        vec![("elements", self.buckets.elements.read().0), ("poisoned_buckets", self.buckets.poisoned())]
     }
 }
 
@@ -121,19 +120,19 @@ impl PersistentTable {
     }
 
     /// Shows a value, or that there is none, under its bucket's lock: `show` is to be short, and calls nothing of this
-    /// table. What was shown rests on the epoch: it survives a crash once [that is durable](KeptObjects::receipt).
+    /// table.
     ///
     /// # Errors
-    /// [`CallError::Refused`]: the key's bucket is poisoned.
+    /// [`CallError::PoisonedBucket`]: the key's bucket is poisoned.
     #[inline]
     pub fn look<R>(
         &self,
         key: &[u8],
+        rests: &RestsOn,
         show: impl FnOnce(Option<&[u8]>) -> R,
-    ) -> Result<(R, Epoch), CallError> {
+    ) -> Result<R, CallError> {
         let key = self.buckets.key(key);
-        let bucket = self.buckets.lock(key.bucket)?;
-        Ok((show(bucket.get(key)), bucket.last))
+        Ok(show(self.buckets.lock(key.bucket, rests)?.get(key)))
     }
 
     /// As [`look`](Self::look), of several keys in their order: `show` gets a key's number and its value. The memory of
@@ -141,80 +140,85 @@ impl PersistentTable {
     /// as many buckets are locked.
     ///
     /// # Errors
-    /// [`CallError::Refused`] at the first key whose bucket is poisoned; the keys behind that are not shown.
+    /// [`CallError::PoisonedBucket`] at the first key whose bucket is poisoned; the keys behind that are not shown.
     pub fn look_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
+        rests: &RestsOn,
         mut show: impl FnMut(usize, Option<&[u8]>),
     ) -> CallResult {
-        let (mut rests_on, mut number) = (Epoch::ZERO, 0);
-        self.buckets.look_at_many(keys.into_iter(), |key, bucket| {
-            rests_on = rests_on.max(bucket.last);
+        let mut number = 0;
+        self.buckets.look_at_many(keys.into_iter(), rests, |key, bucket| {
             show(number, bucket.get(key));
             number += 1;
             Ok(())
-        })?;
-        Ok(rests_on)
-    }
-
-    /// Sets a value; the epoch that must be durable for it to survive a crash.
-    ///
-    /// # Errors
-    /// [`CallError::TooLong`], [`CallError::Objects`], and [`CallError::Refused`] for a poisoned bucket: nothing was
-    /// changed.
-    #[inline]
-    pub fn put(&self, key: &[u8], value: &[u8]) -> CallResult {
-        Ok(self.set_if(key, value, Condition::Always)?.1)
-    }
-
-    /// Deletes an element, if it is there: whether it was, and the epoch that this rests on.
-    ///
-    /// # Errors
-    /// [`CallError::Objects`], and [`CallError::Refused`] for a poisoned bucket: nothing was changed.
-    pub fn remove(&self, key: &[u8]) -> Result<(bool, Epoch), CallError> {
-        let key = self.buckets.key(key);
-        let mut bucket = self.buckets.lock(key.bucket)?;
-        if bucket.get(key).is_none() {
-            return Ok((false, bucket.last));
-        }
-        Ok((true, self.change(&mut bucket, PhtChange::Delete(key))?))
-    }
-
-    /// Logs a change of a bucket, which is locked, and makes it. If one of these panics the bucket is poisoned: it may be
-    /// half changed, or lack what is logged.
-    #[inline]
-    fn change(&self, bucket: &mut PhtBucket, change: PhtChange<'_>) -> CallResult {
-        self.buckets.change(bucket, |bucket| {
-            persist::log(&self.log, bucket, change)?; // persist
-            // What cannot be made was refused before.
-            self.buckets.count(bucket.apply(change).unwrap_or(0), bucket.last);
-            Ok(bucket.last)
         })
     }
 
-    fn get(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let ((), rests_on) = self.look(key(request, 1), |value| show(value, reply))?;
-        Ok(rests_on)
+    /// Sets a value.
+    ///
+    /// # Errors
+    /// [`CallError::TooLong`], [`CallError::Objects`], and [`CallError::PoisonedBucket`]: nothing was
+    /// changed.
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8], rests: &RestsOn) -> CallResult {
+        self.set_if(key, value, Condition::Always, rests).map(drop)
     }
 
-    fn length(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (length, rests_on) = self.look(key(request, 1), |value| value.map_or(0, <[u8]>::len))?;
+    /// Deletes an element, if it is there: whether it was.
+    ///
+    /// # Errors
+    /// [`CallError::Objects`], and [`CallError::PoisonedBucket`]: nothing was changed.
+    pub fn remove(&self, key: &[u8], rests: &RestsOn) -> Result<bool, CallError> {
+        let key = self.buckets.key(key);
+        let mut bucket = self.buckets.lock(key.bucket, rests)?;
+        let is_there = bucket.get(key).is_some();
+        if is_there {
+            self.change(&mut bucket, PhtChange::Delete(key), rests)?;
+        }
+        Ok(is_there)
+    }
+
+    /// Logs a change of a bucket, which is locked, and makes it. If one of these panics the bucket is poisoned: it may
+    /// be half changed, or lack what is logged.
+    #[inline]
+    fn change(&self, bucket: &mut PhtBucket, change: PhtChange<'_>, rests: &RestsOn) -> CallResult {
+        self.buckets.change(bucket, |bucket| {
+            bucket.last = persist::log(&self.log, change)?; // persist
+            rests.note(bucket.last); // persist
+            // What cannot be made was refused before.
+            self.buckets.elements.add(bucket.apply(change).unwrap_or(0), bucket.last);
+            Ok(())
+        })
+    }
+
+    fn get(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        self.look(key(request, 1), &request.rests, |value| show(value, reply))
+    }
+
+    fn length(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let length = self.look(key(request, 1), &request.rests, |value| value.map_or(0, <[u8]>::len))?;
         reply.integer(length as i64);
-        Ok(rests_on)
+        Ok(())
     }
 
-    fn set(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (is_set, rests_on) = self.set_if(key(request, 1), key(request, 2), condition(request)?)?;
-        if is_set {
+    fn set(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        if self.set_if(key(request, 1), key(request, 2), condition(request)?, &request.rests)? {
             reply.simple("OK");
         } else {
             reply.null();
         }
-        Ok(rests_on)
+        Ok(())
     }
 
-    /// Sets a value if the condition holds: whether it does, and the epoch that this rests on.
-    fn set_if(&self, key: &[u8], value: &[u8], condition: Condition<'_>) -> Result<(bool, Epoch), CallError> {
+    /// Sets a value if the condition holds: whether it does.
+    fn set_if(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        condition: Condition<'_>,
+        rests: &RestsOn,
+    ) -> Result<bool, CallError> {
         for (what, bytes, limit) in
             [("a key", key.len(), KEY_BYTES_MAX), ("a value", value.len(), VALUE_BYTES_MAX)]
         {
@@ -223,74 +227,70 @@ impl PersistentTable {
             }
         }
         let key = self.buckets.key(key);
-        let mut bucket = self.buckets.lock(key.bucket)?;
+        let mut bucket = self.buckets.lock(key.bucket, rests)?;
         if condition != Condition::Always && !condition.holds(bucket.get(key)) {
-            return Ok((false, bucket.last));
+            return Ok(false);
         }
-        Ok((true, self.change(&mut bucket, PhtChange::Set(key, value))?))
+        self.change(&mut bucket, PhtChange::Set(key, value), rests)?;
+        Ok(true)
     }
 
-    fn add(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn add(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.add_one(request, integer(key(request, 2))?, reply)
     }
 
-    fn add_one(&self, request: Request<'_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn add_one(&self, request: &CommandRequest<'_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let key = self.buckets.key(checked_key(request, 1)?);
-        let mut bucket = self.buckets.lock(key.bucket)?;
-        let refused = |why: ObjectRefusal| why.resting_on(bucket.last);
+        let mut bucket = self.buckets.lock(key.bucket, &request.rests)?;
         // A value that is no number, or zero added to it, leaves nothing to add.
-        bucket.sum(key, 0).ok_or_else(|| refused(ObjectRefusal::NotInteger))?;
-        let sum = bucket.sum(key, by).ok_or_else(|| refused(ObjectRefusal::Overflow))?;
+        bucket.sum(key, 0).ok_or(CallError::NotInteger)?;
+        let sum = bucket.sum(key, by).ok_or(CallError::Overflow)?;
         reply.integer(sum);
-        self.change(&mut bucket, PhtChange::Add(key, by))
+        self.change(&mut bucket, PhtChange::Add(key, by), &request.rests)
     }
 
-    fn get_many(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (mut rests_on, mut bytes) = (Epoch::ZERO, 0);
+    fn get_many(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let mut bytes = 0;
         reply.array(request.len() - 1);
-        self.buckets.look_at_many(request.iter().skip(1), |key, bucket| {
-            rests_on = rests_on.max(bucket.last);
+        self.buckets.look_at_many(request.iter().skip(1), &request.rests, |key, bucket| {
             let value = bucket.get(key);
             bytes += value.map_or(0, <[u8]>::len);
             if bytes > REPLY_BYTES - VALUE_BYTES_MAX {
-                return Err(ObjectRefusal::ReplyTooLong(REPLY_BYTES - VALUE_BYTES_MAX).resting_on(rests_on));
+                return Err(CallError::ReplyTooLong(REPLY_BYTES - VALUE_BYTES_MAX));
             }
             show(value, reply);
             Ok(())
-        })?;
-        Ok(rests_on)
+        })
     }
 
-    fn delete(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (mut rests_on, mut deleted) = (Epoch::ZERO, 0);
+    fn delete(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let mut deleted = 0;
         for (done, key) in request.iter().skip(1).enumerate() {
-            let (was_there, epoch) = match self.remove(key) {
+            let was_there = match self.remove(key, &request.rests) {
                 Err(why) if deleted > 0 => {
-                    // Where the log takes nothing there is no epoch to wait for.
-                    let rests_on = why.refusal_rests_on().map(|refused| refused.max(rests_on));
                     let (keys, why) = (request.len() - 1, Box::new(why));
-                    return Err(CallError::Partly { deleted, done, keys, why, rests_on });
+                    return Err(CallError::Partly { deleted, done, keys, why });
                 }
                 removed => removed?,
             };
             deleted += i64::from(was_there);
-            rests_on = rests_on.max(epoch);
         }
         reply.integer(deleted);
-        Ok(rests_on)
+        Ok(())
     }
 
-    fn exists(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn exists(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let mut there = 0;
-        let rests_on =
-            self.look_many(request.iter().skip(1), |_, value| there += i64::from(value.is_some()))?;
+        self.look_many(request.iter().skip(1), &request.rests, |_, value| {
+            there += i64::from(value.is_some());
+        })?;
         reply.integer(there);
-        Ok(rests_on)
+        Ok(())
     }
 
     /// A cursor is the number of the bucket to go on from. A bucket is shown whole, so a step may show more keys than
     /// it was asked for.
-    fn scan(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn scan(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let from: u64 = number(key(request, 1)).map_err(|_| CallError::Cursor)?;
         let (mut pattern, mut count) = (None, SCAN_COUNT);
         for at in (2..request.len()).step_by(2) {
@@ -303,11 +303,10 @@ impl PersistentTable {
                 _ => return Err(CallError::Syntax),
             }
         }
-        let (mut rests_on, mut keys, mut seen, mut bytes) = (Epoch::ZERO, Vec::new(), 0, 0);
+        let (mut keys, mut seen, mut bytes) = (Vec::new(), 0, 0);
         let mut next = from;
         while seen < count && next < BUCKETS && bytes < REPLY_BYTES / 2 {
-            let bucket = self.buckets.lock(next)?;
-            rests_on = rests_on.max(bucket.last);
+            let bucket = self.buckets.lock(next, &request.rests)?;
             seen += bucket.len() as u64;
             let before = keys.len();
             let shown = |key: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, key));
@@ -319,13 +318,14 @@ impl PersistentTable {
         reply.bulk(if next < BUCKETS { next } else { 0 }.to_string().as_bytes());
         reply.array(keys.len());
         keys.iter().for_each(|key| reply.bulk(key));
-        Ok(rests_on)
+        Ok(())
     }
 
-    fn size(&self, _: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let (elements, rests_on) = self.buckets.elements();
+    fn size(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        let (elements, epoch) = self.buckets.elements.read();
+        request.rests.note(epoch); // persist
         reply.integer(elements as i64);
-        Ok(rests_on)
+        Ok(())
     }
 }
 
@@ -338,12 +338,12 @@ fn show(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
 }
 
 /// The argument number `at`; the number of arguments was checked.
-fn key<'r>(request: Request<'r>, at: usize) -> &'r [u8] {
+fn key<'r>(request: &CommandRequest<'r>, at: usize) -> &'r [u8] {
     request.get(at).unwrap_or_default()
 }
 
 /// A key that an element may have.
-fn checked_key<'r>(request: Request<'r>, at: usize) -> Result<&'r [u8], CallError> {
+fn checked_key<'r>(request: &CommandRequest<'r>, at: usize) -> Result<&'r [u8], CallError> {
     let key = key(request, at);
     if key.len() > KEY_BYTES_MAX {
         return Err(CallError::TooLong { what: "a key", bytes: key.len(), limit: KEY_BYTES_MAX });
@@ -352,7 +352,7 @@ fn checked_key<'r>(request: Request<'r>, at: usize) -> Result<&'r [u8], CallErro
 }
 
 /// The options of `SET`, of which one may be given.
-fn condition<'r>(request: Request<'r>) -> Result<Condition<'r>, CallError> {
+fn condition<'r>(request: &CommandRequest<'r>) -> Result<Condition<'r>, CallError> {
     let Some(option) = request.get(3) else { return Ok(Condition::Always) };
     match (option.to_ascii_uppercase().as_slice(), request.get(4), request.len()) {
         (b"NX", None, _) => Ok(Condition::Absent),

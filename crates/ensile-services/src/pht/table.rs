@@ -14,16 +14,16 @@
 
 use std::mem;
 
-use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_memory::prefetch;
+use ensile_objects::EpochCount; // persist
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
 use super::bucket::{PhtBucket, PhtKey};
 use crate::hash::stable_hash;
 use crate::number::{Digits, integer};
-use crate::service::{CallError, ObjectRefusal};
+use crate::service::{CallError, CallResult, RestsOn};
 
 /// Buckets of a table. Folders rest on it.
 pub(super) const BUCKETS: u64 = 1 << 16;
@@ -80,9 +80,8 @@ pub(super) struct PhtBuckets {
     buckets: Box<[LockedBucket]>,
     /// Of hashes within buckets. It is drawn, so that keys that meet there are hard to choose.
     secrets: RapidSecrets,
-    elements: AtomicU64,
-    /// No change that is counted in `elements` is of a later epoch.
-    counted: AtomicU64,
+    /// Those of a poisoned bucket count as they were before.
+    pub(super) elements: EpochCount,
     poisoned: AtomicU64,
 }
 
@@ -101,18 +100,20 @@ impl Drop for ChangingBucket<'_> {
     }
 }
 
-/// A bucket, unless it is poisoned.
+/// A bucket that something will be said of, unless it is poisoned.
 #[inline]
-fn known(number: u64, bucket: MutexGuard<'_, PhtBucket>) -> Result<MutexGuard<'_, PhtBucket>, CallError> {
-    if bucket.is_poisoned() {
-        return Err(ObjectRefusal::PoisonedBucket(number).resting_on(bucket.last));
-    }
-    Ok(bucket)
+fn known<'b>(
+    number: u64,
+    bucket: MutexGuard<'b, PhtBucket>,
+    rests: &RestsOn,
+) -> Result<MutexGuard<'b, PhtBucket>, CallError> {
+    rests.note(bucket.last); // persist
+    if bucket.is_poisoned() { Err(CallError::PoisonedBucket(number)) } else { Ok(bucket) }
 }
 
 impl std::fmt::Debug for PhtBuckets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PhtBuckets").field("elements", &self.elements()).finish_non_exhaustive()
+        f.debug_struct("PhtBuckets").field("elements", &self.elements.read().0).finish_non_exhaustive()
     }
 }
 
@@ -121,8 +122,7 @@ impl PhtBuckets {
         Self {
             buckets: (0..BUCKETS).map(|_| LockedBucket::default()).collect(),
             secrets: RapidSecrets::seed(Random::unpredictable().next_u64()),
-            elements: AtomicU64::new(0),
-            counted: AtomicU64::new(Epoch::ZERO.number()),
+            elements: EpochCount::default(),
             poisoned: AtomicU64::new(0),
         }
     }
@@ -134,13 +134,13 @@ impl PhtBuckets {
         PhtKey { bytes, bucket: stable_hash(bytes) % BUCKETS, tag }
     }
 
-    /// The bucket of this number, below [`BUCKETS`], locked.
+    /// The bucket of this number, below [`BUCKETS`], locked; what is said of it rests on its last change.
     ///
     /// # Errors
     /// It is poisoned.
     #[inline]
-    pub(super) fn lock(&self, number: u64) -> Result<MutexGuard<'_, PhtBucket>, CallError> {
-        known(number, self.buckets[number as usize].0.lock())
+    pub(super) fn lock(&self, number: u64, rests: &RestsOn) -> Result<MutexGuard<'_, PhtBucket>, CallError> {
+        known(number, self.buckets[number as usize].0.lock(), rests)
     }
 
     /// Changes a bucket, which is locked. If that panics, nobody knows what the bucket is, and it is poisoned (O6).
@@ -162,8 +162,9 @@ impl PhtBuckets {
     pub(super) fn look_at_many<'k>(
         &self,
         mut keys: impl Iterator<Item = &'k [u8]>,
-        mut show: impl FnMut(PhtKey<'k>, &PhtBucket) -> Result<(), CallError>,
-    ) -> Result<(), CallError> {
+        rests: &RestsOn,
+        mut show: impl FnMut(PhtKey<'k>, &PhtBucket) -> CallResult,
+    ) -> CallResult {
         let mut found = [NO_KEY; TOGETHER];
         loop {
             let mut count = 0;
@@ -175,26 +176,27 @@ impl PhtBuckets {
             if count == 0 {
                 return Ok(());
             }
-            self.look_at_few(&found[..count], &mut show)?;
+            self.look_at_few(&found[..count], rests, &mut show)?;
         }
     }
 
     fn look_at_few<'k>(
         &self,
         keys: &[PhtKey<'k>],
-        show: &mut impl FnMut(PhtKey<'k>, &PhtBucket) -> Result<(), CallError>,
-    ) -> Result<(), CallError> {
+        rests: &RestsOn,
+        show: &mut impl FnMut(PhtKey<'k>, &PhtBucket) -> CallResult,
+    ) -> CallResult {
         // One that is not free is waited for when no other one is held.
         let mut locked = self.lock_free_ones(keys);
         let mut is_holding = true;
         for (at, key) in keys.iter().enumerate() {
             let bucket = match locked[at].take() {
-                Some(bucket) => known(key.bucket, bucket)?,
+                Some(bucket) => known(key.bucket, bucket, rests)?,
                 None => {
                     if mem::take(&mut is_holding) {
                         locked.iter_mut().for_each(|bucket| *bucket = None);
                     }
-                    self.lock(key.bucket)?
+                    self.lock(key.bucket, rests)?
                 }
             };
             show(*key, &bucket)?;
@@ -227,31 +229,6 @@ impl PhtBuckets {
             bucket.iter().for_each(|bucket| bucket.prefetch_element(*key));
         }
         locked
-    }
-
-    /// Notes how many elements there are more, or less, by a change of this epoch.
-    #[inline]
-    pub(super) fn count(&self, more: i64, epoch: Epoch) {
-        if more != 0 {
-            // Relaxed: the add below releases it.
-            if self.counted.load(Ordering::Relaxed) < epoch.number() {
-                // Relaxed: the add below releases it.
-                self.counted.fetch_max(epoch.number(), Ordering::Relaxed);
-            }
-            // Adding what is below zero wraps around to the difference.
-            // Release: who counts this change knows its epoch; partner: the load in `elements`.
-            self.elements.fetch_add(more as u64, Ordering::Release);
-        }
-    }
-
-    /// How many elements there are, and the epoch that this rests on (R1). Those of a poisoned bucket count as they were
-    /// before.
-    pub(super) fn elements(&self) -> (u64, Epoch) {
-        // Acquire: no change that is counted is of a later epoch than the one that is read next; partner: the add in
-        // `count`.
-        let elements = self.elements.load(Ordering::Acquire);
-        // Relaxed: the load above orders it.
-        (elements, Epoch::new(self.counted.load(Ordering::Relaxed)))
     }
 
     /// How many buckets are poisoned.

@@ -10,7 +10,7 @@ use ensile_sim::SimDisk;
 
 use super::table::{PhtBuckets, PhtChange};
 use super::{CallError, PersistentTable};
-use crate::service::{KeptObjects, Service};
+use crate::service::{CallResult, RestsOn, Service};
 
 /// A table, and the clock of its steps.
 struct Life {
@@ -38,8 +38,12 @@ impl Life {
         }
     }
 
+    fn put(&self, key: &[u8], value: &[u8]) -> CallResult {
+        self.table.put(key, value, &RestsOn::default())
+    }
+
     fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
-        Ok(self.table.look(key, |value| value.map(<[u8]>::to_vec))?.0)
+        self.table.look(key, &RestsOn::default(), |value| value.map(<[u8]>::to_vec))
     }
 }
 
@@ -48,16 +52,16 @@ fn o6_a_half_changed_bucket_is_refused_and_in_no_checkpoint_and_the_next_open_ma
     let disk = SimDisk::new();
     let life = Life::open(&disk);
     for key in [&b"a"[..], b"b"] {
-        life.table.put(key, b"1").expect("it is logged");
+        life.put(key, b"1").expect("it is logged");
     }
     let broken = life.table.buckets.key(b"a").bucket;
     assert_ne!(broken, life.table.buckets.key(b"b").bucket);
-    life.table.buckets.lock(broken).expect("it is whole").damage();
-    assert!(catch_unwind(AssertUnwindSafe(|| life.table.put(b"a", b"2"))).is_err());
+    life.table.buckets.lock(broken, &RestsOn::default()).expect("it is whole").damage();
+    assert!(catch_unwind(AssertUnwindSafe(|| life.put(b"a", b"2"))).is_err());
     let told = format!(
         "bucket {broken} is poisoned: a change of it panicked after it was logged; its keys are refused"
     );
-    for refused in [life.value(b"a").map(drop), life.table.put(b"a", b"3").map(drop)] {
+    for refused in [life.value(b"a").map(drop), life.put(b"a", b"3")] {
         let refused = refused.expect_err("O6: a half changed bucket is shown");
         assert!(refused.to_string().starts_with(&told), "{refused}");
     }
@@ -76,18 +80,18 @@ fn o6_a_half_changed_bucket_is_refused_and_in_no_checkpoint_and_the_next_open_ma
 
 #[test]
 fn o6_a_change_that_panics_again_at_recovery_poisons_its_bucket_and_the_others_are_served() {
-    let buckets = PhtBuckets::new();
+    let (buckets, rests) = (PhtBuckets::new(), RestsOn::default());
     for bytes in [&b"a"[..], b"b"] {
         let key = buckets.key(bytes);
-        buckets.lock(key.bucket).expect("it is whole").apply(PhtChange::Set(key, b"1"));
+        buckets.lock(key.bucket, &rests).expect("it is whole").apply(PhtChange::Set(key, b"1"));
     }
     let broken = buckets.key(b"a").bucket;
-    buckets.lock(broken).expect("it is whole").damage();
+    buckets.lock(broken, &rests).expect("it is whole").damage();
     // Operation 1 sets a value.
     for value in [&b"2"[..], b"3"] {
         buckets.replay_one(broken, 1, &[b"a", value]).expect("the others are to be served");
     }
-    assert!(buckets.lock(broken).is_err(), "O6: a half changed bucket is shown");
+    assert!(buckets.lock(broken, &rests).is_err(), "O6: a half changed bucket is shown");
     let key = buckets.key(b"b");
-    assert_eq!(buckets.lock(key.bucket).expect("it is whole").get(key), Some(&b"1"[..]));
+    assert_eq!(buckets.lock(key.bucket, &rests).expect("it is whole").get(key), Some(&b"1"[..]));
 }

@@ -32,7 +32,7 @@ use ensile_net::{ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, N
 use ensile_objects::ObjectDurability;
 use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits, Requests, RespVersion};
 
-use crate::service::{REPLY_BYTES, Service, ServiceCommand};
+use crate::service::{CommandRequest, REPLY_BYTES, Service, ServiceCommand};
 use common::Flow;
 use parked::ParkedReplies;
 
@@ -351,7 +351,8 @@ fn look_ahead<S: Service>(
     }
     // A single one waits for its memory as well when it is carried out.
     if count > 1 {
-        service.prefetch(&keys[..count]);
+        // A hint: what is wrong with an object panics again where it is looked at, and is told there.
+        let _ = catch_unwind(AssertUnwindSafe(|| service.prefetch(&keys[..count])));
     }
     commands
 }
@@ -404,8 +405,9 @@ fn carry_out_or_panic<S: Service>(
         common::wrong_number(command.info.name, &mut ReplyEncoder::new(reply, *version));
         return Flow::Reply(Epoch::ZERO);
     }
-    match (command.call)(&state.service, request, &mut ReplyEncoder::new(reply, *version)) {
-        Ok(epoch) => Flow::Reply(epoch),
+    let request = CommandRequest::new(request);
+    match (command.call)(&state.service, &request, &mut ReplyEncoder::new(reply, *version)) {
+        Ok(()) => Flow::Reply(request.rests.epoch()),
         Err(error) => {
             if error.is_turned_away() {
                 // Relaxed: a figure.
@@ -413,7 +415,7 @@ fn carry_out_or_panic<S: Service>(
             }
             reply.clear();
             ReplyEncoder::new(reply, *version).error(error.code(), &error.to_string());
-            Flow::Reply(error.rests_on(|| state.service.kept().newest_epoch()))
+            Flow::Reply(error.rests_on(&request.rests, || state.service.kept().newest_epoch()))
         }
     }
 }

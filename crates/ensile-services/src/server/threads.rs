@@ -67,8 +67,8 @@ impl<F: Fn()> Drop for CallAtEnd<F> {
 /// Serves until a client asks for the end, or a loop fails. `ready` is told where it listens.
 ///
 /// # Errors
-/// What the system says of the address or of a wait; that a loop panicked, and why; or that not everything could be made
-/// durable.
+/// What the system says of the address or of a wait; that a loop panicked, and why; or that not everything could be
+/// made durable.
 pub fn serve<S: Service>(
     service: Arc<S>,
     config: ServerConfig,

@@ -15,14 +15,15 @@
 mod persist;
 mod properties;
 
-use ensile_base::Epoch;
 use ensile_objects::{ObjectsBuilder, ObjectsResult};
-use ensile_resp::{ReplyEncoder, Request};
+use ensile_resp::ReplyEncoder;
 
 use crate::arguments::{argument, code, code_text, key, pair};
 use crate::number::{integer, number};
 use crate::partition::Partition;
-use crate::service::{CallError, CallResult, KeptObjects, READ, Service, ServiceCommand, WRITE, command};
+use crate::service::{
+    CallError, CallResult, CommandRequest, KeptObjects, READ, Service, ServiceCommand, WRITE, command,
+};
 use persist::Urls;
 pub use properties::{COUNTERS, UrlOperation, UrlProperties};
 
@@ -77,7 +78,7 @@ impl UrlService {
     }
 
     /// The URL of a request.
-    fn url<'r>(&self, request: Request<'r>, at: usize) -> Result<&'r [u8], CallError> {
+    fn url<'r>(&self, request: &CommandRequest<'r>, at: usize) -> Result<&'r [u8], CallError> {
         let url = key(request, at)?;
         self.partition.check(url)?;
         Ok(url)
@@ -85,16 +86,16 @@ impl UrlService {
 
     fn change(
         &self,
-        request: Request<'_>,
+        request: &CommandRequest<'_>,
         operation: &UrlOperation,
         reply: &mut ReplyEncoder<'_>,
     ) -> CallResult {
-        let (output, epoch) = persist::change(&self.urls, self.url(request, 1)?, operation)?; // persist
-        reply.integer(output);
-        Ok(epoch)
+        let url = self.url(request, 1)?;
+        reply.integer(persist::change(&self.urls, url, operation, &request.rests)?); // persist
+        Ok(())
     }
 
-    fn crawled(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn crawled(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let (at, mut modified, mut language) = (number(argument(request, 2))?, 0, [0; 2]);
         for option in (3..request.len()).step_by(2) {
             let value = request.get(option + 1).ok_or(CallError::Syntax)?;
@@ -107,11 +108,11 @@ impl UrlService {
         self.change(request, &UrlOperation::Crawled { at, modified, language }, reply)
     }
 
-    fn failed(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn failed(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.change(request, &UrlOperation::Failed, reply)
     }
 
-    fn count(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn count(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let name = argument(request, 2);
         let counter = COUNTERS.iter().position(|counter| name.eq_ignore_ascii_case(counter.as_bytes()));
         let known = "a counter is one of inlinks, outlinks, clicks, duplicates";
@@ -119,38 +120,38 @@ impl UrlService {
         self.change(request, &UrlOperation::Count { counter, by: integer(argument(request, 3))? }, reply)
     }
 
-    fn classify(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn classify(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let (set, clear) = (number(argument(request, 2))?, number(argument(request, 3))?);
         self.change(request, &UrlOperation::Classify { set, clear }, reply)
     }
 
-    fn forget(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn forget(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.change(request, &UrlOperation::Forget, reply)
     }
 
-    fn get(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn get(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.show(request, reply)
     }
 
-    fn get_many(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn get_many(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         reply.array(request.len() - 1);
         self.show(request, reply)
     }
 
-    fn show(&self, request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn show(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let urls: Result<Vec<_>, _> =
             (1..request.len()).map(|at| self.url(request, at).map(Vec::from)).collect();
         let show = |url: Option<&UrlProperties>| match url {
             Some(url) => show(url, reply),
             None => reply.null(),
         };
-        persist::look(&self.urls, &urls?, show) // persist
+        persist::look(&self.urls, &urls?, &request.rests, show) // persist
     }
 
-    fn partition(&self, _: Request<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn partition(&self, _: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         reply.array(2);
         self.partition.numbers().into_iter().for_each(|number| reply.integer(number as i64));
-        Ok(Epoch::ZERO)
+        Ok(())
     }
 }
 

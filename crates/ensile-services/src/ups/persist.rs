@@ -2,11 +2,10 @@
 //!
 //! Neighbours: [`super::properties`] has objects and operations; `ensile-objects` keeps them.
 
-use ensile_base::Epoch;
 use ensile_objects::{Objects, ObjectsBuilder, ObjectsResult, Persistent, serde_codec};
 
 use super::properties::{UrlOperation, UrlProperties};
-use crate::service::CallError;
+use crate::service::{CallError, CallResult, RestsOn};
 
 /// All URLs of a process.
 pub(super) type Urls = Objects<Vec<u8>, UrlProperties>;
@@ -26,18 +25,25 @@ pub(super) fn open(objects: ObjectsBuilder) -> ObjectsResult<Urls> {
     objects.open()
 }
 
-/// Logs and makes a change, unless it is refused: what it replies, and the epoch that this rests on.
-pub(super) fn change(urls: &Urls, url: &[u8], operation: &UrlOperation) -> Result<(i64, Epoch), CallError> {
+/// Logs and makes a change, unless it is refused: what it replies.
+pub(super) fn change(
+    urls: &Urls,
+    url: &[u8],
+    operation: &UrlOperation,
+    rests: &RestsOn,
+) -> Result<i64, CallError> {
     let (changed, receipt) = urls.submit_if(url.to_vec(), operation, |url| operation.check(url))?;
-    let epoch = receipt.epoch();
-    Ok((changed.map_err(|why| why.resting_on(epoch))?, epoch))
+    rests.note(receipt.epoch());
+    changed
 }
 
-/// Shows urls in their order, and the epoch that this rests on.
+/// Shows urls in their order.
 pub(super) fn look(
     urls: &Urls,
     keys: &[Vec<u8>],
+    rests: &RestsOn,
     mut show: impl FnMut(Option<&UrlProperties>),
-) -> Result<Epoch, CallError> {
-    Ok(urls.look_many(keys, |_, url| show(url))?.epoch())
+) -> CallResult {
+    rests.note(urls.look_many(keys, |_, url| show(url))?.epoch());
+    Ok(())
 }

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::service::ObjectRefusal;
+use crate::service::CallError;
 
 /// The counters of a URL, by their names.
 pub const COUNTERS: [&str; 4] = ["inlinks", "outlinks", "clicks", "duplicates"];
@@ -65,10 +65,10 @@ pub enum UrlOperation {
 
 impl UrlOperation {
     /// Why it cannot be made.
-    pub(super) fn check(&self, url: Option<&UrlProperties>) -> Result<(), ObjectRefusal> {
+    pub(super) fn check(&self, url: Option<&UrlProperties>) -> Result<(), CallError> {
         let Self::Count { counter, by } = self else { return Ok(()) };
         let before = url.map_or(0, |url| url.counters[usize::from(*counter)]);
-        before.checked_add(*by).map(drop).ok_or(ObjectRefusal::Overflow)
+        before.checked_add(*by).map(drop).ok_or(CallError::Overflow)
     }
 
     /// Makes it, and tells what its reply is: the number that it has changed.

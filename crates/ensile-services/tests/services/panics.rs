@@ -12,7 +12,9 @@ use ensile_objects::{
 };
 use ensile_services::server::LIMITS;
 use ensile_services::server::threads::{ServerConfig, TransportChoice, serve};
-use ensile_services::service::{CallResult, CommandCall, CommandInfo, KeptObjects, Service, ServiceCommand};
+use ensile_services::service::{
+    CallResult, CommandCall, CommandInfo, CommandRequest, KeptObjects, Service, ServiceCommand,
+};
 use ensile_sim::SimDisk;
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +95,7 @@ const fn command(
     arity: i64,
     call: CommandCall<FragileService>,
 ) -> ServiceCommand<FragileService> {
-    ServiceCommand { info: CommandInfo { name, arity, flags: &[], keys: (0, 0, 0), summary: "" }, call }
+    ServiceCommand { info: CommandInfo { name, arity, flags: &[], keys: (1, 1, 1), summary: "" }, call }
 }
 
 impl Service for FragileService {
@@ -102,14 +104,10 @@ impl Service for FragileService {
     const COMMANDS: &'static [ServiceCommand<Self>] = &[
         command("ADD", 3, |service, request, reply| {
             let by = std::str::from_utf8(request.get(2).expect("a number")).expect("text").parse();
-            service.change(
-                request.get(1).expect("a key"),
-                &FragileOperation::Add(by.expect("a number")),
-                reply,
-            )
+            service.change(request, &FragileOperation::Add(by.expect("a number")), reply)
         }),
         command("BREAK", 2, |service, request, reply| {
-            service.change(request.get(1).expect("a key"), &FragileOperation::Break, reply)
+            service.change(request, &FragileOperation::Break, reply)
         }),
         command("PANIC", 1, |_, _, reply| {
             reply.array(2);
@@ -119,6 +117,10 @@ impl Service for FragileService {
 
     fn kept(&self) -> &dyn KeptObjects {
         &self.kept
+    }
+
+    fn prefetch(&self, keys: &[&[u8]]) {
+        assert!(!keys.contains(&b"hint".as_slice()), "a hint cannot be given");
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
@@ -133,13 +135,14 @@ impl FragileService {
 
     fn change(
         &self,
-        key: &[u8],
+        request: &CommandRequest<'_>,
         operation: &FragileOperation,
         reply: &mut ensile_resp::ReplyEncoder<'_>,
     ) -> CallResult {
-        let (sum, receipt) = self.kept.numbers.submit(key.to_vec(), operation)?;
+        let (sum, receipt) = self.kept.numbers.submit(request.get(1).expect("a key").to_vec(), operation)?;
+        request.rests.note(receipt.epoch());
         reply.integer(sum);
-        Ok(receipt.epoch())
+        Ok(())
     }
 }
 
@@ -155,6 +158,7 @@ fn begins(said: &[String], wanted: &[&str]) {
 fn o6_a_command_that_panics_is_told_and_what_it_broke_is_refused_and_all_else_served() {
     let disk = SimDisk::new();
     let mut rig = Rig::on(&disk, 1, FragileService::open, LIMITS);
+    assert_eq!(rig.told(&["ADD hint 1", "ADD c 1"]), [":1", ":1"], "a hint that panics is none");
     let said = rig.told(&["ADD a 1", "BREAK a", "ADD a 1", "ADD b 2", "PANIC", "PING", "INFO"]);
     let broken = "!PANICKED the command panicked (in the midst of an operation): whether it was carried out is unknown";
     let wanted = [

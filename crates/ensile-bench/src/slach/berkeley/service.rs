@@ -4,7 +4,7 @@
 
 use ensile_objects::{CheckpointHandle, ObjectsBuilder, ObjectsStats};
 use ensile_services::pht::PersistentTable;
-use ensile_services::service::{CallError, Service as _};
+use ensile_services::service::{CallError, RestsOn, Service as _};
 
 use super::MULTI_GET;
 use super::table::HashTable;
@@ -17,7 +17,7 @@ impl HashTable for PersistentTable {
 
     #[inline]
     fn get(&self, key: u64, room: &mut [u8]) -> Result<bool> {
-        Ok(self.look(&key.to_le_bytes(), |value| copy(value, room)).map_err(refused)?.0)
+        self.look(&key.to_le_bytes(), &RestsOn::default(), |value| copy(value, room)).map_err(refused)
     }
 
     #[inline]
@@ -25,7 +25,7 @@ impl HashTable for PersistentTable {
         let keys = keys.map(u64::to_le_bytes);
         let mut rooms = room.chunks_exact_mut(room.len() / MULTI_GET);
         let mut all = true;
-        self.look_many(keys.iter().map(<[u8; 8]>::as_slice), |_, value| {
+        self.look_many(keys.iter().map(<[u8; 8]>::as_slice), &RestsOn::default(), |_, value| {
             all &= rooms.next().is_some_and(|room| copy(value, room));
         })
         .map_err(refused)?;
@@ -34,7 +34,7 @@ impl HashTable for PersistentTable {
 
     #[inline]
     fn set(&mut self, key: u64, value: &[u8]) -> Result<()> {
-        self.put(&key.to_le_bytes(), value).map(drop).map_err(refused)
+        self.put(&key.to_le_bytes(), value, &RestsOn::default()).map_err(refused)
     }
 
     fn checkpoint(&self) -> CheckpointHandle {

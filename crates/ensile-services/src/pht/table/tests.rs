@@ -4,24 +4,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::Epoch;
 use ensile_base::random::Random;
+use ensile_base::sync::MutexGuard;
 
-use super::{BUCKETS, LockedBucket, PhtBuckets, PhtChange, TOGETHER};
-use crate::service::CallError;
+use super::{BUCKETS, LockedBucket, PhtBucket, PhtBuckets, PhtChange, PhtKey, TOGETHER};
+use crate::service::{CallError, RestsOn};
 
 fn names(count: u64) -> Vec<Vec<u8>> {
     (0..count).map(|number| format!("key {number}").into_bytes()).collect()
 }
 
+/// A key's bucket, which is not poisoned.
+fn lock<'b>(buckets: &'b PhtBuckets, key: PhtKey<'_>) -> MutexGuard<'b, PhtBucket> {
+    buckets.lock(key.bucket, &RestsOn::default()).expect("it is not poisoned")
+}
+
 fn set(buckets: &PhtBuckets, name: &[u8], value: &[u8]) {
     let key = buckets.key(name);
-    let more = buckets.lock(key.bucket).expect("it is not poisoned").apply(PhtChange::Set(key, value));
-    buckets.count(more.expect("a value can always be set"), Epoch::ZERO);
+    let more = lock(buckets, key).apply(PhtChange::Set(key, value));
+    buckets.elements.add(more.expect("a value can always be set"), Epoch::ZERO);
 }
 
 /// What is shown, in its order.
 fn shown(buckets: &PhtBuckets, names: &[&[u8]]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut all = Vec::new();
-    let looked = buckets.look_at_many(names.iter().copied(), |key, bucket| {
+    let looked = buckets.look_at_many(names.iter().copied(), &RestsOn::default(), |key, bucket| {
         all.push((key.bytes.to_vec(), bucket.get(key).map(<[u8]>::to_vec)));
         Ok(())
     });
@@ -49,13 +55,13 @@ fn several_keys_show_what_each_shows_by_itself_in_their_order() {
             .iter()
             .map(|name| {
                 let key = buckets.key(name);
-                let bucket = buckets.lock(key.bucket).expect("it is not poisoned");
+                let bucket = lock(&buckets, key);
                 (name.to_vec(), bucket.get(key).map(<[u8]>::to_vec))
             })
             .collect();
         assert_eq!(shown(&buckets, &asked), wanted);
     }
-    assert_eq!(buckets.elements(), (2_500, Epoch::ZERO));
+    assert_eq!(buckets.elements.read(), (2_500, Epoch::ZERO));
 }
 
 #[test]
@@ -63,21 +69,12 @@ fn what_is_behind_a_refusal_is_not_shown_and_no_lock_is_kept() {
     let buckets = PhtBuckets::new();
     let all = names(40);
     let mut seen = 0;
-    let refused = buckets.look_at_many(all.iter().map(Vec::as_slice), |_, _| {
+    let refused = buckets.look_at_many(all.iter().map(Vec::as_slice), &RestsOn::default(), |_, _| {
         seen += 1;
         if seen == 20 { Err(CallError::Cursor) } else { Ok(()) }
     });
     assert!(matches!(refused, Err(CallError::Cursor)) && seen == 20);
-    (0..BUCKETS).for_each(|number| drop(buckets.lock(number)));
-}
-
-#[test]
-fn a_count_rests_on_the_latest_change_that_it_counts() {
-    let buckets = PhtBuckets::new();
-    for (more, epoch, counted, rests_on) in [(1, 7, 1, 7), (1, 5, 2, 7), (0, 9, 2, 7), (-1, 8, 1, 8)] {
-        buckets.count(more, Epoch::new(epoch));
-        assert_eq!(buckets.elements(), (counted, Epoch::new(rests_on)));
-    }
+    (0..BUCKETS).for_each(|number| drop(buckets.lock(number, &RestsOn::default())));
 }
 
 #[test]
@@ -87,7 +84,7 @@ fn o6_a_bucket_whose_change_panics_is_refused_and_no_other_is() {
     all.iter().for_each(|name| set(&buckets, name, b"1"));
     let key = buckets.key(&all[7]);
     let half_changed = catch_unwind(AssertUnwindSafe(|| {
-        let mut bucket = buckets.lock(key.bucket).expect("it is not poisoned");
+        let mut bucket = lock(&buckets, key);
         bucket.last = Epoch::new(3);
         buckets.change(&mut bucket, |bucket| {
             bucket.set(key, b"2");
@@ -95,17 +92,18 @@ fn o6_a_bucket_whose_change_panics_is_refused_and_no_other_is() {
         });
     }));
     assert!(half_changed.is_err());
-    let refused = buckets.lock(key.bucket).expect_err("O6: half a change is shown");
-    assert_eq!(refused.refusal_rests_on(), Some(Epoch::new(3)));
+    let rests = RestsOn::default();
+    let refused = buckets.lock(key.bucket, &rests).expect_err("O6: half a change is shown");
+    assert_eq!(rests.epoch(), Epoch::new(3));
     assert!(refused.to_string().starts_with(&format!("bucket {} is poisoned", key.bucket)), "{refused}");
-    let several = buckets.look_at_many(all.iter().map(Vec::as_slice), |_, _| Ok(()));
-    assert!(matches!(several, Err(CallError::Refused { .. })));
-    assert_eq!((0..BUCKETS).filter(|number| buckets.lock(*number).is_err()).count(), 1);
+    let several = buckets.look_at_many(all.iter().map(Vec::as_slice), &rests, |_, _| Ok(()));
+    assert!(matches!(several, Err(CallError::PoisonedBucket(_))));
+    assert_eq!((0..BUCKETS).filter(|number| buckets.lock(*number, &rests).is_err()).count(), 1);
     assert_eq!(buckets.poisoned(), 1);
     // A panic of somebody who only looks changes nothing.
     let key = buckets.key(&all[8]);
     let looked = catch_unwind(AssertUnwindSafe(|| {
-        let _bucket = buckets.lock(key.bucket).expect("it is not poisoned");
+        let _bucket = lock(&buckets, key);
         panic!("while it looks");
     }));
     assert!(looked.is_err());
