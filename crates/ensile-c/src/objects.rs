@@ -320,7 +320,7 @@ pub unsafe extern "C" fn ensile_objects_register_policy(
         // SAFETY: the caller vouches for the handles.
         let (objects, settings) = unsafe { (handle(objects)?, handle(settings)?) };
         objects.check_open()?;
-        objects.log.register_policy(settings.values.policy())?;
+        objects.log.register_policy(&settings.values.policy())?;
         Ok(Code::Ok)
     };
     // SAFETY: the caller vouches for `error`.
