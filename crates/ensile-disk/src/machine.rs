@@ -1,6 +1,7 @@
 //! What the system tells of the machine in files of its own, and the priority of a thread.
 //!
-//! Neighbours: the engine's threads ask when a database opens; checkpointers lower their priority as they begin.
+//! Neighbours: the engine's threads ask when a database opens; checkpointers and the shipper lower their priority as
+//! they begin.
 
 use std::io;
 

@@ -42,9 +42,6 @@ const BOUNDARY_SLEEPS_PART: u32 = 4;
 const BOUNDARY_SPINS_MAX: u32 = 1 << 13;
 const BOUNDARY_SLEEPS_MAX: u32 = 32;
 
-/// How much the shipper gives way: about a third of the weight of a thread that does not.
-const SHIPPER_NICENESS: u8 = 5;
-
 /// Starts the threads. If the system refuses one, those before it run already: the caller closes the database.
 pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> {
     let heart = Arc::clone(shared);
@@ -81,8 +78,7 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
     if let Some(shipping) = &shared.shipping {
         let shipping = StdArc::clone(shipping);
         threads.spawn(SHIPPER.to_owned(), move || {
-            // Shipping that does not give way is shipping all the same.
-            let _ = ensile_disk::lower_priority(SHIPPER_NICENESS);
+            shipping.give_way();
             loop {
                 match shipping.step() {
                     ShipStep::Stopped => return,

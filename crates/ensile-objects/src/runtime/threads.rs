@@ -139,6 +139,7 @@ fn checkpoint(runtime: &Runtime, checkpointer: usize) {
 
 /// A shipper's life: nothing waits for it. It keeps its core behind a piece, as a checkpointer does.
 fn ship(shipping: &Shipper) {
+    shipping.give_way();
     loop {
         match shipping.step() {
             ShipStep::Stopped => return,
