@@ -62,7 +62,7 @@ impl<'o> ObjectReceipt<'o> {
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the log stopped before, so the outcome is unknown
     /// until the objects are opened again; or the disk was full for long, and it is not durable yet.
-    /// [`ObjectsError::NotLogged`]; [`ObjectsError::OtherReceipt`].
+    /// [`NotLogged`](crate::ObjectsError::NotLogged); [`OtherReceipt`](crate::ObjectsError::OtherReceipt).
     pub fn durable(&self) -> Result<()> {
         self.runtime.check_process()?;
         self.runtime.wait_durable(self.epoch)
