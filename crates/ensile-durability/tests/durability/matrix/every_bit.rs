@@ -1,5 +1,6 @@
-//! A folder of more than 256 KiB is damaged everywhere: every bit, every length, every file exchanged for another one.
-//! What comes of it is an error that names the file, or exactly the state at D, or an earlier one that is told of.
+//! Folders of more than 256 KiB are damaged everywhere: every bit, every length, every file exchanged for another one.
+//! Those with pictures have as much in use in their page files alone. What comes of it is an error that names the file,
+//! or exactly the state at D, or an earlier one that is told of.
 //!
 //! `ENSILE_DAMAGE=all`, as `ci/damage.sh` sets it, does all of it; otherwise a sample is drawn.
 
@@ -13,8 +14,8 @@ use super::folder::{Folder, Verdict};
 /// One of this many damages is in the sample.
 const SAMPLE: usize = 1_501;
 const THREADS: usize = 2;
-/// The folder is at least so large.
-const FOLDER_BYTES_MIN: usize = 256 << 10;
+/// A folder is at least so large, and so is what a picture has in its page files.
+const BYTES_MIN: usize = 256 << 10;
 
 fn is_full() -> bool {
     std::env::var("ENSILE_DAMAGE").is_ok_and(|wish| wish == "all")
@@ -65,15 +66,20 @@ fn laid_out(folder: &Folder) -> (Vec<(usize, String, Vec<u8>)>, usize) {
     (files, whole)
 }
 
-fn folders() -> [(&'static str, Folder); 4] {
-    let folder = |closed| Folder::build(7, 2_400, closed);
-    let pictures = Folder::with_pictures(7, 2_400, false);
-    let ranges = Folder::with_ranges(7, 2_400, false);
+fn folders() -> impl Iterator<Item = (&'static str, Folder)> {
+    let others = [
+        ("left open", Folder::build(7, 2_400, false)),
+        ("closed cleanly", Folder::build(7, 2_400, true)),
+        ("ranges, in the midst of a turn", Folder::with_ranges(7, 2_400, false)),
+    ];
+    others.into_iter().chain(with_pictures())
+}
+
+fn with_pictures() -> [(&'static str, Folder); 3] {
     [
-        ("left open", folder(false)),
-        ("closed cleanly", folder(true)),
-        ("pictures, left open", pictures),
-        ("ranges, in the midst of a turn", ranges),
+        ("pictures, left open", Folder::with_large_pictures(7, 2, false)),
+        ("pictures, closed cleanly", Folder::with_large_pictures(7, 2, true)),
+        ("pictures, no log", Folder::with_large_pictures(7, 0, false)),
     ]
 }
 
@@ -90,11 +96,20 @@ fn small_folders() -> [(&'static str, Folder); 4] {
 }
 
 #[test]
+fn pictures_have_256_kib_of_several_increments_to_damage() {
+    for (state, folder) in with_pictures() {
+        let bytes = folder.picture_bytes();
+        println!("{state}: {bytes} bytes of pages, directory and versions beside pages");
+        assert!(bytes >= BYTES_MIN as u64, "{state}: {bytes}");
+    }
+}
+
+#[test]
 fn every_bit_flipped() {
     for (state, folder) in folders() {
         let (files, whole) = laid_out(&folder);
         println!("{whole} bytes in {} files", files.len());
-        assert!(whole >= FOLDER_BYTES_MIN);
+        assert!(whole >= BYTES_MIN);
         run(&format!("flips, {state}"), &folder, whole * 8, |disk, number| {
             let (at, bit) = (number / 8, number % 8);
             let (from, name, _) =

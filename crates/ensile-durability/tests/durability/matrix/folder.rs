@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
+use ensile_disk::Disk;
+use ensile_durability::examine::examine;
 use ensile_durability::{CheckpointConfig, DurabilityError, RecoveryReport, Strategy, recover};
 use ensile_sim::{SimDisk, Survival};
 
@@ -13,6 +15,10 @@ use crate::rig::{Worker, config};
 
 /// What is kept of the space that is set aside behind the last block.
 const SPACE_BYTES: usize = 64;
+
+/// The longest value of a large picture, and of what is written behind it.
+const LARGE_BYTES: u64 = 11_000;
+const LATER_BYTES: u64 = 400;
 
 /// What was committed: by which TID, which key, and its value unless it was deleted.
 pub(super) type History = Vec<(Tid, u64, Option<Vec<u8>>)>;
@@ -32,6 +38,9 @@ pub(crate) struct Folder {
     /// The longest value.
     pub(crate) bytes: u64,
     settings: CheckpointConfig,
+    /// Logs of the open that judges it; 0: it has none.
+    loggers: usize,
+    has_large_pictures: bool,
 }
 
 /// What recovery made of it.
@@ -58,11 +67,17 @@ impl Writing<'_> {
         // Each worker has keys of its own, as there are no locks here.
         let workers = self.workers.len() as u64;
         let key = random.below(KEYS / workers) * workers + which as u64;
-        let value = (!random.percent(15)).then(|| {
-            let mut value = vec![0; random.below(self.bytes) as usize];
-            random.fill(&mut value);
-            value
-        });
+        let value = (!random.percent(15)).then(|| self.value(random));
+        self.change(which, key, value);
+    }
+
+    fn value(&self, random: &mut Random) -> Vec<u8> {
+        let mut value = vec![0; random.below(self.bytes) as usize];
+        random.fill(&mut value);
+        value
+    }
+
+    fn change(&mut self, which: usize, key: u64, value: Option<Vec<u8>>) {
         let tid = self.life.commit(&mut self.workers[which], key, value.as_deref());
         self.history.push((tid, key, value));
     }
@@ -74,6 +89,32 @@ impl Writing<'_> {
             }
             self.life.rig.settle();
         }
+    }
+
+    /// A value for every key.
+    fn fill(&mut self, random: &mut Random) {
+        for key in 0..KEYS {
+            let value = self.value(random);
+            self.change((key % self.workers.len() as u64) as usize, key, Some(value));
+        }
+        self.life.rig.settle();
+    }
+
+    /// A picture, with commits before each step of it: some leave the versions that they displace beside its pages.
+    fn picture(&mut self, random: &mut Random) {
+        let handle = self.life.checkpoints.demand();
+        for _ in 0..100 {
+            if let Some(outcome) = handle.outcome() {
+                outcome.expect("nothing is in its way");
+                return;
+            }
+            self.commit(random, 0);
+            (0..2).for_each(|checkpointer| {
+                self.life.step(checkpointer);
+            });
+            self.life.rig.settle();
+        }
+        panic!("no picture ends: {:?}", self.life.checkpoints.stats());
     }
 }
 
@@ -123,7 +164,63 @@ impl Folder {
 
     /// Another one of the same kind, whose last life was not closed.
     pub(crate) fn another(&self, seed: u64) -> Self {
+        if self.has_large_pictures {
+            return Self::with_large_pictures(seed, self.loggers, false);
+        }
         Self::build_with(seed, self.bytes, false, &self.settings)
+    }
+
+    /// A folder with a picture of 256 KiB, of several lives and increments, with versions beside its pages, and little
+    /// else. It has two logs, or none: then what is committed behind a picture is void.
+    pub(crate) fn with_large_pictures(seed: u64, loggers: usize, closed: bool) -> Self {
+        let (disk, mut random, mut history) = (SimDisk::new(), Random::seeded(seed), Vec::new());
+        let (mut earlier, mut witnessed) = (Vec::new(), Epoch::ZERO);
+        for number in 0..3 {
+            let life = open_with(&disk, loggers, pictures());
+            let workers = (0..2).map(|_| life.rig.worker()).collect();
+            let mut writing = Writing { life: &life, workers, history: &mut history, bytes: LARGE_BYTES };
+            if number == 0 {
+                writing.fill(&mut random);
+            }
+            for _ in 0..2 {
+                writing.rounds(&mut random, 2);
+                writing.picture(&mut random);
+            }
+            earlier.push(disk.fork());
+            writing.bytes = LATER_BYTES;
+            writing.rounds(&mut random, 8);
+            witnessed = life.rig.log.durable_epoch();
+            writing.rounds(&mut random, 1);
+            if closed && number == 2 {
+                drop(writing);
+                life.checkpoints.close(&life.store);
+                life.rig.log.close().expect("closes");
+                witnessed = life.rig.log.durable_epoch();
+                break;
+            }
+            // Synced in log 0, and void, as the other never gets so far.
+            writing.commit(&mut random, 0);
+            life.rig.advance();
+            if loggers > 0 {
+                life.rig.log.logger_step(0);
+            }
+            void_above(&mut history, life.rig.log.durable_epoch());
+            disk.crash_with(Survival::Everything, 0);
+        }
+        let folder = Self::of(disk, earlier, history, witnessed, LARGE_BYTES);
+        Self { settings: pictures(), loggers, has_large_pictures: true, ..folder }
+    }
+
+    /// Bytes of page files that the installed picture has.
+    pub(crate) fn picture_bytes(&self) -> u64 {
+        let disk: Arc<dyn Disk> = Arc::new(self.copy());
+        let found = examine(&disk, &Store::default()).expect("the folder is whole");
+        let picture = found.checkpoint.and_then(|checkpoint| checkpoint.picture).expect("it has one");
+        assert!(
+            picture.displaced > 0 && picture.ages.len() > 2,
+            "versions beside pages, increments: {picture:?}"
+        );
+        picture.files.iter().map(|file| file.used_bytes).sum()
     }
 
     fn build_with(seed: u64, bytes: u64, closed: bool, settings: &CheckpointConfig) -> Self {
@@ -193,7 +290,19 @@ impl Folder {
         disk.crash_with(Survival::Everything, 0);
         trim(&disk);
         let (durable, ignored, settings) = (Epoch::ZERO, 0, settings());
-        let mut folder = Self { disk, earlier, history, durable, witnessed, ignored, bytes, settings };
+        let (loggers, has_large_pictures) = (2, false);
+        let mut folder = Self {
+            disk,
+            earlier,
+            history,
+            durable,
+            witnessed,
+            ignored,
+            bytes,
+            settings,
+            loggers,
+            has_large_pictures,
+        };
         // Of a close the last epochs hold no entry, and need not come back.
         let (report, ..) = folder.recover(&folder.disk).expect("the folder is whole");
         folder.durable = report.durable_epoch;
@@ -218,7 +327,7 @@ impl Folder {
 
     fn recover(&self, disk: &SimDisk) -> Result<(RecoveryReport, Changes), DurabilityError> {
         let store = Store::default();
-        let report = recover(Arc::new(disk.fork()), config(2), &store)?.report;
+        let report = recover(Arc::new(disk.fork()), config(self.loggers), &store)?.report;
         Ok((report, store.present()))
     }
 
