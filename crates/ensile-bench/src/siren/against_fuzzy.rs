@@ -30,6 +30,8 @@ use crate::tally::{SAMPLE_EVERY, Step, epoch_to_wait_for};
 use crate::timeline::{Part, STEP_NANOS};
 
 const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
+/// What a row takes in a checkpoint beside its value: TID and length, and a key with its length.
+const ROW_FRAME_BYTES: u64 = 12 + 2 + 8;
 /// What averages leave out at the beginning, in steps of the timeline.
 const LEAD_IN_STEPS: usize = 10;
 /// A run that has seen no checkpoint end goes on for this many times its length.
@@ -91,6 +93,7 @@ struct Repeated<'b> {
     seconds: f64,
     entries: u64,
     displaced: u64,
+    bytes_written: u64,
     looks: (u64, u64),
 }
 
@@ -106,6 +109,7 @@ impl<'b> Repeated<'b> {
             seconds,
             entries,
             displaced,
+            bytes_written: 0,
             looks: (0, 0),
         };
         made.demand(0, db.stats().commits)?;
@@ -129,6 +133,7 @@ impl<'b> Repeated<'b> {
             self.seconds += report.elapsed.as_secs_f64();
             self.entries += report.entries;
             self.displaced += report.displaced;
+            self.bytes_written += report.bytes_written;
         }
         let last = self.demands.last().map_or(0, |(_, commits)| *commits);
         if self.running.is_none() && stats.commits >= last + self.every {
@@ -170,6 +175,10 @@ pub(super) struct Course {
     displaced: f64,
     /// Versions that were displaced, for each write of all checkpoints that ended.
     pub(super) displaced_a_write: f64,
+    /// Parts of all bytes of log and of checkpoints that ended: what stands beside pages, and what no row takes in
+    /// the checkpoints. The free tails of pages are most of that.
+    pub(super) beside_pages: f64,
+    pub(super) without_rows: f64,
     /// Bytes of log for each transaction.
     pub(super) log_bytes: f64,
     /// Microseconds of processor time for each transaction: of all threads, and of those that are not the database's.
@@ -278,7 +287,10 @@ fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benc
         whole.map_or(step >= lead_in, |(from, to)| from <= begin && begin + STEP_NANOS <= to)
     };
     let part = timeline.part(is_in);
-    let Repeated { ended, seconds, entries, displaced, looks, .. } = repeated;
+    let Repeated { ended, seconds, entries, displaced, bytes_written, looks, .. } = repeated;
+    let logged = log_bytes(&after) - log_bytes(&before);
+    let all_bytes = (bytes_written + logged).max(1) as f64;
+    let rows_of = |rows: u64| rows * (arguments.row_bytes as u64 + ROW_FRAME_BYTES);
     Ok(Course {
         part,
         checkpoints: ended,
@@ -286,7 +298,9 @@ fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benc
         entries: entries as f64 / ended.max(1) as f64,
         displaced: displaced as f64 / ended.max(1) as f64,
         displaced_a_write: if writes > 0.0 { displaced as f64 / writes } else { 0.0 },
-        log_bytes: (log_bytes(&after) - log_bytes(&before)) as f64 / transactions,
+        beside_pages: rows_of(displaced) as f64 / all_bytes,
+        without_rows: bytes_written.saturating_sub(rows_of(entries)) as f64 / all_bytes,
+        log_bytes: logged as f64 / transactions,
         processor_us: processor.all as f64 / 1e3 / transactions,
         clients_us: (processor.all - processor.databases) as f64 / 1e3 / transactions,
         within: looks.0 as f64 / looks.1.max(1) as f64,

@@ -180,6 +180,10 @@ fn rows_of(rounds: &Rounds) -> Vec<Row> {
     row(("processor time", "us a transaction"), rounds.processor());
     row(("processor time of clients", "us a transaction"), of(|course| Some(course.clients_us)));
     row(("images written", "an update"), rounds.images());
+    if rounds.strategy != Strategy::UndoRedo {
+        row(("rows beside pages", "% of all bytes"), of(|course| Some(course.beside_pages * 100.0)));
+        row(("no row, in checkpoints", "% of all bytes"), of(|course| Some(course.without_rows * 100.0)));
+    }
     row(("log", "bytes a transaction"), of(|course| Some(course.log_bytes)));
     row(("within a checkpoint", "% of the time"), of(|course| Some(course.within * 100.0)));
     row(("checkpoints that ended", "1"), of(|course| Some(course.checkpoints as f64)));

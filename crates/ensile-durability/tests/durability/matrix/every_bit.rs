@@ -159,7 +159,7 @@ fn strangers(folder: &Folder) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn every_file_missing_exchanged_stale_or_foreign() {
-    for (state, folder) in folders().into_iter().chain(small_folders()) {
+    for (state, folder) in folders().chain(small_folders()) {
         let (files, strangers) = (laid_out(&folder).0, strangers(&folder));
         run(&format!("missing files, {state}"), &folder, files.len(), |disk, at| {
             disk.lose(&files[at].1);
