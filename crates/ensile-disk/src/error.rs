@@ -140,6 +140,14 @@ impl DiskError {
         kinds.into_iter().any(|kind| self.is_of(kind))
     }
 
+    /// Does this say that the process, or the machine, has no descriptor left? It may succeed later.
+    #[must_use]
+    pub fn is_out_of_descriptors(&self) -> bool {
+        let codes =
+            [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|code| Some(code.raw_os_error()));
+        matches!(self, Self::Io { source, .. } if codes.contains(&source.raw_os_error()))
+    }
+
     /// Does this say that the file system cannot do such a thing at all, as opposed to not now?
     #[must_use]
     pub fn is_unsupported(&self) -> bool {

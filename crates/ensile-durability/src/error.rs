@@ -365,10 +365,10 @@ pub(crate) fn unless_missing<T>(outcome: Result<T, DiskError>) -> Result<Option<
     }
 }
 
-/// The outcome, or `None` if there was no space.
+/// The outcome, or `None` if there was no space, or no descriptor for another file.
 pub(crate) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
     match outcome {
-        Err(error) if error.is_full() => Ok(None),
+        Err(error) if error.is_full() || error.is_out_of_descriptors() => Ok(None),
         outcome => outcome.map(Some),
     }
 }

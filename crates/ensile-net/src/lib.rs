@@ -71,6 +71,7 @@ pub use limits::NetLimits;
 pub use machine::{MachineTransport, TransportChoice};
 pub use net_loop::{NetLoop, NetStats};
 pub use replies::{ReplyQueue, ReplySlot};
+pub use sockets::{check_free, raise_descriptors_max};
 pub use timers::TimerId;
 pub use transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 #[cfg(all(

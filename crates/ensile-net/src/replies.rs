@@ -20,6 +20,14 @@ pub struct ReplySlot {
     pub(crate) number: u64,
 }
 
+/// A reply that waits.
+#[derive(Debug)]
+enum ReplyPlace {
+    /// Not told; its owner keeps so many bytes for it.
+    Reserved(usize),
+    Told(Vec<u8>),
+}
+
 /// The replies of a connection that are not sent.
 #[derive(Debug)]
 pub struct ReplyQueue {
@@ -27,8 +35,9 @@ pub struct ReplyQueue {
     /// In order, to be sent; those before `sent_bytes` were.
     sending: Vec<u8>,
     sent_bytes: usize,
-    /// Places from the first one that is not told on. `None`: not told.
-    waiting: VecDeque<Option<Vec<u8>>>,
+    /// Places from the first one that is not told on.
+    waiting: VecDeque<ReplyPlace>,
+    /// Of those that are told, and those that their owner keeps for the others.
     waiting_bytes: usize,
     /// The number of the first place in `waiting`.
     first: u64,
@@ -74,19 +83,22 @@ impl ReplyQueue {
             let mut bytes = Vec::new();
             write(&mut bytes);
             self.waiting_bytes += bytes.len();
-            self.waiting.push_back(Some(bytes));
+            self.waiting.push_back(ReplyPlace::Told(bytes));
         }
         self.check_bytes();
     }
 
-    /// Takes the next place, for a reply that comes later.
-    pub fn reserve(&mut self) -> ReplySlot {
+    /// Takes the next place, for a reply that comes later. `bytes` are those that its owner keeps for it meanwhile: they
+    /// count as unsent, so that no client has more of them kept than it may have told (W2).
+    pub fn reserve(&mut self, bytes: usize) -> ReplySlot {
         let number = self.first + self.waiting.len() as u64;
-        self.waiting.push_back(None);
+        self.waiting.push_back(ReplyPlace::Reserved(bytes));
+        self.waiting_bytes += bytes;
+        self.check_bytes();
         ReplySlot { connection: self.connection, number }
     }
 
-    /// Bytes that are told and not sent.
+    /// Bytes that are told and not sent, or kept to be told.
     #[must_use]
     pub fn unsent_bytes(&self) -> usize {
         self.sending.len() - self.sent_bytes + self.waiting_bytes
@@ -101,24 +113,33 @@ impl ReplyQueue {
     pub(crate) fn fill(&mut self, number: u64, write: impl FnOnce(&mut Vec<u8>)) {
         if number == self.first && !self.waiting.is_empty() {
             write(&mut self.sending);
+            self.forget_reserved(0);
             self.waiting.pop_front();
             self.first += 1;
-            while let Some(Some(bytes)) = self.waiting.front() {
+            while let Some(ReplyPlace::Told(bytes)) = self.waiting.front() {
                 self.sending.extend_from_slice(bytes);
                 self.waiting_bytes -= bytes.len();
                 self.waiting.pop_front();
                 self.first += 1;
             }
-        } else if let Some(place) =
-            number.checked_sub(self.first).and_then(|at| self.waiting.get_mut(at as usize))
+        } else if let Some(at) =
+            number.checked_sub(self.first).map(|at| at as usize).filter(|at| *at < self.waiting.len())
         {
-            debug_assert!(place.is_none(), "a slot is used once");
+            self.forget_reserved(at);
             let mut bytes = Vec::new();
             write(&mut bytes);
             self.waiting_bytes += bytes.len();
-            *place = Some(bytes);
+            self.waiting[at] = ReplyPlace::Told(bytes);
         }
         self.check_bytes();
+    }
+
+    /// The owner of a place keeps nothing for it any more.
+    fn forget_reserved(&mut self, at: usize) {
+        debug_assert!(matches!(self.waiting[at], ReplyPlace::Reserved(_)), "a slot is used once");
+        if let ReplyPlace::Reserved(bytes) = &mut self.waiting[at] {
+            self.waiting_bytes -= std::mem::take(bytes);
+        }
     }
 
     pub(crate) fn to_send(&self) -> &[u8] {
@@ -171,7 +192,10 @@ impl ReplyQueue {
         if self.is_beyond {
             // The stream ends here: no reply may follow one that is missing.
             self.sending.truncate(self.sent_bytes);
-            self.waiting.iter_mut().flatten().for_each(Vec::clear);
+            self.waiting.iter_mut().for_each(|place| match place {
+                ReplyPlace::Reserved(bytes) => *bytes = 0,
+                ReplyPlace::Told(bytes) => bytes.clear(),
+            });
             self.waiting_bytes = 0;
         }
     }

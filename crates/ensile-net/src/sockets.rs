@@ -70,6 +70,27 @@ fn shared_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Whether nobody listens at this address yet, also none who would share it ([`ListenAddress::TcpShared`]): for a server
+/// of several loops, before its first one listens. Without it two servers share an address, and the kernel deals
+/// clients out between them.
+///
+/// # Errors
+/// What the system says: [`io::ErrorKind::AddrInUse`] where somebody listens.
+pub fn check_free(address: SocketAddr) -> io::Result<()> {
+    TcpListener::bind(address).map(drop)
+}
+
+/// Raises this process's limit of open descriptors as far as the system lets it, and returns it.
+pub fn raise_descriptors_max() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let before = getrlimit(Resource::Nofile);
+    let mut raised = getrlimit(Resource::Nofile);
+    raised.current = raised.maximum;
+    let limit =
+        if setrlimit(Resource::Nofile, raised).is_ok() { getrlimit(Resource::Nofile) } else { before };
+    limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
 /// No socket has this name.
 pub(crate) fn unknown() -> io::Error {
     io::ErrorKind::NotConnected.into()

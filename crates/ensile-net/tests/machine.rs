@@ -123,7 +123,7 @@ fn a_pipeline_whose_first_reply_comes_last(choice: TransportChoice) {
     client.write_all(b"abc").expect("there is room");
     let id = received(&mut net, 3);
     let (_, replies) = net.parts(id).expect("it is open");
-    let slot = replies.reserve();
+    let slot = replies.reserve(0);
     replies.reply(|buffer| buffer.extend_from_slice(b"BC"));
     net.consume(id, 3);
     net.step(Duration::ZERO).expect("the system waits");
@@ -245,7 +245,7 @@ fn a_client_that_is_gone_is_noticed(choice: TransportChoice) {
     let mut client = TcpStream::connect(at).expect("it listens");
     client.write_all(b"a").expect("there is room");
     let id = received(&mut net, 1);
-    let slot = net.parts(id).expect("it is open").1.reserve();
+    let slot = net.parts(id).expect("it is open").1.reserve(0);
     drop(client);
     net.step(Duration::ZERO).expect("the system waits");
     assert_eq!(net.next_event(), None, "it has a reply to come");
@@ -309,7 +309,7 @@ impl Lines {
             }
             let line = &received[consumed..=consumed + end];
             if self.random.percent(30) {
-                self.parked.push((replies.reserve(), line.to_vec()));
+                self.parked.push((replies.reserve(line.len()), line.to_vec()));
             } else {
                 replies.reply(|buffer| buffer.extend_from_slice(line));
             }
@@ -462,7 +462,7 @@ fn a_full_connection_is_not_read(choice: TransportChoice) {
     let id = received(net, 1);
     net.consume(id, 1);
     let (_, replies) = net.parts(id).expect("it is open");
-    let slot = replies.reserve();
+    let slot = replies.reserve(0);
     assert!(!replies.has_room());
     // The kernel's buffers take some hundred KiB.
     let bytes = pattern(16 << 20, 1);
@@ -490,7 +490,7 @@ fn full_connections_hold_up_nobody(choice: TransportChoice) {
         let id = received(&mut server.net, 1);
         server.net.consume(id, 1);
         server.net.step(Duration::ZERO).expect("the system waits");
-        slots.push((id, server.net.parts(id).expect("it is open").1.reserve()));
+        slots.push((id, server.net.parts(id).expect("it is open").1.reserve(0)));
         client.write_all(b"later").expect("there is room");
         clients.push(client);
     }

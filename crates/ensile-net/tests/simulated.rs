@@ -100,7 +100,7 @@ impl Server {
             }
             let line = &received[consumed..=consumed + end];
             if self.random.percent(self.parked_percent) {
-                self.parked.push((replies.reserve(), line.to_vec()));
+                self.parked.push((replies.reserve(line.len()), line.to_vec()));
             } else {
                 replies.reply(|buffer| buffer.extend_from_slice(line));
             }

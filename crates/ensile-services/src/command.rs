@@ -9,10 +9,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
 use ensile_objects::{ObjectDurability, ObjectsBuilder, ObjectsResult, SharedFolder, ShippingConfig};
+use signal_hook::consts::signal::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 pub use checkpoints::CheckpointArguments;
 
@@ -167,7 +170,19 @@ fn opened<S>(service: ObjectsResult<S>) -> io::Result<Arc<S>> {
     service.map(Arc::new).map_err(io::Error::other)
 }
 
-/// Opens the service's folder and serves until a client asks for the end. `ready` is told where it listens.
+/// What SIGINT and SIGTERM set: the first of them ends the server as a client's `SHUTDOWN` does, which makes everything
+/// durable; a second one ends the process.
+fn end_at_signals() -> io::Result<&'static AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 1, Arc::clone(&ended))?;
+        flag::register(signal, Arc::clone(&ended))?;
+    }
+    // As long as the process: a signal may come at any time.
+    Ok(Box::leak(Box::new(ended)))
+}
+
+/// Opens the service's folder and serves until a client asks for the end, or SIGINT or SIGTERM comes. `ready` is told where it listens.
 ///
 /// # Errors
 /// The folder or the address cannot be had, and why; or not everything could be made durable.
@@ -180,6 +195,7 @@ pub fn run(
         durability: arguments.durability(),
         loops: arguments.loops,
         transport: arguments.transport.into(),
+        ended: Some(end_at_signals()?),
     };
     let objects = arguments.objects().map_err(io::Error::other)?;
     match arguments.service {

@@ -21,6 +21,7 @@
 //!     durability: ObjectDurability::Strict,
 //!     loops: 1,
 //!     transport: TransportChoice::Auto,
+//!     ended: None,
 //! };
 //! let (told, address) = std::sync::mpsc::channel();
 //! std::thread::scope(|scope| {

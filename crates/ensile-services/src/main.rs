@@ -29,23 +29,29 @@ const EXAMPLES: &str = "Examples:
   ensile-service ups --data urls-0.ensile --listen 127.0.0.1:7000 --partition 0 --partitions 2
   ensile-service his --data hosts.ensile --listen 127.0.0.1:7100";
 
+/// Tells people something. Where nobody listens the service goes on.
+fn tell(what: &std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "ensile-service: {what}");
+}
+
 fn main() -> ExitCode {
     let arguments = ServiceCommandLine::parse().serve;
     if let Some(warning) = arguments.warning() {
-        eprintln!("ensile-service: {warning}");
+        tell(&format_args!("{warning}"));
     }
     let ready = |server: ReadyServer<'_>| {
-        eprintln!("ensile-service: sockets by {}", server.transport);
+        tell(&format_args!("sockets by {}", server.transport));
         if let Some(why) = server.unreachable {
-            eprintln!("ensile-service: {why}");
+            tell(&format_args!("{why}"));
         }
-        println!("{}", server.address);
+        // Other programs wait for this line.
+        writeln!(io::stdout(), "{}", server.address)?;
         io::stdout().flush()
     };
     match command::run(&arguments, ready) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ensile-service: {error}");
+            tell(&format_args!("{error}"));
             ExitCode::FAILURE
         }
     }

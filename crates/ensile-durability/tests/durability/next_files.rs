@@ -221,6 +221,25 @@ fn no_space_from_a_sync_of_a_file_that_is_begun_leaves_the_current_one_going_on(
     assert_eq!(rig.log.stats().rolls, 1, "later");
 }
 
+/// Clients of a server may have taken all of them; the log has its file.
+#[test]
+fn a_file_that_cannot_be_begun_for_want_of_descriptors_leaves_the_current_one_going_on() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let (mut worker, mut keys) = (rig.worker(), 0);
+    commit_until(&rig, &mut worker, &mut keys, false, || rig.log.stats().bytes > 1000);
+    rig.log.request_roll();
+    let create = disk.calls().all + 1;
+    disk.fail_calls(create..=create, Fault::NO_DESCRIPTOR);
+    disk.record(true);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Idle);
+    assert!(disk.trace().iter().any(|call| call.number == create && call.operation == Operation::Create));
+    assert_eq!((rig.log.health(), rig.log.stats().rolls_held), (Health::Running, 1));
+    rig.clock.advance(Duration::from_secs(1));
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Idle);
+    assert_eq!(rig.log.stats().rolls, 1, "later");
+}
+
 #[test]
 fn a_failed_sync_of_a_file_that_is_made_ahead_for_another_reason_than_space_stops_the_log() {
     let disk = SimDisk::new();

@@ -12,10 +12,10 @@ fn put(text: &str) -> impl FnOnce(&mut Vec<u8>) {
 fn replies_go_in_the_order_of_their_places() {
     let mut replies = ReplyQueue::new(ID, 1000, 10);
     replies.reply(put("a"));
-    let b = replies.reserve();
+    let b = replies.reserve(0);
     replies.reply(put("c"));
-    let d = replies.reserve();
-    let e = replies.reserve();
+    let d = replies.reserve(0);
+    let e = replies.reserve(0);
     replies.reply(put("f"));
     assert_eq!((replies.to_send(), replies.parked(), replies.unsent_bytes()), (&b"a"[..], 5, 3));
     replies.fill(e.number, put("e"));
@@ -28,7 +28,7 @@ fn replies_go_in_the_order_of_their_places() {
     replies.sent(4);
     assert!(replies.is_empty());
     replies.reply(put("g"));
-    let h = replies.reserve();
+    let h = replies.reserve(0);
     replies.fill(h.number, put("h"));
     assert_eq!((replies.to_send(), replies.unsent_bytes()), (&b"gh"[..], 2));
 }
@@ -37,7 +37,7 @@ fn replies_go_in_the_order_of_their_places() {
 fn a_full_queue_turns_away_until_there_is_room() {
     let mut replies = ReplyQueue::new(ID, 10, 2);
     assert!(replies.has_room() && !replies.takes_again());
-    let (a, b) = (replies.reserve(), replies.reserve());
+    let (a, b) = (replies.reserve(0), replies.reserve(0));
     assert!(!replies.has_room());
     assert!(!replies.takes_again());
     replies.fill(a.number, put("123456"));
@@ -51,7 +51,7 @@ fn a_full_queue_turns_away_until_there_is_room() {
     replies.reply(put("2"));
     assert!(replies.is_beyond());
     assert_eq!(replies.to_send(), b"", "nothing follows what is missing");
-    let c = replies.reserve();
+    let c = replies.reserve(0);
     replies.reply(put("x"));
     replies.fill(c.number, put("y"));
     assert_eq!((replies.to_send(), replies.unsent_bytes()), (&b""[..], 0));
@@ -65,4 +65,17 @@ fn much_that_was_sent_is_let_go() {
     assert!(replies.sending.len() == 1 << 19 && replies.to_send().len() == 1 << 19);
     replies.sent(1 << 19);
     assert!(replies.sending.capacity() <= ReplyQueue::KEEP_BYTES);
+}
+
+#[test]
+fn what_is_kept_for_a_place_counts_until_it_is_told() {
+    let mut replies = ReplyQueue::new(ID, 100, 10);
+    let (a, b) = (replies.reserve(40), replies.reserve(20));
+    assert_eq!(replies.unsent_bytes(), 60);
+    assert!(!replies.has_room(), "W2: more than half of the bytes are kept");
+    replies.fill(b.number, put("12345678901234567890"));
+    assert_eq!(replies.unsent_bytes(), 60);
+    replies.fill(a.number, put("short"));
+    assert_eq!((replies.to_send().len(), replies.unsent_bytes()), (25, 25));
+    assert!(replies.takes_again() && replies.has_room());
 }

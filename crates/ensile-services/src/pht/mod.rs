@@ -41,6 +41,10 @@ pub struct PersistentTable {
     log: ApplicationLog, // persist
 }
 
+/// A pattern is matched under a bucket's lock, and takes the product of its length and a key's.
+const PATTERN_BYTES_MAX: usize = 256;
+const PATTERN_TOO_LONG: &str = "a pattern has 256 bytes at most";
+
 /// Keys that a step of a scan shows, unless it is asked for another number.
 const SCAN_COUNT: u64 = 10;
 
@@ -296,6 +300,9 @@ impl PersistentTable {
         for at in (2..request.len()).step_by(2) {
             let argument = request.get(at + 1).ok_or(CallError::Syntax)?;
             match key(request, at).to_ascii_uppercase().as_slice() {
+                b"MATCH" if argument.len() > PATTERN_BYTES_MAX => {
+                    return Err(CallError::Argument(PATTERN_TOO_LONG));
+                }
                 b"MATCH" => pattern = Some(argument),
                 b"COUNT" => {
                     count = number(argument).ok().filter(|count| *count > 0).ok_or(CallError::Syntax)?

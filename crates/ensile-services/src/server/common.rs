@@ -40,6 +40,9 @@ const COMMANDS: [CommandInfo; 9] = [
     info("SHUTDOWN", -1, &["admin"], "Makes what is logged durable and ends the server"),
 ];
 
+/// How lines of HTTP begin. A page in a browser can send them to any port of its machine, with commands in what it posts.
+const FOREIGN: [&str; 2] = ["POST", "HOST:"];
+
 const fn info(
     name: &'static str,
     arity: i64,
@@ -64,6 +67,10 @@ pub(super) fn carry_out<S: Service>(
 ) -> Flow {
     let name = request.get(0).unwrap_or_default();
     let mut reply = ReplyEncoder::new(buffer, *version);
+    if FOREIGN.iter().any(|foreign| is_called(name, foreign)) {
+        reply.error("ERR", "this is no HTTP server: nothing behind this line is carried out");
+        return Flow::ReplyAndClose;
+    }
     let Some(command) = COMMANDS.iter().find(|command| is_called(name, command.name)) else {
         unknown(request, &mut reply);
         return ANSWERED;
@@ -88,7 +95,10 @@ pub(super) fn carry_out<S: Service>(
             drop(state.service.kept().checkpoint());
             reply.simple("Background saving started");
         }
-        "SHUTDOWN" => return Flow::Stop,
+        "SHUTDOWN" => match request.get(1).map(<[u8]>::to_ascii_uppercase).as_deref() {
+            None | Some(b"SAVE" | b"NOSAVE" | b"NOW" | b"FORCE") => return Flow::Stop,
+            _ => reply.error("ERR", "SHUTDOWN takes no such argument; it makes all that is logged durable"),
+        },
         _ => {
             reply.simple("OK");
             return Flow::ReplyAndClose;

@@ -69,6 +69,8 @@ pub struct ServerState<S> {
     /// Whether it is to end.
     stopped: AtomicBool,
     connections: AtomicU64,
+    /// Connections so far.
+    opened: AtomicU64,
     requests: AtomicU64,
     /// Of these, those whose command panicked.
     panicked: AtomicU64,
@@ -91,6 +93,7 @@ impl<S: Service> ServerState<S> {
             transports: Mutex::new(BTreeSet::new()),
             stopped: AtomicBool::new(false),
             connections: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             panicked: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
@@ -264,8 +267,10 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     }
 
     fn open(&mut self, id: ConnectionId) {
-        // Relaxed: figures for people.
-        let number = self.state.connections.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: a figure for people.
+        self.state.connections.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: it is a name, and each is given once.
+        let number = self.state.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let decoder = RequestDecoder::new(REQUEST_LIMITS);
         self.sessions.insert(id, ClientSession { decoder, version: RespVersion::default(), number });
     }
@@ -277,7 +282,8 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         let ClientSession { decoder, version, number } = session;
         let mut served = 0;
         while let Some((received, replies)) = self.net.parts(id) {
-            if !replies.has_room() {
+            // What comes behind the end is not carried out: the one that asked for it is not replied to.
+            if self.state.has_stopped() || !replies.has_room() {
                 break;
             }
             let requests = decoder.decode(received, TOGETHER);
@@ -304,7 +310,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                     Flow::Reply(epoch)
                         if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
                     {
-                        self.parked.park(epoch, replies.reserve(), &self.reply);
+                        self.parked.park(epoch, replies.reserve(self.reply.len()), &self.reply);
                     }
                     Flow::Reply(_) | Flow::ReplyAndClose => {
                         replies.reply(|buffer| buffer.extend_from_slice(&self.reply));
@@ -312,6 +318,9 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                     Flow::Stop => self.state.stop(),
                 }
                 is_closing = flow == Flow::ReplyAndClose;
+                if flow == Flow::Stop {
+                    break;
+                }
             }
             served += taken as u64;
             let behind = requests.begin(taken);

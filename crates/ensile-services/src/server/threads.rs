@@ -11,13 +11,14 @@
 use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::Mutex;
 pub use ensile_net::TransportChoice;
-use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport};
+use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport, NetLimits, check_free, raise_descriptors_max};
 use ensile_objects::ObjectDurability;
 
 use super::{LIMITS, ServerState, ServiceLoop, panic_text};
@@ -37,6 +38,26 @@ pub struct ServerConfig {
     pub loops: usize,
     /// How loops wait for their sockets.
     pub transport: TransportChoice,
+    /// Once this is set, by a signal for instance, the server ends as if a client had asked for it.
+    pub ended: Option<&'static AtomicBool>,
+}
+
+impl ServerConfig {
+    fn has_ended(&self) -> bool {
+        // Relaxed: it carries nothing.
+        self.ended.is_some_and(|ended| ended.load(Ordering::Relaxed))
+    }
+}
+
+/// Descriptors that clients leave to the log, to checkpoints and to the loops themselves, or half of them where there are
+/// fewer: a log that cannot make its next file goes on in the one that it has, and that grows.
+const DESCRIPTORS_RESERVED: usize = 128;
+
+/// What the connections of a loop may take, by the descriptors that this process may have.
+fn limits(loops: usize) -> NetLimits {
+    let descriptors = raise_descriptors_max();
+    let for_clients = descriptors - DESCRIPTORS_RESERVED.min(descriptors / 2);
+    NetLimits { connections_max: (for_clients / loops).clamp(1, LIMITS.connections_max), ..LIMITS }
 }
 
 /// A server that listens.
@@ -76,6 +97,9 @@ pub fn serve<S: Service>(
 ) -> io::Result<()> {
     let state = ServerState::new(service, config.durability, Clock::machine());
     let (state, wake_ups) = (Arc::new(state), Mutex::new(Vec::new()));
+    if config.loops > 1 {
+        check_free(config.address)?;
+    }
     let end_all = || {
         state.stop();
         wake_ups.lock().iter().for_each(LoopWakeUp::wake);
@@ -127,7 +151,8 @@ fn one_loop<S: Service>(
     let begin = || {
         let transport = MachineTransport::new(config.transport)?;
         state.add_transport(transport.in_use());
-        let mut one: MachineLoop<S> = ServiceLoop::new(transport, Arc::clone(state), LIMITS);
+        let mut one: MachineLoop<S> =
+            ServiceLoop::new(transport, Arc::clone(state), limits(config.loops.max(1)));
         let is_shared = config.loops > 1;
         let listen = if is_shared { ListenAddress::TcpShared } else { ListenAddress::Tcp };
         match one.listen(&listen(config.address))? {
@@ -145,7 +170,7 @@ fn one_loop<S: Service>(
             return Ok(());
         }
     };
-    while one.step(WAIT)? {}
+    while one.step(WAIT)? && !config.has_ended() {}
     // Replies that wait go out once everything is durable.
     let closed = state.service.kept().close();
     one.end()?;

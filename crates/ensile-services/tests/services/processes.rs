@@ -28,6 +28,8 @@ over_both_transports! {
     a_table_is_there_again_after_an_end_and_after_a_kill
     a_process_safe_server_that_is_killed_has_lost_nothing_that_it_replied
     a_server_without_a_log_keeps_what_a_checkpoint_has
+    a_signal_ends_a_server_in_order
+    two_servers_of_several_loops_do_not_share_an_address
     urls_are_partitioned_over_processes
     a_days_burst_reaches_every_host
     a_server_tells_its_transport
@@ -58,10 +60,14 @@ impl Folder {
     }
 
     fn command(&self, line: &str) -> Command {
+        self.command_at(line, "127.0.0.1:0")
+    }
+
+    fn command_at(&self, line: &str, listen: &str) -> Command {
         let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let data = self.0.join(words.remove(1));
         let mut command = Command::new(env!("CARGO_BIN_EXE_ensile-service"));
-        command.args(&words).args(["--listen", "127.0.0.1:0", "--transport", self.1, "--data"]).arg(data);
+        command.args(&words).args(["--listen", listen, "--transport", self.1, "--data"]).arg(data);
         command
     }
 
@@ -137,6 +143,28 @@ fn a_table_is_there_again_after_an_end_and_after_a_kill(transport: &'static str)
     assert_eq!(client.scan(0, 1 << 20).expect("it serves"), (0, vec![b"b".to_vec()]));
     let refused = client.increment(b"b", i64::MAX).expect_err("it is too much");
     assert_eq!(refused.to_string(), "the server replied: ERR increment or decrement would overflow");
+}
+
+fn a_signal_ends_a_server_in_order(transport: &'static str) {
+    let folder = Folder::new("signal", transport);
+    for (signal, count) in [("TERM", 1), ("INT", 2)] {
+        // No epoch closes by itself before the end.
+        let mut server = folder.start("pht table --durability relaxed --epoch-ms 60000 --loops 2");
+        let mut client = TableClient::connect(server.address).expect("it listens");
+        assert_eq!(client.increment(b"lives", 1).expect("it serves"), count);
+        let pid = server.process.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().expect("it is there").success());
+        server.ends_well();
+    }
+}
+
+fn two_servers_of_several_loops_do_not_share_an_address(transport: &'static str) {
+    let folder = Folder::new("address", transport);
+    let server = folder.start("pht first --loops 2");
+    let mut second = folder.command_at("pht second --loops 2", &server.address.to_string());
+    let second = second.output().expect("it was built");
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(!second.status.success() && said.contains("in use"), "{said}");
 }
 
 fn a_process_safe_server_that_is_killed_has_lost_nothing_that_it_replied(transport: &'static str) {

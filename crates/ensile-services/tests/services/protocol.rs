@@ -366,3 +366,65 @@ fn the_server_ends_when_it_is_asked() {
         assert!(steps < 10_000, "it goes on");
     }
 }
+
+#[test]
+fn what_is_behind_a_shutdown_is_not_carried_out() {
+    let disk = SimDisk::new();
+    let mut rig = Rig::with(&disk, 12, PersistentTable::open, LIMITS, ObjectDurability::Relaxed);
+    let client = rig.connect();
+    rig.clients().send(client, b"SHUTDOWN ABORT\r\nSET a 1\r\nSHUTDOWN\r\nSET b 1\r\nSET c 1\r\n");
+    let mut steps = 0;
+    while rig.step() {
+        steps += 1;
+        assert!(steps < 10_000, "it goes on");
+    }
+    rig.step();
+    rig.step();
+    assert_eq!(rig.service_elements(), 1);
+    let said = replies(rig.clients().received(client));
+    assert_eq!(&said[said.len() - 1..], ["+OK"], "{said:?}");
+    assert!(said[0].starts_with("!ERR SHUTDOWN takes no such argument"), "{said:?}");
+}
+
+#[test]
+fn a_page_in_a_browser_cannot_post_commands() {
+    let mut rig = table(13);
+    let client = rig.connect();
+    rig.clients().send(client, b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET a 1\r\nSHUTDOWN\r\n");
+    rig.run("it is closed", |rig| rig.clients().has_closed(client));
+    let said = replies(rig.clients().received(client));
+    assert!(said.len() == 1 && said[0].starts_with("!ERR this is no HTTP server"), "{said:?}");
+    let client = rig.connect();
+    rig.clients().send(client, b"Host: localhost\r\nSET a 1\r\n");
+    rig.run("it is closed", |rig| rig.clients().has_closed(client));
+    assert_eq!(rig.service_elements(), 0);
+}
+
+/// They wait for one epoch, and together they are more than the client may have unsent.
+#[test]
+fn large_replies_that_wait_are_taken_on_as_they_go_out() {
+    let limits = NetLimits { unsent_bytes_max: 10_000, ..LIMITS };
+    let mut rig = Rig::on(&SimDisk::new(), 14, PersistentTable::open, limits);
+    rig.keeps = false;
+    let (client, value) = (rig.connect(), "x".repeat(1000));
+    let mut bytes = Vec::new();
+    encode_request(&mut bytes, &["SET", "long", &value]);
+    (0..100).for_each(|_| encode_request(&mut bytes, &["GET", "long"]));
+    rig.clients().send(client, &bytes);
+    rig.clients().end(client);
+    rig.steps(200);
+    rig.keeps = true;
+    rig.run("all is replied", |rig| rig.clients().has_closed(client));
+    let said = replies(rig.clients().received(client));
+    assert_eq!(said.len(), 101, "W2: a client that takes what it asked for is not dropped");
+    assert!(said[0] == "+OK" && said[1..].iter().all(|reply| *reply == value));
+}
+
+#[test]
+fn a_pattern_that_would_take_long_is_refused() {
+    let mut rig = table(15);
+    let said = rig
+        .told(&[&format!("SCAN 0 MATCH {}", "a".repeat(257)), &format!("SCAN 0 MATCH {}", "a".repeat(256))]);
+    assert_eq!(said[0], "!ERR a pattern has 256 bytes at most");
+    assert!(said[1].starts_with('['), "{said:?}");
+}

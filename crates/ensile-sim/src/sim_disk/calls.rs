@@ -36,6 +36,8 @@ impl Fault {
     pub const INPUT_OUTPUT: Self = Self { code: 5, landed_percent: 0 };
     /// ENOSPC, and nothing was done.
     pub const NO_SPACE: Self = Self { code: 28, landed_percent: 0 };
+    /// EMFILE: the process has no descriptor left.
+    pub const NO_DESCRIPTOR: Self = Self { code: 24, landed_percent: 0 };
 
     /// The same error, but so much of the call was done before it: of a write that share of its bytes, of a sync that
     /// share of the changes; a change of a name or a length is done if it is 100.
