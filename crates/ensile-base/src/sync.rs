@@ -201,3 +201,7 @@ mod tests {
         assert_eq!(backoff.rounds, Backoff::SPIN_ROUNDS);
     }
 }
+
+/// A flag that a signal's handler sets: std's own, which crates that register handlers take. No model checker explores
+/// it, so it carries one bit and orders nothing.
+pub type SignalFlag = std::sync::atomic::AtomicBool;

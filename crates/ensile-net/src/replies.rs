@@ -23,7 +23,7 @@ pub struct ReplySlot {
 /// A reply that waits.
 #[derive(Debug)]
 enum ReplyPlace {
-    /// Not told; its owner keeps so many bytes for it.
+    /// Not told; the bytes that its owner keeps for it.
     Reserved(usize),
     Told(Vec<u8>),
 }
@@ -88,8 +88,8 @@ impl ReplyQueue {
         self.check_bytes();
     }
 
-    /// Takes the next place, for a reply that comes later. `bytes` are those that its owner keeps for it meanwhile: they
-    /// count as unsent, so that no client has more of them kept than it may have told (W2).
+    /// Takes the next place, for a reply that comes later. `bytes` are those that its owner keeps for it meanwhile:
+    /// they count as unsent, so that no client has more of them kept than it may have told (W2).
     pub fn reserve(&mut self, bytes: usize) -> ReplySlot {
         let number = self.first + self.waiting.len() as u64;
         self.waiting.push_back(ReplyPlace::Reserved(bytes));

@@ -70,9 +70,9 @@ fn shared_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether nobody listens at this address yet, also none who would share it ([`ListenAddress::TcpShared`]): for a server
-/// of several loops, before its first one listens. Without it two servers share an address, and the kernel deals
-/// clients out between them.
+/// Fails where somebody listens at this address already, also one who would share it
+/// ([`ListenAddress::TcpShared`]): for a server of several loops, before its first one listens. Without it two servers
+/// share an address, and the kernel deals clients out between them.
 ///
 /// # Errors
 /// What the system says: [`io::ErrorKind::AddrInUse`] where somebody listens.

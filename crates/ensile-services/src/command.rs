@@ -9,10 +9,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
+use ensile_base::sync::SignalFlag;
 use ensile_objects::{ObjectDurability, ObjectsBuilder, ObjectsResult, SharedFolder, ShippingConfig};
 use signal_hook::consts::signal::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -172,8 +172,8 @@ fn opened<S>(service: ObjectsResult<S>) -> io::Result<Arc<S>> {
 
 /// What SIGINT and SIGTERM set: the first of them ends the server as a client's `SHUTDOWN` does, which makes everything
 /// durable; a second one ends the process.
-fn end_at_signals() -> io::Result<&'static AtomicBool> {
-    let ended = Arc::new(AtomicBool::new(false));
+fn end_at_signals() -> io::Result<&'static SignalFlag> {
+    let ended = Arc::new(SignalFlag::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, 1, Arc::clone(&ended))?;
         flag::register(signal, Arc::clone(&ended))?;
@@ -182,7 +182,8 @@ fn end_at_signals() -> io::Result<&'static AtomicBool> {
     Ok(Box::leak(Box::new(ended)))
 }
 
-/// Opens the service's folder and serves until a client asks for the end, or SIGINT or SIGTERM comes. `ready` is told where it listens.
+/// Opens the service's folder and serves until a client asks for the end, or SIGINT or SIGTERM comes. `ready` is told
+/// where it listens.
 ///
 /// # Errors
 /// The folder or the address cannot be had, and why; or not everything could be made durable.

@@ -40,7 +40,8 @@ const COMMANDS: [CommandInfo; 9] = [
     info("SHUTDOWN", -1, &["admin"], "Makes what is logged durable and ends the server"),
 ];
 
-/// How lines of HTTP begin. A page in a browser can send them to any port of its machine, with commands in what it posts.
+/// How lines of HTTP begin. A page in a browser can send them to any port of its machine, with commands in what it
+/// posts.
 const FOREIGN: [&str; 2] = ["POST", "HOST:"];
 
 const fn info(

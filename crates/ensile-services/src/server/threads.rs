@@ -11,12 +11,11 @@
 use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_base::sync::Mutex;
+use ensile_base::sync::{Mutex, Ordering, SignalFlag};
 pub use ensile_net::TransportChoice;
 use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport, NetLimits, check_free, raise_descriptors_max};
 use ensile_objects::ObjectDurability;
@@ -39,7 +38,7 @@ pub struct ServerConfig {
     /// How loops wait for their sockets.
     pub transport: TransportChoice,
     /// Once this is set, by a signal for instance, the server ends as if a client had asked for it.
-    pub ended: Option<&'static AtomicBool>,
+    pub ended: Option<&'static SignalFlag>,
 }
 
 impl ServerConfig {
@@ -49,8 +48,8 @@ impl ServerConfig {
     }
 }
 
-/// Descriptors that clients leave to the log, to checkpoints and to the loops themselves, or half of them where there are
-/// fewer: a log that cannot make its next file goes on in the one that it has, and that grows.
+/// Descriptors that clients leave to the log, to checkpoints and to the loops themselves, or half of them where there
+/// are fewer: a log that cannot make its next file goes on in the one that it has, and that grows.
 const DESCRIPTORS_RESERVED: usize = 128;
 
 /// What the connections of a loop may take, by the descriptors that this process may have.
