@@ -121,10 +121,14 @@ pub(crate) fn commit_read_only<'p>(
     }
     let tid = sets.reads.iter().map(|read| read.word.tid()).max().unwrap_or(Tid::ZERO);
     let mut epoch = tid.epoch();
-    let has_placeholders = || sets.reads.iter().any(|read| read.word.tid() == Tid::ZERO);
-    if sets.nodes.len() > 0 || has_placeholders() {
-        // A key without a record may have been deleted, and so may one with a placeholder (N19).
-        epoch = epoch.max(unhooked.newest());
+    let newest = unhooked.newest();
+    // Mostly nothing newer was unhooked, and it does not matter what else was seen.
+    if newest > epoch {
+        let has_placeholders = || sets.reads.iter().any(|read| read.word.tid() == Tid::ZERO);
+        if sets.nodes.len() > 0 || has_placeholders() {
+            // A key without a record may have been deleted, and so may one with a placeholder (N19).
+            epoch = newest;
+        }
     }
     Ok(Committed { tid, epoch })
 }
