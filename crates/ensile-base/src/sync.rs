@@ -188,6 +188,10 @@ impl Backoff {
     }
 }
 
+/// A flag that a signal's handler sets: std's own, which crates that register handlers take. No model checker explores
+/// it, so it carries one bit and orders nothing.
+pub type SignalFlag = std::sync::atomic::AtomicBool;
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::Backoff;
@@ -201,7 +205,3 @@ mod tests {
         assert_eq!(backoff.rounds, Backoff::SPIN_ROUNDS);
     }
 }
-
-/// A flag that a signal's handler sets: std's own, which crates that register handlers take. No model checker explores
-/// it, so it carries one bit and orders nothing.
-pub type SignalFlag = std::sync::atomic::AtomicBool;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use ensile_bench::{Bench, Failure};
 
-/// The laboratory of Ensile: workloads, crash tests and the experiments of Silo's, SiloR's and SIREN's papers.
+/// The laboratory of Ensile: workloads, crash tests and the experiments of Silo's, SiloR's, SIREN's and SLACH's papers.
 #[derive(Debug, Parser)]
 #[command(name = "ensile-bench", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Arguments {

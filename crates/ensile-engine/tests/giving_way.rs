@@ -7,28 +7,7 @@ use std::sync::Arc;
 use ensile_engine::checkpoint::{Schedule, Strategy};
 use ensile_engine::{Database, Result, Tuning};
 use ensile_sim::SimDisk;
-
-/// Names and niceness of the process' threads.
-fn threads() -> Vec<(String, i64)> {
-    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux has it");
-    // A thread that ends meanwhile counts no more.
-    let of = |task: std::path::PathBuf| std::fs::read_to_string(task.join("stat")).ok();
-    let stats = tasks.filter_map(|task| of(task.expect("a thread").path()));
-    let threads = stats.map(|stat| {
-        // `number (name) ..`: a name may have any character; niceness is field 19.
-        let (before, behind) = stat.rsplit_once(") ").expect("a name");
-        let name = before.split_once('(').expect("a name").1.to_owned();
-        (name, behind.split(' ').nth(19 - 3).expect("a niceness").parse().expect("a number"))
-    });
-    threads.collect()
-}
-
-/// Of the thread that runs this, which opens.
-fn own() -> i64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("Linux has it");
-    let (_, behind) = stat.rsplit_once(") ").expect("a name");
-    behind.split(' ').nth(19 - 3).expect("a niceness").parse().expect("a number")
-}
+use ensile_sim::process_threads::{all, own_niceness};
 
 #[test]
 fn checkpointers_have_the_niceness_that_was_set_above_the_opening_threads() -> Result<()> {
@@ -45,18 +24,18 @@ fn checkpointers_have_the_niceness_that_was_set_above_the_opening_threads() -> R
             db.run(|tx| tx.put(&table, &1, &1))?;
             // A checkpoint ends once each checkpointer has walked its part: all have begun.
             db.checkpoint()?.wait()?;
-            let threads = threads();
+            let threads = all();
             let of = |start: &str| {
                 let those = threads.iter().filter(|thread| thread.0.starts_with(start));
                 those.map(|thread| thread.1).collect::<Vec<i64>>()
             };
             assert_eq!(
                 of("ensile-ckpt-"),
-                [(own() + added).min(19); 2],
+                [(own_niceness() + added).min(19); 2],
                 "{strategy:?}, {set:?}: {threads:?}"
             );
-            assert_eq!(of("ensile-log-"), [own()], "{threads:?}");
-            assert_eq!(of("ensile-heartbea"), [own()], "{threads:?}");
+            assert_eq!(of("ensile-log-"), [own_niceness()], "{threads:?}");
+            assert_eq!(of("ensile-heartbea"), [own_niceness()], "{threads:?}");
             let stats = db.stats().checkpoints.expect("it has a folder");
             assert_eq!(stats.niceness_refused, None);
             db.close()?;

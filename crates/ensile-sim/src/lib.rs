@@ -9,6 +9,8 @@ pub mod checker;
 pub mod environment;
 pub mod history;
 pub mod ledger;
+#[cfg(target_os = "linux")]
+pub mod process_threads;
 #[cfg(shuttle)]
 pub mod schedules;
 mod sim_disk;

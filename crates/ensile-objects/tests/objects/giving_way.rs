@@ -6,19 +6,12 @@ use std::sync::Arc;
 use ensile_base::sync::Mutex;
 use ensile_objects::{CheckpointPolicy, Objects, ObjectsBuilder, Persistent};
 use ensile_sim::SimDisk;
+use ensile_sim::process_threads::own_niceness;
 
 use crate::rig::CHECKPOINTERS;
 
 /// Threads on which objects were encoded, by name, with their niceness then.
 static SEEN: Mutex<Vec<(String, i64)>> = Mutex::new(Vec::new());
-
-/// The calling thread's niceness, of 19 at most.
-fn niceness() -> i64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("Linux has it");
-    // The second field is a name in brackets, which may have any character; niceness is field 19.
-    let (_, behind) = stat.rsplit_once(") ").expect("a name");
-    behind.split(' ').nth(19 - 3).expect("a niceness").parse().expect("a number")
-}
 
 /// An object that looks at who encodes it.
 struct Watched;
@@ -35,7 +28,7 @@ impl Persistent for Watched {
 
     fn encode(&self, _: &mut Vec<u8>) {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
-        SEEN.lock().push((name, niceness()));
+        SEEN.lock().push((name, own_niceness()));
     }
 
     fn decode(_: u16, _: &[u8]) -> Result<Self, Box<str>> {
@@ -71,7 +64,7 @@ fn checkpointers_have_the_niceness_that_was_set_above_the_opening_threads() {
         let mut seen = std::mem::take(&mut *SEEN.lock());
         seen.sort();
         seen.dedup();
-        let expected = (niceness() + added).min(19);
+        let expected = (own_niceness() + added).min(19);
         let all = (0..CHECKPOINTERS).map(|number| (format!("ensile-obj-ck-{number}"), expected));
         assert_eq!(seen, all.collect::<Vec<_>>(), "{set:?}");
         assert_eq!(objects.stats().checkpoints.niceness_refused, None);

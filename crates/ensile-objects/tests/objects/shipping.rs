@@ -289,33 +289,19 @@ fn a_store_of_a_database_makes_no_folder_that_of_a_take_over() {
     assert!(!folders.0.join("b/MANIFEST").exists(), "nothing is begun there");
 }
 
-/// The niceness of this process's threads of that name.
-#[cfg(target_os = "linux")]
-fn niceness_of(name: &str) -> Vec<i32> {
-    let threads = std::fs::read_dir("/proc/self/task").expect("Linux has it");
-    let of_thread = |folder: PathBuf| {
-        // One that has ended meanwhile has no files.
-        let comm = std::fs::read_to_string(folder.join("comm")).ok()?;
-        let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-        let behind_name = stat.rsplit_once(')')?.1;
-        (comm.trim_end() == name).then(|| behind_name.split_whitespace().nth(16)?.parse().ok()).flatten()
-    };
-    threads.filter_map(|thread| of_thread(thread.ok()?.path())).collect()
-}
-
 #[test]
 #[cfg(target_os = "linux")]
 fn the_thread_that_ships_gives_way() {
+    use ensile_sim::process_threads::{all, own_niceness};
+
     let folders = Folders::new("gives-way");
     let open = folders.open("a", WhenFenced::Stop);
-    let own = std::fs::read_to_string("/proc/thread-self/stat").expect("Linux has it");
-    let own = own.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(16)?.parse::<i32>().ok());
-    let wanted = (own.expect("a niceness") + 5).min(19);
+    let wanted = ("ensile-obj-ship".to_owned(), (own_niceness() + 5).min(19));
     // It does so as it begins, which may be in a moment.
     let gives_way = (0..PATIENCE.as_millis()).any(|_| {
         std::thread::sleep(Duration::from_millis(1));
-        niceness_of("ensile-obj-ship").contains(&wanted)
+        all().contains(&wanted)
     });
-    assert!(gives_way, "{:?}, and {wanted} is wanted", niceness_of("ensile-obj-ship"));
+    assert!(gives_way, "{:?}, and {wanted:?} is wanted", all());
     drop(open);
 }
