@@ -82,13 +82,11 @@ pub fn check_free(address: SocketAddr) -> io::Result<()> {
 
 /// Raises this process's limit of open descriptors as far as the system lets it, and returns it.
 pub fn raise_descriptors_max() -> usize {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let before = getrlimit(Resource::Nofile);
-    let mut raised = getrlimit(Resource::Nofile);
-    raised.current = raised.maximum;
-    let limit =
-        if setrlimit(Resource::Nofile, raised).is_ok() { getrlimit(Resource::Nofile) } else { before };
-    limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let limit = if raised.is_ok() { maximum } else { current };
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// No socket has this name.

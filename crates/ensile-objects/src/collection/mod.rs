@@ -50,8 +50,8 @@ const TOGETHER: usize = 16;
 /// The most bytes of a cell that are prefetched; the processor sees the others coming.
 const PREFETCHED_BYTES_MAX: usize = 512;
 
-/// A key, its hash, and a cell that may be its own.
-type Guess<'c, 'k, K, T, Q> = (&'k Q, KeyHash, Option<&'c ObjectCell<K, T>>);
+/// A key's hash, and a cell that may be its own.
+type FoundAhead<'c, K, T> = (KeyHash, Option<&'c ObjectCell<K, T>>);
 
 /// The objects, and what recovery and checkpoints keep beside them.
 pub(crate) struct ObjectsState<K, T: Persistent> {
@@ -350,12 +350,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         self.runtime.check_process()?;
         let (mut keys, mut number, mut rests_on) = (keys.into_iter(), 0, Epoch::ZERO);
         loop {
-            let guesses = self.guess_together(&mut keys);
-            if guesses[0].is_none() {
+            let found = self.find_ahead_of(&mut keys);
+            if found[0].is_none() {
                 return Ok(ObjectReceipt::new(&self.runtime, rests_on));
             }
-            for (key, hash, guess) in guesses.into_iter().flatten() {
-                let ((), epoch) = self.look_at(key, (hash, guess), |object| look(number, object))?;
+            for (key, found) in found.into_iter().flatten() {
+                let ((), epoch) = self.look_at(key, found, |object| look(number, object))?;
                 rests_on = rests_on.max(epoch);
                 number += 1;
             }
@@ -364,7 +364,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
 
     /// Asks the processor for the memory of these keys' objects, which calls of this thread are about to use: a hint,
     /// for a thread that has several calls before it. It waits for the memory of sixteen keys at once, and for no lock.
-    /// What the objects point to is not asked for.
+    /// What the objects point to is not asked for, what their keys point to is.
     pub fn prefetch<'k, Q>(&self, keys: impl IntoIterator<Item = &'k Q>)
     where
         K: Borrow<Q>,
@@ -372,41 +372,41 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     {
         let mut keys = keys.into_iter();
         loop {
-            let guesses = self.guess_together(&mut keys);
-            if guesses[0].is_none() {
+            let found = self.find_ahead_of(&mut keys);
+            if found[0].is_none() {
                 return;
             }
-            for (_, _, guess) in guesses.into_iter().flatten() {
+            for (_, (_, guess)) in found.into_iter().flatten() {
                 let state = guess.and_then(|cell| cell.try_lock());
                 state.iter().filter_map(|state| state.key.as_ref()).for_each(ObjectKey::prefetch);
             }
         }
     }
 
-    /// The next keys, up to sixteen, each with its hash and a cell that may be its own, whose memory is asked for.
+    /// As [`find_ahead`](Self::find_ahead), of the next keys, up to sixteen.
     #[inline]
-    fn guess_together<'k, Q>(
+    fn find_ahead_of<'k, Q>(
         &self,
         keys: &mut impl Iterator<Item = &'k Q>,
-    ) -> [Option<Guess<'_, 'k, K, T, Q>>; TOGETHER]
+    ) -> [Option<(&'k Q, FoundAhead<'_, K, T>)>; TOGETHER]
     where
         K: Borrow<Q>,
         Q: Hash + ?Sized + 'k,
     {
         let shards = &self.state.shards;
-        let mut guesses = [None; TOGETHER];
-        for (place, key) in guesses.iter_mut().zip(keys) {
+        let mut found = [None; TOGETHER];
+        for (place, key) in found.iter_mut().zip(keys) {
             let hash = shards.hash(key);
             shards.prefetch_slot(hash);
-            *place = Some((key, hash, None));
+            *place = Some((key, (hash, None)));
         }
-        for (_, hash, guess) in guesses.iter_mut().flatten() {
+        for (_, (hash, guess)) in found.iter_mut().flatten() {
             *guess = shards.guess(*hash);
             guess
                 .iter()
                 .for_each(|cell| prefetch::lines(*cell, size_of_val(*cell).min(PREFETCHED_BYTES_MAX)));
         }
-        guesses
+        found
     }
 
     /// As [`Objects::look_many`]. With strict durability it returns once all that was shown is durable.
@@ -548,9 +548,6 @@ enum Poison {
     Refuses,
     Ends,
 }
-
-/// A key's hash, and a cell that may be its own.
-type FoundAhead<'c, K, T> = (KeyHash, Option<&'c ObjectCell<K, T>>);
 
 /// Asks for a cell's lock, and for its end: that would be missed only behind the lock.
 #[inline]

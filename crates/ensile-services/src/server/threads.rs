@@ -99,6 +99,7 @@ pub fn serve<S: Service>(
     if config.loops > 1 {
         check_free(config.address)?;
     }
+    let limits = limits(config.loops.max(1));
     let end_all = || {
         state.stop();
         wake_ups.lock().iter().for_each(LoopWakeUp::wake);
@@ -111,7 +112,7 @@ pub fn serve<S: Service>(
             let (state, end_all) = (&state, &end_all);
             threads.push(scope.spawn(move || {
                 let _end = CallAtEnd(end_all);
-                one_loop(state, ServerConfig { address, ..config }, &tell)
+                one_loop(state, ServerConfig { address, ..config }, limits, &tell)
             }));
             // The first finds the port, the others share it.
             match told.recv().map_err(io::Error::other).and_then(|begun| begun) {
@@ -145,13 +146,13 @@ fn panicked(panic: Box<dyn Any + Send>) -> io::Result<()> {
 fn one_loop<S: Service>(
     state: &Arc<ServerState<S>>,
     config: ServerConfig,
+    limits: NetLimits,
     tell: &mpsc::Sender<Begun>,
 ) -> io::Result<()> {
     let begin = || {
         let transport = MachineTransport::new(config.transport)?;
         state.add_transport(transport.in_use());
-        let mut one: MachineLoop<S> =
-            ServiceLoop::new(transport, Arc::clone(state), limits(config.loops.max(1)));
+        let mut one: MachineLoop<S> = ServiceLoop::new(transport, Arc::clone(state), limits);
         let is_shared = config.loops > 1;
         let listen = if is_shared { ListenAddress::TcpShared } else { ListenAddress::Tcp };
         match one.listen(&listen(config.address))? {
