@@ -72,11 +72,15 @@ fn with_versions_beside_pages(folder: &Folder) -> PathBuf {
         let builder = Database::builder(&data).durability(Durability::Relaxed).tuning(tuning);
         let db = builder.checkpoints(Schedule::on_demand()).open().expect("opens");
         let table = db.table::<u64, Vec<u8>>("rows").expect("a table");
-        db.run(|tx| (0..1000).try_for_each(|key| tx.put(&table, &key, &vec![1; 300]))).expect("commits");
+        // Each by its own transaction, so that no two rows have one TID.
+        for key in 0..1000 {
+            db.run(|tx| tx.put(&table, &key, &vec![1; 300])).expect("commits");
+        }
         let picture = db.checkpoint().expect("is asked for");
         let mut key = 0;
         while picture.outcome().is_none() {
-            key = (key + 7) % 1000;
+            // Odd keys stay in their pages, however far the walk is behind.
+            key = (key + 14) % 1000;
             db.run(|tx| tx.put(&table, &key, &vec![2; 300])).expect("commits");
             std::thread::yield_now();
         }
