@@ -1,5 +1,5 @@
 //! Backups of a database that may be open, each a database folder of its own; and new databases from them
-//! (`docs/protocols/pictures.md`, section 8).
+//! (`docs/protocols/backups.md`).
 //!
 //! ```text
 //! look: lease of the source, target locked --> copy what the target lacks --> directory, root, sync --> verify --> manifest

@@ -1,5 +1,5 @@
 //! The archive of an open database: closed log files are copied there before they are removed
-//! (`docs/protocols/pictures.md`, section 8).
+//! (`docs/protocols/backups.md`, section 2).
 //!
 //! ```text
 //! archive -> a folder on another device      FOLDER                   whose it is (I1)
