@@ -25,8 +25,12 @@ pub(crate) struct Connection {
     pub(crate) may_write: bool,
     /// The peer sends no more.
     pub(crate) peer_ended: bool,
-    /// It is to be closed when all replies are sent; it is not read.
-    pub(crate) is_ending: bool,
+    /// It is to be closed when all replies are sent; what it reads is dropped (W13).
+    is_ending: bool,
+    /// Bytes that were dropped since then.
+    dropped_bytes: usize,
+    /// All replies are sent, nothing more is, and the peer has not ended: since when.
+    lingers_since_nanos: Option<u64>,
     /// An event that tells of its bytes is in the queue.
     pub(crate) is_announced: bool,
     /// It is in the list of those to be looked at again.
@@ -53,6 +57,8 @@ impl Connection {
             may_write: true,
             peer_ended: false,
             is_ending: false,
+            dropped_bytes: 0,
+            lingers_since_nanos: None,
             is_announced: false,
             is_listed: false,
             timer: None,
@@ -80,29 +86,45 @@ impl Connection {
         }
     }
 
-    /// Whether its turn would bring anything in.
-    pub(crate) fn wants_read(&self, limits: &NetLimits) -> bool {
-        self.may_read
-            && !self.peer_ended
-            && !self.is_ending
-            && !self.replies.is_full()
-            && self.unread().len() < limits.unread_bytes_max
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending
     }
 
-    /// Reads until nothing is there, the limit of unread bytes is met, or others have waited long enough. `true` if
-    /// bytes came.
+    /// It is to be closed when all replies are sent. Nothing of what is unread counts any more, nor of what comes.
+    pub(crate) fn begin_ending(&mut self) {
+        self.is_ending = true;
+        (self.received, self.consumed) = (Vec::new(), 0);
+    }
+
+    /// Whether its turn would bring anything in.
+    pub(crate) fn wants_read(&self, limits: &NetLimits) -> bool {
+        let has_room = if self.is_ending {
+            self.dropped_bytes < limits.linger_bytes_max
+        } else {
+            !self.replies.is_full() && self.unread().len() < limits.unread_bytes_max
+        };
+        self.may_read && !self.peer_ended && has_room
+    }
+
+    /// Reads until nothing is there, a limit of bytes is met, or others have waited long enough. How many bytes came.
     pub(crate) fn read(
         &mut self,
         transport: &mut impl Transport,
         limits: &NetLimits,
         now_nanos: u64,
-    ) -> Result<bool, CloseReason> {
+    ) -> Result<usize, CloseReason> {
         let mut taken = 0;
         while taken < limits.step_bytes && self.wants_read(limits) {
             self.make_room(limits);
             match transport.read(self.id.token(), &mut self.received) {
                 Ok(0) => self.peer_ended = true,
-                Ok(bytes) => taken += bytes,
+                Ok(bytes) => {
+                    taken += bytes;
+                    if self.is_ending {
+                        self.dropped_bytes = self.dropped_bytes.saturating_add(bytes);
+                        self.received.clear();
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.may_read = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(CloseReason::Failed(error.kind())),
@@ -111,7 +133,7 @@ impl Connection {
         if taken > 0 {
             self.heard_nanos = now_nanos;
         }
-        Ok(taken > 0)
+        Ok(taken)
     }
 
     /// Room for another read, within the limit of unread bytes: what was consumed goes first.
@@ -152,16 +174,31 @@ impl Connection {
     }
 
     /// Why it should end now, if it should.
-    pub(crate) fn ends(&self) -> Option<CloseReason> {
+    pub(crate) fn ends(&self, limits: &NetLimits) -> Option<CloseReason> {
         if self.replies.is_beyond() {
             return Some(CloseReason::Unsent);
         }
-        let is_answered = self.replies.is_empty() && !self.is_announced;
-        match (is_answered, self.is_ending, self.peer_ended) {
-            (true, true, _) => Some(CloseReason::Asked),
-            (true, _, true) => Some(CloseReason::PeerEnded),
+        let is_heard = self.peer_ended || self.dropped_bytes >= limits.linger_bytes_max;
+        match (self.is_answered(), self.is_ending) {
+            (true, true) if is_heard => Some(CloseReason::Asked),
+            (true, false) if self.peer_ended => Some(CloseReason::PeerEnded),
             _ => None,
         }
+    }
+
+    /// All replies are sent, and its owner has seen its last bytes.
+    fn is_answered(&self) -> bool {
+        self.replies.is_empty() && !self.is_announced
+    }
+
+    /// All that is to be sent is sent: nothing more is, and it waits for the peer's end from now on (W13). Says so
+    /// once.
+    pub(crate) fn begins_to_linger(&mut self, now_nanos: u64) -> bool {
+        let begins = self.is_ending && self.is_answered() && self.lingers_since_nanos.is_none();
+        if begins {
+            self.lingers_since_nanos = Some(now_nanos);
+        }
+        begins
     }
 
     /// When time alone would end it, and why.
@@ -169,6 +206,9 @@ impl Connection {
         let after = |nanos: u64, by: std::time::Duration| {
             nanos.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX))
         };
+        if let Some(since) = self.lingers_since_nanos {
+            return Some((after(since, limits.linger), CloseReason::Asked));
+        }
         if let Some(since) = self.waits_since_nanos {
             return Some((after(since, limits.stalled), CloseReason::Stalled));
         }

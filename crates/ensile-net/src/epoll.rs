@@ -68,8 +68,13 @@ impl fmt::Debug for Epoll {
 }
 
 impl Transport for Epoll {
-    fn listen(&mut self, address: &ListenAddress, listener: SocketToken) -> io::Result<ListenAddress> {
-        let (socket, at) = MachineSocket::listening(address)?;
+    fn listen(
+        &mut self,
+        address: &ListenAddress,
+        listener: SocketToken,
+        keepalive: Option<Duration>,
+    ) -> io::Result<ListenAddress> {
+        let (socket, at) = MachineSocket::listening(address, keepalive)?;
         self.add(listener, socket, epoll::EventFlags::IN)?;
         Ok(at)
     }
@@ -90,6 +95,12 @@ impl Transport for Epoll {
         let socket = self.socket(connection)?;
         // A program that embeds this may not ignore the signal of a broken pipe.
         Ok(rustix::net::send(&socket.descriptor, bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    fn end_sending(&mut self, connection: SocketToken) {
+        if let Some(socket) = self.sockets.get(&connection) {
+            socket.end_sending();
+        }
     }
 
     fn close(&mut self, socket: SocketToken) {

@@ -6,7 +6,8 @@
 //! them in the order of its requests.
 //!
 //! Promises, by the names that `docs/protocols/net.md` gives them: W1 (order), W2 (bounded memory), W3 (nobody waits
-//! unheard), W4 (one client holds up no other), W5 (errors of accepting do not spin), W6 to W10 (operations in flight).
+//! unheard), W4 (one client holds up no other), W5 (errors of accepting do not spin), W6 to W10 (operations in flight),
+//! W13 (the last words are heard).
 //! The machine's sockets are waited for by io_uring or by epoll ([`MachineTransport`], W11).
 //!
 //! ```
@@ -71,7 +72,7 @@ pub use limits::NetLimits;
 pub use machine::{MachineTransport, TransportChoice};
 pub use net_loop::{NetLoop, NetStats};
 pub use replies::{ReplyQueue, ReplySlot};
-pub use sockets::{check_free, raise_descriptors_max};
+pub use sockets::{KEEPALIVE_PROBES, check_free, raise_descriptors_max};
 pub use timers::TimerId;
 pub use transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 #[cfg(all(

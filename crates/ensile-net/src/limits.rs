@@ -1,6 +1,6 @@
 //! How much the clients of a loop may take: connections, bytes, time.
 //!
-//! Neighbours: [`crate::NetLoop`] holds them (W2, W3).
+//! Neighbours: [`crate::NetLoop`] holds them (W2, W3, W13).
 
 use std::time::Duration;
 
@@ -20,6 +20,16 @@ pub struct NetLimits {
     pub idle: Option<Duration>,
     /// A connection that has taken none of the bytes that wait for it for this time is closed.
     pub stalled: Duration,
+    /// A TCP client that has been silent for this time is asked by the kernel whether it is still there, at most
+    /// [`KEEPALIVE_PROBES`](crate::KEEPALIVE_PROBES) times, each a third of this time behind the one before. If it
+    /// does not answer, its connection has failed. `None`: it is never asked, and one that was unplugged stays.
+    pub keepalive: Option<Duration>,
+    /// A connection that its owner ends, and whose replies are sent, waits for this time at most until the client ends
+    /// too. Zero: it is closed at once, and a client that still sends may lose the last replies.
+    pub linger: Duration,
+    /// Bytes that a client still sends while its connection ends: as many are read, and dropped. At this number it is
+    /// closed.
+    pub linger_bytes_max: usize,
     /// After this number of bytes from one connection the others have their turn. The read that reaches it may bring
     /// more: as much as is unread, or 32 KiB.
     pub step_bytes: usize,
@@ -36,6 +46,9 @@ impl Default for NetLimits {
             parked_max: 16 << 10,
             idle: None,
             stalled: Duration::from_secs(60),
+            keepalive: Some(Duration::from_secs(300)),
+            linger: Duration::from_secs(30),
+            linger_bytes_max: 1 << 30,
             step_bytes: 64 << 10,
             accept_pause: Duration::from_millis(100),
         }

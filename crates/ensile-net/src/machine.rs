@@ -78,8 +78,13 @@ impl fmt::Debug for MachineTransport {
 }
 
 impl Transport for MachineTransport {
-    fn listen(&mut self, address: &ListenAddress, listener: SocketToken) -> io::Result<ListenAddress> {
-        self.transport.listen(address, listener)
+    fn listen(
+        &mut self,
+        address: &ListenAddress,
+        listener: SocketToken,
+        keepalive: Option<Duration>,
+    ) -> io::Result<ListenAddress> {
+        self.transport.listen(address, listener, keepalive)
     }
 
     fn accept(&mut self, listener: SocketToken, connection: SocketToken) -> io::Result<()> {
@@ -92,6 +97,10 @@ impl Transport for MachineTransport {
 
     fn write(&mut self, connection: SocketToken, bytes: &[u8]) -> io::Result<usize> {
         self.transport.write(connection, bytes)
+    }
+
+    fn end_sending(&mut self, connection: SocketToken) {
+        self.transport.end_sending(connection);
     }
 
     fn close(&mut self, socket: SocketToken) {

@@ -99,7 +99,8 @@ impl<T: Transport> NetLoop<T> {
     /// # Errors
     /// What the system says: choose another address, or remove the file of a Unix socket that nobody listens at.
     pub fn listen(&mut self, address: &ListenAddress) -> io::Result<ListenAddress> {
-        let at = self.transport.listen(address, SocketToken(LISTENERS + self.listeners.len() as u64))?;
+        let listener = SocketToken(LISTENERS + self.listeners.len() as u64);
+        let at = self.transport.listen(address, listener, self.limits.keepalive)?;
         self.listeners.push(true);
         Ok(at)
     }
@@ -188,13 +189,14 @@ impl<T: Transport> NetLoop<T> {
         self.end(id, CloseReason::Asked);
     }
 
-    /// Closes a connection once all its replies are sent, those that are parked as well. It is not read any more. A
-    /// client that goes on sending may lose the last replies: the system discards them when bytes come that nobody
-    /// reads.
+    /// Ends a connection once all its replies are sent, those that are parked as well: the client reads an end behind
+    /// them. What it has sent, and still sends, is dropped. It is closed when the client ends too, or at
+    /// [`NetLimits::linger`] or [`NetLimits::linger_bytes_max`]; a client that goes on sending then may lose the last
+    /// replies (W13).
     pub fn close_when_sent(&mut self, id: ConnectionId) {
         self.list(id);
         if let Some(connection) = self.get_mut(id) {
-            connection.is_ending = true;
+            connection.begin_ending();
         }
     }
 
@@ -363,24 +365,29 @@ impl<T: Transport> NetLoop<T> {
         let place = self.places.get_mut(id.index as usize);
         let Some(connection) = place.and_then(|place| place.connection.as_deref_mut()) else { return Ok(()) };
         self.stats.sent_bytes += connection.write(&mut self.transport, now_nanos)?;
-        let unread_before = connection.unread().len();
         let came = connection.read(&mut self.transport, &limits, now_nanos)?;
-        self.stats.received_bytes += (connection.unread().len() - unread_before) as u64;
+        self.stats.received_bytes += came as u64;
         let takes_again = connection.replies.takes_again() && !connection.unread().is_empty();
-        if (came || takes_again) && !connection.is_announced && !connection.is_ending {
+        if (came > 0 || takes_again) && !connection.is_announced && !connection.is_ending() {
             connection.is_announced = true;
             self.events.push_back(NetEvent::Received(id));
         }
-        match connection.ends() {
-            Some(reason) => Err(reason),
-            None => {
-                // Others have their turn before it goes on.
-                if connection.wants_read(&limits) {
-                    self.list(id);
-                }
-                Ok(())
-            }
+        if let Some(reason) = connection.ends(&limits) {
+            return Err(reason);
         }
+        // Others have their turn before it goes on.
+        let wants_read = connection.wants_read(&limits);
+        if connection.begins_to_linger(now_nanos) {
+            self.transport.end_sending(id.token());
+            if let Some(timer) = connection.timer.take() {
+                self.timers.cancel(timer);
+            }
+            self.check_time(id, now_nanos);
+        }
+        if wants_read {
+            self.list(id);
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,8 @@
 //! Bytes arrive in pieces and are taken in pieces, calls return `WouldBlock` without need, readiness is told late,
 //! twice or in vain, clients are slow, end or vanish, and the system refuses to accept. With half of the seeds bytes
 //! are sent behind the call that gave them, and a later one says how many went (W7). All of it repeats with the seed.
+//! As with the machine's, a socket that is closed while bytes of its client are unread, or that gets some behind that,
+//! takes what its client has not read yet with it (W13).
 //! Time is a manual clock: it moves when the loop waits and nothing is ready.
 //!
 //! Neighbours: [`crate::transport`] says what is promised; a test plays clients by [`crate::NetLoop::transport_mut`].
@@ -46,6 +48,10 @@ struct Pipe {
     speed_bytes: usize,
     has_ended: bool,
     has_vanished: bool,
+    /// The client does not end when it reads the loop's end.
+    stays: bool,
+    /// The loop sends no more, or has closed its end.
+    sends_no_more: bool,
     is_closed: bool,
     /// Readiness is to be told once it is there.
     tells_reads: bool,
@@ -110,6 +116,8 @@ impl SimulatedTransport {
             speed_bytes,
             has_ended: false,
             has_vanished: false,
+            stays: false,
+            sends_no_more: false,
             is_closed: false,
             tells_reads: true,
             tells_writes: true,
@@ -121,7 +129,14 @@ impl SimulatedTransport {
 
     /// The client sends.
     pub fn send(&mut self, client: ClientId, bytes: &[u8]) {
-        self.pipes[client.0].to_loop.extend(bytes);
+        let pipe = &mut self.pipes[client.0];
+        pipe.to_loop.extend(bytes);
+        pipe.reset_if_unread();
+    }
+
+    /// The client stays connected once it has read the loop's end. Others end then.
+    pub fn stay(&mut self, client: ClientId) {
+        self.pipes[client.0].stays = true;
     }
 
     /// The client sends no more, and goes on reading.
@@ -148,11 +163,10 @@ impl SimulatedTransport {
         &self.pipes[client.0].taken
     }
 
-    /// Whether the loop has closed its end, and the client has taken what was sent before.
+    /// Whether the client has read the loop's end, behind what was sent before.
     #[must_use]
     pub fn has_closed(&self, client: ClientId) -> bool {
-        let pipe = &self.pipes[client.0];
-        pipe.is_closed && pipe.to_client.is_empty()
+        self.pipes[client.0].has_read_the_end()
     }
 
     /// The next `count` calls of `accept` fail: the process has no descriptors left.
@@ -181,6 +195,7 @@ impl SimulatedTransport {
         for pipe in &mut self.pipes {
             let bytes = pipe.speed_bytes.min(pipe.to_client.len());
             pipe.taken.extend(pipe.to_client.drain(..bytes));
+            pipe.has_ended |= pipe.has_read_the_end() && !pipe.stays;
             let Some(socket) = pipe.token.filter(|_| !pipe.is_closed) else { continue };
             let reads = pipe.tells_reads && (pipe.has_ended || pipe.has_vanished || !pipe.to_loop.is_empty());
             let room = pipe.window_bytes - pipe.to_client.len();
@@ -216,8 +231,26 @@ impl SimulatedTransport {
     }
 }
 
+impl Pipe {
+    fn has_read_the_end(&self) -> bool {
+        self.sends_no_more && self.to_client.is_empty()
+    }
+
+    /// A closed socket to which bytes have come that nobody reads: what the client has not read is lost.
+    fn reset_if_unread(&mut self) {
+        if self.is_closed && !self.to_loop.is_empty() {
+            self.to_client.clear();
+        }
+    }
+}
+
 impl Transport for SimulatedTransport {
-    fn listen(&mut self, address: &ListenAddress, listener: SocketToken) -> io::Result<ListenAddress> {
+    fn listen(
+        &mut self,
+        address: &ListenAddress,
+        listener: SocketToken,
+        _: Option<Duration>,
+    ) -> io::Result<ListenAddress> {
         self.listeners.push(listener);
         Ok(address.clone())
     }
@@ -279,9 +312,18 @@ impl Transport for SimulatedTransport {
         Ok(taken)
     }
 
+    fn end_sending(&mut self, connection: SocketToken) {
+        if let Ok((pipe, _)) = self.pipe(connection) {
+            assert!(pipe.given.is_empty(), "W7: all that was sent was told");
+            pipe.sends_no_more = true;
+        }
+    }
+
     fn close(&mut self, socket: SocketToken) {
         if let Some(index) = self.by_token.remove(&socket) {
-            self.pipes[index].is_closed = true;
+            let pipe = &mut self.pipes[index];
+            (pipe.sends_no_more, pipe.is_closed) = (true, true);
+            pipe.reset_if_unread();
         }
     }
 

@@ -6,13 +6,18 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
+use std::time::Duration;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
 use crate::transport::ListenAddress;
 
 /// Connections that wait to be accepted, as many as std asks for.
 const BACKLOG: i32 = 128;
+/// How often a silent client is asked whether it is still there: redis' number.
+pub const KEEPALIVE_PROBES: u32 = 3;
+/// The most that Linux takes for a time of keepalive.
+const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
 
 /// What is open.
 pub(crate) struct MachineSocket {
@@ -22,16 +27,18 @@ pub(crate) struct MachineSocket {
 
 impl MachineSocket {
     /// A socket that listens and does not block, and where.
-    pub(crate) fn listening(address: &ListenAddress) -> io::Result<(Self, ListenAddress)> {
+    pub(crate) fn listening(
+        address: &ListenAddress,
+        keepalive: Option<Duration>,
+    ) -> io::Result<(Self, ListenAddress)> {
         let (descriptor, is_tcp, at): (OwnedFd, _, _) = match address {
             ListenAddress::Tcp(address) => {
-                let socket = TcpListener::bind(address)?;
-                socket.set_nonblocking(true)?;
+                let socket = TcpListener::from(tcp_socket(*address, false, keepalive)?);
                 let at = ListenAddress::Tcp(socket.local_addr()?);
                 (socket.into(), true, at)
             }
             ListenAddress::TcpShared(address) => {
-                let socket = TcpListener::from(shared_socket(*address)?);
+                let socket = TcpListener::from(tcp_socket(*address, true, keepalive)?);
                 let at = ListenAddress::TcpShared(socket.local_addr()?);
                 (socket.into(), true, at)
             }
@@ -51,20 +58,35 @@ impl MachineSocket {
         if self.is_tcp {
             // A reply is sent when it is told; waiting for more to go with it is the loop's part. A client that has
             // gone again is no reason to pause: its first read says so.
-            let _ = rustix::net::sockopt::set_tcp_nodelay(&descriptor, true);
+            let _ = sockopt::set_tcp_nodelay(&descriptor, true);
         }
         Ok(Self { descriptor, is_tcp: self.is_tcp })
     }
+
+    /// Nothing more is sent. If that fails the peer has gone.
+    pub(crate) fn end_sending(&self) {
+        let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Write);
+    }
 }
 
-/// A socket that listens beside others at its address, and does not block.
-fn shared_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+/// A socket that listens, beside others at its address if it is shared, and does not block.
+fn tcp_socket(address: SocketAddr, is_shared: bool, keepalive: Option<Duration>) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     // As std does: connections of an earlier process that are not forgotten yet do not keep the address.
-    rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
-    rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if is_shared {
+        sockopt::set_socket_reuseport(&socket, true)?;
+    }
+    if let Some(after) = keepalive {
+        // What is accepted has the listener's: on Linux an accepted socket is a copy of it.
+        let seconds = after.as_secs().clamp(1, KEEPALIVE_SECONDS_MAX);
+        sockopt::set_socket_keepalive(&socket, true)?;
+        sockopt::set_tcp_keepidle(&socket, Duration::from_secs(seconds))?;
+        sockopt::set_tcp_keepintvl(&socket, Duration::from_secs((seconds / 3).max(1)))?;
+        sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
+    }
     rustix::net::bind(&socket, &address)?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
@@ -93,3 +115,6 @@ pub fn raise_descriptors_max() -> usize {
 pub(crate) fn unknown() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }
+
+#[cfg(test)]
+mod tests;

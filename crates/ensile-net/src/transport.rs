@@ -40,11 +40,17 @@ pub struct Readiness {
 
 /// Sockets that never block. A call that cannot go on returns [`io::ErrorKind::WouldBlock`].
 pub trait Transport {
-    /// Listens, and says where: the port that was found for port 0.
+    /// Listens, and says where: the port that was found for port 0. A TCP client that was silent for `keepalive` is
+    /// asked whether it is still there ([`crate::NetLimits::keepalive`]).
     ///
     /// # Errors
     /// What the system says, such as that the address is in use.
-    fn listen(&mut self, address: &ListenAddress, listener: SocketToken) -> io::Result<ListenAddress>;
+    fn listen(
+        &mut self,
+        address: &ListenAddress,
+        listener: SocketToken,
+        keepalive: Option<Duration>,
+    ) -> io::Result<ListenAddress>;
 
     /// Accepts a connection, to be called `connection`.
     ///
@@ -67,7 +73,12 @@ pub trait Transport {
     /// [`io::ErrorKind::WouldBlock`] if there is no room, and what the system says.
     fn write(&mut self, connection: SocketToken, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Closes a listener or a connection. Bytes that were sent before still arrive, if the peer takes them.
+    /// Nothing more is sent: the peer reads an end behind what was sent before, all of which has been told as gone.
+    /// What it sends can still be read (W13).
+    fn end_sending(&mut self, connection: SocketToken);
+
+    /// Closes a listener or a connection. Bytes that were sent before still arrive, if the peer takes them and nothing
+    /// of it is unread, nor comes later.
     fn close(&mut self, socket: SocketToken);
 
     /// Waits until a socket is ready, a wake-up comes, or `wait_max` has passed. `true` if it was woken up.

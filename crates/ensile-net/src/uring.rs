@@ -215,8 +215,13 @@ impl fmt::Debug for IoUring {
 }
 
 impl Transport for IoUring {
-    fn listen(&mut self, address: &ListenAddress, listener: SocketToken) -> io::Result<ListenAddress> {
-        let (socket, at) = MachineSocket::listening(address)?;
+    fn listen(
+        &mut self,
+        address: &ListenAddress,
+        listener: SocketToken,
+        keepalive: Option<Duration>,
+    ) -> io::Result<ListenAddress> {
+        let (socket, at) = MachineSocket::listening(address, keepalive)?;
         self.add(listener, socket);
         Ok(at)
     }
@@ -281,6 +286,13 @@ impl Transport for IoUring {
                 }
                 Err(would_block())
             }
+        }
+    }
+
+    fn end_sending(&mut self, connection: SocketToken) {
+        if let Ok((_, place, _)) = self.place(connection) {
+            debug_assert!(place.sending.is_none() && place.sent.is_none(), "W7: all that was sent was told");
+            place.socket.end_sending();
         }
     }
 

@@ -50,6 +50,8 @@ over_both_transports! {
     closed_with_bytes_in_flight
     a_loop_ends_with_operations_in_flight
     a_wake_up_before_the_wait_ends_it
+    w13_a_client_that_sends_all_of_a_large_request_reads_why_it_is_refused
+    w3_the_kernel_asks_a_silent_client_whether_it_is_there
 }
 
 /// Runs a test over io_uring. Where the kernel refuses it, says so where nothing holds it back, and passes.
@@ -98,6 +100,14 @@ fn until<R>(net: &mut Net, mut wanted: impl FnMut(&mut Net, NetEvent) -> Option<
         }
     }
     panic!("it does not come");
+}
+
+/// Why this connection has ended, once it has.
+fn closed(net: &mut Net, id: ConnectionId) -> CloseReason {
+    until(net, |_, event| match event {
+        NetEvent::Closed(at, reason) if at == id => Some(reason),
+        _ => None,
+    })
 }
 
 fn opened(net: &mut Net) -> ConnectionId {
@@ -430,10 +440,75 @@ fn a_client_that_vanishes_behind_a_large_reply_is_noticed(choice: TransportChoic
     let id = received(&mut net, 2);
     net.parts(id).expect("it is open").1.reply(|buffer| buffer.push(b'y'));
     net.close_when_sent(id);
-    until(&mut net, |_, event| matches!(event, NetEvent::Closed(at, _) if at == id).then_some(()));
+    (0..3).for_each(|_| net.step(Duration::from_millis(1)).expect("the system waits"));
     let mut all = Vec::new();
     next.read_to_end(&mut all).expect("it is closed in order");
     assert_eq!(all, b"y");
+    drop(next);
+    assert_eq!(closed(&mut net, id), CloseReason::Asked);
+}
+
+/// A server that gives up at the first bytes of a request, and a client that sends all of it before it reads. Where the
+/// socket is closed with bytes that nobody has read, the kernel resets the connection, and the reason is lost.
+fn w13_a_client_that_sends_all_of_a_large_request_reads_why_it_is_refused(choice: TransportChoice) {
+    let (mut net, at) = server(choice, NetLimits { unread_bytes_max: 1 << 20, ..NetLimits::default() });
+    for bytes in [1, 100_000, 20 << 20] {
+        std::thread::scope(|scope| {
+            let client = scope.spawn(move || {
+                let mut client = TcpStream::connect(at).expect("it listens");
+                client.write_all(&vec![b'x'; bytes])?;
+                let mut all = Vec::new();
+                client.read_to_end(&mut all).map(|_| all)
+            });
+            let id = until(&mut net, |_, event| match event {
+                NetEvent::Received(id) => Some(id),
+                _ => None,
+            });
+            net.parts(id).expect("it is open").1.reply(|buffer| buffer.extend_from_slice(b"too large"));
+            net.close_when_sent(id);
+            assert_eq!(closed(&mut net, id), CloseReason::Asked);
+            let told = client.join().expect("no panic").expect("W13: it is closed in order");
+            assert_eq!(told, b"too large");
+        });
+    }
+}
+
+/// The timer of a connection's socket, as Linux tells it (`/proc/net/tcp`): which, and hundredths of a second until it
+/// goes off.
+fn timer_of(local: SocketAddr, remote: SocketAddr) -> (String, u64) {
+    let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux tells");
+    let port = |address: &str| {
+        let (_, port) = address.split_once(':').expect("address and port");
+        u16::from_str_radix(port, 16).expect("a number")
+    };
+    let timers = sockets.lines().skip(1).filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_it = (port(words[1]), port(words[2])) == (local.port(), remote.port()) && words[3] == "01";
+        is_it.then(|| words[5].to_owned())
+    });
+    let timers: Vec<String> = timers.collect();
+    let [timer] = timers.as_slice() else { panic!("one socket, and not {timers:?}") };
+    let (which, left) = timer.split_once(':').expect("a timer and its time");
+    (which.to_owned(), u64::from_str_radix(left, 16).expect("a number"))
+}
+
+fn w3_the_kernel_asks_a_silent_client_whether_it_is_there(choice: TransportChoice) {
+    const KEEPALIVE: &str = "02";
+    for keepalive in [NetLimits::default().keepalive, Some(Duration::from_secs(20)), None] {
+        let (mut net, at) = server(choice, NetLimits { keepalive, ..NetLimits::default() });
+        let mut client = TcpStream::connect(at).expect("it listens");
+        client.write_all(b"a").expect("there is room");
+        let id = received(&mut net, 1);
+        let (timer, left) = timer_of(at, client.local_addr().expect("it is connected"));
+        match keepalive {
+            Some(after) => {
+                let most = after.as_secs() * 100;
+                assert!(timer == KEEPALIVE && left <= most && left > most / 2, "W3: {timer}, {left}");
+            }
+            None => assert_ne!(timer, KEEPALIVE),
+        }
+        net.close(id);
+    }
 }
 
 /// Bytes that a client can send while the loop takes steps and its connection is full.
@@ -554,7 +629,8 @@ fn a_client_is_not_taken_for_one_that_ended_in_the_same_step(choice: TransportCh
         let mut all = Vec::new();
         next.read_to_end(&mut all).expect("it is closed in order");
         assert_eq!(all, b"B");
-        drop(quiet);
+        drop((quiet, next));
+        assert_eq!(closed(&mut net, id), CloseReason::Asked);
     }
 }
 
@@ -579,6 +655,8 @@ fn closed_with_bytes_in_flight(choice: TransportChoice) {
         let mut all = Vec::new();
         next.read_to_end(&mut all).expect("it is closed in order");
         assert_eq!(all, b"BB");
+        drop(next);
+        assert_eq!(closed(&mut net, other), CloseReason::Asked);
         all.clear();
         // The kernel may call it broken: the loop has not taken the end of what it was sent.
         let _ = client.read_to_end(&mut all);

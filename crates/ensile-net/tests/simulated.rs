@@ -19,6 +19,9 @@ const LIMITS: NetLimits = NetLimits {
     parked_max: 7,
     idle: Some(Duration::from_secs(30)),
     stalled: Duration::from_secs(5),
+    keepalive: None,
+    linger: Duration::from_secs(3),
+    linger_bytes_max: 5000,
     step_bytes: 200,
     accept_pause: Duration::from_millis(100),
 };
@@ -289,7 +292,73 @@ fn a_connection_ends_after_its_replies() {
         server.tells = true;
         server.run("it is closed", |server| server.clients().has_closed(client));
         assert_eq!(server.clients().received(client), b"one\ntwo\n");
+        server.run("it is forgotten", |server| !server.closed.is_empty());
         assert_eq!(server.closed[&server.opened[0]], CloseReason::Asked);
+    }
+}
+
+/// A server that ends each client at its first request, with a last reply. The client has sent more by then, or goes on
+/// sending.
+#[test]
+fn w13_a_client_that_still_sends_reads_the_last_reply_and_the_end() {
+    for seed in 0..100 {
+        let mut server = Server::new(seed);
+        let mut random = Random::seeded(seed);
+        let client = server.clients().connect(5, random.between(1, 5) as usize);
+        server.clients().send(client, &vec![b'x'; random.between(1, 2500) as usize]);
+        server.run("it is open", |server| !server.opened.is_empty());
+        let id = server.opened[0];
+        let (_, replies) = server.net.parts(id).expect("it is open");
+        replies.reply(|buffer| buffer.extend_from_slice(b"the last words"));
+        server.net.close_when_sent(id);
+        for _ in 0..random.below(20) {
+            // Once it has read the end it has no reason to.
+            if !server.clients().has_closed(client) {
+                server.clients().send(client, &[b'y'; 100]);
+            }
+            server.step();
+            let received = server.net.parts(id).map(|(received, _)| received.len());
+            assert!(matches!(received, None | Some(0)), "W13: nothing of it counts: {received:?}");
+        }
+        server.run("it is told", |server| server.clients().has_closed(client));
+        assert_eq!(server.clients().received(client), b"the last words", "W13: seed {seed}");
+        server.run("it is forgotten", |server| !server.closed.is_empty());
+        assert_eq!(server.closed[&id], CloseReason::Asked);
+        assert!(server.clock.nanos() < LIMITS.linger.as_nanos() as u64, "the client has ended");
+    }
+}
+
+#[test]
+fn w13_a_client_that_does_not_end_is_closed_at_a_limit() {
+    for seed in 0..20 {
+        for sends_on in [false, true] {
+            let mut server = Server::new(seed);
+            let client = server.clients().connect(100, 100);
+            server.clients().stay(client);
+            server.run("it is open", |server| !server.opened.is_empty());
+            let id = server.opened[0];
+            server.net.parts(id).expect("it is open").1.reply(|buffer| buffer.extend_from_slice(b"end"));
+            server.net.close_when_sent(id);
+            server.run("it is told", |server| server.clients().has_closed(client));
+            let (began, mut sent) = (server.clock.nanos(), 0);
+            while server.closed.is_empty() {
+                if sends_on {
+                    server.clients().send(client, &[b'y'; 100]);
+                    sent += 100;
+                }
+                server.step();
+                assert!(sent < 100_000, "W13: bytes without an end");
+            }
+            assert_eq!(server.closed[&id], CloseReason::Asked);
+            let lingered = server.clock.nanos() - began;
+            let limit = LIMITS.linger.as_nanos() as u64;
+            if sends_on {
+                assert!(sent >= LIMITS.linger_bytes_max && lingered < limit, "{sent} bytes, {lingered} ns");
+            } else {
+                assert!((limit / 2..=limit + 100_000_000).contains(&lingered), "{lingered} ns");
+            }
+            assert_eq!(server.net.stats().open, 0);
+        }
     }
 }
 

@@ -22,6 +22,7 @@ pub use checkpoints::CheckpointArguments;
 use crate::his::HostService;
 use crate::partition::Partition;
 use crate::pht::PersistentTable;
+use crate::server::KEEPALIVE_SECONDS;
 use crate::server::threads::{ReadyServer, ServerConfig, TransportChoice, serve};
 use crate::ups::UrlService;
 
@@ -81,6 +82,11 @@ impl From<SocketTransport> for TransportChoice {
     }
 }
 
+/// The longest time that a client may be idle: ten years.
+const SECONDS_MAX: u64 = 10 * 366 * 24 * 60 * 60;
+/// The longest time of keepalive, which is Linux's.
+const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
+
 /// How a service is run.
 #[derive(Clone, Debug, Args)]
 pub struct ServeArguments {
@@ -107,6 +113,15 @@ pub struct ServeArguments {
     /// How they wait for their clients
     #[arg(long, value_enum, default_value_t = SocketTransport::Auto)]
     pub transport: SocketTransport,
+    /// Disconnect clients from which nothing came for so many seconds, and to which no reply is owed; 0 is never
+    #[arg(long, default_value_t = 0, value_name = "SECONDS",
+        value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
+    pub timeout: u64,
+    /// Ask clients that were silent for so many seconds whether they are still there; one that does not answer, three
+    /// times within as long again, is disconnected. 0: ask none, and keep those that were unplugged
+    #[arg(long, default_value_t = KEEPALIVE_SECONDS, value_name = "SECONDS",
+        value_parser = value_parser!(u64).range(..=KEEPALIVE_SECONDS_MAX))]
+    pub tcp_keepalive: u64,
     /// Finished checkpoints and closed log files also go to this shared folder, some seconds later, so that another
     /// machine can take over (`ensile objects take-over`). Once one has, this one takes no more changes
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_log")]
@@ -166,6 +181,11 @@ impl ServeArguments {
     }
 }
 
+/// A time in seconds, of which zero is none.
+fn seconds(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
 fn opened<S>(service: ObjectsResult<S>) -> io::Result<Arc<S>> {
     service.map(Arc::new).map_err(io::Error::other)
 }
@@ -196,6 +216,8 @@ pub fn run(
         durability: arguments.durability(),
         loops: arguments.loops,
         transport: arguments.transport.into(),
+        idle: seconds(arguments.timeout),
+        keepalive: seconds(arguments.tcp_keepalive),
         ended: Some(end_at_signals()?),
     };
     let objects = arguments.objects().map_err(io::Error::other)?;

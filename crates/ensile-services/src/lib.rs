@@ -21,6 +21,8 @@
 //!     durability: ObjectDurability::Strict,
 //!     loops: 1,
 //!     transport: TransportChoice::Auto,
+//!     idle: None,
+//!     keepalive: Some(std::time::Duration::from_secs(300)),
 //!     ended: None,
 //! };
 //! let (told, address) = std::sync::mpsc::channel();

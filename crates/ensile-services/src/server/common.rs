@@ -6,8 +6,10 @@
 //! Neighbours: [`super`] asks here for what the service does not know.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use ensile_base::Epoch;
+use ensile_net::NetLimits;
 use ensile_objects::ObjectDurability;
 use ensile_resp::{ReplyEncoder, Request, RespVersion};
 
@@ -89,7 +91,7 @@ pub(super) fn carry_out<S: Service>(
         "ECHO" => reply.bulk(request.get(1).unwrap_or_default()),
         "HELLO" => hello::<S>((version, number), request, buffer),
         "COMMAND" => tell_commands::<S>(request, &mut reply),
-        "CONFIG" => config(state.durability, request, &mut reply),
+        "CONFIG" => config(state.durability, &state.limits.lock(), request, &mut reply),
         "INFO" => reply.verbatim(*b"txt", figures(state).as_bytes()),
         "BGSAVE" => {
             // The handle waits for its end, and nobody does.
@@ -222,7 +224,13 @@ fn tell_command(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
 
 /// Parameters that are told in redis' words: what is logged, when it reaches the disk, and that nothing is kept beside
 /// the log on a schedule of `save`. What is process-safe has reached the system before its reply, as with `everysec`.
-fn config(durability: ObjectDurability, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
+/// Times are in seconds, and zero is none.
+fn config(
+    durability: ObjectDurability,
+    limits: &NetLimits,
+    request: Request<'_>,
+    reply: &mut ReplyEncoder<'_>,
+) {
     let word = request.get(1).unwrap_or_default();
     if !is_called(word, "GET") {
         return unknown_subcommand(word, "CONFIG: nothing is set while it runs;", reply);
@@ -232,7 +240,16 @@ fn config(durability: ObjectDurability, request: Request<'_>, reply: &mut ReplyE
         ObjectDurability::Relaxed | ObjectDurability::Process => ("yes", "everysec"),
         ObjectDurability::NoLog => ("no", "no"),
     };
-    let parameters = [("appendonly", log), ("appendfsync", sync), ("save", ""), ("databases", "1")];
+    let seconds = |time: Option<Duration>| time.map_or(0, |time| time.as_secs()).to_string();
+    let (idle, keepalive) = (seconds(limits.idle), seconds(limits.keepalive));
+    let parameters = [
+        ("appendonly", log),
+        ("appendfsync", sync),
+        ("save", ""),
+        ("databases", "1"),
+        ("timeout", idle.as_str()),
+        ("tcp-keepalive", keepalive.as_str()),
+    ];
     let is_asked = |(name, _): &&(&str, &str)| request.iter().skip(2).any(|asked| is_called(asked, name));
     reply.map(parameters.iter().filter(is_asked).count());
     for (name, value) in parameters.iter().filter(is_asked) {

@@ -30,11 +30,16 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use ensile_net::{ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport};
 use ensile_objects::ObjectDurability;
-use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits, Requests, RespVersion};
+use ensile_resp::{
+    ProtocolError, ReplyEncoder, Request, RequestDecoder, RequestLimits, Requests, RespVersion,
+};
 
 use crate::service::{CommandRequest, REPLY_BYTES, Service, ServiceCommand};
 use common::Flow;
 use parked::ParkedReplies;
+
+/// A client that was silent for this time is asked whether it is still there; redis' number.
+pub const KEEPALIVE_SECONDS: u64 = 300;
 
 /// What connections of a server may take. A request with the longest key and value fits.
 pub const LIMITS: NetLimits = NetLimits {
@@ -44,6 +49,9 @@ pub const LIMITS: NetLimits = NetLimits {
     parked_max: 16 << 10,
     idle: None,
     stalled: Duration::from_secs(60),
+    keepalive: Some(Duration::from_secs(KEEPALIVE_SECONDS)),
+    linger: Duration::from_secs(30),
+    linger_bytes_max: 1 << 30,
     step_bytes: 64 << 10,
     accept_pause: Duration::from_millis(100),
 };
@@ -64,6 +72,8 @@ pub struct ServerState<S> {
     service: Arc<S>,
     durability: ObjectDurability,
     clock: Clock,
+    /// Those of its loops.
+    limits: Mutex<NetLimits>,
     /// The transports of its loops' sockets, in words.
     transports: Mutex<BTreeSet<String>>,
     /// Whether it is to end.
@@ -90,6 +100,7 @@ impl<S: Service> ServerState<S> {
             service,
             durability,
             clock,
+            limits: Mutex::new(LIMITS),
             transports: Mutex::new(BTreeSet::new()),
             stopped: AtomicBool::new(false),
             connections: AtomicU64::new(0),
@@ -179,6 +190,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     /// A loop over this transport, without listeners.
     pub fn new(transport: T, state: Arc<ServerState<S>>, limits: NetLimits) -> Self {
         let net = NetLoop::new(transport, state.clock.clone(), limits);
+        *state.limits.lock() = limits;
         let parked = ParkedReplies::new(net.wake_up());
         let reported_nanos = state.clock.nanos();
         Self {
@@ -289,7 +301,8 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             let requests = decoder.decode(received, TOGETHER);
             if requests.is_empty() {
                 if let Some(error) = requests.error() {
-                    replies.reply(|buffer| ReplyEncoder::new(buffer, *version).protocol_error(&error));
+                    let told = explained(error);
+                    replies.reply(|buffer| ReplyEncoder::new(buffer, *version).error("ERR", &told));
                     self.net.close_when_sent(id);
                 } else {
                     let consumed = requests.consumed();
@@ -340,6 +353,19 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         // Relaxed: a figure for people.
         self.state.requests.fetch_add(served, Ordering::Relaxed);
     }
+}
+
+/// An error of the protocol; of a limit also which that is.
+fn explained(error: ProtocolError) -> String {
+    let RequestLimits { arguments_max, bulk_bytes_max, inline_bytes_max, request_bytes_max } = REQUEST_LIMITS;
+    let limit = match error {
+        ProtocolError::Count => format!(": a request has {arguments_max} arguments at most"),
+        ProtocolError::BulkLength => format!(": an argument has {bulk_bytes_max} bytes at most"),
+        ProtocolError::InlineBytes => format!(": a line has {inline_bytes_max} bytes at most"),
+        ProtocolError::RequestBytes => format!(": a request has {request_bytes_max} bytes at most"),
+        _ => String::new(),
+    };
+    format!("{error}{limit}")
 }
 
 /// Finds the commands of a group of requests, and asks for the memory of their first keys.

@@ -37,6 +37,11 @@ pub struct ServerConfig {
     pub loops: usize,
     /// How loops wait for their sockets.
     pub transport: TransportChoice,
+    /// A client from which nothing came for this time, and to which no reply is owed, is disconnected. `None`: never.
+    pub idle: Option<Duration>,
+    /// A client that was silent for this time is asked by the kernel whether it is still there, and one that does not
+    /// answer is disconnected ([`NetLimits::keepalive`]). `None`: none is asked.
+    pub keepalive: Option<Duration>,
     /// Once this is set, by a signal for instance, the server ends as if a client had asked for it.
     pub ended: Option<&'static SignalFlag>,
 }
@@ -53,10 +58,11 @@ impl ServerConfig {
 const DESCRIPTORS_RESERVED: usize = 128;
 
 /// What the connections of a loop may take, by the descriptors that this process may have.
-fn limits(loops: usize) -> NetLimits {
+fn limits(&ServerConfig { loops, idle, keepalive, .. }: &ServerConfig) -> NetLimits {
     let descriptors = raise_descriptors_max();
     let for_clients = descriptors - DESCRIPTORS_RESERVED.min(descriptors / 2);
-    NetLimits { connections_max: (for_clients / loops).clamp(1, LIMITS.connections_max), ..LIMITS }
+    let connections_max = (for_clients / loops.max(1)).clamp(1, LIMITS.connections_max);
+    NetLimits { connections_max, idle, keepalive, ..LIMITS }
 }
 
 /// A server that listens.
@@ -99,7 +105,7 @@ pub fn serve<S: Service>(
     if config.loops > 1 {
         check_free(config.address)?;
     }
-    let limits = limits(config.loops.max(1));
+    let limits = limits(&config);
     let end_all = || {
         state.stop();
         wake_ups.lock().iter().for_each(LoopWakeUp::wake);

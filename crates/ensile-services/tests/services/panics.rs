@@ -206,6 +206,8 @@ fn a_loop_that_panics_ends_the_server_which_says_why() {
             durability: ObjectDurability::Strict,
             loops,
             transport: TransportChoice::Epoll,
+            idle: None,
+            keepalive: None,
             ended: None,
         };
         let ended: io::Result<()> = serve(Arc::clone(&service), config, |_| Ok(()));

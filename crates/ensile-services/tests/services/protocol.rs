@@ -31,7 +31,7 @@ fn the_connections_commands_are_those_of_redis() {
         "ECHO x",
         "GET",
         "FLUSHALL now or never",
-        "CONFIG GET save appendonly appendfsync maxmemory",
+        "CONFIG GET save appendonly appendfsync maxmemory timeout tcp-keepalive",
         "CONFIG SET save x",
         "HELLO 4",
         "HELLO 3 AUTH a b",
@@ -45,7 +45,7 @@ fn the_connections_commands_are_those_of_redis() {
         "x",
         "!ERR wrong number of arguments for 'get' command",
         "!ERR unknown command 'FLUSHALL', with args beginning with: 'now' 'or' 'never' ",
-        "[appendonly yes appendfsync always save ]",
+        "[appendonly yes appendfsync always save  timeout 0 tcp-keepalive 300]",
         "!ERR unknown subcommand 'SET' of CONFIG: nothing is set while it runs;",
         "!NOPROTO unsupported protocol version",
         "!ERR Syntax error in HELLO option 'AUTH'",
@@ -398,6 +398,56 @@ fn a_page_in_a_browser_cannot_post_commands() {
     rig.clients().send(client, b"Host: localhost\r\nSET a 1\r\n");
     rig.run("it is closed", |rig| rig.clients().has_closed(client));
     assert_eq!(rig.service_elements(), 0);
+}
+
+/// The client sends all of its value before it reads. A server that closes at the header, with the value unread, has
+/// the kernel reset the connection, and the reason is lost.
+#[test]
+fn w13_a_value_that_is_too_large_is_refused_with_a_reason_that_its_client_reads() {
+    let value = vec![b'x'; (16 << 20) + 1];
+    let (mut long, mut wide) = (Vec::new(), Vec::new());
+    encode_request(&mut long, &[b"SET".as_slice(), b"a", &value]);
+    encode_request(&mut wide, &[&value[..8 << 20]; 6]);
+    let cases: [(&[u8], &str); 5] = [
+        (&long, "invalid bulk length: an argument has 16777216 bytes at most"),
+        (&wide, "too big request: a request has 41943040 bytes at most"),
+        (b"*1048577\r\n$1\r\n", "invalid multibulk length: a request has 1048576 arguments at most"),
+        (&value[..100_000], "too big inline request: a line has 65536 bytes at most"),
+        (b"*1\r\n!oops\r\n", "expected '$', got '!'"),
+    ];
+    for (seed, (sent, reason)) in cases.into_iter().enumerate() {
+        let mut rig = table(16 + seed as u64);
+        let client = rig.connect();
+        rig.clients().send(client, b"SET b 1\r\n");
+        rig.clients().send(client, sent);
+        rig.run("it is closed", |rig| rig.clients().has_closed(client));
+        let said = replies(rig.clients().received(client));
+        assert_eq!(said, ["+OK".to_owned(), format!("!ERR Protocol error: {reason}")], "W13");
+        assert_eq!(rig.told(&["GET b", "GET a"]), ["1", "-"]);
+        rig.run("it is forgotten", |rig| rig.told(&["INFO"])[0].contains("connected_clients:1\r\n"));
+    }
+}
+
+#[test]
+fn w3_idle_clients_are_disconnected_if_that_is_asked_for_unless_a_reply_is_owed() {
+    for idle in [None, Some(Duration::from_secs(30))] {
+        let mut rig = Rig::on(&SimDisk::new(), 21, PersistentTable::open, NetLimits { idle, ..LIMITS });
+        let (quiet, owed) = (rig.connect(), rig.connect());
+        rig.clients().send(quiet, b"PING\r\n");
+        rig.run("it is served", |rig| rig.clients().received(quiet) == b"+PONG\r\n");
+        rig.keeps = false;
+        rig.clients().send(owed, b"SET a 1\r\n");
+        rig.steps(50);
+        rig.clock.advance(Duration::from_secs(29));
+        rig.steps(50);
+        assert!(!rig.clients().has_closed(quiet), "W3: its time is not over");
+        rig.clock.advance(Duration::from_secs(31));
+        rig.steps(50);
+        assert_eq!(rig.clients().has_closed(quiet), idle.is_some(), "W3");
+        assert!(!rig.clients().has_closed(owed), "W3: its reply is not durable");
+        rig.keeps = true;
+        rig.run("it is told", |rig| rig.clients().received(owed) == b"+OK\r\n");
+    }
 }
 
 /// They wait for one epoch, and together they are more than the client may have unsent.
