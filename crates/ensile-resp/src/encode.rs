@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use crate::error::ProtocolError;
+use crate::header::HEADER_BYTES_MAX;
 
 /// Which version of the protocol a client speaks. It is the second until the client asks for the third (`HELLO 3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,17 +24,63 @@ pub enum RespVersion {
 /// An array, map, set or push is its header; as many replies follow as the header says (of a map twice the number).
 /// For [`RespVersion::Resp2`] a type that it lacks is written as redis writes it: a map, set or push as an array, a
 /// double, big number or verbatim text as a bulk string, a boolean as 0 or 1.
+///
+/// Replies may have a limit ([`ReplyEncoder::at_most`]). What does not fit is not written, nor is anything behind it,
+/// and [`ReplyEncoder::is_beyond`] says so: the caller then drops what was written, and replies an error.
+///
+/// ```
+/// use ensile_resp::{ReplyEncoder, RespVersion};
+///
+/// let mut sent = Vec::new();
+/// let mut reply = ReplyEncoder::new(&mut sent, RespVersion::Resp2).at_most(100);
+/// reply.array(3);
+/// (0..3).for_each(|_| reply.bulk(&[b'x'; 40]));
+/// assert!(reply.is_beyond());
+/// assert!(sent.len() <= 100);
+/// ```
 #[derive(Debug)]
 pub struct ReplyEncoder<'b> {
     buffer: &'b mut Vec<u8>,
     version: RespVersion,
+    /// The buffer may be as long.
+    end_max: usize,
+    is_beyond: bool,
 }
 
 impl<'b> ReplyEncoder<'b> {
     /// Replies go to the end of `buffer`.
     #[inline]
     pub fn new(buffer: &'b mut Vec<u8>, version: RespVersion) -> Self {
-        Self { buffer, version }
+        Self { buffer, version, end_max: usize::MAX, is_beyond: false }
+    }
+
+    /// What is written from here on takes this number of bytes at most. Where a line has less room than the longest of
+    /// its kind, [`HEADER_BYTES_MAX`], it may count as one that does not fit.
+    #[must_use]
+    #[inline]
+    pub fn at_most(self, bytes: usize) -> Self {
+        Self { end_max: self.buffer.len().saturating_add(bytes), ..self }
+    }
+
+    /// Whether something did not fit: what was written is no reply. A command that shows much asks behind each few
+    /// parts, and stops.
+    #[must_use]
+    #[inline]
+    pub fn is_beyond(&self) -> bool {
+        self.is_beyond
+    }
+
+    /// The client speaks this version from here on.
+    pub fn set_version(&mut self, version: RespVersion) {
+        self.version = version;
+    }
+
+    /// Whether a part with a text of this length fits. Behind one that does not nothing does.
+    #[inline]
+    fn has_room(&mut self, text_bytes: usize) -> bool {
+        let end = self.buffer.len().saturating_add(text_bytes).saturating_add(HEADER_BYTES_MAX);
+        self.is_beyond |= end > self.end_max;
+        !self.is_beyond
     }
 
     /// A line of text, such as `OK`.
@@ -44,6 +91,9 @@ impl<'b> ReplyEncoder<'b> {
 
     /// An error: its code in capitals (`ERR`, `WRONGTYPE`), and what happened.
     pub fn error(&mut self, code: &str, message: &str) {
+        if !self.has_room(code.len().saturating_add(message.len())) {
+            return;
+        }
         self.buffer.push(b'-');
         self.line_text(code.as_bytes());
         self.buffer.push(b' ');
@@ -59,6 +109,9 @@ impl<'b> ReplyEncoder<'b> {
     /// A whole number.
     #[inline]
     pub fn integer(&mut self, number: i64) {
+        if !self.has_room(0) {
+            return;
+        }
         self.buffer.push(b':');
         if number < 0 {
             self.buffer.push(b'-');
@@ -70,7 +123,10 @@ impl<'b> ReplyEncoder<'b> {
     /// A string of any bytes.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.sized(b'$', bytes.len());
+        if !self.has_room(bytes.len()) {
+            return;
+        }
+        sized_line(self.buffer, b'$', bytes.len());
         self.buffer.extend_from_slice(bytes);
         self.crlf();
     }
@@ -78,6 +134,9 @@ impl<'b> ReplyEncoder<'b> {
     /// No value.
     #[inline]
     pub fn null(&mut self) {
+        if !self.has_room(0) {
+            return;
+        }
         self.buffer.extend_from_slice(match self.version {
             RespVersion::Resp2 => b"$-1\r\n",
             RespVersion::Resp3 => b"_\r\n",
@@ -86,6 +145,9 @@ impl<'b> ReplyEncoder<'b> {
 
     /// No array, where a client of the second version waits for an array.
     pub fn null_array(&mut self) {
+        if !self.has_room(0) {
+            return;
+        }
         self.buffer.extend_from_slice(match self.version {
             RespVersion::Resp2 => b"*-1\r\n",
             RespVersion::Resp3 => b"_\r\n",
@@ -139,7 +201,10 @@ impl<'b> ReplyEncoder<'b> {
         if self.version == RespVersion::Resp2 {
             return self.bulk(text);
         }
-        self.sized(b'=', text.len().saturating_add(4));
+        if !self.has_room(text.len()) {
+            return;
+        }
+        sized_line(self.buffer, b'=', text.len().saturating_add(4));
         self.buffer.extend_from_slice(&format);
         self.buffer.push(b':');
         self.buffer.extend_from_slice(text);
@@ -161,11 +226,16 @@ impl<'b> ReplyEncoder<'b> {
 
     #[inline]
     fn sized(&mut self, kind: u8, count: usize) {
-        sized_line(self.buffer, kind, count);
+        if self.has_room(0) {
+            sized_line(self.buffer, kind, count);
+        }
     }
 
     #[inline]
     fn line(&mut self, kind: u8, text: &[u8]) {
+        if !self.has_room(text.len()) {
+            return;
+        }
         self.buffer.push(kind);
         self.line_text(text);
         self.crlf();

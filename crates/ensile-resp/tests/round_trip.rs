@@ -3,8 +3,8 @@
 //! `redis-protocol` is that other implementation: it decodes what is encoded here, and encodes what is decoded here.
 
 use ensile_resp::{
-    Reply, ReplyDecoder, ReplyEncoder, ReplyLimits, RequestDecoder, RequestLimits, RespVersion,
-    encode_request,
+    HEADER_BYTES_MAX, Reply, ReplyDecoder, ReplyEncoder, ReplyLimits, RequestDecoder, RequestLimits,
+    RespVersion, encode_request,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -331,4 +331,36 @@ fn replies_have_the_bytes_that_redis_writes() {
         "-ERR Protocol error: expected '$', got 'x'\r\n",
         "-ERR Protocol error: expected '$', got 'x'\r\n",
     );
+}
+
+#[test]
+fn no_reply_is_longer_than_its_limit() {
+    let write = |reply: &mut ReplyEncoder<'_>| {
+        reply.array(12);
+        reply.simple("OK");
+        reply.error("ERR", "some reason");
+        reply.integer(i64::MIN);
+        reply.bulk(&[b'x'; 40]);
+        reply.null();
+        reply.null_array();
+        reply.map(0);
+        reply.set(0);
+        reply.double(-1.5e300);
+        reply.boolean(true);
+        reply.verbatim(*b"txt", &[b'y'; 30]);
+        reply.big_number("123456789012345678901234567890");
+    };
+    for version in [RespVersion::Resp2, RespVersion::Resp3] {
+        let mut whole = b"before".to_vec();
+        write(&mut ReplyEncoder::new(&mut whole, version));
+        for limit in 0..whole.len() + 40 {
+            let mut sent = b"before".to_vec();
+            let mut reply = ReplyEncoder::new(&mut sent, version).at_most(limit);
+            write(&mut reply);
+            let is_beyond = reply.is_beyond();
+            assert!(sent.len() <= "before".len() + limit && whole.starts_with(&sent), "{limit}");
+            assert_eq!(is_beyond, sent.len() < whole.len(), "{limit}: nothing is left out unsaid");
+            assert!(!is_beyond || limit < whole.len() + HEADER_BYTES_MAX, "{limit}");
+        }
+    }
 }

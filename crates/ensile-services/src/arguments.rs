@@ -5,7 +5,7 @@
 use ensile_base::limits::KEY_BYTES_MAX;
 use ensile_resp::ReplyEncoder;
 
-use crate::service::{CallError, CommandRequest};
+use crate::service::{CallError, CallResult, CommandRequest, check_length};
 
 /// The argument number `at`; the number of arguments was checked.
 pub(crate) fn argument<'r>(request: &CommandRequest<'r>, at: usize) -> &'r [u8] {
@@ -19,6 +19,28 @@ pub(crate) fn key<'r>(request: &CommandRequest<'r>, at: usize) -> Result<&'r [u8
         return Err(CallError::TooLong { what: "a key", bytes: key.len(), limit: KEY_BYTES_MAX });
     }
     Ok(key)
+}
+
+/// Keys that are looked up at once, of a request that has many.
+const TOGETHER: usize = 256;
+
+/// Shows what has the keys of a request, which were checked and begin with argument 1, in their order. `show` gets some
+/// of them at a time, so that neither their copies nor a reply that is too long take much memory.
+///
+/// # Errors
+/// What `show` returns; [`CallError::ReplyTooLong`] as soon as that is known.
+pub(crate) fn show_keys(
+    request: &CommandRequest<'_>,
+    reply: &mut ReplyEncoder<'_>,
+    mut show: impl FnMut(&[Vec<u8>], &mut ReplyEncoder<'_>) -> CallResult,
+) -> CallResult {
+    for from in (1..request.len()).step_by(TOGETHER) {
+        let to = request.len().min(from + TOGETHER);
+        let keys: Vec<Vec<u8>> = (from..to).map(|at| argument(request, at).to_vec()).collect();
+        show(&keys, reply)?;
+        check_length(reply)?;
+    }
+    Ok(())
 }
 
 /// A code of two letters: of a language (ISO 639-1) or a country (ISO 3166), in small letters.

@@ -48,7 +48,9 @@ impl CommandInfo {
 /// What a command returns.
 pub type CallResult = Result<(), CallError>;
 
-/// Carries a request out, notes what its reply rests on, and writes that.
+/// Carries a request out, notes what its reply rests on, and writes that. A reply has [`REPLY_BYTES`] at most: what
+/// does not fit is not written, and the server replies [`CallError::ReplyTooLong`]. So a command that changes something
+/// has a short reply, and one that shows much looks at [`ReplyEncoder::is_beyond`] now and then, and stops.
 pub type CommandCall<S> = fn(&S, &CommandRequest<'_>, &mut ReplyEncoder<'_>) -> CallResult;
 
 /// The epoch that something shown rests on (R1): it survives a crash once [that is durable](KeptObjects::receipt).
@@ -264,9 +266,21 @@ pub enum CallError {
         /// The limit.
         limit: usize,
     },
-    /// The reply would be longer than a server sends.
+    /// The reply would be longer than a server sends ([`REPLY_BYTES`]).
     #[error("the reply would be longer than {0} bytes: ask for less at once")]
     ReplyTooLong(usize),
+    /// The keys of one bucket alone would be longer than a reply may be.
+    #[error(
+        "bucket {bucket} has more keys than the {limit} bytes of a reply: give a MATCH that fewer of them fit, or go on          behind it, from cursor {next}"
+    )]
+    BucketTooLong {
+        /// The bucket.
+        bucket: u64,
+        /// The limit.
+        limit: usize,
+        /// The cursor behind it.
+        next: u64,
+    },
     /// A change of this bucket of a hash table panicked, so nobody knows what is in it.
     #[error(
         "bucket {0} is poisoned: a change of it panicked after it was logged; its keys are refused until the server is \
@@ -346,5 +360,15 @@ impl CallError {
     }
 }
 
-/// Bytes of a reply, at most: half of what a connection may have unsent, so that a single one never ends it.
+/// Fails where a reply is longer than a server sends.
+///
+/// # Errors
+/// [`CallError::ReplyTooLong`].
+#[inline]
+pub(crate) fn check_length(reply: &ReplyEncoder<'_>) -> CallResult {
+    if reply.is_beyond() { Err(CallError::ReplyTooLong(REPLY_BYTES)) } else { Ok(()) }
+}
+
+/// Bytes of a reply, at most: half of what a connection may have unsent, so that a single one never ends it. One that
+/// would be longer is refused, and is never in memory as a whole.
 pub const REPLY_BYTES: usize = 32 << 20;

@@ -39,7 +39,8 @@ impl HostClient {
     /// What is known of several hosts, in their order, in one round trip.
     ///
     /// # Errors
-    /// [`ClientError`](super::ClientError).
+    /// [`ClientError`](super::ClientError). Of more than some ten thousand hosts a reply may be longer than a server
+    /// sends ([`REPLY_BYTES`](crate::service::REPLY_BYTES)): ask for them in parts.
     pub fn get_many(&mut self, hosts: &[&[u8]]) -> ClientResult<Vec<Option<HostInformation>>> {
         if hosts.is_empty() {
             return Ok(Vec::new());

@@ -50,7 +50,8 @@ impl UrlClient {
     /// What is known of several URLs, in their order: one round trip to each partition that has some, all at once.
     ///
     /// # Errors
-    /// [`ClientError`], of the first partition that has one.
+    /// [`ClientError`], of the first partition that has one. Of more than some ten thousand URLs a reply may be longer
+    /// than a server sends ([`REPLY_BYTES`](crate::service::REPLY_BYTES)): ask for them in parts.
     pub fn get_many(&mut self, urls: &[&[u8]]) -> ClientResult<Vec<Option<UrlProperties>>> {
         let all = self.0.len();
         // Of each partition the places of its URLs.

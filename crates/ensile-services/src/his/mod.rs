@@ -17,7 +17,7 @@ mod persist;
 use ensile_objects::{ObjectsBuilder, ObjectsResult};
 use ensile_resp::ReplyEncoder;
 
-use crate::arguments::{argument, code, code_text, key, pair};
+use crate::arguments::{argument, code, code_text, key, pair, show_keys};
 use crate::number::{integer, number};
 use crate::service::{
     CallResult, CommandRequest, KeptObjects, READ, Service, ServiceCommand, WRITE, command,
@@ -108,12 +108,14 @@ impl HostService {
     }
 
     fn show(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let hosts: Result<Vec<_>, _> = (1..request.len()).map(|at| key(request, at).map(Vec::from)).collect();
-        let show = |host: Option<&HostInformation>| match host {
-            Some(host) => show(host, reply),
-            None => reply.null(),
-        };
-        persist::look(&self.hosts, &hosts?, &request.rests, show) // persist
+        (1..request.len()).try_for_each(|at| key(request, at).map(drop))?;
+        show_keys(request, reply, |hosts, reply| {
+            let show = |host: Option<&HostInformation>| match host {
+                Some(host) => show(host, reply),
+                None => reply.null(),
+            };
+            persist::look(&self.hosts, hosts, &request.rests, show) // persist
+        })
     }
 }
 

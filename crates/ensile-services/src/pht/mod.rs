@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_objects::{ApplicationLog, ObjectsBuilder, ObjectsResult}; // persist
-use ensile_resp::ReplyEncoder;
+use ensile_resp::{HEADER_BYTES_MAX, ReplyEncoder};
 
 use crate::number::{integer, number};
 use crate::service::{
     CallError, CallResult, CommandRequest, KeptObjects, READ, REPLY_BYTES, RestsOn, Service, ServiceCommand,
-    WRITE, command,
+    WRITE, check_length, command,
 };
 use bucket::PhtBucket;
 use table::{BUCKETS, PhtBuckets, PhtChange};
@@ -44,6 +44,9 @@ pub struct PersistentTable {
 /// A pattern is matched under a bucket's lock, and takes the product of its length and a key's.
 const PATTERN_BYTES_MAX: usize = 256;
 const PATTERN_TOO_LONG: &str = "a pattern has 256 bytes at most";
+
+/// Bytes of the keys that a step of a scan shows, at most. Behind half of it no other bucket begins.
+const SCAN_BYTES: usize = REPLY_BYTES - 4 * HEADER_BYTES_MAX;
 
 /// Keys that a step of a scan shows, unless it is asked for another number.
 const SCAN_COUNT: u64 = 10;
@@ -254,16 +257,10 @@ impl PersistentTable {
     }
 
     fn get_many(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let mut bytes = 0;
         reply.array(request.len() - 1);
         self.buckets.look_at_many(request.iter().skip(1), &request.rests, |key, bucket| {
-            let value = bucket.get(key);
-            bytes += value.map_or(0, <[u8]>::len);
-            if bytes > REPLY_BYTES - VALUE_BYTES_MAX {
-                return Err(CallError::ReplyTooLong(REPLY_BYTES - VALUE_BYTES_MAX));
-            }
-            show(value, reply);
-            Ok(())
+            show(bucket.get(key), reply);
+            check_length(reply)
         })
     }
 
@@ -310,17 +307,22 @@ impl PersistentTable {
                 _ => return Err(CallError::Syntax),
             }
         }
-        let (mut keys, mut seen, mut bytes) = (Vec::new(), 0, 0);
+        let (mut keys, mut seen) = (ShownKeys::within(SCAN_BYTES), 0);
         let mut next = from;
-        while seen < count && next < BUCKETS && bytes < REPLY_BYTES / 2 {
+        while seen < count && next < BUCKETS && keys.bytes < SCAN_BYTES / 2 {
             let bucket = self.buckets.lock(next, &request.rests)?;
-            seen += bucket.len() as u64;
-            let before = keys.len();
             let shown = |key: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, key));
-            keys.extend(bucket.iter().map(|(key, _)| key).filter(|key| shown(key)).map(Box::<[u8]>::from));
-            bytes += keys[before..].iter().map(|key| key.len()).sum::<usize>();
+            if !keys.add(bucket.iter().map(|(key, _)| key).filter(|key| shown(key))) {
+                if !keys.keys.is_empty() {
+                    // It begins the next step.
+                    break;
+                }
+                return Err(CallError::BucketTooLong { bucket: next, limit: SCAN_BYTES, next: next + 1 });
+            }
+            seen += bucket.len() as u64;
             next += 1;
         }
+        let keys = keys.keys;
         reply.array(2);
         reply.bulk(if next < BUCKETS { next } else { 0 }.to_string().as_bytes());
         reply.array(keys.len());
@@ -333,6 +335,35 @@ impl PersistentTable {
         request.rests.note(epoch); // persist
         reply.integer(elements as i64);
         Ok(())
+    }
+}
+
+/// The keys of whole buckets that a step of a scan shows.
+struct ShownKeys {
+    keys: Vec<Box<[u8]>>,
+    /// Of the reply, at most, and so far.
+    limit: usize,
+    bytes: usize,
+}
+
+impl ShownKeys {
+    fn within(limit: usize) -> Self {
+        Self { keys: Vec::new(), limit, bytes: 0 }
+    }
+
+    /// Adds the keys of a bucket; if they do not fit, none of them.
+    fn add<'k>(&mut self, bucket: impl Iterator<Item = &'k [u8]>) -> bool {
+        let (keys_before, bytes_before) = (self.keys.len(), self.bytes);
+        for key in bucket {
+            self.bytes += key.len() + HEADER_BYTES_MAX;
+            if self.bytes > self.limit {
+                self.keys.truncate(keys_before);
+                self.bytes = bytes_before;
+                return false;
+            }
+            self.keys.push(key.into());
+        }
+        true
     }
 }
 

@@ -1,4 +1,5 @@
-//! A bucket whose change panics: what the table refuses, what its checkpoints say, what the next open makes of it.
+//! A bucket whose change panics: what the table refuses, what its checkpoints say, what the next open makes of it. And
+//! which buckets a step of a scan shows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use ensile_objects::{Application, CheckpointPolicy, ObjectDurability, ObjectsBui
 use ensile_sim::SimDisk;
 
 use super::table::{PhtBuckets, PhtChange};
-use super::{CallError, PersistentTable};
+use super::{CallError, PersistentTable, ShownKeys};
 use crate::service::{CallResult, RestsOn, Service};
 
 /// A table, and the clock of its steps.
@@ -94,4 +95,17 @@ fn o6_a_change_that_panics_again_at_recovery_poisons_its_bucket_and_the_others_a
     assert!(buckets.lock(broken, &rests).is_err(), "O6: a half changed bucket is shown");
     let key = buckets.key(b"b");
     assert_eq!(buckets.lock(key.bucket, &rests).expect("it is whole").get(key), Some(&b"1"[..]));
+}
+
+#[test]
+fn a_step_of_a_scan_shows_whole_buckets_within_its_limit() {
+    let bucket = |keys: &'static str| keys.as_bytes().chunks(1);
+    let mut keys = ShownKeys::within(200);
+    assert!(keys.add(bucket("ab")) && keys.add(bucket("")) && keys.add(bucket("c")));
+    let before = keys.bytes;
+    assert!(!keys.add(bucket("defgh")), "W2: no part of it");
+    assert_eq!((keys.keys.len(), keys.bytes), (3, before));
+    assert!(keys.add(bucket("d")), "another one fits");
+    let mut none = ShownKeys::within(50);
+    assert!(!none.add(bucket("ab")) && none.keys.is_empty(), "W2: it is too long by itself");
 }

@@ -66,21 +66,20 @@ pub(super) fn carry_out<S: Service>(
     state: &ServerState<S>,
     (version, number): (&mut RespVersion, u64),
     request: Request<'_>,
-    buffer: &mut Vec<u8>,
+    reply: &mut ReplyEncoder<'_>,
 ) -> Flow {
     let name = request.get(0).unwrap_or_default();
-    let mut reply = ReplyEncoder::new(buffer, *version);
     if FOREIGN.iter().any(|foreign| is_called(name, foreign)) {
         reply.error("ERR", "this is no HTTP server: nothing behind this line is carried out");
         return Flow::ReplyAndClose;
     }
     let Some(command) = COMMANDS.iter().find(|command| is_called(name, command.name)) else {
-        unknown(request, &mut reply);
+        unknown(request, reply);
         return ANSWERED;
     };
     let takes_more = !matches!(command.name, "PING" | "QUIT");
     if !command.takes(request.len()) || (!takes_more && request.len() > 2) {
-        wrong_number(command.name, &mut reply);
+        wrong_number(command.name, reply);
         return ANSWERED;
     }
     match command.name {
@@ -89,9 +88,9 @@ pub(super) fn carry_out<S: Service>(
             None => reply.simple("PONG"),
         },
         "ECHO" => reply.bulk(request.get(1).unwrap_or_default()),
-        "HELLO" => hello::<S>((version, number), request, buffer),
-        "COMMAND" => tell_commands::<S>(request, &mut reply),
-        "CONFIG" => config(state.durability, &state.limits.lock(), request, &mut reply),
+        "HELLO" => hello::<S>((version, number), request, reply),
+        "COMMAND" => tell_commands::<S>(request, reply),
+        "CONFIG" => config(state.durability, &state.limits.lock(), request, reply),
         "INFO" => reply.verbatim(*b"txt", figures(state).as_bytes()),
         "BGSAVE" => {
             // The handle waits for its end, and nobody does.
@@ -129,7 +128,11 @@ fn unknown(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
 }
 
 /// Chooses the version, and tells who answers.
-fn hello<S: Service>((version, number): (&mut RespVersion, u64), request: Request<'_>, buffer: &mut Vec<u8>) {
+fn hello<S: Service>(
+    (version, number): (&mut RespVersion, u64),
+    request: Request<'_>,
+    reply: &mut ReplyEncoder<'_>,
+) {
     let asked = match request.get(1) {
         None => Some(*version),
         Some(b"2") => Some(RespVersion::Resp2),
@@ -137,7 +140,6 @@ fn hello<S: Service>((version, number): (&mut RespVersion, u64), request: Reques
         Some(_) => None,
     };
     let (Some(asked), 1 | 2) = (asked, request.len()) else {
-        let mut reply = ReplyEncoder::new(buffer, *version);
         return match request.get(2).filter(|_| asked.is_some()) {
             Some(option) => {
                 let option = String::from_utf8_lossy(option);
@@ -147,7 +149,7 @@ fn hello<S: Service>((version, number): (&mut RespVersion, u64), request: Reques
         };
     };
     *version = asked;
-    let mut reply = ReplyEncoder::new(buffer, asked);
+    reply.set_version(asked);
     reply.map(7);
     for (name, value) in
         [("server", S::NAME), ("version", VERSION), ("mode", "standalone"), ("role", "master")]
@@ -184,6 +186,9 @@ fn tell_commands<S: Service>(request: Request<'_>, reply: &mut ReplyEncoder<'_>)
                 all_commands::<S>().for_each(|info| tell_command(info, reply));
             }
             for name in named() {
+                if reply.is_beyond() {
+                    break;
+                }
                 match all_commands::<S>().find(|info| is_called(name, info.name)) {
                     Some(info) => tell_command(info, reply),
                     None => reply.null_array(),

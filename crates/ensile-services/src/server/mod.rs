@@ -34,7 +34,7 @@ use ensile_resp::{
     ProtocolError, ReplyEncoder, Request, RequestDecoder, RequestLimits, Requests, RespVersion,
 };
 
-use crate::service::{CommandRequest, REPLY_BYTES, Service, ServiceCommand};
+use crate::service::{CommandRequest, REPLY_BYTES, Service, ServiceCommand, check_length};
 use common::Flow;
 use parked::ParkedReplies;
 
@@ -434,14 +434,25 @@ fn carry_out_or_panic<S: Service>(
     reply: &mut Vec<u8>,
 ) -> Flow {
     let Some(command) = command else {
-        return common::carry_out(state, (version, number), request, reply);
+        let (told, flow) = {
+            let mut encoder = ReplyEncoder::new(reply, *version).at_most(REPLY_BYTES);
+            let flow = common::carry_out(state, (version, number), request, &mut encoder);
+            (check_length(&encoder), flow)
+        };
+        if let Err(error) = told {
+            reply.clear();
+            ReplyEncoder::new(reply, *version).error(error.code(), &error.to_string());
+        }
+        return flow;
     };
     if !command.info.takes(request.len()) {
         common::wrong_number(command.info.name, &mut ReplyEncoder::new(reply, *version));
         return Flow::Reply(Epoch::ZERO);
     }
     let request = CommandRequest::new(request);
-    match (command.call)(&state.service, &request, &mut ReplyEncoder::new(reply, *version)) {
+    let mut encoder = ReplyEncoder::new(reply, *version).at_most(REPLY_BYTES);
+    let called = (command.call)(&state.service, &request, &mut encoder);
+    match called.and_then(|()| check_length(&encoder)) {
         Ok(()) => Flow::Reply(request.rests.epoch()),
         Err(error) => {
             if error.is_turned_away() {

@@ -18,7 +18,7 @@ mod properties;
 use ensile_objects::{ObjectsBuilder, ObjectsResult};
 use ensile_resp::ReplyEncoder;
 
-use crate::arguments::{argument, code, code_text, key, pair};
+use crate::arguments::{argument, code, code_text, key, pair, show_keys};
 use crate::number::{integer, number};
 use crate::partition::Partition;
 use crate::service::{
@@ -139,13 +139,14 @@ impl UrlService {
     }
 
     fn show(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let urls: Result<Vec<_>, _> =
-            (1..request.len()).map(|at| self.url(request, at).map(Vec::from)).collect();
-        let show = |url: Option<&UrlProperties>| match url {
-            Some(url) => show(url, reply),
-            None => reply.null(),
-        };
-        persist::look(&self.urls, &urls?, &request.rests, show) // persist
+        (1..request.len()).try_for_each(|at| self.url(request, at).map(drop))?;
+        show_keys(request, reply, |urls, reply| {
+            let show = |url: Option<&UrlProperties>| match url {
+                Some(url) => show(url, reply),
+                None => reply.null(),
+            };
+            persist::look(&self.urls, urls, &request.rests, show) // persist
+        })
     }
 
     fn partition(&self, _: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {

@@ -400,6 +400,42 @@ fn a_page_in_a_browser_cannot_post_commands() {
     assert_eq!(rig.service_elements(), 0);
 }
 
+/// A request that names a key so often that its reply would take a hundred megabytes, and one whose reply fits.
+fn w2_long_reply_is_refused<S: Service>(open: Open<S>, first: &str, command: &str, key: &str) {
+    let mut rig = Rig::new(17, open);
+    let many = |count: usize| format!("{command}{}", format!(" {key}").repeat(count));
+    if !first.is_empty() {
+        rig.told(&[first]);
+    }
+    let said = rig.told(&[&many(20_000), "PING"]);
+    assert!(said[0].starts_with('[') && said[0].len() > 500_000, "{} bytes", said[0].len());
+    let said = rig.told(&["PING", &many(1_000_000), "PING"]);
+    let refused = "!ERR the reply would be longer than 33554432 bytes: ask for less at once";
+    assert_eq!(said, ["+PONG", refused, "+PONG"], "W2");
+}
+
+#[test]
+fn w2_a_reply_that_would_be_too_long_is_refused_of_urls() {
+    let open: Open<UrlService> = |objects| UrlService::open(objects, Partition::WHOLE);
+    w2_long_reply_is_refused(open, "UPS.CRAWLED a 1", "UPS.MGET", "a");
+}
+
+#[test]
+fn w2_a_reply_that_would_be_too_long_is_refused_of_hosts() {
+    w2_long_reply_is_refused(HostService::open, "HIS.ADD a 1", "HIS.MGET", "a");
+}
+
+#[test]
+fn w2_a_reply_that_would_be_too_long_is_refused_of_commands() {
+    w2_long_reply_is_refused(HostService::open, "", "COMMAND INFO", "his.get");
+}
+
+#[test]
+fn w2_a_reply_that_would_be_too_long_is_refused_of_the_table() {
+    let value = "x".repeat(500);
+    w2_long_reply_is_refused(PersistentTable::open, &format!("SET a {value}"), "MGET", "a");
+}
+
 /// The client sends all of its value before it reads. A server that closes at the header, with the value unread, has
 /// the kernel reset the connection, and the reason is lost.
 #[test]
