@@ -15,6 +15,7 @@ use std::time::Duration;
 use clap::Parser;
 use ensile_services::client::{RespClient, TableClient, in_words};
 use ensile_services::command::{self, ServeArguments};
+use ensile_services::server::threads::ReadyServer;
 
 use outside::Folder;
 
@@ -115,10 +116,11 @@ fn another_machine_takes_over_and_the_first_is_fenced() {
 
 fn serve(words: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     let arguments = Line::parse_from(words).serve;
-    let served = command::run(&arguments, |server| {
+    let ready = |server: ReadyServer<'_>| {
         println!("{}", server.address);
         std::io::stdout().flush()
-    });
+    };
+    let served = command::run(&arguments, ready, |notice| eprintln!("{notice}"));
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

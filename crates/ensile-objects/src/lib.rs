@@ -63,10 +63,10 @@ pub use ensile_base::{Epoch, Tid};
 pub use ensile_durability::SharedObjects;
 pub use ensile_durability::{
     AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
-    CheckpointStats, CheckpointTurn, CheckpointVerdict, Creation, DurabilityError, LogCount, LogStats, Phase,
-    PhaseReport, RecoveryForecast, RecoveryRates, RecoveryReport, SharedFolder, SharedObject, SharedStore,
-    SharedStoreError, SharedUpload, ShipStep, ShippingConfig, ShippingStats, TakeOverReport, TornTail,
-    WhenFenced,
+    CheckpointStats, CheckpointTurn, CheckpointVerdict, Creation, DurabilityError, Health as LogHealth,
+    LogCount, LogStats, Phase, PhaseReport, RecoveryForecast, RecoveryRates, RecoveryReport, SharedFolder,
+    SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep, ShippingConfig, ShippingStats,
+    TakeOverReport, TornTail, WhenFenced,
 };
 pub use epoch_count::EpochCount;
 pub use error::{ObjectsError, ObjectsResult};

@@ -203,13 +203,14 @@ fn end_at_signals() -> io::Result<&'static SignalFlag> {
 }
 
 /// Opens the service's folder and serves until a client asks for the end, or SIGINT or SIGTERM comes. `ready` is told
-/// where it listens.
+/// where it listens. `tell` tells people what they are to know, when it happens.
 ///
 /// # Errors
 /// The folder or the address cannot be had, and why; or not everything could be made durable.
 pub fn run(
     arguments: &ServeArguments,
     ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
+    tell: fn(&str),
 ) -> io::Result<()> {
     let config = ServerConfig {
         address: arguments.listen,
@@ -219,6 +220,7 @@ pub fn run(
         idle: seconds(arguments.timeout),
         keepalive: seconds(arguments.tcp_keepalive),
         ended: Some(end_at_signals()?),
+        tell,
     };
     let objects = arguments.objects().map_err(io::Error::other)?;
     match arguments.service {

@@ -24,6 +24,7 @@
 //!     idle: None,
 //!     keepalive: Some(std::time::Duration::from_secs(300)),
 //!     ended: None,
+//!     tell: |notice| eprintln!("{notice}"),
 //! };
 //! let (told, address) = std::sync::mpsc::channel();
 //! std::thread::scope(|scope| {

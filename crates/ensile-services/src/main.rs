@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         writeln!(io::stdout(), "{}", server.address)?;
         io::stdout().flush()
     };
-    match command::run(&arguments, ready) {
+    match command::run(&arguments, ready, |notice| tell(&format_args!("{notice}"))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tell(&format_args!("{error}"));

@@ -191,5 +191,5 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<()> {
         println!("{}", server.address);
         std::io::stdout().flush()
     };
-    command::run(arguments, ready).map_err(Failure::io("serving"))
+    command::run(arguments, ready, |notice| eprintln!("{notice}")).map_err(Failure::io("serving"))
 }

@@ -41,6 +41,28 @@ impl Health {
     pub const fn has_ended(&self) -> bool {
         matches!(self, Self::Closed | Self::Poisoned(_) | Self::Forked)
     }
+
+    /// It in a word: `running`, `full`, `epochs-ended`, `closed`, `stopped` or `forked`.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Full(_) => "full",
+            Self::EpochsEnded(_) => "epochs-ended",
+            Self::Closed => "closed",
+            Self::Poisoned(_) => "stopped",
+            Self::Forked => "forked",
+        }
+    }
+
+    /// What the disk said, if that is why it does not work.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Full(why) | Self::EpochsEnded(why) | Self::Poisoned(why) => Some(why),
+            Self::Running | Self::Closed | Self::Forked => None,
+        }
+    }
 }
 
 /// Why no reserve succeeds.

@@ -29,8 +29,8 @@ use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, yield_now}
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
-    CheckpointConfig, CheckpointStats, CheckpointStep, Checkpoints, DurabilityError, Durable, Log, LogStats,
-    LoggerStep, Recoverable, RecoveryReport, Shipper, ShippingStats, Walk,
+    CheckpointConfig, CheckpointStats, CheckpointStep, Checkpoints, DurabilityError, Durable, Health, Log,
+    LogStats, LoggerStep, Recoverable, RecoveryReport, Shipper, ShippingStats, Walk,
 };
 use ensile_epoch::Epochs;
 
@@ -67,6 +67,8 @@ pub struct ObjectsStats {
     pub durable_epoch: Epoch,
     /// Of the log.
     pub log: LogStats,
+    /// Whether the log takes operations, and if not why.
+    pub log_health: Health,
     /// Of checkpoints: also the load, the threshold that follows it, what a recovery would take, why the last one
     /// began, and why none begins.
     pub checkpoints: CheckpointStats,
@@ -399,6 +401,7 @@ impl Runtime {
             epoch: self.epochs.now(),
             durable_epoch: self.log.durable_epoch(),
             log: self.log.stats(),
+            log_health: self.log.health(),
             checkpoints: self.checkpoints.stats(),
             shipping: self.shipping.as_ref().map(|shipping| shipping.stats()),
         }

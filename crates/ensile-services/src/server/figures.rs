@@ -81,6 +81,8 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     lines.add("durable_epoch", stats.durable_epoch.number());
     lines.add("log_bytes", stats.log.bytes);
     lines.add("log_entries", stats.log.entries);
+    lines.add("log_status", stats.log_health.word());
+    lines.add_some("log_error", stats.log_health.reason());
     lines.add("poisoned_objects", stats.poisoned);
     for (name, figure) in state.service.figures() {
         lines.add(name, figure);

@@ -10,11 +10,12 @@
 //! - Each request gets one reply, an error if it was not carried out. O6: a command that panics is one of those.
 //!
 //! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is what is served; `common` has
-//! the commands that every server has, `figures` what `INFO` says, `parked` the replies that wait, [`threads`] starts
-//! loops.
+//! the commands that every server has, `figures` what `INFO` says, `log_notices` what people are told of the log,
+//! `parked` the replies that wait, [`threads`] starts loops.
 
 mod common;
 mod figures;
+mod log_notices;
 mod parked;
 pub mod threads;
 
@@ -36,6 +37,7 @@ use ensile_resp::{
 
 use crate::service::{CommandRequest, REPLY_BYTES, Service, ServiceCommand, check_length};
 use common::Flow;
+use log_notices::LogNotices;
 use parked::ParkedReplies;
 
 /// A client that was silent for this time is asked whether it is still there; redis' number.
@@ -90,6 +92,7 @@ pub struct ServerState<S> {
     unheard: AtomicU64,
     /// Of those that the log refused, how many were told as a part of the load.
     turned_away_told: Mutex<u64>,
+    notices: LogNotices,
 }
 
 impl<S: Service> ServerState<S> {
@@ -110,7 +113,20 @@ impl<S: Service> ServerState<S> {
             turned_away: AtomicU64::new(0),
             unheard: AtomicU64::new(0),
             turned_away_told: Mutex::new(0),
+            notices: LogNotices::new(Box::new(|_| ())),
         }
+    }
+
+    /// Tells people by this what they are to know when it happens: that the log has stopped, for instance, and what to
+    /// do. Without it nobody is told.
+    #[must_use]
+    pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { notices: LogNotices::new(Box::new(tell)), ..self }
+    }
+
+    /// Tells how the log is, if that is news.
+    fn look_at_log(&self) {
+        self.notices.look(&self.service.kept().stats().log_health, self.clock.nanos());
     }
 
     fn is_strict(&self) -> bool {
@@ -175,9 +191,11 @@ pub struct ServiceLoop<T, S: Service> {
     reported_nanos: u64,
     /// Replies that no client had waited for, as far as they were reported.
     unheard_told: u64,
+    /// A reply could not be made durable.
+    has_failed: bool,
 }
 
-/// A loop reports this often how many requests it has served.
+/// A loop reports this often how many requests it has served, and looks at the log.
 const REPORT_NANOS: u64 = 1_000_000_000;
 
 impl<T, S: Service> std::fmt::Debug for ServiceLoop<T, S> {
@@ -202,6 +220,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             unreported: 0,
             reported_nanos,
             unheard_told: 0,
+            has_failed: false,
         }
     }
 
@@ -242,7 +261,11 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                 NetEvent::TimerDue(_) | NetEvent::WokenUp | NetEvent::AcceptPaused(_) => {}
             }
         }
-        self.parked.fill_durable(&mut self.net, self.state.service.kept());
+        let are_durable = self.parked.fill_durable(&mut self.net, self.state.service.kept());
+        if !are_durable && !self.has_failed {
+            self.has_failed = true;
+            self.state.look_at_log();
+        }
         self.report();
         Ok(!self.state.has_stopped())
     }
@@ -259,6 +282,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             // Relaxed: a figure for people.
             self.state.unheard.fetch_add(unheard, Ordering::Relaxed);
             self.state.service.kept().report_requests(requests - turned_away, turned_away + unheard);
+            self.state.look_at_log();
         }
     }
 

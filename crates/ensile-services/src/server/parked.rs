@@ -73,18 +73,24 @@ impl ParkedReplies {
         self.waiting.entry(epoch).or_default().replies.push((slot, reply.into()));
     }
 
-    /// Sends what is durable by now; the waker hears of the rest.
-    pub(super) fn fill_durable<T: Transport>(&mut self, net: &mut NetLoop<T>, kept: &dyn KeptObjects) {
+    /// Sends what is durable by now; the waker hears of the rest. `false` if something will not be durable.
+    pub(super) fn fill_durable<T: Transport>(
+        &mut self,
+        net: &mut NetLoop<T>,
+        kept: &dyn KeptObjects,
+    ) -> bool {
+        let mut are_durable = true;
         let mut context = Context::from_waker(&self.waker);
         while let Some(mut first) = self.waiting.first_entry() {
             let epoch = *first.key();
             let durable = first.get_mut().durable.get_or_insert_with(|| kept.receipt(epoch).durable_async());
-            let Poll::Ready(outcome) = Pin::new(durable).poll(&mut context) else { return };
+            let Poll::Ready(outcome) = Pin::new(durable).poll(&mut context) else { return are_durable };
             let error = outcome.err().map(|error| {
                 let mut reply = Vec::new();
                 ReplyEncoder::new(&mut reply, RespVersion::Resp2).error("NOTDURABLE", &error.to_string());
                 reply
             });
+            are_durable &= error.is_none();
             if error.is_none() {
                 self.durable = self.durable.max(epoch);
             }
@@ -92,5 +98,6 @@ impl ParkedReplies {
                 net.fill(slot, |buffer| buffer.extend_from_slice(error.as_deref().unwrap_or(&reply)));
             }
         }
+        are_durable
     }
 }

@@ -44,6 +44,8 @@ pub struct ServerConfig {
     pub keepalive: Option<Duration>,
     /// Once this is set, by a signal for instance, the server ends as if a client had asked for it.
     pub ended: Option<&'static SignalFlag>,
+    /// Tells people what they are to know, when it happens: that the log has stopped, for instance, and what to do.
+    pub tell: fn(&str),
 }
 
 impl ServerConfig {
@@ -100,7 +102,7 @@ pub fn serve<S: Service>(
     config: ServerConfig,
     ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let state = ServerState::new(service, config.durability, Clock::machine());
+    let state = ServerState::new(service, config.durability, Clock::machine()).telling(config.tell);
     let (state, wake_ups) = (Arc::new(state), Mutex::new(Vec::new()));
     if config.loops > 1 {
         check_free(config.address)?;

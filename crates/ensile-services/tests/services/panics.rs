@@ -209,6 +209,7 @@ fn a_loop_that_panics_ends_the_server_which_says_why() {
             idle: None,
             keepalive: None,
             ended: None,
+            tell: |notice| panic!("{notice}"),
         };
         let ended: io::Result<()> = serve(Arc::clone(&service), config, |_| Ok(()));
         let told = ended.expect_err("a loop has panicked").to_string();

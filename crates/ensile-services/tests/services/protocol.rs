@@ -306,6 +306,36 @@ fn a_log_that_fails_is_told_and_what_was_not_durable_is_not_confirmed() {
     assert!(said[0].starts_with("!NOTKEPT "), "{said:?}");
 }
 
+#[test]
+fn a_log_that_stops_is_told_once_with_what_to_do_and_shown_by_info() {
+    for durability in [ObjectDurability::Strict, ObjectDurability::Relaxed] {
+        let disk = SimDisk::new();
+        let mut rig = Rig::with(&disk, 22, PersistentTable::open, LIMITS, durability);
+        let said = rig.told(&["SET a 1", "INFO"]);
+        assert!(said[1].contains("\r\nlog_status:running\r\n") && !said[1].contains("log_error"), "{said:?}");
+        rig.clock.advance(Duration::from_secs(2));
+        rig.steps(50);
+        assert!(rig.notices.lock().expect("no panic").is_empty(), "nothing is wrong");
+        disk.fail_all_syncs(true);
+        rig.told(&["SET a 2"]);
+        rig.run("it is told", |rig| !rig.notices.lock().expect("no panic").is_empty());
+        for _ in 0..5 {
+            let said = rig.told(&["SET a 3"]);
+            assert!(said[0].starts_with("!NOTKEPT "), "{said:?}");
+            rig.clock.advance(Duration::from_secs(100));
+            rig.steps(50);
+        }
+        let told = rig.notices.lock().expect("no panic").clone();
+        let [notice] = told.as_slice() else { panic!("once, and not {told:?}") };
+        assert!(notice.starts_with("the log has stopped: "), "{notice}");
+        assert!(notice.contains("(NOTKEPT)") && notice.contains("start it again"), "{notice}");
+        let said = rig.told(&["INFO"]).remove(0);
+        let (_, error) = said.split_once("\r\nlog_status:stopped\r\nlog_error:").expect("it is shown");
+        let (why, _) = error.split_once("\r\n").expect("a line");
+        assert!(notice.contains(why), "{why}: {notice}");
+    }
+}
+
 /// A figure of `INFO`.
 fn figure(rig: &mut Rig<PersistentTable>, name: &str) -> u64 {
     let told = rig.told(&["INFO"]).remove(0);

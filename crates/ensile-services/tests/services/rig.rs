@@ -1,7 +1,7 @@
 //! A server over simulated sockets and a simulated disk, whose steps a test drives, and its clients.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
@@ -25,6 +25,8 @@ pub(crate) struct Rig<S: Service> {
     pub(crate) clock: Clock,
     /// Whether logger, heartbeat and checkpointer have their turns.
     pub(crate) keeps: bool,
+    /// What people were told.
+    pub(crate) notices: Arc<Mutex<Vec<String>>>,
 }
 
 impl<S: Service> Rig<S> {
@@ -62,11 +64,15 @@ impl<S: Service> Rig<S> {
             .recovery_threads(1)
             .without_threads();
         let service = Arc::new(open(objects)?);
-        let state = Arc::new(ServerState::new(Arc::clone(&service), durability, clock.clone()));
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&notices);
+        let state = ServerState::new(Arc::clone(&service), durability, clock.clone())
+            .telling(move |notice| told.lock().expect("no panic").push(notice.to_owned()));
+        let state = Arc::new(state);
         let mut server = ServiceLoop::new(SimulatedTransport::new(clock.clone(), seed), state, limits);
         let address = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
         server.listen(&address).expect("it is simulated");
-        Ok(Self { server, service, clock, keeps: true })
+        Ok(Self { server, service, clock, keeps: true, notices })
     }
 
     pub(crate) fn clients(&mut self) -> &mut SimulatedTransport {

@@ -1,0 +1,112 @@
+//! Whether the log takes changes, as `INFO` says it, and as people are told by themselves, when that changes.
+//!
+//! Invariants:
+//! - A log that has stopped is told once, with what to do: it stays so until the server is started again.
+//! - What passes, such as a full disk, is told when it begins and when it has passed, and no more often than once in
+//!   [`PAUSE_NANOS`]: what is told may go to the same disk.
+//!
+//! Neighbours: [`super::ServiceLoop`] looks once a second, and when a reply could not be made durable.
+
+use std::fmt;
+
+use ensile_base::sync::Mutex;
+use ensile_objects::LogHealth;
+
+/// Between two things that are told, but for the last one.
+const PAUSE_NANOS: u64 = 60_000_000_000;
+
+/// Tells people something.
+type Tell = Box<dyn Fn(&str) + Send + Sync>;
+
+/// What was told of the log.
+pub(super) struct LogNotices {
+    tell: Tell,
+    last: Mutex<LastNotice>,
+}
+
+/// The last state that was told, and when; without a time it is what a server begins with.
+struct LastNotice {
+    status: &'static str,
+    told_nanos: Option<u64>,
+}
+
+impl LogNotices {
+    pub(super) fn new(tell: Tell) -> Self {
+        let last = LastNotice { status: LogHealth::Running.word(), told_nanos: None };
+        Self { tell, last: Mutex::new(last) }
+    }
+
+    /// Tells how the log is at this time, if that is news.
+    pub(super) fn look(&self, health: &LogHealth, now_nanos: u64) {
+        let mut last = self.last.lock();
+        let status = health.word();
+        let is_soon = last.told_nanos.is_some_and(|told| now_nanos.saturating_sub(told) < PAUSE_NANOS);
+        if last.status == status || is_soon && !health.has_ended() {
+            return;
+        }
+        let notice = match health {
+            LogHealth::Poisoned(why) => format!(
+                "the log has stopped: {why}. Changes are refused (NOTKEPT), and replies that waited for it were errors \
+                 (NOTDURABLE). Mend the disk, then end this server and start it again: it recovers all that is durable"
+            ),
+            LogHealth::Full(why) => format!(
+                "the log has no space: {why}. Changes are refused (NOTKEPT): free some space, and it goes on by itself"
+            ),
+            LogHealth::EpochsEnded(why) => format!(
+                "the log cannot reserve epochs: {why}. Changes are refused (NOTKEPT): mend the disk, and it goes on by itself"
+            ),
+            LogHealth::Running => "the log takes changes again".to_owned(),
+            // The server's own end.
+            _ => return,
+        };
+        *last = LastNotice { status, told_nanos: Some(now_nanos) };
+        (self.tell)(&notice);
+    }
+}
+
+impl fmt::Debug for LogNotices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LogNotices")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ensile_base::sync::Mutex;
+    use ensile_objects::LogHealth;
+
+    use super::{LogNotices, PAUSE_NANOS};
+
+    #[test]
+    fn what_passes_is_told_now_and_then_and_what_stays_once() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&told);
+        let notices = LogNotices::new(Box::new(move |notice| kept.lock().push(notice.to_owned())));
+        let full = || LogHealth::Full("no space left on device".to_owned());
+        let stopped = || LogHealth::Poisoned("log0: the sync failed".to_owned());
+        let at = |health: LogHealth, seconds: u64| {
+            notices.look(&health, seconds * 1_000_000_000);
+            std::mem::take(&mut *told.lock())
+        };
+        assert_eq!(at(LogHealth::Running, 0), [""; 0], "that is no news");
+        let said = at(full(), 1);
+        assert!(said.len() == 1 && said[0].starts_with("the log has no space: no space left"), "{said:?}");
+        let pause = PAUSE_NANOS / 1_000_000_000;
+        for second in 2..=pause {
+            let health = if second % 2 == 0 { LogHealth::Running } else { full() };
+            assert_eq!(at(health, second), [""; 0], "not so often");
+        }
+        assert_eq!(at(LogHealth::Running, pause + 1), ["the log takes changes again"]);
+        let said = at(stopped(), pause + 2);
+        assert!(
+            said.len() == 1 && said[0].starts_with("the log has stopped: log0: the sync failed. "),
+            "{said:?}"
+        );
+        for second in [pause + 3, 10 * pause] {
+            assert_eq!(at(stopped(), second), [""; 0], "it was told");
+            assert_eq!(at(LogHealth::Closed, second), [""; 0], "the server ends");
+        }
+    }
+}
