@@ -35,7 +35,7 @@ pub const VALUE_BYTES_MAX: usize = 16 << 20;
 pub const TRANSACTION_BYTES_MAX: usize = 256 << 20;
 /// Most bytes that a thread keeps, from transaction to transaction, of what a huge one made it take.
 pub const KEEP_BYTES_MAX: usize = 1 << 20;
-/// The longest name of a table or an index, in bytes.
+/// The longest name of a table, an index or an application, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Most tables of a database, its catalogue among them; and most secondary indexes of all its tables together.
 pub const TABLES_MAX: usize = 4096;

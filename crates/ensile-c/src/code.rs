@@ -185,7 +185,8 @@ fn code_of(error: &DurabilityError) -> Code {
         | E::Copied { .. }
         | E::ForeignFolder { .. }
         | E::NotADatabase { .. }
-        | E::OtherEntries { .. } => Code::WrongFolder,
+        | E::OtherEntries { .. }
+        | E::OtherApplication { .. } => Code::WrongFolder,
         E::Damaged { .. } => Code::Damaged,
         E::Replay { .. } | E::Unknown { .. } => Code::NotUnderstood,
         E::Forked => Code::Forked,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ensile_base::limits::NICENESS_MAX;
+use ensile_durability::ApplicationName;
 use ensile_objects::{AdaptiveThreshold, CheckpointPolicy, ObjectDurability, ObjectsBuilder};
 
 use crate::boundary::{AnswerPlace, HandleKind, HandleType, boundary, handle_mut, take_handle};
@@ -355,6 +356,33 @@ pub unsafe extern "C" fn ensile_settings_add_folder(
             numbers::CHECKPOINT_FOLDER => values.checkpoint_folders.push(folder),
             _ => return Err(Failure::invalid(format!("{what} is the number of no kind of folders"))),
         }
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Says whose the folder is.
+///
+/// # Safety
+/// As for [`ensile_settings_set`]; `name` is null or a string that ends with a zero.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_settings_application_name(
+    settings: *mut SettingsHandle,
+    name: *const c_char,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        // SAFETY: the caller vouches for the handle.
+        let values = &mut unsafe { handle_mut(settings) }?.values;
+        if name.is_null() {
+            return Err(Failure::invalid("the application's name is NULL"));
+        }
+        // SAFETY: it is not null, and the caller vouches for the bytes.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+        let name = ApplicationName::new(&name)?;
+        values.builder = values.builder.clone().application_name(name.as_str());
         Ok(Code::Ok)
     };
     // SAFETY: the caller vouches for `error`.

@@ -542,7 +542,7 @@ pub(crate) fn examination(found: &Examination) -> Value {
     let to_take =
         found.to_take.map(|(entries, epoch)| json!({ "entries": entries, "epoch": epoch.number() }));
     json!({
-        "whole": found.is_whole(), "refused": found.refused,
+        "whole": found.is_whole(), "refused": found.refused, "application": found.application,
         "durable_epoch": found.durable_epoch.map(Epoch::number),
         "backup": found.backup.as_ref().map(backup::facts),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,

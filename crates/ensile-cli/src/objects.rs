@@ -1,11 +1,12 @@
 //! `ensile objects check`: a folder of objects judged, and replayed by the program that knows their types.
 //! `ensile verify` and `ensile inspect` of such a folder, and its repair.
+//! `ensile objects name`: whose a folder is.
 //! `ensile objects take-over`: objects taken over from a shared store.
 //!
-//! Exit codes: 0 whole (and, with a program, what that says), or taken over; 1 damaged or contradicting itself, 2 if it
-//! could not be told, or was not taken over.
+//! Exit codes: 0 whole (and, with a program, what that says), named, or taken over; 1 damaged or contradicting itself,
+//! 2 if it could not be told, or was not named or taken over.
 //!
-//! Neighbours: `ensile_objects` judges, repairs and takes over; an application's own binary replays, with
+//! Neighbours: `ensile_objects` judges, repairs, names and takes over; an application's own binary replays, with
 //! `ensile_objects::check_command`; `folder` has the words that are a database's too.
 
 use std::fmt::Write as _;
@@ -14,7 +15,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use ensile_objects::folder::{FolderJudgement, holds_objects, judge_folder, repair};
+use ensile_objects::folder::{FolderJudgement, holds_objects, judge_folder, rename_application, repair};
 use ensile_objects::{DurabilityError, ObjectsError, SharedFolder, SharedStore};
 use serde_json::{Value, json};
 
@@ -36,6 +37,10 @@ enum ObjectsCommand {
     /// Judge a folder of objects, which no process has open: every byte, whose it is, every mark, the order of each
     /// object's operations. With a program of the application's, which knows the types, replay it as well.
     Check(CheckArguments),
+    /// Say whose a folder of objects is, which no process has open: an open for another name, or without one, is refused.
+    /// It is for an application that is called otherwise now, or that gives the folder to another of its parts; `ensile
+    /// inspect` shows the name. Exit code 0: it has that name; 2: nothing was changed.
+    Name(NameArguments),
     /// Take over objects that another machine ships to a shared folder, into an empty folder of this one. All of it is
     /// fetched and read before the shared folder is claimed; then the other machine ships nothing any more, and stops
     /// once it notices. A run that was killed is run again. Exit code 0: taken over; 1: something there is damaged, and
@@ -53,10 +58,23 @@ struct CheckArguments {
     program: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+struct NameArguments {
+    /// The objects' folder
+    folder: PathBuf,
+    /// The application's name, such as "prices, partition 0 of 4"
+    #[arg(required_unless_present = "none")]
+    name: Option<String>,
+    /// It has no name from now on: the next open with one gives it that
+    #[arg(long, conflicts_with = "name")]
+    none: bool,
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &ObjectsArguments) -> ExitCode {
     match &arguments.command {
         ObjectsCommand::Check(arguments) => check(arguments),
+        ObjectsCommand::Name(arguments) => name(arguments),
         ObjectsCommand::TakeOver(arguments) => take_over(arguments),
     }
 }
@@ -72,6 +90,18 @@ fn take_over(TakeOverArguments { store, folder, rate_mb }: &TakeOverArguments) -
             let is_damage = matches!(error, ObjectsError::Durability(DurabilityError::SharedDamaged { .. }));
             not_taken_over(store, &error.to_string(), is_damage)
         }
+    }
+}
+
+fn name(NameArguments { folder, name, .. }: &NameArguments) -> ExitCode {
+    let of = |name: Option<&str>| name.map_or_else(|| "nobody by name".to_owned(), |name| format!("{name:?}"));
+    match rename_application(folder, name.as_deref()) {
+        Ok(before) => {
+            let (now, before) = (of(name.as_deref()), of(before.as_deref()));
+            show(&format!("{}: is of {now}; it was of {before}\n", folder.display()));
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(folder, &error.to_string()),
     }
 }
 
@@ -178,15 +208,18 @@ fn facts(folder: &Path, found: &FolderJudgement) -> Value {
     })
 }
 
-/// How many objects there are, and of which versions.
+/// How many objects there are, of which versions, and whose they are.
 fn counted(found: &FolderJudgement) -> String {
     let of = if found.has_calls { "of an application's own" } else { "of a collection" };
     let versions = |versions: &[u16]| match versions {
         [] => "none".to_owned(),
         versions => versions.iter().map(u16::to_string).collect::<Vec<_>>().join(", "),
     };
+    let application = &found.examination.application;
+    let application = application.as_ref().map_or_else(String::new, |name| format!("\n  application: {name}"));
     format!(
-        "{} objects {of}, {} of them in the checkpoint, {} operations to apply\n  versions: of objects {}, of operations {}",
+        "{} objects {of}, {} of them in the checkpoint, {} operations to apply\n  versions: of objects {}, of operations \
+         {}{application}",
         found.named,
         found.loaded,
         found.operations,

@@ -1,6 +1,6 @@
 //! `ensile objects check` from outside: a folder alone, and with a program that knows the types of its objects.
 //! `ensile verify` and `ensile inspect` of such a folder, whole and damaged, and its repair.
-//! `ensile objects take-over`: what another machine ships.
+//! `ensile objects name`: whose a folder is. `ensile objects take-over`: what another machine ships.
 //!
 //! Not under a harness, as it is that program too: run with folders as arguments it checks them, in one line.
 //!
@@ -154,6 +154,44 @@ fn a_whole_folder_of_objects_is_whole_to_each_command() {
     }
     assert!(!folder.0.join("copy").exists());
     assert_eq!(counts(&folder.0.join("good")), [0, 1, 2, 4, 0, 5, 6, 7, 8, 9]);
+}
+
+fn a_folder_says_whose_it_is_and_is_given_another_name() {
+    let folder = Folder::new("objects-name");
+    record(&folder, "data", &Change::By(1));
+    let open = |name: &str| {
+        ObjectsBuilder::new(folder.0.join("data")).application_name(name).open::<u64, Count>().map(drop)
+    };
+    let (code, said) = ensile(&folder, "inspect data");
+    assert!(code == Some(0) && !said.contains("application:"), "{said}");
+    open("counts, partition 0 of 2").expect("gets the name");
+    for command in ["inspect", "verify", "objects check"] {
+        let (code, said) = ensile(&folder, &format!("{command} data"));
+        assert!(code == Some(0) && said.contains("application: counts, partition 0 of 2\n"), "{said}");
+    }
+    let (code, said) = ensile(&folder, "inspect data --json");
+    assert_eq!(code, Some(0), "{said}");
+    let facts: serde_json::Value = serde_json::from_str(&said).expect("is JSON");
+    assert_eq!(facts["examination"]["application"], "counts, partition 0 of 2");
+    let refused = open("counts").expect_err("is another one's").to_string();
+    assert!(refused.contains("say so by `ensile objects name`"), "{refused}");
+    let (code, said) = ensile(&folder, "objects name data counts");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("is of \"counts\"; it was of \"counts, partition 0 of 2\""), "{said}");
+    open("counts").expect("is its own");
+    assert!(open("counts, partition 0 of 2").is_err());
+    let (code, said) = ensile(&folder, "objects name data --none");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("is of nobody by name; it was of \"counts\""), "{said}");
+    assert_eq!(counts(&folder.0.join("data")), [0, 1, 2, 4, 0, 5, 6, 7, 8, 9]);
+    for (line, why) in [
+        ("objects name data", "required"),
+        ("objects name data counts --none", "cannot be used with"),
+        ("objects name nowhere counts", "nowhere"),
+    ] {
+        let (code, said) = ensile(&folder, line);
+        assert!(code == Some(2) && said.contains(why), "{said}");
+    }
 }
 
 fn a_damaged_log_is_cut_and_a_damaged_checkpoint_is_to_be_put_back() {
@@ -326,10 +364,11 @@ fn main() -> ExitCode {
     let program = program.to_str().expect("its name is text");
     a_folder_is_judged_alone_and_replayed_by_its_program(program);
     a_whole_folder_of_objects_is_whole_to_each_command();
+    a_folder_says_whose_it_is_and_is_given_another_name();
     a_damaged_log_is_cut_and_a_damaged_checkpoint_is_to_be_put_back();
     what_a_removed_mapped_buffer_held_is_given_up_by_a_repair(program);
     a_database_is_refused();
     another_machine_takes_over();
-    println!("6 passed, 0 failed");
+    println!("7 passed, 0 failed");
     ExitCode::SUCCESS
 }

@@ -180,6 +180,23 @@ pub enum DurabilityError {
         /// What its entries are.
         found: EntryKind,
     },
+    /// The folder is of an application with another name, or was opened without one. Nothing was changed. Open it by
+    /// the application that it names, or give another folder; if that is called otherwise now, `ensile objects name`
+    /// says so to the folder.
+    #[error(
+        "{} is the folder of {found:?}, and was opened {}: open it with that name, or give another folder; if the \
+         application is called otherwise now, say so by `ensile objects name`. Nothing was changed",
+        folder.display(),
+        given.as_ref().map_or("without a name".to_owned(), |given| format!("for {given:?}"))
+    )]
+    OtherApplication {
+        /// The folder.
+        folder: Box<Path>,
+        /// The name that it has.
+        found: Box<str>,
+        /// The one that it was opened for, if it was one.
+        given: Option<Box<str>>,
+    },
     /// There is no database where one must be: give its folder, or make one.
     #[error(
         "no database is in {}: give the folder of one (is its device mounted?), or make one by `open` or `create_new`",

@@ -85,6 +85,6 @@ pub use shipping::{
     ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced,
 };
 pub use store::{
-    Adopted, Archiving, Lease, LeasedFile, Locks, OpenStore, Opening, StoreStart, adopt, entries_in,
-    expect_entries, lease,
+    Adopted, ApplicationName, Archiving, Lease, LeasedFile, Locks, Naming, OpenStore, Opening, StoreStart,
+    adopt, entries_in, expect_entries, lease, rename_application,
 };

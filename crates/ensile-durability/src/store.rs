@@ -8,6 +8,7 @@
 //! - I2: a folder is new only if nothing in it, nor in a linked folder, speaks of an earlier life.
 //! - I3: one process owns the folders, by locks on them and on `LOCK`; removals wait for readers' leases.
 //! - I4: only the process that opened the database changes its files.
+//! - I5: a folder that names its application is opened for that one only.
 //! - L6: epochs never come twice: the manifest reserves them ahead.
 //! - L7: a generation is of one format, which the manifest says before any block is judged.
 //!
@@ -17,6 +18,7 @@
 pub(crate) mod names;
 mod text;
 
+pub(crate) mod application;
 pub(crate) mod installed;
 pub(crate) mod kept;
 pub(crate) mod lineage;
@@ -49,8 +51,10 @@ pub(crate) mod hold;
 mod renewal;
 
 mod adopt;
+mod rename;
 
 pub use adopt::{Adopted, adopt};
+pub use application::{ApplicationName, Naming};
 pub use archive::Archiving;
 pub use handle::{OpenStore, StoreStart};
 pub use leases::{Lease, LeasedFile, lease};
@@ -58,4 +62,5 @@ pub(crate) use locks::Hold;
 pub use locks::Locks;
 pub(crate) use made_from::MadeFrom;
 pub use open::Opening;
+pub use rename::rename_application;
 pub use whose::{entries_in, expect_entries};

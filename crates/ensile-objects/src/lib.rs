@@ -79,7 +79,7 @@ pub use take_over::take_over;
 
 /// Limits that calls of this crate hold their arguments to.
 pub mod limits {
-    pub use ensile_base::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX, TRANSACTION_BYTES_MAX};
+    pub use ensile_base::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, OBJECT_BYTES_MAX, TRANSACTION_BYTES_MAX};
 }
 
 /// What a test drives itself: the disk, the clock, and what a step came to.

@@ -117,6 +117,7 @@ impl ObjectsBuilder {
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let settings = ObjectsSettings {
             folder: folder.into(),
+            application: None,
             disk: None,
             clock: Clock::machine(),
             own_threads: true,
@@ -134,6 +135,53 @@ impl ObjectsBuilder {
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.settings.folder = folder.into();
+        self
+    }
+
+    /// Whose folder it is: the application's name, and which part of it has this folder, such as a partition. A folder
+    /// that has no name yet gets this one with the open, and keeps it, as all copies of it do. From then on nobody opens
+    /// it for another name, nor without one: what another program's codecs make of the objects is found out too late.
+    ///
+    /// It is printable ASCII, without a space at either end, of at most
+    /// [`NAME_BYTES_MAX`](crate::limits::NAME_BYTES_MAX) bytes; what is none is refused by the open. `ensile inspect`
+    /// shows a folder's name; [`folder::rename_application`](crate::folder::rename_application) changes it, which
+    /// `ensile objects name` does too. Looking at a folder, and its repair, ask for none.
+    ///
+    /// ```
+    /// # use ensile_objects::{CodecResult, DurabilityError, Objects, ObjectsBuilder, ObjectsError, Persistent};
+    /// # struct Price(u64);
+    /// # impl Persistent for Price {
+    /// #     type Operation = u64;
+    /// #     type Output = ();
+    /// #     const VERSION: u16 = 1;
+    /// #     const OPERATION_VERSION: u16 = 1;
+    /// #     fn apply(price: &mut Option<Self>, to: &u64) { *price = Some(Price(*to)) }
+    /// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
+    /// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
+    /// #     fn encode_operation(to: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&to.to_le_bytes()) }
+    /// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
+    /// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
+    /// #     }
+    /// # }
+    /// # fn main() -> Result<(), ObjectsError> {
+    /// # let folder = std::env::temp_dir().join(format!("ensile-name-doc-{}", std::process::id()));
+    /// let of = |name: &str| ObjectsBuilder::new(&folder).application_name(name);
+    /// let prices: Objects<u64, Price> = of("prices, partition 0 of 4").open()?;
+    /// prices.update(1, &250)?;
+    /// prices.close()?;
+    ///
+    /// let refused = of("prices, partition 1 of 4").open::<u64, Price>().map(drop);
+    /// let Err(ObjectsError::Durability(DurabilityError::OtherApplication { found, .. })) = refused else {
+    ///     panic!("it is another one's")
+    /// };
+    /// assert_eq!(&*found, "prices, partition 0 of 4");
+    /// # std::fs::remove_dir_all(&folder).expect("it is there");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn application_name(mut self, name: impl Into<String>) -> Self {
+        self.settings.application = Some(name.into());
         self
     }
 
@@ -274,9 +322,9 @@ impl ObjectsBuilder {
     /// Opens a collection. What is in the folder is loaded and replayed first, on several threads.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the folder is damaged, in use, of a database, or
-    /// has an object or operation that this program does not understand. [`ObjectsError::NoThread`
-    /// ](crate::ObjectsError::NoThread).
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the folder is damaged, in use, of a database, of
+    /// [another application](Self::application_name), or has an object or operation that this program does not
+    /// understand. [`ObjectsError::NoThread`](crate::ObjectsError::NoThread).
     pub fn open<K: ObjectKey, T: Persistent>(self) -> Result<Objects<K, T>> {
         Objects::open(self.settings, self.is_checked)
     }

@@ -5,6 +5,8 @@
 //!
 //! Neighbours: [`crate::hash`]; [`crate::ups`] is partitioned, and its client asks here which process to talk to.
 
+use std::fmt;
+
 use crate::hash::stable_hash;
 use crate::service::CallError;
 
@@ -41,6 +43,13 @@ impl Partition {
     pub(crate) fn check(self, key: &[u8]) -> Result<(), CallError> {
         let (of, Self { this, all }) = (Self::of(key, self.all), self);
         if of == this { Ok(()) } else { Err(CallError::WrongPartition { of, this, all }) }
+    }
+}
+
+/// As a folder's name has it.
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "partition {} of {}", self.this, self.all)
     }
 }
 

@@ -189,6 +189,11 @@ ensile_code ensile_settings_set(ensile_settings *settings, ensile_setting settin
 /* Adds a folder on another device. Such folders are remembered by links in the main folder. */
 ensile_code ensile_settings_add_folder(ensile_settings *settings, ensile_folder what, const char *folder,
                                        ensile_error *error);
+/* Whose the folder is: the application's name, and which part of it has this folder, as in "prices, partition 0 of 4". A
+ * folder that has no name yet gets this one with the open, and keeps it. From then on ensile_objects_open refuses it for
+ * another name, and without one: ENSILE_WRONG_FOLDER. `ensile objects name` changes it. Printable ASCII, 1 to 255 bytes,
+ * without a space at either end: ENSILE_INVALID for anything else. */
+ensile_code ensile_settings_application_name(ensile_settings *settings, const char *name, ensile_error *error);
 /* Ends the handle; NULL is nothing. No other call may use it meanwhile. */
 ensile_code ensile_settings_free(ensile_settings *settings, ensile_error *error);
 

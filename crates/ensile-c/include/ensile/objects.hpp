@@ -161,6 +161,12 @@ public:
             [&](ensile_error *error) { return ensile_settings_add_folder(settings_, what, folder.c_str(), error); });
         return *this;
     }
+    /* Whose the folder is, as in "prices, partition 0 of 4". */
+    Settings &application_name(const std::string &name) {
+        detail::check(
+            [&](ensile_error *error) { return ensile_settings_application_name(settings_, name.c_str(), error); });
+        return *this;
+    }
     const ensile_settings *get() const noexcept { return settings_; }
 
 private:

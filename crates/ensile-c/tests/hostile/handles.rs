@@ -1,5 +1,6 @@
 //! Handles and pointers that are null, of another kind, closed, or used by several threads at once.
 
+use std::ffi::CStr;
 use std::ptr;
 
 use ensile_c::*;
@@ -34,8 +35,16 @@ fn null_is_refused_wherever_a_call_needs_something() {
             refused(call(|e| ensile_settings_add_folder(ptr::null_mut(), 1, c"a".as_ptr(), e))),
             Code::Invalid
         );
+        assert_eq!(
+            refused(call(|e| ensile_settings_application_name(ptr::null_mut(), c"a".as_ptr(), e))),
+            Code::Invalid
+        );
         call(|e| ensile_settings_free(ptr::null_mut(), e)).expect("null is nothing to end");
         let settings = on_demand();
+        assert_eq!(
+            refused(call(|e| ensile_settings_application_name(settings, ptr::null(), e))),
+            Code::Invalid
+        );
         assert_eq!(refused(call(|e| ensile_settings_add_folder(settings, 1, ptr::null(), e))), Code::Invalid);
         assert_eq!(
             refused(call(|e| ensile_objects_register_policy(handle.0, ptr::null(), e))),
@@ -375,4 +384,40 @@ fn a_recovery_time_that_cannot_be_kept_is_told_with_the_figure() {
         assert_eq!(text(21), why[..20], "it is cut");
         handle.free().expect("ends");
     }
+}
+
+#[test]
+fn a_folder_with_a_name_is_refused_for_another_one_and_without_one() {
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let table = table(&numbers);
+    let open = |name: Option<&CStr>| {
+        let (settings, mut objects) = (on_demand(), ptr::null_mut());
+        // SAFETY: handles, table and names are live, and there are places for the answers.
+        let opened = unsafe {
+            if let Some(name) = name {
+                call(|e| ensile_settings_application_name(settings, name.as_ptr(), e)).expect("is a name");
+            }
+            let at = &raw mut objects;
+            let opened =
+                call(|e| ensile_objects_open(folder.name().as_ptr(), settings, &raw const table, at, e));
+            call(|e| ensile_settings_free(settings, e)).expect("ends");
+            opened
+        };
+        opened.map(|()| Handle(objects).free().expect("closes"))
+    };
+    open(Some(c"prices, partition 0 of 4")).expect("is new");
+    for name in [Some(c"prices"), None] {
+        let (code, said) = open(name).expect_err("is another one's");
+        assert_eq!(code, Code::WrongFolder, "{said}");
+        assert!(said.contains("is the folder of \"prices, partition 0 of 4\""), "{said}");
+    }
+    open(Some(c"prices, partition 0 of 4")).expect("is its own");
+    let settings = on_demand();
+    for name in [c"", c" prices", c"prices\n", c"\xff"] {
+        // SAFETY: handle and name are live.
+        let refused = call(|e| unsafe { ensile_settings_application_name(settings, name.as_ptr(), e) });
+        assert_eq!(crate::foreign::refused(refused), Code::Invalid, "{name:?}");
+    }
+    // SAFETY: nobody uses it any more.
+    call(|e| unsafe { ensile_settings_free(settings, e) }).expect("ends");
 }

@@ -150,6 +150,13 @@ int main(int, char **arguments) {
     FAILS(settings.set(ENSILE_LOGGERS, 0), ENSILE_INVALID, "0");
     FAILS(settings.add_folder(9, "x"), ENSILE_INVALID, "no kind");
     FAILS(settings.add_folder(ENSILE_LOG_FOLDER, ""), ENSILE_INVALID, "empty");
+    FAILS(settings.application_name(""), ENSILE_INVALID, "no name");
+    {
+        Texts named;
+        ensile::Objects first(folder + ".named", named, on_demand().application_name("prices"));
+    }
+    Texts other;
+    FAILS(ensile::Objects(folder + ".named", other, on_demand()), ENSILE_WRONG_FOLDER, "without a name");
     const ensile_bytes bytes[] = {{"ab", 2}};
     const ensile::Parameters one(bytes, 1);
     try {

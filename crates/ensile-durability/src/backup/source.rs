@@ -23,6 +23,7 @@ use crate::checkpoint::picture::read::PictureReader;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 use crate::recovery::copied::covered_files;
+use crate::store::application::ApplicationName;
 use crate::store::hint::Hint;
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::kept::KeptState;
@@ -73,6 +74,8 @@ pub(super) struct PictureSource {
     pub(super) lives: Lineage,
     /// No epoch at or above this was ever shown there.
     pub(super) reserved: Epoch,
+    /// I5: its application's name.
+    pub(super) application: Option<ApplicationName>,
     pub(super) entries: EntryKind,
     pub(super) picture: PictureCheckpoint,
     pub(super) reader: PictureReader,
@@ -318,6 +321,7 @@ impl PictureSource {
             database: manifest.identity,
             lives: manifest.lives(),
             reserved: manifest.reserved,
+            application: manifest.application.clone(),
             entries: reader.entry_kind().expect("its root is in a file"),
             picture,
             reader,

@@ -328,6 +328,7 @@ impl Target {
             kept,
             generations: vec![generation],
             unfinished: None,
+            application: source.application.clone(),
             ..before.clone()
         }
     }

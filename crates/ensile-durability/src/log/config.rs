@@ -12,7 +12,7 @@ use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::number::LOGGERS_MAX;
 use crate::store::folders::check_links;
-use crate::store::{Archiving, Opening};
+use crate::store::{Archiving, Naming, Opening};
 
 /// The shortest log file before the next is begun: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
@@ -30,6 +30,8 @@ pub struct LogConfig {
     pub folders: Vec<PathBuf>,
     /// Whether there must be a database, or must be none.
     pub opening: Opening,
+    /// Whose folder it must be, by its name (I5).
+    pub naming: Naming,
     /// Where closed files are copied before they are removed.
     pub archiving: Archiving,
     /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so
@@ -64,6 +66,7 @@ impl Default for LogConfig {
             loggers: 1,
             folders: Vec::new(),
             opening: Opening::default(),
+            naming: Naming::default(),
             archiving: Archiving::default(),
             checkpointers: 0,
             checkpoint_folders: Vec::new(),

@@ -40,7 +40,7 @@ use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::mapped::{self, BufferOwner};
 use crate::store::names::{SegmentName, log_folder, logger_of};
 use crate::store::reserve::Reserve;
-use crate::store::{Locks, leases};
+use crate::store::{Locks, Naming, leases};
 use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// What a recovery came to.
@@ -85,6 +85,8 @@ struct NextLife {
     /// Of its generation.
     salt: Salt,
     entries: EntryKind,
+    /// Whose folder it is from then on (I5).
+    naming: Naming,
     reserve: Reserve,
     /// Held to the end, so that no lease begins while files go. An open does not wait for leases that are held (I3).
     clearance: Option<Box<dyn DiskLock>>,
@@ -104,7 +106,9 @@ impl NextLife {
     /// The manifest that lists its generation, and remembers this of the archive (A2).
     fn manifest(&self, before: &Manifest, logs: usize, archived: Option<ArchiveSeal>) -> Manifest {
         let manifest = self.plan.manifest(before, self.salt, self.entries, logs as u32);
-        let manifest = Manifest { archived: archived.or(before.archived), mapped: self.boot, ..manifest };
+        let application = self.naming.name(before.application.as_ref());
+        let archived = archived.or(before.archived);
+        let manifest = Manifest { archived, mapped: self.boot, application, ..manifest };
         assert!(
             manifest.generations.last().is_some_and(|next| next.durable.is_none()),
             "the next one is open"
@@ -147,6 +151,7 @@ impl Recovery {
             plan: self.plan()?,
             salt: Salt::draw(&mut Random::unpredictable()),
             entries: target.entries(),
+            naming: self.config.naming.clone(),
             reserve: Reserve::of(&self.disk, self.config.loggers as u32)?,
             clearance: None,
             merged: None,

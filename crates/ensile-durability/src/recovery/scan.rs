@@ -1,7 +1,7 @@
 //! The first part of a recovery: the manifest and the blocks of the logs are read, and D is decided.
 //!
 //! Invariants:
-//! - I1, I3: the folders are locked, and proved to be this database's, before anything is read.
+//! - I1, I3, I5: the folders are locked, and proved to be this database's, before anything is read.
 //! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain.
 //! - B4, B5: what a process-safe life of this boot left behind D is made durable first.
 //!
@@ -83,13 +83,14 @@ impl LogScan {
     /// [`DurabilityError::Damaged`] with file and offset when something that was durable is not there;
     /// [`DurabilityError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
     /// [`DurabilityError::FolderMissing`] for log folders that cannot be used; [`DurabilityError::Copied`],
-    /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before
+    /// [`DurabilityError::OtherApplication`], [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before
     /// anything is changed.
     pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         config.boot(&*disk)?;
         let has_ended = config.archiving == Archiving::Ended;
-        let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening, has_ended)?;
+        let Store { disk, mut keeper, mut locks } = 
+            Store::open(disk, (config.opening, &config.naming), has_ended)?;
         taking::check_boot(&*disk, keeper.manifest())?;
         let is_archive_listed = keeper.manifest().has_archive();
         let hint = judgement::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;

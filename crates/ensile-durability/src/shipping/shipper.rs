@@ -521,7 +521,7 @@ impl Shipper {
         now: u64,
     ) -> Result<Published, DurabilityError> {
         work.publish_at = now.saturating_add(PUBLISH_NANOS);
-        let reserved = self.manifest().reserved;
+        let Manifest { reserved, application, .. } = self.manifest();
         let place = work.place.as_ref().expect("it was found");
         let newest = place.newest.as_ref();
         // H3: what was shipped stays so, unless something of it is gone.
@@ -554,7 +554,7 @@ impl Shipper {
         let Some(place) = work.place.as_mut().filter(|_| !self.has_ended()) else {
             return Ok(Published::Worked);
         };
-        let manifest = place.next(composed, (self.database, reserved))?;
+        let manifest = place.next(composed, (self.database, reserved, application))?;
         let bytes = manifest.to_string().len() as u64;
         if bytes > SHARED_MANIFEST_BYTES_MAX {
             return Err(DurabilityError::config(format!(

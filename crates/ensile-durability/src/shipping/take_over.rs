@@ -419,6 +419,7 @@ impl TakeOver {
             reserved: own.reserved.max(from.reserved),
             made_from: Some(MadeFrom::Restored { epoch: from.state.epoch() }),
             archived: None,
+            application: from.application.clone(),
             checkpoint: from.state.checkpoint.clone(),
             kept: Vec::new(),
             generations,

@@ -29,6 +29,7 @@
 //! - I1: it remembers whose files it has listed: they are removed once it does not list them any more.
 //! - N23: it remembers the generations that have left the list; of a backup, those of the database that was copied.
 //! - B4: of a process-safe life it says so, and in which boot it began.
+//! - I5: it keeps the name of its application.
 //! - N16, N21: of a backup it may name older states too; `kept` has them.
 //! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
 //!   which recovery hands to the log. What `read` would refuse is not written.
@@ -46,6 +47,7 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_disk::{BootId, Disk, DiskError, FolderId, Operation};
 
+use super::application::ApplicationName;
 use super::archive::seal::ArchiveSeal;
 use super::installed::{InstalledCheckpoint, PictureCheckpoint, WrittenEpochs};
 use super::kept::{FilesState, KeptState, LogSpan};
@@ -68,8 +70,8 @@ const ANCESTORS: &str = "ancestors ";
 /// Of a manifest that names no picture and no ranges, and whose generations have logs. Programs that know neither read
 /// it.
 const FORMAT_BEFORE_PICTURES: u32 = 3;
-/// The newest one, of a manifest that names a picture, a checkpoint by ranges, an archive, a process-safe life, a
-/// generation without a log, or generations that have left its list.
+/// The newest one, of a manifest that names a picture, a checkpoint by ranges, an archive, a process-safe life, an
+/// application, a generation without a log, or generations that have left its list.
 const MANIFEST_FORMAT: u32 = 4;
 /// Far above any real one: a longer file is not a manifest.
 const BYTES_MAX: u64 = 16 << 20;
@@ -177,6 +179,8 @@ pub(crate) struct Manifest {
     pub(crate) mapped: Option<BootId>,
     /// Where its finished files go.
     pub(crate) ships_to: Option<ShipsTo>,
+    /// I5: whose folder it is, in the application's own words.
+    pub(crate) application: Option<ApplicationName>,
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
     /// Older states of a backup, the newest first.
     pub(crate) kept: Vec<KeptState>,
@@ -242,6 +246,7 @@ impl Manifest {
             lineage: Lineage::default(),
             mapped: None,
             ships_to: None,
+            application: None,
             checkpoint: None,
             kept: Vec::new(),
             generations: Vec::new(),
@@ -280,8 +285,9 @@ impl Manifest {
         // One that knows no mapped buffers would lose what they hold.
         let has_more = self.has_archive() || self.made_from.is_some() || has_spans || self.mapped.is_some();
         let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty() || self.ships_to.is_some();
-        // One that knows no unfinished copy would make a new database of it.
-        let has_more = has_more || self.unfinished.is_some();
+        // One that knows no unfinished copy would make a new database of it; one that knows no names would forget whose
+        // it is.
+        let has_more = has_more || self.unfinished.is_some() || self.application.is_some();
         if is_newer || lacks_log || has_more || remembers { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
     }
 
@@ -601,7 +607,8 @@ impl fmt::Display for Manifest {
         use fmt::Write;
         let mut body = format!("{TITLE}{}\n", self.format());
         let Self { identity, parent, state, reserved, made_from, folders, archived, lineage, .. } = self;
-        let Self { ancestors, mapped, ships_to, checkpoint, kept, generations, unfinished, .. } = self;
+        let Self { ancestors, mapped, ships_to, application, checkpoint, kept, generations, unfinished, .. } =
+            self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {
             Making::Creating => "creating",
@@ -633,6 +640,9 @@ impl fmt::Display for Manifest {
         }
         if let Some(ships_to) = ships_to {
             writeln!(body, "{ships_to}")?;
+        }
+        if let Some(application) = application {
+            writeln!(body, "{}", application.line())?;
         }
         if let Some(checkpoint) = checkpoint {
             writeln!(body, "{checkpoint}")?;
@@ -689,6 +699,9 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     }
     if let Some(line) = lines.next_if(|line| ShipsTo::is_line(line)) {
         manifest.ships_to = Some(ShipsTo::parse(line)?);
+    }
+    if let Some(line) = lines.next_if(|line| ApplicationName::is_line(line)) {
+        manifest.application = Some(ApplicationName::parse(line)?);
     }
     manifest.checkpoint = parse_checkpoint(&mut lines)?;
     // Older pictures stand behind the newest, or behind the generations of newer files.

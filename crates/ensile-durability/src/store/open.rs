@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - I1: nothing is made in a folder before it has proved to be this database's, or to be empty.
+//! - I5: whose it is by its name is compared with it, before anything is changed.
 //! - I3: the locks are taken before the first look at what stands in a folder. Where a lock makes a file, the look
 //!   comes first as well.
 //! - N24: a folder that gets a copy says so from its first manifest on, and is opened for that copy only.
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use ensile_disk::{Disk, DiskError};
 
+use super::application::Naming;
 use super::locks::{Hold, Locks};
 use super::manifest::{Making, Manifest, ManifestKeeper};
 use super::names::{LOCK, MAIN, MANIFEST};
@@ -49,10 +51,10 @@ impl Store {
     /// As the table in [`whose`] says; nothing was changed then.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
-        opening: Opening,
+        (opening, naming): (Opening, &Naming),
         gives_up_archive: bool,
     ) -> Result<Self, DurabilityError> {
-        Self::open_for((disk, opening), None, gives_up_archive)
+        Self::open_for((disk, opening, naming), None, gives_up_archive)
     }
 
     /// As [`Store::open`], but for this copy, which is begun or goes on: the folder says so from here on.
@@ -61,11 +63,11 @@ impl Store {
         opening: Opening,
         copy: UnfinishedCopy,
     ) -> Result<Self, DurabilityError> {
-        Self::open_for((disk, opening), Some(copy), false)
+        Self::open_for((disk, opening, &Naming::Unasked), Some(copy), false)
     }
 
     fn open_for(
-        (disk, opening): (Arc<dyn Disk>, Opening),
+        (disk, opening, naming): (Arc<dyn Disk>, Opening, &Naming),
         copy: Option<UnfinishedCopy>,
         gives_up_archive: bool,
     ) -> Result<Self, DurabilityError> {
@@ -87,6 +89,7 @@ impl Store {
             return Ok(Self { disk, keeper, locks });
         };
         check_opening(&*disk, &manifest, (opening, copy))?;
+        naming.check(&*disk, &manifest)?;
         if gives_up_archive {
             manifest.end_archive();
         }

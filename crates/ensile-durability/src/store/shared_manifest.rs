@@ -5,6 +5,7 @@
 //! ensile shared manifest 1
 //! store 00112233445566778899aabbccddeeff number 12 term 2 attempt 0123456789abcdef
 //! shipper 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f reserved 5000
+//! application prices, partition 0 of 4
 //! fenced 4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f
 //! next generation 4 salt 1a2b3c4d
 //! part 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f/checkpoint0/ckpt-7-0.5e6f7a8b bytes 4096 crc 0a1b2c3d
@@ -27,6 +28,7 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
+use super::application::ApplicationName;
 use super::kept::{FilesState, KeptState};
 use super::manifest::{Manifest, parse_files_state};
 use super::names::{PartName, SegmentFile, SegmentName};
@@ -134,6 +136,8 @@ pub(crate) struct SharedManifest {
     pub(crate) shipper: Identity,
     /// No epoch at or above it was shown when it was written (L6).
     pub(crate) reserved: Epoch,
+    /// I5: the name that its folder had then.
+    pub(crate) application: Option<ApplicationName>,
     /// The databases that it was taken over from, oldest first: they ship no more.
     pub(crate) fenced: Vec<Identity>,
     /// The shipper's generation of which files are still to come: all before is here.
@@ -225,9 +229,10 @@ impl SharedManifest {
 impl fmt::Display for SharedManifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
-        let Self { shipper, reserved, fenced, next, parts, logs, state, .. } = self;
+        let Self { shipper, reserved, application, fenced, next, parts, logs, state, .. } = self;
         let mut body = self.head();
         writeln!(body, "shipper {shipper} reserved {reserved}")?;
+        application.iter().try_for_each(|name| writeln!(body, "{}", name.line()))?;
         fenced.iter().try_for_each(|fenced| writeln!(body, "fenced {fenced}"))?;
         writeln!(body, "next generation {} salt {}", next.0, next.1)?;
         let pieces = |shared: &SharedFile| {
@@ -253,6 +258,10 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
     let mut lines = text.lines().peekable();
     let [store, number, term, attempt] = values(lines.next()?, &["store", "number", "term", "attempt"])?;
     let [shipper, reserved] = values(lines.next()?, &["shipper", "reserved"])?;
+    let application = match lines.next_if(|line| ApplicationName::is_line(line)) {
+        Some(line) => Some(ApplicationName::parse(line)?),
+        None => None,
+    };
     let mut fenced = Vec::new();
     while let Some(line) = lines.next_if(|line| line.starts_with("fenced ")) {
         fenced.push(Identity::parse(values(line, &["fenced"])?[0])?);
@@ -282,6 +291,7 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
         attempt: u64::from_str_radix(attempt, 16).ok()?,
         shipper: Identity::parse(shipper)?,
         reserved: parse_epoch(reserved)?,
+        application,
         fenced,
         next,
         parts,

@@ -17,6 +17,7 @@ mod lives;
 mod locks;
 mod logging;
 mod matrix;
+mod named;
 mod next_files;
 mod poison;
 mod process;

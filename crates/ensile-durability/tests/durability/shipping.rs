@@ -14,10 +14,11 @@ mod stores;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_durability::{ShipStep, WhenFenced};
+use ensile_durability::{ApplicationName, LogConfig, Naming, ShipStep, WhenFenced};
 use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{cycling, pictures, settings};
+use crate::checkpoints::store::{Life, cycling, pictures, settings};
+use crate::rig::config;
 use rig::{Machine, SHARED, objects, shipping, taken_over};
 
 #[test]
@@ -34,6 +35,41 @@ fn what_is_shipped_is_a_state_that_another_machine_opens() {
     let other = Machine::open(&disk, "b", 2, settings());
     assert_eq!(other.found(), expected);
     assert!(other.life.rig.report.first_epoch > report.epoch);
+}
+
+#[test]
+fn i5_what_is_shipped_and_taken_over_keeps_the_name_of_its_application() {
+    let named = |name: &str| {
+        let naming = Naming::Named(ApplicationName::new(name).expect("a name"));
+        LogConfig { naming, ..config(2) }
+    };
+    let life = |disk: &SimDisk, folder: &str, name: &str| {
+        Life::open_with(&disk.at(folder), named(name), settings())
+    };
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 2, settings());
+    machine.write(0..10);
+    machine.ship_all();
+    let text = rig::newest_manifest(&disk);
+    assert!(!text.contains("application "), "{text}");
+    machine.life.rig.log.close().expect("closes");
+    drop(machine);
+    // It gets a name, which the store has with its next manifest, whatever else that says.
+    let named_life = life(&disk, "a", "prices").expect("gets its name");
+    named_life.rig.log.close().expect("closes");
+    drop(named_life);
+    let mut machine = Machine::open(&disk, "a", 2, settings());
+    machine.ship_all();
+    let text = rig::newest_manifest(&disk);
+    assert!(text.contains("\napplication prices\n"), "{text}");
+    for (from, folder) in [("a", "b"), ("b", "c")] {
+        taken_over(&disk, folder).unwrap_or_else(|error| panic!("from {from}: {error}"));
+        let text = rig::newest_manifest(&disk);
+        assert!(text.contains("\napplication prices\n"), "{text}");
+        let refused = life(&disk, folder, "stock").map(drop).expect_err("is of another one").to_string();
+        assert!(refused.contains("is the folder of \"prices\""), "{refused}");
+    }
+    drop(life(&disk, "c", "prices").expect("is its own"));
 }
 
 #[test]

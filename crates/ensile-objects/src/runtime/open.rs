@@ -10,8 +10,8 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, Mutex};
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
-    CheckpointConfig, Checkpoints, DurabilityError, Log, LogConfig, LogScan, OpenStore, Phase, Recovered,
-    RecoveryWatch, Shipper, ShippingConfig, Strategy,
+    ApplicationName, CheckpointConfig, Checkpoints, DurabilityError, Log, LogConfig, LogScan, Naming, OpenStore,
+    Phase, Recovered, RecoveryWatch, Shipper, ShippingConfig, Strategy,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 
@@ -29,6 +29,8 @@ const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectsSettings {
     pub(crate) folder: PathBuf,
+    /// Whose it is (I5), not looked at yet.
+    pub(crate) application: Option<String>,
     /// Another disk than the machine's.
     pub(crate) disk: Option<StdArc<dyn Disk>>,
     pub(crate) clock: Clock,
@@ -59,6 +61,8 @@ impl ObjectsSettings {
         if let Some(shipping) = &self.shipping {
             shipping.check(self.log.loggers)?;
         }
+        // Before a folder is made for it.
+        self.log_config()?;
         let disk = self.disk()?;
         let process = disk.process();
         let Recovered { report, store, log, checkpoints } = self.recover(disk, &*state)?;
@@ -90,16 +94,22 @@ impl ObjectsSettings {
         OpenRuntime::start(runtime, self.own_threads)
     }
 
-    /// With the checkpointers and their folders, which are looked at before anything is changed.
-    fn log_config(&self) -> LogConfig {
+    /// With the checkpointers and their folders, and the application's name, which are looked at before anything is
+    /// changed.
+    fn log_config(&self) -> Result<LogConfig> {
         let CheckpointConfig { checkpointers, folders, .. } = &self.checkpoints;
-        LogConfig { checkpointers: *checkpointers, checkpoint_folders: folders.clone(), ..self.log.clone() }
+        let naming = match &self.application {
+            Some(name) => Naming::Named(ApplicationName::new(name)?),
+            None => Naming::Nameless,
+        };
+        let (checkpointers, checkpoint_folders) = (*checkpointers, folders.clone());
+        Ok(LogConfig { checkpointers, checkpoint_folders, naming, ..self.log.clone() })
     }
 
     fn recover(&self, disk: StdArc<dyn Disk>, state: &dyn ObjectState) -> Result<Recovered> {
         let threads = self.threads();
         let mut watch = RecoveryWatch::new(&self.clock);
-        let scan = LogScan::begin(disk, self.log_config())?;
+        let scan = LogScan::begin(disk, self.log_config()?)?;
         share(threads, || scan.step())?;
         let recovery = scan.finish()?;
         watch.end(Phase::Scan, threads);

@@ -6,10 +6,10 @@ use ensile_durability::{
     DurabilityError, Entry, Log, LogConfig, OpenStore, Recoverable, Recovered, Refused, recover,
 };
 use ensile_epoch::{EpochConfig, Epochs};
-use ensile_objects::{Objects, ObjectsBuilder};
+use ensile_objects::{Objects, ObjectsBuilder, ObjectsResult};
 use ensile_sim::SimDisk;
 
-use crate::rig::builder;
+use crate::rig::{builder, checkpoint};
 use crate::tally::{Change, Tally};
 
 /// A state of values, as a database is.
@@ -70,6 +70,46 @@ fn a_collection_refuses_a_folder_of_values_and_a_state_of_values_a_collections()
         let objects: Objects<u64, Tally> = builder(&disk, 1).open().expect("nothing was changed");
         assert_eq!(objects.read(&1, |tally| tally.is_some()).expect("reads"), has_entry);
     }
+}
+
+#[test]
+fn i5_a_collection_is_opened_by_its_applications_name_alone() {
+    let disk = SimDisk::new();
+    let open = |name: Option<&str>| -> ObjectsResult<Objects<u64, Tally>> {
+        let builder = builder(&disk, 1);
+        name.map_or(builder.clone(), |name| builder.application_name(name)).open()
+    };
+    let refused = |name: Option<&str>| open(name).map(drop).expect_err("is refused").to_string();
+    let said = refused(Some("prix \u{e9}"));
+    assert!(said.contains("is no name of an application"), "{said}");
+    assert!(disk.files().is_empty(), "nothing was made");
+    // One of before the name: it gets it.
+    let objects = open(None).expect("is new");
+    objects.submit(1, &Change::Toggle).expect("logs");
+    objects.close().expect("closes");
+    let objects = open(Some("prices, partition 0 of 4")).expect("gets the name");
+    checkpoint(&objects);
+    objects.close().expect("closes");
+    for (name, with) in [
+        (Some("prices, partition 1 of 4"), "was opened for \"prices, partition 1 of 4\""),
+        (Some("stock"), "was opened for \"stock\""),
+        (None, "was opened without a name"),
+    ] {
+        let said = refused(name);
+        assert!(said.contains("is the folder of \"prices, partition 0 of 4\"") && said.contains(with), "{said}");
+    }
+    // Which of the two kinds it is comes first.
+    let refused = life_of_values(&disk, false).expect_err("is a collection's").to_string();
+    assert!(refused.contains("holds an application's own objects"), "{refused}");
+    let objects = open(Some("prices, partition 0 of 4")).expect("is its own");
+    assert!(objects.read(&1, |tally| tally.is_some()).expect("reads"));
+    let of_values = SimDisk::new();
+    life_of_values(&of_values, true).expect("is new");
+    let named = crate::rig::builder(&of_values, 1).application_name("prices");
+    let refused = named.open::<u64, Tally>().map(drop).expect_err("is a database's").to_string();
+    assert!(refused.contains("holds a database's rows"), "{refused}");
+    let manifest = String::from_utf8(of_values.bytes("MANIFEST")).expect("text");
+    assert!(!manifest.contains("application"), "nothing was changed: {manifest}");
 }
 
 #[test]

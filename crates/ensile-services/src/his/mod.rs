@@ -57,10 +57,10 @@ impl Service for HostService {
 }
 
 impl HostService {
-    /// Opens the hosts of a folder.
+    /// Opens the hosts of a folder, which has the service's name from then on.
     ///
     /// # Errors
-    /// The folder is damaged, in use, or of something else.
+    /// The folder is damaged, in use, or of something else, such as another service.
     pub fn open(objects: ObjectsBuilder) -> ObjectsResult<Self> {
         Ok(Self { hosts: persist::open(objects)? }) // persist
     }

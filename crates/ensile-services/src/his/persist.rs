@@ -4,8 +4,9 @@
 
 use ensile_objects::{Objects, ObjectsBuilder, ObjectsResult, Persistent, serde_codec};
 
+use super::HostService;
 use super::host::{HostInformation, HostOperation};
-use crate::service::{CallError, CallResult, RestsOn};
+use crate::service::{CallError, CallResult, RestsOn, Service};
 
 /// All hosts.
 pub(super) type Hosts = Objects<Vec<u8>, HostInformation>;
@@ -22,7 +23,7 @@ impl Persistent for HostInformation {
 
 /// Opens the hosts of a folder.
 pub(super) fn open(objects: ObjectsBuilder) -> ObjectsResult<Hosts> {
-    objects.open()
+    objects.application_name(HostService::NAME).open()
 }
 
 /// Logs and makes a change, unless it is refused: what it replies.

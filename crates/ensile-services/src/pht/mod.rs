@@ -116,12 +116,14 @@ impl Condition<'_> {
 }
 
 impl PersistentTable {
-    /// Opens the table of a folder; what is in it is loaded and replayed first.
+    /// Opens the table of a folder, which has the service's name from then on; what is in it is loaded and replayed
+    /// first.
     ///
     /// # Errors
-    /// The folder is damaged, in use, or of something else.
+    /// The folder is damaged, in use, or of something else, such as another service.
     pub fn open(objects: ObjectsBuilder) -> ObjectsResult<Self> {
         let buckets = Arc::new(PhtBuckets::new());
+        let objects = objects.application_name(Self::NAME); // persist
         let log = objects.open_application(Arc::clone(&buckets))?; // persist
         Ok(Self { buckets, log })
     }

@@ -69,12 +69,14 @@ impl Service for UrlService {
 }
 
 impl UrlService {
-    /// Opens the URLs of a folder, which are those of this partition.
+    /// Opens the URLs of a folder, which are those of this partition. The folder has the service's name and the
+    /// partition's numbers from then on.
     ///
     /// # Errors
-    /// The folder is damaged, in use, or of something else.
+    /// The folder is damaged, in use, or of something else, such as another partition.
     pub fn open(objects: ObjectsBuilder, partition: Partition) -> ObjectsResult<Self> {
-        Ok(Self { urls: persist::open(objects)?, partition }) // persist
+        let name = format!("{}, {partition}", Self::NAME); // persist
+        Ok(Self { urls: persist::open(objects, name)?, partition }) // persist
     }
 
     /// The URL of a request.

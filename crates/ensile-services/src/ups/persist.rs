@@ -20,9 +20,9 @@ impl Persistent for UrlProperties {
     }
 }
 
-/// Opens the URLs of a folder.
-pub(super) fn open(objects: ObjectsBuilder) -> ObjectsResult<Urls> {
-    objects.open()
+/// Opens the URLs of a folder of this name.
+pub(super) fn open(objects: ObjectsBuilder, name: String) -> ObjectsResult<Urls> {
+    objects.application_name(name).open()
 }
 
 /// Logs and makes a change, unless it is refused: what it replies.

@@ -1,7 +1,11 @@
 //! The URL service: its commands, its partitions, and what a crash leaves.
 
+use std::sync::Arc;
+
 use ensile_objects::{ObjectsBuilder, ObjectsResult};
+use ensile_services::his::HostService;
 use ensile_services::partition::Partition;
+use ensile_services::pht::PersistentTable;
 use ensile_services::server::LIMITS;
 use ensile_services::ups::UrlService;
 use ensile_sim::SimDisk;
@@ -77,6 +81,35 @@ fn a_process_refuses_urls_of_other_partitions() {
     }
     assert!(own > 0, "some are its own");
     assert_eq!(rig.told(&["UPS.PARTITION"]), ["[:1 :3]"]);
+}
+
+/// What the folder is opened for, and what it is refused for.
+#[test]
+fn i5_a_folder_is_opened_by_its_service_and_partition_alone() {
+    let open = |disk: &SimDisk| ObjectsBuilder::new("/").disk(Arc::new(disk.mounted())).without_threads();
+    let partition = |this, all| Partition::new(this, all).expect("there is one");
+    let urls = |disk: &SimDisk, this, all| UrlService::open(open(disk), partition(this, all)).map(drop);
+    let disk = SimDisk::new();
+    urls(&disk, 1, 3).expect("is new");
+    for (refused, with) in [
+        (urls(&disk, 0, 3), "for \"ensile-ups, partition 0 of 3\""),
+        (urls(&disk, 1, 4), "for \"ensile-ups, partition 1 of 4\""),
+        (HostService::open(open(&disk)).map(drop), "for \"ensile-his\""),
+        (PersistentTable::open(open(&disk)).map(drop), "for \"ensile-pht\""),
+    ] {
+        let said = refused.expect_err("is another one's").to_string();
+        let found = "is the folder of \"ensile-ups, partition 1 of 3\", and was opened ";
+        assert!(said.contains(&format!("{found}{with}")), "{said}");
+    }
+    urls(&disk, 1, 3).expect("is its own");
+    let disk = SimDisk::new();
+    HostService::open(open(&disk)).map(drop).expect("is new");
+    let said = urls(&disk, 0, 1).expect_err("is another one's").to_string();
+    assert!(said.contains("is the folder of \"ensile-his\""), "{said}");
+    let disk = SimDisk::new();
+    PersistentTable::open(open(&disk)).map(drop).expect("is new");
+    let said = HostService::open(open(&disk)).map(drop).expect_err("is another one's").to_string();
+    assert!(said.contains("is the folder of \"ensile-pht\""), "{said}");
 }
 
 #[test]

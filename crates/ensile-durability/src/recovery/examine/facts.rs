@@ -400,6 +400,8 @@ pub struct Examination {
     pub durable_epoch: Option<Epoch>,
     /// What its entries are, also if there is none yet; `None` if its manifest cannot be read, or it is being made.
     pub entries: Option<EntryKind>,
+    /// The name of the application whose folder it is, if it has one (I5).
+    pub application: Option<String>,
     /// The generations that count, oldest first.
     pub generations: Vec<GenerationFacts>,
     /// Whose backup it is, or began as; `None` of any other database.

@@ -208,6 +208,7 @@ impl Judge {
         };
         check_entries(&*disk, &manifest, target.entries())?;
         self.found.backup = BackupFacts::of(&manifest);
+        self.found.application = manifest.application.as_ref().map(ToString::to_string);
         self.found.entries = manifest.generations.last().map(|open| open.entries);
         self.hint = judgement::hint(&*disk, &manifest, &mut self.found)?;
         let Some(mut inventory) = Inventory::take(&*disk, &manifest, &mut self.found)? else { return Ok(()) };

@@ -21,6 +21,7 @@ use crate::identity::Identity;
 use crate::number;
 use crate::shipping::chain::{self, unusable};
 use crate::shipping::state::{Base, ComposedState, ShippedFiles};
+use crate::store::application::ApplicationName;
 use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::shared_manifest::{SharedManifest, manifest_name};
@@ -321,7 +322,7 @@ impl ManifestPlace {
     pub(super) fn next(
         &self,
         composed: ComposedState,
-        (shipper, reserved): (Identity, Epoch),
+        (shipper, reserved, application): (Identity, Epoch, Option<ApplicationName>),
     ) -> Result<SharedManifest, DurabilityError> {
         let ComposedState { state, next, parts, logs } = composed;
         let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");
@@ -332,6 +333,7 @@ impl ManifestPlace {
             attempt: Random::unpredictable().next_u64(),
             shipper,
             reserved,
+            application,
             fenced: self.fenced.clone(),
             next,
             parts,

@@ -10,6 +10,7 @@ use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::range::RangeStart;
 use crate::recoverable::EntryKind;
+use crate::store::application::ApplicationName;
 use crate::store::archive::seal::ArchiveSeal;
 use crate::store::installed::{
     CyclingCheckpoint, FuzzyCheckpoint, InstalledRange, ListedPageFile, PartFiles, PictureCheckpoint,
@@ -171,8 +172,31 @@ fn the_documented_text_is_the_one_that_is_written() {
         assert_eq!(Manifest::parse(&text), Ok(shipping));
         assert_eq!(other(10) == text.lines().find(|line| line.starts_with("ships ")), !is_fenced);
     }
+    let application = Manifest { application: Some(application()), ..manifest() }.to_string();
+    assert_eq!(other(11), application.lines().find(|line| line.starts_with("application ")));
     let unfinished = backups::unfinished().map(|copy| copy.to_string());
-    assert_eq!(other(11), Some(&*unfinished.join("\n")));
+    assert_eq!(other(12), Some(&*unfinished.join("\n")));
+}
+
+fn application() -> ApplicationName {
+    ApplicationName::new("prices, partition 0 of 4").expect("a name")
+}
+
+#[test]
+fn i5_the_name_of_an_application_is_read_as_it_was_written_and_one_that_is_none_is_damage() {
+    let named = Manifest { application: Some(application()), ..manifest() };
+    let text = named.to_string();
+    assert!(text.starts_with("ensile manifest 4\n"), "{text}");
+    assert_eq!(Manifest::parse(&text).as_ref(), Ok(&named));
+    let older = with_checksum(&text.replacen("manifest 4", "manifest 3", 1));
+    assert!(Manifest::parse(&older).is_err(), "a program that does not know it would forget it");
+    let line = "application prices, partition 0 of 4\n";
+    for wrong in ["application \n", "application  prices\n", "application prices \n", "application prix \u{e9}\n"] {
+        assert!(Manifest::parse(&with_checksum(&text.replacen(line, wrong, 1))).is_err(), "{wrong:?}");
+    }
+    assert!(Manifest::parse(&with_checksum(&text.replacen(line, &line.repeat(2), 1))).is_err());
+    let without = with_checksum(&text.replacen(line, "", 1).replacen("manifest 4", "manifest 3", 1));
+    assert_eq!(Manifest::parse(&without), Ok(manifest()), "one of an older version has none");
 }
 
 #[test]

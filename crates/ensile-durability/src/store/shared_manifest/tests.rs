@@ -6,6 +6,7 @@ use super::{SharedFile, SharedLog, SharedManifest, UnusableShared, file_of, mani
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
+use crate::store::application::ApplicationName;
 use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
 use crate::store::kept::{FilesState, LogSpan};
 use crate::store::manifest::Generation;
@@ -69,6 +70,7 @@ fn manifest() -> SharedManifest {
         attempt: 0x0123_4567_89ab_cdef,
         shipper: own(),
         reserved: Epoch::new(5000),
+        application: Some(ApplicationName::new("prices, partition 0 of 4").expect("a name")),
         fenced: vec![identity("4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f")],
         next: (4, salt("1a2b3c4d")),
         parts: vec![(PartName { checkpoint: 7, checkpointer: 0, file: 0 }, part)],
