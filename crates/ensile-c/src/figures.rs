@@ -34,6 +34,7 @@ pub mod told {
     pub const TEXT_UNREACHABLE: u32 = 2;
     pub const TEXT_MISFIT: u32 = 3;
     pub const TEXT_NICENESS_REFUSED: u32 = 4;
+    pub const TEXT_NOT_PROVEN: u32 = 5;
 }
 
 fn reason_of(reason: CheckpointReason) -> u64 {
@@ -62,16 +63,22 @@ fn verdict_of(verdict: CheckpointVerdict) -> (u64, u64) {
     (u64::from(number), reason.map_or(u64::from(told::REASON_NONE), reason_of))
 }
 
-/// Why something does not happen, by the number of the question; empty where nothing stands in its way.
-pub(crate) fn text_of(what: u32, checkpoints: &CheckpointStats) -> Result<&str, Failure> {
+/// Why something does not happen, or was not proven, by the number of the question; empty where nothing stands in its
+/// way.
+pub(crate) fn text_of(
+    what: u32,
+    checkpoints: CheckpointStats,
+    recovery: &RecoveryReport,
+) -> Result<String, Failure> {
     let text = match what {
-        told::TEXT_LAST_ERROR => &checkpoints.last_error,
-        told::TEXT_UNREACHABLE => &checkpoints.unreachable,
-        told::TEXT_MISFIT => &checkpoints.misfit,
-        told::TEXT_NICENESS_REFUSED => &checkpoints.niceness_refused,
+        told::TEXT_LAST_ERROR => checkpoints.last_error,
+        told::TEXT_UNREACHABLE => checkpoints.unreachable,
+        told::TEXT_MISFIT => checkpoints.misfit,
+        told::TEXT_NICENESS_REFUSED => checkpoints.niceness_refused,
+        told::TEXT_NOT_PROVEN => recovery.not_proven.as_ref().map(ToString::to_string),
         _ => return Err(Failure::invalid(format!("{what} is the number of no text"))),
     };
-    Ok(text.as_deref().unwrap_or(""))
+    Ok(text.unwrap_or_default())
 }
 
 /// Writes a text and a zero behind it, cut to the caller's `size` bytes.

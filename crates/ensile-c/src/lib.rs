@@ -40,8 +40,8 @@ pub use objects::{
     ensile_objects_report_requests, ensile_objects_stats, ensile_objects_text,
 };
 pub use settings::{
-    SettingsHandle, ensile_settings_add_folder, ensile_settings_application_name, ensile_settings_free, ensile_settings_new,
-    ensile_settings_set, numbers,
+    SettingsHandle, ensile_settings_add_folder, ensile_settings_application_name, ensile_settings_free,
+    ensile_settings_new, ensile_settings_set, numbers,
 };
 pub use writer::{ForeignWriter, ensile_writer_absent, ensile_writer_ckpt};
 

@@ -370,8 +370,9 @@ pub unsafe extern "C" fn ensile_objects_text(
         // SAFETY: the caller vouches for the handle.
         let objects = unsafe { handle(objects) }?;
         objects.check_open()?;
+        let told = text_of(what, objects.log.stats().checkpoints, objects.log.recovery())?;
         // SAFETY: the caller vouches for the place.
-        unsafe { put_text(text, size, text_of(what, &objects.log.stats().checkpoints)?) }?;
+        unsafe { put_text(text, size, &told) }?;
         Ok(Code::Ok)
     };
     // SAFETY: the caller vouches for `error`.

@@ -23,8 +23,9 @@ pub(crate) use lease::passed_on;
 use changes::HELP as CHANGES;
 use clap::Args;
 use ensile::folder::{
-    self, AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, Loss, PageFileFacts, PictureFacts,
-    RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, TableFacts, Unread,
+    self, AdoptOptions, AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, Loss, NotProven,
+    NotProvenReason, PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role,
+    SectionFacts, TableFacts, UnprovenEntries, UnprovenFile, Unread,
 };
 use ensile::receipt::Epoch;
 use ensile::recovery::TornTail;
@@ -82,14 +83,18 @@ pub(crate) struct InspectArguments {
 /// `ensile adopt`.
 #[derive(Debug, Args)]
 pub(crate) struct AdoptArguments {
-    /// The database's folder
+    /// The database's folder, or that of objects
     folder: PathBuf,
+    /// Give up what a process-safe life had returned that was not closed, and that a copy does not prove: what mapped
+    /// buffers hold, and what stands in the logs behind their last marks. Without it such a folder is not adopted, and
+    /// what would be lost is said
+    #[arg(long)]
+    without_buffers: bool,
 }
 
 /// Gives a copied folder an identity of its own.
-pub(crate) fn adopt(arguments: &AdoptArguments) -> ExitCode {
-    let folder = &arguments.folder;
-    match folder::adopt(folder) {
+pub(crate) fn adopt(AdoptArguments { folder, without_buffers }: &AdoptArguments) -> ExitCode {
+    match folder::adopt_with(folder, AdoptOptions { without_buffers: *without_buffers }) {
         Ok(adopted) => {
             show(&format!(
                 "{}: is now database {}, a copy of {}\n",
@@ -97,6 +102,9 @@ pub(crate) fn adopt(arguments: &AdoptArguments) -> ExitCode {
                 adopted.database,
                 adopted.parent
             ));
+            if let Some(left) = adopted.not_proven {
+                show(&format!("given up: {left}\n"));
+            }
             ExitCode::SUCCESS
         }
         Err(error) => failed(folder, &error.to_string()),
@@ -204,17 +212,7 @@ pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyA
             between(epochs)
         );
     }
-    if let Some((entries, epoch)) = found.to_take {
-        let _ = writeln!(
-            text,
-            "a process-safe life whose process died: in this boot the next open keeps all up to epoch {}, {entries} entries \
-             of which only mapped buffers have",
-            epoch.number()
-        );
-    }
-    for line in &found.not_proven {
-        let _ = writeln!(text, "not proven: {line}");
-    }
+    text += &not_proven(found);
     for Damage { file, offset, detail, .. } in &found.unneeded {
         let _ = writeln!(
             text,
@@ -241,6 +239,50 @@ pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyA
         let _ = writeln!(text, "  {file} at byte {offset}: {detail}");
     }
     text + &what_to_do(folder, found, asked)
+}
+
+/// What a process-safe life left that an open takes, or that nothing proves.
+pub(crate) fn not_proven(found: &Examination) -> String {
+    let mut text = String::new();
+    if let Some((entries, epoch)) = found.to_take {
+        let _ = writeln!(
+            text,
+            "a process-safe life whose process died: in this boot the next open keeps all up to epoch {}, {entries} entries \
+             of which only mapped buffers have",
+            epoch.number()
+        );
+    }
+    if let Some(left) = &found.not_proven {
+        let _ = writeln!(text, "not proven: {left}");
+        for UnprovenFile { file, held } in &left.files {
+            if let Some(UnprovenEntries { entries, bytes, epochs }) = held {
+                let _ = writeln!(text, "  {file}: {entries} entries of {bytes} bytes, {}", between(*epochs));
+            }
+        }
+    }
+    text
+}
+
+/// The same as JSON.
+fn not_proven_json(left: &NotProven) -> Value {
+    let reason = match left.reason {
+        NotProvenReason::Copied => "copied",
+        NotProvenReason::OtherBoot => "other_boot",
+        NotProvenReason::NotOpened => "not_opened",
+        NotProvenReason::Changed => "changed",
+        _ => "other",
+    };
+    let file = |UnprovenFile { file, held }: &UnprovenFile| {
+        json!({
+            "file": file, "entries": held.map(|held| held.entries), "bytes": held.map(|held| held.bytes),
+            "epochs": epochs_json(held.map(|held| held.epochs)),
+        })
+    };
+    json!({
+        "reason": reason, "left_out": left.is_left_out(), "durable_epoch": left.durable.number(),
+        "last_epoch": left.last.number(), "entries": left.entries(), "bytes": left.bytes(),
+        "log_entries": left.log_entries, "files": left.files.iter().map(file).collect::<Vec<_>>(), "says": left.to_string(),
+    })
 }
 
 /// What can be done about damage.
@@ -546,7 +588,8 @@ pub(crate) fn examination(found: &Examination) -> Value {
         "durable_epoch": found.durable_epoch.map(Epoch::number),
         "backup": found.backup.as_ref().map(backup::facts),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
-        "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": unread, "to_take": to_take, "not_proven": found.not_proven,
+        "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": unread, "to_take": to_take,
+        "not_proven": found.not_proven.as_ref().map(not_proven_json),
         "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),
         "remedy": found.remedy.as_ref().map(remedy),
     })

@@ -53,8 +53,10 @@ enum Command {
     /// stops once it notices. A run that was killed is run again. Exit code 0: taken over; 1: something there is
     /// damaged, and nothing was claimed; 2: not taken over.
     TakeOver(folder::take_over::TakeOverArguments),
-    /// Make a database's folder that was copied, restored or moved a database of its own: an open refuses it until
-    /// then. The original must not share folders with it.
+    /// Make a database's folder, or that of objects, which was copied, restored or moved one of its own: an open
+    /// refuses it until then. The original must not share folders with it. A copy of a process-safe life that was not
+    /// closed is read first: where it proves less than that had returned, it is not adopted, and what would be lost is
+    /// said. Exit code 0: adopted; 2: nothing was changed.
     Adopt(folder::AdoptArguments),
     /// Run a command that reads a database's files while a process may have it open. Files that a checkpoint makes
     /// obsolete are kept meanwhile, for a minute at most. Exit code: the command's; 3 if it succeeded and files were

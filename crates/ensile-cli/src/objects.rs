@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::folder::take_over::{TakeOverArguments, ended, not_taken_over};
 use crate::folder::{
     DAMAGED, InspectArguments, MEGABYTE, VerifyArguments, after_repair, examination, exit_code, explained,
-    failed, passed_on, show, verdict, what_to_do,
+    failed, not_proven, passed_on, show, verdict, what_to_do,
 };
 
 /// `ensile objects`.
@@ -37,9 +37,9 @@ enum ObjectsCommand {
     /// Judge a folder of objects, which no process has open: every byte, whose it is, every mark, the order of each
     /// object's operations. With a program of the application's, which knows the types, replay it as well.
     Check(CheckArguments),
-    /// Say whose a folder of objects is, which no process has open: an open for another name, or without one, is refused.
-    /// It is for an application that is called otherwise now, or that gives the folder to another of its parts; `ensile
-    /// inspect` shows the name. Exit code 0: it has that name; 2: nothing was changed.
+    /// Say whose a folder of objects is, which no process has open: an open for another name, or without one, is
+    /// refused. It is for an application that is called otherwise now, or that gives the folder to another of its
+    /// parts; `ensile inspect` shows the name. Exit code 0: it has that name; 2: nothing was changed.
     Name(NameArguments),
     /// Take over objects that another machine ships to a shared folder, into an empty folder of this one. All of it is
     /// fetched and read before the shared folder is claimed; then the other machine ships nothing any more, and stops
@@ -93,11 +93,13 @@ fn take_over(TakeOverArguments { store, folder, rate_mb }: &TakeOverArguments) -
     }
 }
 
-fn name(NameArguments { folder, name, .. }: &NameArguments) -> ExitCode {
-    let of = |name: Option<&str>| name.map_or_else(|| "nobody by name".to_owned(), |name| format!("{name:?}"));
-    match rename_application(folder, name.as_deref()) {
+fn name(NameArguments { folder, name, none }: &NameArguments) -> ExitCode {
+    let name = name.as_deref().filter(|_| !none);
+    let of =
+        |name: Option<&str>| name.map_or_else(|| "nobody by name".to_owned(), |name| format!("{name:?}"));
+    match rename_application(folder, name) {
         Ok(before) => {
-            let (now, before) = (of(name.as_deref()), of(before.as_deref()));
+            let (now, before) = (of(name), of(before.as_deref()));
             show(&format!("{}: is of {now}; it was of {before}\n", folder.display()));
             ExitCode::SUCCESS
         }
@@ -216,7 +218,8 @@ fn counted(found: &FolderJudgement) -> String {
         versions => versions.iter().map(u16::to_string).collect::<Vec<_>>().join(", "),
     };
     let application = &found.examination.application;
-    let application = application.as_ref().map_or_else(String::new, |name| format!("\n  application: {name}"));
+    let application =
+        application.as_ref().map_or_else(String::new, |name| format!("\n  application: {name}"));
     format!(
         "{} objects {of}, {} of them in the checkpoint, {} operations to apply\n  versions: of objects {}, of operations \
          {}{application}",
@@ -231,6 +234,10 @@ fn counted(found: &FolderJudgement) -> String {
 fn judgement(folder: &Path, found: &FolderJudgement) -> String {
     let state = if found.is_whole() { "whole" } else { "DAMAGED" };
     let mut text = format!("{}: {state}; {}\n", folder.display(), counted(found));
+    text += &not_proven(&found.examination);
+    if let Some(why) = &found.examination.refused {
+        let _ = writeln!(text, "an open refuses it: {why}");
+    }
     for damage in &found.examination.damage {
         let _ = writeln!(text, "  {} at byte {}: {}", damage.file, damage.offset, damage.detail);
     }

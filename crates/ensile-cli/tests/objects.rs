@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_objects::{
-    CheckpointPolicy, ObjectDurability, Objects, ObjectsBuilder, Persistent, SharedFolder, ShippingConfig,
-    check_command, serde_codec,
+    CheckpointPolicy, NotProvenReason, ObjectDurability, Objects, ObjectsBuilder, Persistent, SharedFolder,
+    ShippingConfig, check_command, serde_codec,
 };
 use serde::{Deserialize, Serialize};
 
@@ -281,6 +281,72 @@ fn what_a_removed_mapped_buffer_held_is_given_up_by_a_repair(program: &str) {
     assert_eq!(counts(&folder.0.join("removed")), [0; 10]);
 }
 
+/// Copies a folder.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for path in walk(from) {
+        let to = to.join(path.strip_prefix(from).expect("it is below"));
+        std::fs::create_dir_all(to.parent().expect("it is below")).expect("a folder");
+        std::fs::copy(&path, to).expect("is copied");
+    }
+}
+
+fn b4_a_copy_of_a_killed_process_is_told_by_each_command_and_adopted_on_request(program: &str) {
+    let folder = Folder::new("objects-copied");
+    let status = Command::new(program).args([DIES, "data"]).current_dir(&folder.0).status().expect("starts");
+    assert!(!status.success(), "it dies");
+    for command in ["verify", "inspect", "objects check"] {
+        let (code, said) = ensile(&folder, &format!("{command} data"));
+        assert!(
+            code == Some(0) && said.contains("in this boot the next open keeps all up to epoch"),
+            "{said}"
+        );
+        assert!(!said.contains("not proven"), "{said}");
+    }
+    let (code, said) = ensile(&folder, "adopt data");
+    assert!(
+        code == Some(2) && said.contains("this is the folder that it left: an open in this boot"),
+        "{said}"
+    );
+    copy(&folder.0.join("data"), &folder.0.join("copy"));
+    for command in ["verify", "inspect", "objects check"] {
+        let (code, said) = ensile(&folder, &format!("{command} copy"));
+        assert!(code == Some(0) && said.contains("not proven: 10 entries ("), "{said}");
+        assert!(
+            said.contains("open it in its place, on the machine and in the boot in which it ran"),
+            "{said}"
+        );
+        assert!(said.contains("an open refuses it:"), "{said}");
+    }
+    let (code, said) = ensile(&folder, "verify copy --json");
+    assert_eq!(code, Some(0), "{said}");
+    let facts: serde_json::Value = serde_json::from_str(&said).expect("is JSON");
+    let left = &facts["examination"]["not_proven"];
+    assert_eq!((&left["reason"], &left["entries"]), (&"copied".into(), &10.into()), "{left}");
+    let (code, said) = ensile(&folder, "adopt copy");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("not adopted: 10 entries (") && said.contains("ensile adopt --without-buffers"),
+        "{said}"
+    );
+    // The open is refused as before.
+    assert!(ObjectsBuilder::new(folder.0.join("copy")).open::<u64, Count>().map(drop).is_err());
+    let (code, said) = ensile(&folder, "adopt --without-buffers copy");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("copy: is now database") && said.contains("given up: 10 entries ("), "{said}");
+    let copied = ObjectsBuilder::new(folder.0.join("copy")).open::<u64, Count>().expect("opens");
+    let left = copied.recovery().not_proven.clone().expect("is told");
+    assert_eq!((left.entries(), left.reason), (10, NotProvenReason::Copied));
+    copied.close().expect("closes");
+    assert_eq!(counts(&folder.0.join("copy")), [0; 10]);
+    // The original has all, and a copy of it that was closed.
+    assert_eq!(counts(&folder.0.join("data")), (1..=10).collect::<Vec<_>>());
+    copy(&folder.0.join("data"), &folder.0.join("again"));
+    let (code, said) = ensile(&folder, "adopt again");
+    assert!(code == Some(0) && !said.contains("given up"), "{said}");
+    assert_eq!(counts(&folder.0.join("again")), (1..=10).collect::<Vec<_>>());
+}
+
 fn a_database_is_refused() {
     let folder = Folder::new("objects-database");
     let db = ensile::Database::builder(folder.0.join("data")).open().expect("opens");
@@ -367,8 +433,9 @@ fn main() -> ExitCode {
     a_folder_says_whose_it_is_and_is_given_another_name();
     a_damaged_log_is_cut_and_a_damaged_checkpoint_is_to_be_put_back();
     what_a_removed_mapped_buffer_held_is_given_up_by_a_repair(program);
+    b4_a_copy_of_a_killed_process_is_told_by_each_command_and_adopted_on_request(program);
     a_database_is_refused();
     another_machine_takes_over();
-    println!("7 passed, 0 failed");
+    println!("8 passed, 0 failed");
     ExitCode::SUCCESS
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::EntryKind;
 use crate::block::NEWER;
+use crate::not_proven::NotProven;
 
 /// A failure of logging or recovery.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -150,6 +151,17 @@ pub enum DurabilityError {
         database: Box<Path>,
         /// What shows it.
         detail: Box<str>,
+    },
+    /// A process-safe life was not closed here, and has returned what only the folder that it left proves: an adoption
+    /// gives that up for good. Nothing was changed. Open that folder first; or adopt this one without it.
+    #[error(
+        "not adopted: {left}. To give them up, run `ensile adopt --without-buffers {}`. Nothing was changed", folder.display()
+    )]
+    WouldLose {
+        /// The folder.
+        folder: Box<Path>,
+        /// What would be lost.
+        left: Box<NotProven>,
     },
     /// The folder given for a log or checkpointer belongs to another database, or holds other files. Nothing in it was
     /// changed.

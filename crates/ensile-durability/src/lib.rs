@@ -29,6 +29,7 @@
 mod control;
 mod counter;
 mod identity;
+mod not_proven;
 mod number;
 mod on_panic;
 mod range;
@@ -68,13 +69,14 @@ pub use checkpoint::{
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
+pub use not_proven::{NotProven, NotProvenReason, UnprovenEntries, UnprovenFile};
 pub use range::RangeStart;
 pub use recoverable::{Entry, EntryKind, LoadedPages, Recoverable, Refused};
 pub use recovery::archived;
 pub use recovery::examine;
 pub use recovery::{
-    Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport,
-    RecoveryWatch, TornTail, recover,
+    AdoptOptions, Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery,
+    RecoveryReport, RecoveryWatch, TornTail, adopt, adopt_with, recover,
 };
 #[cfg(feature = "simulation")]
 pub use shipping::HangingStore;
@@ -86,5 +88,5 @@ pub use shipping::{
 };
 pub use store::{
     Adopted, ApplicationName, Archiving, Lease, LeasedFile, Locks, Naming, OpenStore, Opening, StoreStart,
-    adopt, entries_in, expect_entries, lease, rename_application,
+    entries_in, expect_entries, lease, rename_application,
 };

@@ -69,6 +69,7 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 
+pub use examine::{AdoptOptions, adopt, adopt_with};
 pub use finish::{Finished, ReadOnly, Recovered};
 pub use measured::RecoveryWatch;
 pub use progress::{Phase, PhaseReport, Progress};

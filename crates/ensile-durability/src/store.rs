@@ -50,10 +50,10 @@ pub(crate) mod handle;
 pub(crate) mod hold;
 mod renewal;
 
-mod adopt;
+pub(crate) mod adopt;
 mod rename;
 
-pub use adopt::{Adopted, adopt};
+pub use adopt::Adopted;
 pub use application::{ApplicationName, Naming};
 pub use archive::Archiving;
 pub use handle::{OpenStore, StoreStart};

@@ -119,7 +119,10 @@ pub mod receipt {
 
 /// What an open found and did.
 pub mod recovery {
-    pub use ensile_durability::{Phase, PhaseReport, Progress, RecoveryReport, TornTail};
+    pub use ensile_durability::{
+        NotProven, NotProvenReason, Phase, PhaseReport, Progress, RecoveryReport, TornTail, UnprovenEntries,
+        UnprovenFile,
+    };
 }
 
 /// Statistics of an open database, and what hinders it.

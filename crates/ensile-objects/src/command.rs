@@ -79,6 +79,9 @@ impl fmt::Display for FolderCheck {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_whole() { "whole" } else { "NOT as it should be" };
         write!(out, "{state}; {} objects, replayed twice", self.objects)?;
+        if let Some(left) = &self.examination.not_proven {
+            write!(out, "\n  not proven: {left}")?;
+        }
         for damage in &self.examination.damage {
             write!(out, "\n  {} at byte {}: {}", damage.file, damage.offset, damage.detail)?;
         }

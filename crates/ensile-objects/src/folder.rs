@@ -66,8 +66,8 @@ fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repa
     Ok(examine::repair_with(disk, &ObjectFraming, options)?)
 }
 
-/// Gives the application of a folder another name, or none (`name` is `None`); nobody has the folder open. The name that
-/// it had, if it had one. `ensile objects name` does the same.
+/// Gives the application of a folder another name, or none (`name` is `None`); nobody has the folder open. The name
+/// that it had, if it had one. `ensile objects name` does the same.
 ///
 /// It is for an application that is called otherwise now, or whose partitions are numbered otherwise:
 /// [`ObjectsBuilder::application_name`](crate::ObjectsBuilder::application_name) is compared with what the folder says.

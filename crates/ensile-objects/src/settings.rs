@@ -139,8 +139,9 @@ impl ObjectsBuilder {
     }
 
     /// Whose folder it is: the application's name, and which part of it has this folder, such as a partition. A folder
-    /// that has no name yet gets this one with the open, and keeps it, as all copies of it do. From then on nobody opens
-    /// it for another name, nor without one: what another program's codecs make of the objects is found out too late.
+    /// that has no name yet gets this one with the open, and keeps it, as all copies of it do. From then on nobody
+    /// opens it for another name, nor without one: what another program's codecs make of the objects is found out too
+    /// late.
     ///
     /// It is printable ASCII, without a space at either end, of at most
     /// [`NAME_BYTES_MAX`](crate::limits::NAME_BYTES_MAX) bytes; what is none is refused by the open. `ensile inspect`

@@ -41,8 +41,8 @@ fn main() -> ExitCode {
     }
     let ready = |server: ReadyServer<'_>| {
         tell(&format_args!("sockets by {}", server.transport));
-        if let Some(why) = server.unreachable {
-            tell(&format_args!("{why}"));
+        for what in [server.not_proven, server.unreachable].into_iter().flatten() {
+            tell(&format_args!("{what}"));
         }
         // Other programs wait for this line.
         writeln!(io::stdout(), "{}", server.address)?;

@@ -13,7 +13,7 @@ use std::ops::Deref;
 use ensile_base::Epoch;
 use ensile_objects::{
     ApplicationLog, CheckpointHandle, ObjectKey, ObjectReceipt, Objects, ObjectsError, ObjectsResult,
-    ObjectsStats, Persistent,
+    ObjectsStats, Persistent, RecoveryReport,
 };
 use ensile_resp::{ReplyEncoder, Request};
 
@@ -156,6 +156,9 @@ pub trait KeptObjects {
     /// Figures of log and checkpoints.
     fn stats(&self) -> ObjectsStats;
 
+    /// What recovery found and did when they were opened.
+    fn recovery(&self) -> &RecoveryReport;
+
     /// E: nothing was logged in a later epoch by now.
     fn newest_epoch(&self) -> Epoch;
 
@@ -185,6 +188,10 @@ impl KeptObjects for ApplicationLog {
 
     fn stats(&self) -> ObjectsStats {
         ApplicationLog::stats(self)
+    }
+
+    fn recovery(&self) -> &RecoveryReport {
+        ApplicationLog::recovery(self)
     }
 
     fn newest_epoch(&self) -> Epoch {
@@ -218,6 +225,10 @@ impl<K: ObjectKey, T: Persistent> KeptObjects for Objects<K, T> {
 
     fn stats(&self) -> ObjectsStats {
         Objects::stats(self)
+    }
+
+    fn recovery(&self) -> &RecoveryReport {
+        Objects::recovery(self)
     }
 
     fn newest_epoch(&self) -> Epoch {

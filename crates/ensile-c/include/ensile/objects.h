@@ -189,10 +189,10 @@ ensile_code ensile_settings_set(ensile_settings *settings, ensile_setting settin
 /* Adds a folder on another device. Such folders are remembered by links in the main folder. */
 ensile_code ensile_settings_add_folder(ensile_settings *settings, ensile_folder what, const char *folder,
                                        ensile_error *error);
-/* Whose the folder is: the application's name, and which part of it has this folder, as in "prices, partition 0 of 4". A
- * folder that has no name yet gets this one with the open, and keeps it. From then on ensile_objects_open refuses it for
- * another name, and without one: ENSILE_WRONG_FOLDER. `ensile objects name` changes it. Printable ASCII, 1 to 255 bytes,
- * without a space at either end: ENSILE_INVALID for anything else. */
+/* Whose the folder is: the application's name, and which part of it has this folder, as in "prices, partition 0 of 4".
+ * A folder that has no name yet gets this one with the open, and keeps it. From then on ensile_objects_open refuses it
+ * for another name, and without one: ENSILE_WRONG_FOLDER. `ensile objects name` changes it. Printable ASCII, 1 to 255
+ * bytes, without a space at either end: ENSILE_INVALID for anything else. */
 ensile_code ensile_settings_application_name(ensile_settings *settings, const char *name, ensile_error *error);
 /* Ends the handle; NULL is nothing. No other call may use it meanwhile. */
 ensile_code ensile_settings_free(ensile_settings *settings, ensile_error *error);
@@ -364,7 +364,10 @@ enum {
     /* Why the next checkpoint is put off: it does not fit on the disk. */
     ENSILE_TEXT_MISFIT = 3,
     /* Why checkpoints do not give way by as much as was set. */
-    ENSILE_TEXT_NICENESS_REFUSED = 4
+    ENSILE_TEXT_NICENESS_REFUSED = 4,
+    /* What a process-safe life had returned and the open could not take, as the folder is a copy, or the system was
+     * started since: how much, of which epochs, and what to do. */
+    ENSILE_TEXT_NOT_PROVEN = 5
 };
 /* One of these, in the `size` bytes at `text`: it ends with a zero, is cut if it is longer, and is empty where nothing
  * stands in the way. */

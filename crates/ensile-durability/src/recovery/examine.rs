@@ -14,8 +14,10 @@
 //!   checkpoint) is listed apart, in [`Examination::unneeded`].
 //!
 //! Neighbours: `chain`, `verdict`, `load` and `replay` read; `ordered` reads once more, by TIDs; `repair` cuts by what
-//! was found; the engine gives the state that takes the entries, the `ensile` command prints.
+//! was found; `adopting` asks what it gives up; the engine gives the state that takes the entries, the `ensile` command
+//! prints.
 
+mod adopting;
 mod cut;
 mod facts;
 mod judge;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
+pub use adopting::{AdoptOptions, adopt, adopt_with};
 pub use facts::{
     AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,
     PageFileFacts, PictureFacts, RangeFacts, Remedy, Repaired, Role, SectionFacts, Unread,
@@ -135,7 +138,7 @@ fn examine_locked(
 }
 
 /// Takes entries of this kind and keeps nothing.
-struct Nowhere(EntryKind);
+pub(super) struct Nowhere(pub(super) EntryKind);
 
 impl Recoverable for Nowhere {
     fn entries(&self) -> EntryKind {

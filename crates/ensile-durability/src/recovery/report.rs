@@ -5,6 +5,7 @@
 use ensile_base::Epoch;
 
 use super::progress::PhaseReport;
+use crate::not_proven::NotProven;
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +55,9 @@ pub struct RecoveryReport {
     /// Entries that only the mapped buffers of a process-safe life had, whose process died and whose system lived on.
     /// They count, as everything that was logged in that life.
     pub taken_entries: u64,
-    /// What cannot be proven of mapped buffers that a process-safe life of this boot left, a line each: which file, why
-    /// and what to do. They were taken all the same, unless the line says that they were not.
-    pub not_proven: Vec<String>,
+    /// What a process-safe life returned and nothing proves here: how much, why, and what to do, which it says in words
+    /// too. It [was left out](NotProven::is_left_out) if the folder is a copy, or the system was started since.
+    pub not_proven: Option<NotProven>,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
     /// Log files that the database does not need any more, and that stay as the archive lacks them and cannot take

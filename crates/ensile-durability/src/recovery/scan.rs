@@ -24,6 +24,7 @@ use super::taking::{self, LeftByProcess};
 use super::verdict::{self, Verdict};
 use crate::DurabilityError;
 use crate::log::LogConfig;
+use crate::not_proven::NotProven;
 use crate::store::archive::{self, Archive};
 use crate::store::claim::{Wanted, claim};
 use crate::store::hint::Hint;
@@ -83,13 +84,13 @@ impl LogScan {
     /// [`DurabilityError::Damaged`] with file and offset when something that was durable is not there;
     /// [`DurabilityError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
     /// [`DurabilityError::FolderMissing`] for log folders that cannot be used; [`DurabilityError::Copied`],
-    /// [`DurabilityError::OtherApplication`], [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before
-    /// anything is changed.
+    /// [`DurabilityError::OtherApplication`], [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and
+    /// [`DurabilityError::NotADatabase`] before anything is changed.
     pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         config.boot(&*disk)?;
         let has_ended = config.archiving == Archiving::Ended;
-        let Store { disk, mut keeper, mut locks } = 
+        let Store { disk, mut keeper, mut locks } =
             Store::open(disk, (config.opening, &config.naming), has_ended)?;
         taking::check_boot(&*disk, keeper.manifest())?;
         let is_archive_listed = keeper.manifest().has_archive();
@@ -204,18 +205,21 @@ impl Recovery {
         hint: Option<&Hint>,
     ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
         let disk = Arc::clone(&self.disk);
-        let mut left = match taking::find(&*disk, self.keeper.manifest(), generation, false)? {
+        let left = match taking::find(&*disk, self.keeper.manifest(), generation, false)? {
             LeftByProcess::Buffers(left) => left,
             left => {
-                let judged = self.judge(generation, logs, hint)?;
-                let told = taking::not_taken(&*disk, &left, generation, judged.1.durable)?;
-                self.report.not_proven.extend(told);
-                return Ok(judged);
+                let (chains, verdict) = self.judge(generation, logs, hint)?;
+                let told = taking::not_proven(&*disk, &left, (generation, &chains[..]), verdict.durable)?;
+                self.report.not_proven = self.report.not_proven.take().or(told);
+                return Ok((chains, verdict));
             }
         };
-        self.report.not_proven.append(&mut left.doubts);
         let (chains, verdict) = self.judge(generation, logs.clone(), hint)?;
-        let Some(lacking) = taking::Lacking::of(&*disk, &chains, left)? else { return Ok((chains, verdict)) };
+        let changed = left.changed.clone();
+        let lacking = taking::Lacking::of(&*disk, &chains, left)?;
+        let counted = lacking.as_ref().map_or(verdict.durable, taking::Lacking::high);
+        self.report.not_proven = NotProven::changed(changed, counted);
+        let Some(lacking) = lacking else { return Ok((chains, verdict)) };
         let high = lacking.high();
         self.report.taken_entries = lacking.entries();
         lacking.write(&*disk, &chains)?;

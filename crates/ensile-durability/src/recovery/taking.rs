@@ -21,13 +21,18 @@ use ensile_base::checksum::crc32c;
 use ensile_disk::Disk;
 
 use super::chain::{Chain, Link};
+use super::examine::Nowhere;
 use super::file::FileChain;
+use super::reading::ReadBuffers;
+use super::replay::{self, Bounds};
+use super::report::RecoveryReport;
 use super::unproven::{self, AtOnce};
 use crate::DurabilityError;
 use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
+use crate::not_proven::{NotProven, NotProvenReason};
 use crate::store::manifest::{Generation, Manifest};
-use crate::store::mapped::{BufferOwner, LeftBuffers, LeftEntries};
+use crate::store::mapped::{self, BufferOwner, LeftBuffers, LeftEntries};
 
 /// What a process-safe life of this boot left in the open generation.
 #[derive(Debug)]
@@ -89,21 +94,50 @@ fn unknown_boot() -> DurabilityError {
     )
 }
 
-/// What is not taken, as a report says it: what buffers hold above `durable` that prove nothing.
+/// What of it nothing proves, as a report says it: `durable` is what the logs prove, or all that counts of buffers that
+/// are taken.
 ///
 /// # Errors
-/// The disk's.
-pub(super) fn not_taken(
+/// The disk's; damage in a block that counts in part.
+pub(super) fn not_proven(
     disk: &dyn Disk,
     left: &LeftByProcess,
-    generation: &Generation,
+    (generation, chains): (&Generation, &[Chain]),
     durable: Epoch,
-) -> Result<Vec<String>, DurabilityError> {
-    match left {
-        LeftByProcess::Nothing | LeftByProcess::Buffers(_) => Ok(Vec::new()),
-        LeftByProcess::InCopy => LeftBuffers::of_copy(disk, (generation.number, generation.logs), durable),
-        LeftByProcess::OtherBoot(owner) => LeftBuffers::of_other_boot(disk, owner, generation.logs, durable),
+) -> Result<Option<NotProven>, DurabilityError> {
+    let (reason, owner) = match left {
+        LeftByProcess::Nothing => return Ok(None),
+        LeftByProcess::Buffers(left) => return Ok(NotProven::changed(left.changed.clone(), durable)),
+        LeftByProcess::InCopy => (NotProvenReason::Copied, None),
+        LeftByProcess::OtherBoot(owner) => (NotProvenReason::OtherBoot, Some(owner)),
+    };
+    assert_eq!(generation.durable, None, "B4: an earlier recovery has decided over the others");
+    let logged = logged_above(disk, (generation, chains), durable)?;
+    // The system may have written anything of a buffer out before the power failed.
+    mapped::not_proven(disk, (reason, durable), generation, logged, |buffer| match owner {
+        Some(owner) => Ok(buffer.held.is_some() && buffer.is_of(disk, owner)?),
+        None => Ok(true),
+    })
+}
+
+/// Whole entries above `durable` in the logs of a generation, and the largest epoch there.
+pub(super) fn logged_above(
+    disk: &dyn Disk,
+    (generation, chains): (&Generation, &[Chain]),
+    durable: Epoch,
+) -> Result<(u64, Epoch), DurabilityError> {
+    assert!(chains.iter().all(|chain| chain.generation == generation.number), "logs of this generation");
+    let bounds = Bounds { first: generation.first, covered: Epoch::ZERO, durable };
+    let (mut skipped, mut buffers) = (RecoveryReport::default(), ReadBuffers::default());
+    for chain in chains {
+        // Neighbouring blocks, of which some count and some do not.
+        for piece in replay::cut(chain, bounds, &mut skipped).iter().filter(|piece| piece.newest > durable) {
+            let counts = replay::replay(disk, piece, &mut buffers, &Nowhere(piece.kind))?;
+            skipped.ignored_entries += counts.ignored;
+        }
     }
+    let last = chains.iter().flat_map(|chain| &chain.links).map(|link| link.largest).max();
+    Ok((skipped.ignored_entries, last.unwrap_or_default()))
 }
 
 /// What the logs lack of what was left, and up to which epoch all counts.

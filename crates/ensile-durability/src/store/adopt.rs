@@ -12,10 +12,12 @@
 //! Log and checkpoint files and the hint are not written: they say whose they were, and the manifest says so for each
 //! generation and checkpoint.
 //!
-//! Invariant: no folder that may be the original's is adopted. A linked folder with the number that the manifest lists,
-//! in a main folder that is another one, is the original's.
+//! Invariants:
+//! - I1: no folder that may be the original's is adopted. A linked folder with the number that the
+//!   manifest lists, in a main folder that is another one, is the original's.
+//! - B4: what a process-safe life returned, and an adoption gives up, is said first, under the same locks.
 //!
-//! Neighbours: `whose` compares what is written here; `ensile adopt` asks for it.
+//! Neighbours: `whose` compares what is written here; `recovery::adopting` knows what is given up; `ensile adopt` asks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +34,7 @@ use super::watched::Watched;
 use super::whose;
 use crate::DurabilityError;
 use crate::identity::Identity;
+use crate::not_proven::NotProven;
 
 /// What an adoption has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,16 +44,19 @@ pub struct Adopted {
     pub database: String,
     /// That of the database of which it is a copy.
     pub parent: String,
+    /// What a process-safe life had returned and is not in it, as was agreed to.
+    pub not_proven: Option<NotProven>,
 }
 
-/// Makes the database in this folder one of its own. It has no archive: the original's stays the original's.
+/// Makes the database in this folder one of its own. It has no archive: the original's stays the original's. `given_up`
+/// says what of a process-safe life is given up, before anything is changed.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`] while it, or a database that shares its files, is open;
-/// [`DurabilityError::ForeignFolder`] if a link leads to a folder of the original; [`DurabilityError::Config`] if its
-/// files are hard links; [`DurabilityError::Unfinished`]; what an open says of a damaged manifest and of folders that
-/// are not there. Nothing was changed then.
-pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
+/// What `given_up` says, and those of [`crate::adopt`]. Nothing was changed then.
+pub(crate) fn adopt(
+    disk: &Arc<dyn Disk>,
+    given_up: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<Option<NotProven>, DurabilityError>,
+) -> Result<Adopted, DurabilityError> {
     let mut locks = lock_main(&**disk, Hold::Exclusive)?;
     let mut before = whose::expect_manifest(&**disk)?;
     UnfinishedCopy::check_none(&**disk, &before)?;
@@ -65,6 +71,7 @@ pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     let disk = &Watched::over(Arc::clone(disk), &locks)?;
     found.keys().filter(|name| *name != MAIN).try_for_each(|name| locks.add_folder(&**disk, name))?;
     let folders = folders_of(&**disk, &before)?;
+    let not_proven = given_up(disk, &before)?;
     let parent = before.identity;
     // The copy has shipped nothing.
     let own = Manifest { ships_to: None, ..before.clone() };
@@ -77,7 +84,7 @@ pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     }
     ManifestKeeper::of(disk, before).replace(next.clone())?;
     marks.iter().try_for_each(|mark| mark.place(&**disk))?;
-    Ok(Adopted { database: next.identity.to_string(), parent: parent.to_string() })
+    Ok(Adopted { database: next.identity.to_string(), parent: parent.to_string(), not_proven })
 }
 
 /// The numbers of the database's folders as they are now, each looked at.

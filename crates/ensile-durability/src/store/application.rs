@@ -21,8 +21,8 @@ use crate::DurabilityError;
 /// Begins its line, in the manifest and in a shared one.
 const WORD: &str = "application ";
 
-/// The name of an application, and of its part that has the folder: `prices, partition 0 of 4`. Printable ASCII, without
-/// a space at either end, of at most [`NAME_BYTES_MAX`] bytes.
+/// The name of an application, and of its part that has the folder: `prices, partition 0 of 4`. Printable ASCII,
+/// without a space at either end, of at most [`NAME_BYTES_MAX`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplicationName(Box<str>);
 

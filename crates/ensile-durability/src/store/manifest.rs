@@ -607,8 +607,9 @@ impl fmt::Display for Manifest {
         use fmt::Write;
         let mut body = format!("{TITLE}{}\n", self.format());
         let Self { identity, parent, state, reserved, made_from, folders, archived, lineage, .. } = self;
-        let Self { ancestors, mapped, ships_to, application, checkpoint, kept, generations, unfinished, .. } =
-            self;
+        let Self {
+            ancestors, mapped, ships_to, application, checkpoint, kept, generations, unfinished, ..
+        } = self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {
             Making::Creating => "creating",

@@ -30,6 +30,7 @@ use crate::block::{Salt, padded};
 use crate::buffers::{BLOCKS_AT, COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
 use crate::error::unless_missing;
 use crate::identity::Identity;
+use crate::not_proven::{NotProven, NotProvenReason, UnprovenEntries, UnprovenFile};
 use list::{BufferList, Listed};
 
 const FORMAT: u16 = 1;
@@ -308,8 +309,8 @@ pub(crate) struct LeftBuffers {
     pub(crate) buffers: Vec<LeftEntries>,
     /// How many blocks its log had when each buffer's entries had been written the last time.
     pub(crate) written: Vec<(BufferName, u64)>,
-    /// What cannot be proven of them, as a report says it.
-    pub(crate) doubts: Vec<String>,
+    /// Those that were changed once their process was dead, and the lists that were.
+    pub(crate) changed: Vec<String>,
 }
 
 impl LeftBuffers {
@@ -373,63 +374,9 @@ impl LeftBuffers {
         let FileTimes { changed_nanos, .. } = disk.file_times(&path)?;
         let changed = changed_nanos.map(|nanos| nanos.div_euclid(1_000_000_000));
         if changed.is_some_and(|changed| changed > i128::from(listed.alive_until())) {
-            self.doubts.push(format!(
-                "{path} was changed after its process had died. If that was its owner, its mode or a link to it, all is well. If \
-                 an older copy was put there, operations may be missing that others here have seen: restore all of the folder"
-            ));
+            self.changed.push(path);
         }
         Ok(())
-    }
-
-    /// What mapped buffers hold in a folder that is a copy: as a report says it. They were copied at another moment
-    /// than the logs, so nothing of them is taken. Only what is above `durable` is told.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub(crate) fn of_copy(
-        disk: &dyn Disk,
-        (generation, logs): (u64, u32),
-        durable: Epoch,
-    ) -> Result<Vec<String>, DurabilityError> {
-        let told = held_above(disk, (generation, logs), durable)?.into_iter().map(|HeldAbove { name, held }| {
-            let held = held.map_or_else(
-                || "what is no entries".to_owned(),
-                |(entries, high)| format!("{entries} entries up to epoch {high}"),
-            );
-            format!(
-                "{name} holds {held}, and was copied at another moment than the logs: what is above epoch {durable} is not \
-                 taken. Only the original can have it"
-            )
-        });
-        Ok(told.collect())
-    }
-
-    /// What whole buffers of this owner hold, whose boot is not the one that runs: as a report says it. Nothing of them
-    /// is taken. Only what is above `durable` is told.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub(crate) fn of_other_boot(
-        disk: &dyn Disk,
-        owner: &BufferOwner,
-        logs: u32,
-        durable: Epoch,
-    ) -> Result<Vec<String>, DurabilityError> {
-        let mut told = Vec::new();
-        for HeldAbove { name, held } in held_above(disk, (owner.generation, logs), durable)? {
-            let Some((entries, high)) = held else { continue };
-            let Some(found) = MappedHeader::read(disk, &name.to_string(), Some(owner.salt))? else {
-                continue;
-            };
-            if found.is_salted && found.header.boot == owner.boot {
-                told.push(format!(
-                    "{name} holds {entries} entries up to epoch {high}, and the operating system was started since: what is \
-                     above epoch {durable} is not taken. After a power cut nothing proves it. If only a container was started, \
-                     it was returned, and is lost"
-                ));
-            }
-        }
-        Ok(told)
     }
 }
 
@@ -437,8 +384,16 @@ impl LeftBuffers {
 #[derive(Debug)]
 pub(crate) struct HeldAbove {
     pub(crate) name: BufferName,
-    /// Entries, and their largest epoch; `None` for what is no entries. One that straddles the epoch counts whole.
-    pub(crate) held: Option<(u32, Epoch)>,
+    /// Its entries; `None` for what is no entries. A buffer that straddles the epoch counts whole.
+    pub(crate) held: Option<UnprovenEntries>,
+}
+
+impl HeldAbove {
+    /// Is it a buffer of this owner's life, whatever was put at its name since?
+    pub(crate) fn is_of(&self, disk: &dyn Disk, owner: &BufferOwner) -> Result<bool, DurabilityError> {
+        let header = MappedHeader::read(disk, &self.name.to_string(), Some(owner.salt))?;
+        Ok(header.is_some_and(|found| found.is_salted && found.header.boot == owner.boot))
+    }
 }
 
 /// What the mapped buffers of a generation with this number of logs hold above `durable`, of any boot.
@@ -457,7 +412,9 @@ pub(crate) fn held_above(
             let held = match read(disk, name) {
                 Ok((None, _)) => continue,
                 Ok((Some(left), _)) if left.epochs.1 <= durable => continue,
-                Ok((Some(left), _)) => Some((left.entries, left.epochs.1)),
+                Ok((Some(LeftEntries { bytes, entries, epochs, .. }), _)) => {
+                    Some(UnprovenEntries { entries, bytes: bytes.len() as u32, epochs })
+                }
                 Err(DurabilityError::Damaged { .. }) => None,
                 Err(error) => return Err(error),
             };
@@ -465,6 +422,30 @@ pub(crate) fn held_above(
         }
     }
     Ok(found)
+}
+
+/// What the mapped buffers of this generation hold above `durable` that `counts`, beside what stands in its logs: so
+/// many entries up to this epoch. `None` if there is nothing.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn not_proven(
+    disk: &dyn Disk,
+    (reason, durable): (NotProvenReason, Epoch),
+    generation: &Generation,
+    (log_entries, log_last): (u64, Epoch),
+    counts: impl Fn(&HeldAbove) -> Result<bool, DurabilityError>,
+) -> Result<Option<NotProven>, DurabilityError> {
+    let (mut files, mut last) = (Vec::new(), durable.max(log_last));
+    for buffer in held_above(disk, (generation.number, generation.logs), durable)? {
+        if counts(&buffer)? {
+            let HeldAbove { name, held } = buffer;
+            last = last.max(held.map_or(Epoch::ZERO, |held| held.epochs.1));
+            files.push(UnprovenFile { file: name.to_string(), held });
+        }
+    }
+    let found = !files.is_empty() || log_entries > 0;
+    Ok(found.then_some(NotProven { reason, durable, files, log_entries, last }))
 }
 
 /// Looks at the owner's buffers that are not listed: none of them counts anything, as one is listed before it holds an

@@ -11,8 +11,8 @@ use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_durability::examine::{examine, repair};
 use ensile_durability::{
-    ApplicationName, CopyOptions, CopyRun, CopyStep, DurabilityError, EntryKind, LogConfig, Naming, adopt, backup,
-    rename_application, restore,
+    ApplicationName, CopyOptions, CopyRun, CopyStep, DurabilityError, EntryKind, LogConfig, Naming, adopt,
+    backup, rename_application, restore,
 };
 use ensile_sim::SimDisk;
 
@@ -207,7 +207,8 @@ fn i5_a_backup_and_what_is_restored_from_it_keep_the_name() {
 
 #[test]
 fn i5_a_folder_that_nobody_has_open_gets_another_name_or_none() {
-    let disk = SimDisk::new();
+    let machine = SimDisk::new();
+    let disk = machine.at("original");
     live(&disk, of(OWN), 1);
     let rename = |to: Option<&str>| rename_application(&on(&disk), EntryKind::Values, to.map(name));
     let rig = open(&disk, of(OWN)).expect("opens");
@@ -225,8 +226,8 @@ fn i5_a_folder_that_nobody_has_open_gets_another_name_or_none() {
     live(&disk, nameless(), 3);
     assert_eq!(open(&disk, nameless()).expect("opens").rows.len(), 3);
     // A copy is adopted first; where there is nothing, there is nothing to name.
-    disk.copy_tree("", "copy");
-    let copied = rename_application(&on(&disk.at("copy")), EntryKind::Values, Some(name(OWN)));
+    machine.copy_tree("original", "copy");
+    let copied = rename_application(&on(&machine.at("copy")), EntryKind::Values, Some(name(OWN)));
     assert!(matches!(copied, Err(DurabilityError::Copied { .. })), "{copied:?}");
     let none = rename_application(&on(&SimDisk::new()), EntryKind::Values, Some(name(OWN)));
     assert!(matches!(none, Err(DurabilityError::NoDatabase { .. })), "{none:?}");

@@ -11,7 +11,10 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_disk::Disk;
 use ensile_durability::examine::{examine, repair, visit_log};
-use ensile_durability::{DurabilityError, LogConfig, adopt};
+use ensile_durability::{
+    AdoptOptions, Adopted, DurabilityError, LogConfig, NotProven, NotProvenReason, UnprovenFile, adopt,
+    adopt_with,
+};
 use ensile_sim::{SimDisk, Survival};
 
 use crate::rig::{KEY_BYTES, Map, Rig, config};
@@ -334,8 +337,12 @@ fn b4_another_boot_takes_nothing() {
     assert_eq!(found(&rig).into_keys().collect::<Vec<_>>(), [1]);
     assert_eq!((rig.report.taken_entries, rig.report.durable_epoch), (0, durable));
     // A container that has a boot of its own may have been all that was started.
-    assert_eq!(rig.report.not_proven.len(), 1, "{:?}", rig.report.not_proven);
-    assert!(rig.report.not_proven[0].contains("holds 1 entries"), "{:?}", rig.report.not_proven);
+    let left = told(rig.report.not_proven.as_ref());
+    assert_eq!((left.reason, left.entries(), left.files.len()), (NotProvenReason::OtherBoot, 1, 1));
+    assert!(
+        left.is_left_out() && left.to_string().contains("the operating system was started since"),
+        "{left}"
+    );
     assert!(buffers(&disk).iter().all(|name| name.contains("buffer-2-")), "the old one is gone");
 }
 
@@ -351,12 +358,11 @@ fn b4_a_copied_buffer_is_not_believed() {
     machine.copy_tree("original", "copy");
     let copy = machine.at("copy");
     assert_eq!(buffers(&copy).len(), 1);
-    let on: Arc<dyn Disk> = Arc::new(copy.mounted());
-    adopt(&on).expect("adopts");
-    drop(on);
+    give_up(&copy).expect("adopts");
     let copied = open(&copy, safe(1));
     assert_eq!(found(&copied).into_keys().collect::<Vec<_>>(), [1]);
-    assert!(copied.report.not_proven[0].contains("1 entries"), "{:?}", copied.report.not_proven);
+    let left = told(copied.report.not_proven.as_ref());
+    assert_eq!((left.reason, left.entries(), left.is_left_out()), (NotProvenReason::Copied, 1, true));
     disk.kill();
     assert_eq!(found(&open(&disk, safe(1))).len(), 2);
 }
@@ -392,7 +398,166 @@ fn b4_a_copy_of_a_killed_process_is_examined_as_a_copy() {
     let on: Arc<dyn Disk> = Arc::new(machine.at("copy").mounted());
     let examined = examine(&on, &Map::default()).expect("reads");
     assert!(examined.is_whole() && examined.refused.is_some(), "{:?}", examined.damage);
-    assert!(examined.not_proven[0].contains("1 entries"), "{:?}", examined.not_proven);
+    let left = told(examined.not_proven.as_ref());
+    assert_eq!((left.reason, left.entries()), (NotProvenReason::Copied, 1));
+}
+
+/// What was returned and is not proven.
+fn told(left: Option<&NotProven>) -> NotProven {
+    left.cloned().expect("is told")
+}
+
+/// Adopts a folder, and gives up what that loses.
+fn give_up(disk: &SimDisk) -> Result<Adopted, DurabilityError> {
+    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+    adopt_with(&on, AdoptOptions { without_buffers: true })
+}
+
+/// An adoption refuses to lose what this says, and changes nothing. Where that is agreed to it says the same.
+fn assert_would_lose(disk: &SimDisk, says: &str) -> NotProven {
+    let before: BTreeMap<_, _> =
+        disk.files().into_iter().map(|file| (file.clone(), disk.bytes(&file))).collect();
+    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+    let refused = adopt(&on).map(drop).expect_err("it would lose something");
+    drop(on);
+    let said = refused.to_string();
+    assert!(said.contains(says) && said.contains("ensile adopt --without-buffers"), "{said}");
+    let DurabilityError::WouldLose { left, .. } = refused else { panic!("{refused}") };
+    assert_eq!(disk.files(), before.keys().cloned().collect::<Vec<_>>());
+    assert!(before.iter().all(|(file, bytes)| disk.bytes(file) == *bytes), "nothing was changed");
+    let adopted = give_up(&disk.fork()).expect("is agreed to");
+    assert_eq!(adopted.not_proven.as_ref(), Some(&*left));
+    *left
+}
+
+/// A folder `original` of a process-safe life that was not closed, with a durable row and one that was returned; and a
+/// copy of it.
+fn copied(machine: &SimDisk) -> (SimDisk, SimDisk) {
+    let disk = machine.at("original");
+    let rig = open(&disk, safe(1));
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    worker.commit(&rig.epochs, 2, &[1; 100]).expect("runs");
+    machine.copy_tree("original", "copy");
+    machine.kill();
+    (disk, machine.at("copy"))
+}
+
+#[test]
+fn b4_an_adoption_refuses_to_lose_what_a_process_safe_life_returned() {
+    let machine = SimDisk::new();
+    let (disk, copy) = copied(&machine);
+    let left =
+        assert_would_lose(&copy, "the folder is a copy of the one that it left, and copies prove nothing");
+    let [UnprovenFile { held: Some(held), .. }] = &left.files[..] else { panic!("{left:?}") };
+    assert_eq!((left.reason, held.entries, left.log_entries), (NotProvenReason::Copied, 1, 0));
+    assert!(
+        held.bytes > 100 && left.bytes() == u64::from(held.bytes) && held.epochs.1 == left.last,
+        "{left:?}"
+    );
+    assert!(
+        left.to_string().contains(&format!("1 entries ({} bytes in mapped buffers)", left.bytes())),
+        "{left}"
+    );
+    assert!(
+        left.to_string().contains(&format!("of epochs {} to {}", left.durable.next(), left.last)),
+        "{left}"
+    );
+    // It is agreed to once.
+    give_up(&copy).expect("is agreed to");
+    let on: Arc<dyn Disk> = Arc::new(copy.mounted());
+    assert_eq!(adopt(&on).expect("nothing more is lost").not_proven, None);
+    drop(on);
+    // What the original has is taken there, and a copy of that is whole.
+    let rig = open(&disk, safe(1));
+    assert_eq!(found(&rig).len(), 2);
+    rig.log.close().expect("closes");
+    drop(rig);
+    machine.copy_tree("original", "again");
+    let again = machine.at("again");
+    let on: Arc<dyn Disk> = Arc::new(again.mounted());
+    assert_eq!(adopt(&on).expect("a closed life loses nothing").not_proven, None);
+    drop(on);
+    assert_eq!(found(&open(&again, safe(1))).len(), 2);
+}
+
+#[test]
+fn b4_an_adoption_refuses_to_lose_what_stands_in_a_log_behind_its_marks() {
+    let machine = SimDisk::new();
+    let disk = machine.at("original");
+    let rig = open(&disk, safe(2));
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    // One log has it, and a mark of it; the other one has no mark, so it is not durable.
+    rig.advance();
+    for _ in 0..3 {
+        rig.log.logger_step(0);
+    }
+    machine.copy_tree("original", "copy");
+    machine.kill();
+    let copy = machine.at("copy");
+    let left = assert_would_lose(&copy, "1 entries in logs of epochs");
+    assert_eq!((left.log_entries, left.files.len(), left.entries()), (1, 0, 1));
+    give_up(&copy).expect("is agreed to");
+    let rig = open(&copy, safe(2));
+    assert_eq!((found(&rig).len(), rig.report.ignored_entries), (1, 1));
+    assert_eq!(told(rig.report.not_proven.as_ref()), left);
+    assert_eq!(found(&open(&disk, safe(2))).len(), 2);
+}
+
+#[test]
+fn b4_an_adoption_of_the_original_itself_says_that_an_open_takes_it() {
+    let machine = SimDisk::new();
+    let (disk, _) = copied(&machine);
+    let left = assert_would_lose(&disk, "this is the folder that it left: an open in this boot takes them");
+    assert_eq!((left.reason, left.is_left_out()), (NotProvenReason::NotOpened, false));
+    // Where the boot is not known, nobody knows better.
+    disk.set_no_boot(true);
+    assert_would_lose(&disk, "this is the folder that it left");
+    disk.set_no_boot(false);
+    assert_eq!(found(&open(&disk, safe(1))).len(), 2);
+}
+
+#[test]
+fn b4_an_adoption_of_a_damaged_copy_tells_all_that_its_buffers_hold() {
+    let machine = SimDisk::new();
+    let (_, copy) = copied(&machine);
+    let log = copy.files().into_iter().rfind(|name| name.starts_with("log0/log-")).expect("a log");
+    copy.lose(&log);
+    let left = assert_would_lose(&copy, "the folder is a copy of the one that it left");
+    assert_eq!(left.entries(), 1);
+    // So does a buffer that cannot be read.
+    let machine = SimDisk::new();
+    let (_, copy) = copied(&machine);
+    let buffer = buffers(&copy).remove(0);
+    flip(&copy, &buffer, 140);
+    let left = assert_would_lose(&copy, &format!("what {buffer} held, which cannot be read, were returned"));
+    assert_eq!((left.entries(), left.files.len()), (0, 1));
+}
+
+#[test]
+fn b4_an_adoption_asks_nothing_where_no_process_safe_life_was_left() {
+    for level in [config(1), safe(1)] {
+        let machine = SimDisk::new();
+        let disk = machine.at("original");
+        let is_safe = level.process_safe;
+        let rig = open(&disk, level);
+        rig.worker().commit(&rig.epochs, 1, b"durable").expect("runs");
+        rig.settle();
+        // Of a relaxed life what was returned was not promised, and this one's is durable.
+        if !is_safe {
+            rig.worker().commit(&rig.epochs, 2, b"relaxed").expect("runs");
+        }
+        machine.copy_tree("original", "copy");
+        let copy = machine.at("copy");
+        let on: Arc<dyn Disk> = Arc::new(copy.mounted());
+        assert_eq!(adopt(&on).expect("loses nothing").not_proven, None);
+        drop(on);
+        assert_eq!(found(&open(&copy, config(1))).into_keys().collect::<Vec<_>>(), [1]);
+    }
 }
 
 #[test]
@@ -712,7 +877,10 @@ fn b4_a_buffer_that_was_changed_after_its_process_died_is_told() {
         disk.set_changed(&name, seconds * 1_000_000_000);
         let on: Arc<dyn Disk> = Arc::new(disk.mounted());
         let examined = examine(&on, &Map::default()).expect("reads");
-        assert_eq!(examined.not_proven.iter().any(|line| line.starts_with(&name)), is_told);
+        let files = examined.not_proven.iter().flat_map(|left| &left.files).map(|left| left.file.clone());
+        assert_eq!(files.collect::<Vec<_>>(), if is_told { vec![name.clone()] } else { Vec::new() });
+        let says = examined.not_proven.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert_eq!(says.starts_with(&format!("{name} was changed after the process had died")), is_told);
         drop(on);
         let rig = open(&disk, safe(1));
         assert_eq!(rig.report.not_proven, examined.not_proven);

@@ -43,9 +43,8 @@ fn i5_what_is_shipped_and_taken_over_keeps_the_name_of_its_application() {
         let naming = Naming::Named(ApplicationName::new(name).expect("a name"));
         LogConfig { naming, ..config(2) }
     };
-    let life = |disk: &SimDisk, folder: &str, name: &str| {
-        Life::open_with(&disk.at(folder), named(name), settings())
-    };
+    let life =
+        |disk: &SimDisk, folder: &str, name: &str| Life::open_with(&disk.at(folder), named(name), settings());
     let disk = SimDisk::new();
     let mut machine = Machine::open(&disk, "a", 2, settings());
     machine.write(0..10);

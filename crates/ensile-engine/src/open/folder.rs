@@ -28,9 +28,9 @@ pub use ensile_durability::examine::{
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
 pub use ensile_durability::{
-    Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Creation, Lease, LeasedFile,
-    SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShippingConfig, ShippingStats,
-    TakeOverReport, WhenFenced,
+    AdoptOptions, Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Creation, Lease,
+    LeasedFile, NotProven, NotProvenReason, SharedFolder, SharedObject, SharedStore, SharedStoreError,
+    SharedUpload, ShippingConfig, ShippingStats, TakeOverReport, UnprovenEntries, UnprovenFile, WhenFenced,
 };
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
 use ensile_index::{Direction, Range};
@@ -217,10 +217,20 @@ pub fn repair_with(path: &Path, options: RepairOptions) -> Result<Option<Repaire
 ///
 /// # Errors
 /// [`Error::Durability`](crate::Error::Durability) if the folder is in use, has no database, or has links to folders of
-/// the original: copy those too and point the links to the copies. [`Error::Misuse`](crate::Error::Misuse) if its files
-/// are hard links. Nothing was changed then.
+/// the original: copy those too and point the links to the copies. Also, as
+/// [`DurabilityError::WouldLose`](crate::DurabilityError::WouldLose), if a life with
+/// [`Durability::Process`](crate::Durability::Process) was not closed, and the copy proves less than that had returned.
+/// [`Error::Misuse`](crate::Error::Misuse) if its files are hard links. Nothing was changed then.
 pub fn adopt(path: &Path) -> Result<Adopted> {
-    Ok(ensile_durability::adopt(&existing(path)?)?)
+    adopt_with(path, AdoptOptions::default())
+}
+
+/// As [`adopt`], and gives up what is asked for: [`Adopted::not_proven`] says what that was.
+///
+/// # Errors
+/// As for [`adopt`].
+pub fn adopt_with(path: &Path, options: AdoptOptions) -> Result<Adopted> {
+    Ok(ensile_durability::adopt_with(&existing(path)?, options)?)
 }
 
 /// Keeps the files of a database, which may be open in any process, from being removed while they are read, and opens

@@ -10,8 +10,8 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, Mutex};
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
-    ApplicationName, CheckpointConfig, Checkpoints, DurabilityError, Log, LogConfig, LogScan, Naming, OpenStore,
-    Phase, Recovered, RecoveryWatch, Shipper, ShippingConfig, Strategy,
+    ApplicationName, CheckpointConfig, Checkpoints, DurabilityError, Log, LogConfig, LogScan, Naming,
+    OpenStore, Phase, Recovered, RecoveryWatch, Shipper, ShippingConfig, Strategy,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 

@@ -96,7 +96,10 @@ fn i5_a_collection_is_opened_by_its_applications_name_alone() {
         (None, "was opened without a name"),
     ] {
         let said = refused(name);
-        assert!(said.contains("is the folder of \"prices, partition 0 of 4\"") && said.contains(with), "{said}");
+        assert!(
+            said.contains("is the folder of \"prices, partition 0 of 4\"") && said.contains(with),
+            "{said}"
+        );
     }
     // Which of the two kinds it is comes first.
     let refused = life_of_values(&disk, false).expect_err("is a collection's").to_string();

@@ -84,6 +84,7 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     lines.add("log_status", stats.log_health.word());
     lines.add_some("log_error", stats.log_health.reason());
     lines.add("poisoned_objects", stats.poisoned);
+    lines.add_some("recovery_not_proven", state.not_proven());
     for (name, figure) in state.service.figures() {
         lines.add(name, figure);
     }

@@ -154,6 +154,11 @@ impl<S: Service> ServerState<S> {
         turned_away
     }
 
+    /// What the life before had returned and nothing proves here (B4).
+    fn not_proven(&self) -> Option<String> {
+        self.service.kept().recovery().not_proven.as_ref().map(ToString::to_string)
+    }
+
     /// Why no checkpoint keeps the recovery time that was asked for.
     fn unreachable(&self) -> Option<String> {
         self.service.kept().stats().checkpoints.unreachable

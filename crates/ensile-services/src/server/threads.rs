@@ -74,6 +74,8 @@ pub struct ReadyServer<'s> {
     pub address: SocketAddr,
     /// The transport of its sockets; if that is not the first choice, also why.
     pub transport: &'s str,
+    /// What the life before had returned and nothing proves here, with what to do, if there is something (B4).
+    pub not_proven: Option<&'s str>,
     /// Why no checkpoint keeps the recovery time that was asked for, with the figure, if that is so.
     pub unreachable: Option<&'s str>,
 }
@@ -133,7 +135,13 @@ pub fn serve<S: Service>(
         }
         let begun = begun.and_then(|()| {
             let (transport, unreachable) = (state.transports(), state.unreachable());
-            ready(ReadyServer { address, transport: &transport, unreachable: unreachable.as_deref() })
+            let not_proven = state.not_proven();
+            ready(ReadyServer {
+                address,
+                transport: &transport,
+                not_proven: not_proven.as_deref(),
+                unreachable: unreachable.as_deref(),
+            })
         });
         if begun.is_err() {
             end_all();

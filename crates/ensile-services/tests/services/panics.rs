@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ensile_base::Epoch;
 use ensile_objects::{
     CheckpointHandle, ObjectDurability, ObjectReceipt, Objects, ObjectsBuilder, ObjectsResult, ObjectsStats,
-    Persistent, serde_codec,
+    Persistent, RecoveryReport, serde_codec,
 };
 use ensile_services::server::LIMITS;
 use ensile_services::server::threads::{ServerConfig, TransportChoice, serve};
@@ -65,6 +65,10 @@ impl KeptObjects for FragileNumbers {
 
     fn stats(&self) -> ObjectsStats {
         self.numbers.stats()
+    }
+
+    fn recovery(&self) -> &RecoveryReport {
+        KeptObjects::recovery(&self.numbers)
     }
 
     fn newest_epoch(&self) -> Epoch {

@@ -8,7 +8,7 @@ use ensile_resp::encode_request;
 use ensile_services::pht::PersistentTable;
 use ensile_services::server::LIMITS;
 use ensile_services::service::Service;
-use ensile_sim::SimDisk;
+use ensile_sim::{SimDisk, Survival};
 
 use crate::rig::{Rig, replies};
 
@@ -94,6 +94,30 @@ fn a_delete_that_the_log_stops_half_way_says_what_was_deleted() {
     rig.keeps = true;
     rig.steps(100);
     assert_eq!(rig.told(&[&delete, "DBSIZE"]), [format!(":{left}"), ":0".to_owned()]);
+}
+
+#[test]
+fn b4_a_server_tells_what_a_process_safe_life_left_that_another_boot_does_not_prove() {
+    let disk = SimDisk::new();
+    let open = |disk: &SimDisk| Rig::with(disk, 1, PersistentTable::open, LIMITS, ObjectDurability::Process);
+    let figure = |rig: &mut Rig<PersistentTable>| {
+        let figures = rig.told(&["INFO"]).remove(0);
+        figures.lines().find_map(|line| Some(line.strip_prefix("recovery_not_proven:")?.to_owned()))
+    };
+    let mut rig = open(&disk);
+    assert_eq!(figure(&mut rig), None);
+    rig.keeps = false;
+    assert_eq!(rig.told(&["SET a 1", "SET b 2"]), ["+OK", "+OK"]);
+    // All that was written is there, as the system may have written it out: what nobody has synced proves nothing.
+    disk.crash_with(Survival::Everything, 1);
+    drop(rig);
+    let mut rig = open(&disk);
+    assert_eq!(rig.told(&["DBSIZE"]), [":0"]);
+    let told = figure(&mut rig).expect("is told");
+    assert!(
+        told.starts_with("2 entries (") && told.contains("the operating system was started since"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -3,9 +3,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
+use ensile_disk::{Disk, RealDisk};
+use ensile_durability::{AdoptOptions, adopt, adopt_with};
 use ensile_net::{MachineTransport, TransportChoice};
 use ensile_resp::Reply;
 use ensile_services::client::{ClientError, HostClient, TableClient, UrlClient, in_words};
@@ -27,6 +30,7 @@ macro_rules! over_both_transports {
 over_both_transports! {
     a_table_is_there_again_after_an_end_and_after_a_kill
     a_process_safe_server_that_is_killed_has_lost_nothing_that_it_replied
+    b4_a_server_of_an_adopted_copy_says_at_its_start_what_it_has_not
     a_server_without_a_log_keeps_what_a_checkpoint_has
     a_signal_ends_a_server_in_order
     two_servers_of_several_loops_do_not_share_an_address
@@ -143,6 +147,56 @@ fn a_table_is_there_again_after_an_end_and_after_a_kill(transport: &'static str)
     assert_eq!(client.scan(0, 1 << 20).expect("it serves"), (0, vec![b"b".to_vec()]));
     let refused = client.increment(b"b", i64::MAX).expect_err("it is too much");
     assert_eq!(refused.to_string(), "the server replied: ERR increment or decrement would overflow");
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("it can be made");
+    for entry in std::fs::read_dir(from).expect("it is there") {
+        let path = entry.expect("it is there").path();
+        let to = to.join(path.file_name().expect("it has a name"));
+        if path.is_dir() {
+            copy_folder(&path, &to);
+        } else {
+            std::fs::copy(&path, to).expect("is copied");
+        }
+    }
+}
+
+fn b4_a_server_of_an_adopted_copy_says_at_its_start_what_it_has_not(transport: &'static str) {
+    let folder = Folder::new("copied", transport);
+    // No epoch closes by itself before the kill.
+    let server = folder.start("pht table --durability process --epoch-ms 60000");
+    let mut client = TableClient::connect(server.address).expect("it listens");
+    (0..10).for_each(|number: u32| client.set(&number.to_le_bytes(), b"1").expect("it serves"));
+    drop(server);
+    let copy = folder.0.join("copy");
+    copy_folder(&folder.0.join("table"), &copy);
+    let on: Arc<dyn Disk> = Arc::new(RealDisk::existing(&copy).expect("it is there"));
+    let refused = adopt(&on).map(drop).expect_err("it would lose something").to_string();
+    assert!(refused.contains("10 entries (") && refused.contains("open it in its place"), "{refused}");
+    adopt_with(&on, AdoptOptions { without_buffers: true }).expect("is agreed to");
+    drop(on);
+    let mut process = folder.command("pht copy");
+    let mut process = process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
+    let mut told = String::new();
+    BufReader::new(process.stdout.take().expect("it is piped")).read_line(&mut told).expect("it tells");
+    let mut said = process.stderr.take().expect("it is piped");
+    let server = Server { process, address: told.trim().parse().expect("its address") };
+    let mut client = TableClient::connect(server.address).expect("it listens");
+    assert_eq!(client.connection().call(&["DBSIZE"], integer).expect("it serves"), 0);
+    let told = figures(&mut client);
+    assert!(told.contains("recovery_not_proven:10 entries ("), "{told}");
+    drop(server);
+    let mut errors = String::new();
+    said.read_to_string(&mut errors).expect("it is text");
+    assert!(
+        errors.contains("ensile-service: 10 entries (") && errors.contains("the folder is a copy"),
+        "{errors}"
+    );
+    // The original has it all.
+    let server = folder.start("pht table");
+    let mut client = TableClient::connect(server.address).expect("it listens");
+    assert_eq!(client.connection().call(&["DBSIZE"], integer).expect("it serves"), 10);
 }
 
 fn a_signal_ends_a_server_in_order(transport: &'static str) {

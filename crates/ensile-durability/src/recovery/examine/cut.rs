@@ -30,6 +30,7 @@ use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
 use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::checkpoint::picture::later::later_than;
+use crate::not_proven::UnprovenEntries;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
@@ -230,7 +231,7 @@ impl Cutting<'_> {
         let mut above = LeftAbove::default();
         for HeldAbove { name, held } in mapped::held_above(self.disk, (open.number, open.logs), durable)? {
             match held {
-                Some((entries, high)) => {
+                Some(UnprovenEntries { entries, epochs: (_, high), .. }) => {
                     above.entries += u64::from(entries);
                     above.high = above.high.max(high);
                 }

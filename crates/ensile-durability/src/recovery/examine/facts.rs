@@ -11,6 +11,7 @@ use super::super::judgement::Findings;
 use crate::checkpoint::picture::reached::{AgeFigures, SectionFigures};
 use crate::checkpoint::picture::read::PictureReader;
 use crate::checkpoint::picture_epoch;
+use crate::not_proven::NotProven;
 use crate::range::{KeyRange, RangeStart};
 use crate::store::MadeFrom;
 use crate::store::installed::FuzzyCheckpoint;
@@ -419,8 +420,9 @@ pub struct Examination {
     /// A process-safe life has left entries above the last epoch that counts, in this boot: how many only its buffers
     /// have, and up to which epoch all will count. The next open takes them; a repair gives them up.
     pub to_take: Option<(u64, Epoch)>,
-    /// What cannot be proven of the mapped buffers of that life, a line each.
-    pub not_proven: Vec<String>,
+    /// What a process-safe life returned and nothing proves here: see [`RecoveryReport::not_proven`
+    /// ](crate::RecoveryReport::not_proven).
+    pub not_proven: Option<NotProven>,
     /// What is damaged.
     pub damage: Vec<Damage>,
     /// What cannot be read, so that it is unknown whether it is damaged.

@@ -191,7 +191,9 @@ fn i5_the_name_of_an_application_is_read_as_it_was_written_and_one_that_is_none_
     let older = with_checksum(&text.replacen("manifest 4", "manifest 3", 1));
     assert!(Manifest::parse(&older).is_err(), "a program that does not know it would forget it");
     let line = "application prices, partition 0 of 4\n";
-    for wrong in ["application \n", "application  prices\n", "application prices \n", "application prix \u{e9}\n"] {
+    for wrong in
+        ["application \n", "application  prices\n", "application prices \n", "application prix \u{e9}\n"]
+    {
         assert!(Manifest::parse(&with_checksum(&text.replacen(line, wrong, 1))).is_err(), "{wrong:?}");
     }
     assert!(Manifest::parse(&with_checksum(&text.replacen(line, &line.repeat(2), 1))).is_err());

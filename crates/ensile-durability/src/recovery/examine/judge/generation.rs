@@ -17,6 +17,7 @@ use super::super::super::taking::{self, Lacking, LeftByProcess};
 use super::super::Nowhere;
 use super::super::facts::{Damage, FileFacts, GenerationFacts, Role};
 use super::{Judge, Work};
+use crate::not_proven::NotProven;
 use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, Recoverable};
@@ -157,16 +158,18 @@ impl Judge {
             // What is damaged is judged before (L5), and an open takes nothing then.
             let is_whole = chains.iter().all(|chain| chain.lost.is_none());
             match left {
-                Some(LeftByProcess::Buffers(mut left)) => {
-                    found.not_proven.append(&mut left.doubts);
+                Some(LeftByProcess::Buffers(left)) => {
+                    let changed = left.changed.clone();
                     let lacking = is_whole.then(|| Lacking::of(&*self.disk, chains, left));
                     let lacking = lacking.map(|lacking| found.note(lacking)).transpose()?.flatten().flatten();
                     found.to_take = lacking.map(|lacking| (lacking.entries(), lacking.high()));
+                    let counted = found.to_take.map_or(verdict.durable, |(_, high)| high);
+                    found.not_proven = NotProven::changed(changed, counted);
                 }
                 Some(left) => {
-                    let told = taking::not_taken(&*self.disk, &left, generation, verdict.durable);
-                    let told = found.note(told)?.unwrap_or_default();
-                    found.not_proven.extend(told);
+                    let of = (&*generation, &chains[..]);
+                    let told = taking::not_proven(&*self.disk, &left, of, verdict.durable);
+                    found.not_proven = found.not_proven.take().or(found.note(told)?.flatten());
                 }
                 None => {}
             }

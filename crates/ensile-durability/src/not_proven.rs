@@ -1,0 +1,154 @@
+//! What a process-safe life returned and nothing proves where its folder is found now: how much, and what to do.
+//!
+//! ```text
+//! recovery::taking finds it --> the report of an open, an examination (`verify`, `objects check`), an adoption
+//! ```
+//! Invariant: B4: nobody who sees such a folder passes it over: it is one type, which says itself in words.
+//!
+//! Neighbours: `store::mapped` reads the buffers; `recovery::taking` says why nothing proves them, and counts what
+//! stands in the logs.
+
+use std::fmt;
+
+use ensile_base::Epoch;
+
+/// Why nothing proves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotProvenReason {
+    /// The folder is a copy: its files were copied at different moments, and another machine or boot may have the
+    /// original. An open of it takes nothing of this.
+    Copied,
+    /// The operating system was started since. After a power cut nothing proves it; after the start of a container
+    /// alone it was returned, and is lost. An open takes nothing of it.
+    OtherBoot,
+    /// It is the folder that its process left, in this boot, and the next open takes it. An adoption would not.
+    NotOpened,
+    /// These files were changed after their process had died. An open takes them all the same, as a change of owner is
+    /// none of their bytes.
+    Changed,
+}
+
+/// What a mapped buffer holds, as far as it can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnprovenEntries {
+    /// Entries; one that the log has got meanwhile is among them.
+    pub entries: u32,
+    /// Their bytes.
+    pub bytes: u32,
+    /// The epochs of the first and the last.
+    pub epochs: (Epoch, Epoch),
+}
+
+/// A mapped file of a process-safe life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnprovenFile {
+    /// Its name, relative to the main folder.
+    pub file: String,
+    /// What it holds above the durable epoch. `None` if that cannot be read, or if it was changed.
+    pub held: Option<UnprovenEntries>,
+}
+
+/// What a process-safe life returned and nothing proves here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NotProven {
+    /// Why.
+    pub reason: NotProvenReason,
+    /// Everything of epochs up to this one is there.
+    pub durable: Epoch,
+    /// The mapped files that hold something above it, or, of [`NotProvenReason::Changed`], that were changed.
+    pub files: Vec<UnprovenFile>,
+    /// Whole entries above it in the logs, which no mark covers.
+    pub log_entries: u64,
+    /// The largest epoch of what is in files and logs, as far as it can be read.
+    pub last: Epoch,
+}
+
+impl NotProven {
+    /// These files were changed after their process had died; `None` if none was.
+    pub(crate) fn changed(files: Vec<String>, durable: Epoch) -> Option<Self> {
+        let files: Vec<_> = files.into_iter().map(|file| UnprovenFile { file, held: None }).collect();
+        let (reason, last) = (NotProvenReason::Changed, durable);
+        (!files.is_empty()).then_some(Self { reason, durable, files, log_entries: 0, last })
+    }
+
+    /// Does an open leave it out?
+    #[must_use]
+    pub fn is_left_out(&self) -> bool {
+        matches!(self.reason, NotProvenReason::Copied | NotProvenReason::OtherBoot)
+    }
+
+    /// Entries that can be read. An entry that was just written to its log, and that its buffer still counted, is
+    /// counted twice.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.log_entries + self.held().map(|held| u64::from(held.entries)).sum::<u64>()
+    }
+
+    /// Bytes of those of them that are in mapped files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.held().map(|held| u64::from(held.bytes)).sum()
+    }
+
+    fn held(&self) -> impl Iterator<Item = &UnprovenEntries> {
+        self.files.iter().filter_map(|file| file.held.as_ref())
+    }
+
+    /// How much it is, of which epochs, and that it was returned.
+    fn amount(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unreadable: Vec<_> =
+            self.files.iter().filter(|file| file.held.is_none()).map(|file| &*file.file).collect();
+        let (bytes, logged) = (self.bytes(), self.log_entries);
+        if self.entries() > 0 {
+            write!(f, "{} entries", self.entries())?;
+            match (bytes, logged) {
+                (0, _) => write!(f, " in logs")?,
+                (_, 0) => write!(f, " ({bytes} bytes in mapped buffers)")?,
+                _ => write!(f, " ({bytes} bytes in mapped buffers, and {logged} of them in logs)")?,
+            }
+            write!(f, " of epochs {} to {}", self.durable.next(), self.last)?;
+        }
+        let separator = if self.entries() > 0 { ", and " } else { "" };
+        match &unreadable[..] {
+            [] => f.write_str(" were returned"),
+            files => {
+                let files = files.join(", ");
+                write!(f, "{separator}what {files} held, which cannot be read, were returned")
+            }
+        }
+    }
+}
+
+/// How much it is, what becomes of it, and what to do: a paragraph.
+impl fmt::Display for NotProven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let says = match self.reason {
+            NotProvenReason::Changed => {
+                let files: Vec<_> = self.files.iter().map(|file| &*file.file).collect();
+                write!(f, "{} {}", files.join(", "), if files.len() == 1 { "was" } else { "were" })?;
+                " changed after the process had died, and taken all the same. If that was the owner, the mode or a link, \
+                 all is well. If an older copy was put there, changes may be missing that others here have seen: restore all \
+                 of the folder"
+            }
+            NotProvenReason::Copied => {
+                self.amount(f)?;
+                " by a process-safe life that was not closed, and are not taken: the folder is a copy of the one that it \
+                 left, and copies prove nothing. If that one is still there, open it in its place, on the machine and in the \
+                 boot in which it ran, which takes them; close it, and copy it again"
+            }
+            NotProvenReason::OtherBoot => {
+                self.amount(f)?;
+                " by a process-safe life that was not closed, and are not taken: the operating system was started since. \
+                 After a power cut nothing proves them. If a container alone was started, they are lost"
+            }
+            NotProvenReason::NotOpened => {
+                self.amount(f)?;
+                " by a process-safe life that was not closed, and this is the folder that it left: an open in this boot takes \
+                 them"
+            }
+        };
+        f.write_str(says)
+    }
+}
