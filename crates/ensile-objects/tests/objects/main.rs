@@ -9,6 +9,7 @@ mod calls;
 mod conditions;
 mod folders;
 mod giving_way;
+mod kept;
 mod lives;
 mod names;
 mod policies;
