@@ -78,7 +78,13 @@ pub(crate) struct InspectArguments {
     /// Print the durable changes in the log instead, one JSON object a line, in the order of their TIDs
     #[arg(long, conflicts_with = "json", long_help = CHANGES)]
     pub(crate) changes: bool,
+    /// Of a backup: say also which epochs it can be brought to by this archive of its database
+    #[arg(long, conflicts_with = "changes")]
+    pub(crate) archive: Option<PathBuf>,
 }
+
+/// Why `--archive` makes no sense.
+pub(crate) const NO_BACKUP: &str = "it is no backup, and --archive says what a backup can be brought to";
 
 /// `ensile adopt`.
 #[derive(Debug, Args)]
@@ -141,8 +147,11 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
 
 /// Explains files, epochs and tables.
 pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
-    let folder = &arguments.folder;
+    let InspectArguments { folder, archive, .. } = arguments;
     if folder::is_archive(folder) && !arguments.changes {
+        if archive.is_some() {
+            return failed(folder, NO_BACKUP);
+        }
         return archive::print(folder, folder::inspect_archive(folder), arguments.json);
     }
     if arguments.changes {
@@ -152,14 +161,25 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
         Ok(found) => found,
         Err(error) => return failed(folder, &error.to_string()),
     };
+    let reach = match backup::reach(folder, &found, archive.as_deref()) {
+        Ok(reach) => reach,
+        Err(code) => return code,
+    };
     if arguments.json {
         let tables: Vec<Value> = tables.iter().map(table).collect();
+        let restorable = reach.as_deref().map(backup::reach_json);
         show(&format!(
             "{:#}\n",
-            json!({ "folder": folder, "examination": examination(&found), "tables": tables })
+            json!({
+                "folder": folder, "examination": examination(&found), "tables": tables,
+                "restorable_epochs": restorable,
+            })
         ));
     } else {
-        show(&(explained(&found, &tables) + &table_lines(&tables) + &verdict(folder, &found, None)));
+        let reach =
+            reach.as_deref().map_or_else(String::new, |reach| backup::reach_line(reach, archive.as_deref()));
+        let verdict = verdict(folder, &found, None);
+        show(&(explained(&found, &tables) + &table_lines(&tables) + &verdict + &reach));
     }
     exit_code(&found)
 }

@@ -36,7 +36,8 @@ enum Command {
     /// it is whole. Exit code 0: whole; 1: damaged; 2: it cannot be told.
     Verify(folder::VerifyArguments),
     /// Explain a database's folder: generations, checkpoint, files, tables and their sizes. Of objects: how many, and
-    /// their versions. Of an archive: which epochs a backup can be brought to, and what is missing.
+    /// their versions. Of an archive: which epochs a backup can be brought to, and what is missing. Of a backup: which
+    /// epochs `restore --to-epoch` has from it, and with --archive by that.
     Inspect(folder::InspectArguments),
     /// Back a database up, which may be open, into a folder that is a database by itself. A second backup into the same
     /// folder writes what that lacks: with pictures pages that have changed; otherwise the log since, and a new

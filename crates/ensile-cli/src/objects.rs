@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 
 use crate::folder::take_over::{TakeOverArguments, ended, not_taken_over};
 use crate::folder::{
-    DAMAGED, InspectArguments, MEGABYTE, VerifyArguments, after_repair, examination, exit_code, explained,
-    failed, not_proven, passed_on, show, verdict, what_to_do,
+    DAMAGED, InspectArguments, MEGABYTE, NO_BACKUP, VerifyArguments, after_repair, examination, exit_code,
+    explained, failed, not_proven, passed_on, show, verdict, what_to_do,
 };
 
 /// `ensile objects`.
@@ -163,6 +163,9 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
 /// `ensile inspect` of a folder of objects.
 pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     let folder = &arguments.folder;
+    if arguments.archive.is_some() {
+        return failed(folder, NO_BACKUP);
+    }
     let found = match judge_folder(folder) {
         Ok(found) => found,
         Err(error) => return failed(folder, &error.to_string()),

@@ -7,6 +7,7 @@ mod outside;
 use std::time::Duration;
 
 use ensile::checkpoint::{Schedule, Strategy};
+use ensile::receipt::Epoch;
 use ensile::{Database, Error, Readable as _, Tuning};
 
 use outside::Folder;
@@ -90,28 +91,83 @@ fn keys(folder: &std::path::Path) -> Vec<u64> {
     keys
 }
 
+/// A database with an archive, closed, of thirty commits, whose epochs these are; and a backup from the midst of them.
+fn backed_up(folder: &Folder, strategy: Strategy) -> Vec<Epoch> {
+    let tuning = Tuning { checkpoint_strategy: Some(strategy), ..Tuning::default() };
+    let builder = Database::builder(folder.0.join("data")).checkpoints(Schedule::on_demand());
+    let db = builder.tuning(tuning).archive(folder.0.join("archive")).open().expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    let mut epochs = Vec::new();
+    for key in 0..30 {
+        let ((), receipt) = db.submit(|tx| tx.put(&table, &key, &key)).expect("commits");
+        receipt.durable().expect("is durable");
+        epochs.push(receipt.epoch());
+        if key == 4 {
+            db.checkpoint().expect("is asked for").wait().expect("is installed");
+        }
+        if key == 14 {
+            db.backup(folder.0.join("backup")).expect("is made");
+        }
+    }
+    db.checkpoint().expect("is asked for").wait().expect("is installed");
+    db.close().expect("closes");
+    epochs
+}
+
+#[test]
+fn inspect_says_which_epochs_a_restore_has_of_a_backup() {
+    for strategy in [Strategy::Pictures, Strategy::Fuzzy, Strategy::Cycling] {
+        let folder = Folder::new("archive-reach");
+        let epochs = backed_up(&folder, strategy);
+        let run = |line: &str| folder.run(env!("CARGO_BIN_EXE_ensile"), line);
+        for archive in ["", "--archive archive"] {
+            let (output, stdout, stderr) = run(&format!("inspect backup --json {archive}"));
+            assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+            let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+            let spans = document["restorable_epochs"].as_array().expect("it is a backup");
+            let spans: Vec<_> = spans.iter().map(|span| (span[0].as_u64(), span[1].as_u64())).collect();
+            let mut had = 0;
+            for key in [0, 5, 11, 14, 15, 19, 29] {
+                let epoch = epochs[key].number();
+                let is_said = spans.iter().any(|(first, last)| *first <= Some(epoch) && Some(epoch) <= *last);
+                let line = format!("restore backup new --to-epoch {epoch} {archive}");
+                let (output, _, stderr) = run(&line);
+                let is_had = output.status.code() == Some(0);
+                assert_eq!(is_had, is_said, "{strategy:?}, {line}, key {key}: {spans:?}, {stderr}");
+                assert_eq!(folder.0.join("new").exists(), is_had, "{line}: a folder is left behind");
+                if is_had {
+                    had += 1;
+                    std::fs::remove_dir_all(folder.0.join("new")).expect("it was there");
+                }
+            }
+            // What is behind the backup is in the archive only.
+            assert!(archive.is_empty() || had >= 3, "{strategy:?}: {had} of {spans:?}");
+            let (_, stdout, _) = run(&format!("inspect backup {archive}"));
+            let by = if archive.is_empty() {
+                "; `ensile inspect --archive` says"
+            } else {
+                " with the archive archive\n"
+            };
+            let line =
+                stdout.lines().find(|line| line.starts_with("`ensile restore --to-epoch` has the end of "));
+            assert!(line.is_some_and(|line| format!("{line}\n").contains(by)), "{stdout}");
+        }
+        for of in ["data", "archive"] {
+            let (output, _, stderr) = run(&format!("inspect {of} --archive archive"));
+            assert!(output.status.code() == Some(2) && stderr.contains("it is no backup"), "{of}: {stderr}");
+            let (_, stdout, _) = run(&format!("inspect {of}"));
+            assert!(!stdout.contains("--to-epoch` has"), "{stdout}");
+        }
+        let (output, _, stderr) = run("inspect backup --archive data");
+        assert!(output.status.code() == Some(2) && stderr.contains("is not an archive"), "{stderr}");
+    }
+}
+
 #[test]
 fn a_backup_is_restored_to_an_epoch_by_an_archive() {
     for strategy in [Strategy::Pictures, Strategy::Fuzzy, Strategy::Cycling] {
         let folder = Folder::new("archive-backup");
-        let tuning = Tuning { checkpoint_strategy: Some(strategy), ..Tuning::default() };
-        let builder = Database::builder(folder.0.join("data")).checkpoints(Schedule::on_demand());
-        let db = builder.tuning(tuning).archive(folder.0.join("archive")).open().expect("opens");
-        let table = db.table::<u64, u64>("numbers").expect("a table");
-        let mut epochs = Vec::new();
-        for key in 0..30 {
-            let ((), receipt) = db.submit(|tx| tx.put(&table, &key, &key)).expect("commits");
-            receipt.durable().expect("is durable");
-            epochs.push(receipt.epoch());
-            if key == 4 {
-                db.checkpoint().expect("is asked for").wait().expect("is installed");
-            }
-            if key == 14 {
-                db.backup(folder.0.join("backup")).expect("is made");
-            }
-        }
-        db.checkpoint().expect("is asked for").wait().expect("is installed");
-        db.close().expect("closes");
+        let epochs = backed_up(&folder, strategy);
         let run = |line: &str| folder.run(env!("CARGO_BIN_EXE_ensile"), line);
         let is_copy = strategy != Strategy::Pictures;
         let back = is_copy.then_some(("back", 11, ""));
@@ -166,7 +222,10 @@ fn a_database_is_made_as_it_was_at_an_epoch_and_what_cannot_be_had_is_named() {
     let (output, _, stderr) = run("restore-archive archive later --to-epoch 999999999");
     assert!(output.status.code() == Some(2) && stderr.contains("can be had"), "{stderr}");
     assert!(!folder.0.join("later").exists(), "nothing was made");
-    let (output, stdout, stderr) = run(&format!("restore-archive archive again --to-epoch {middle} --json"));
+    let (output, _, stderr) = run(&format!("restore-archive archive later --to-epoch {middle} --rate-mb 0"));
+    assert!(output.status.code() == Some(2) && stderr.contains("--rate-mb"), "{stderr}");
+    let (output, stdout, stderr) =
+        run(&format!("restore-archive archive again --to-epoch {middle} --rate-mb 1000 --json"));
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     let said: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
     assert_eq!((&said["epoch"], &said["folder"]), (&middle.into(), &"again".into()), "{said}");

@@ -346,6 +346,40 @@ fn what_is_refused_says_why_and_a_backup_is_explained() {
 }
 
 #[test]
+fn what_is_looked_for_in_a_wrong_place_leaves_no_folder_behind() {
+    let folder = Folder::new("backup-nowhere");
+    let db = open(&folder, Strategy::Fuzzy);
+    write(&db, &mut Vec::new(), |at| at < 10);
+    db.checkpoint().expect("is open").wait().expect("is installed");
+    document(&folder, "backup data backup --json");
+    db.close().expect("closes");
+    std::fs::create_dir(folder.0.join("empty")).expect("can be made");
+    for line in [
+        "restore nothing new",
+        "restore empty new",
+        "restore data new",
+        "restore backup new --at 1",
+        "restore backup new --to-epoch 999999999",
+        "restore backup new --to-epoch 999999999 --archive nothing",
+        "restore backup new --to-epoch 999999999 --archive data",
+        "backup nothing new",
+        "backup empty new",
+        "restore-archive nothing new --to-epoch 1",
+        "restore-archive data new --to-epoch 1",
+        "take-over nothing new",
+        "take-over empty new",
+        "objects take-over nothing new",
+        "objects take-over empty new",
+    ] {
+        let (code, stdout, stderr) = ensile(&folder, line);
+        assert_eq!(code, Some(2), "{line}: {stdout}\n{stderr}");
+        for name in ["new", "nothing"] {
+            assert!(!folder.0.join(name).exists(), "{line}: it leaves the folder {name}: {stderr}");
+        }
+    }
+}
+
+#[test]
 fn n24_a_first_backup_that_is_killed_is_no_database_to_any_command_and_goes_on() {
     let folder = Folder::new("backup-first-killed");
     let db = open(&folder, Strategy::Pictures);

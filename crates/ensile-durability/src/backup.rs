@@ -34,6 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
+use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 
 use crate::control::pace::WritePace;
@@ -196,7 +197,7 @@ pub fn backup(
     target: &Arc<dyn Disk>,
     options: CopyOptions,
 ) -> Result<CopyRun, DurabilityError> {
-    CopyRun::begin((source, Purpose::Backup), (target, None), options)
+    CopySource::backup(source, options)?.begin(target)
 }
 
 /// Begins to make a new database in the empty folder on `target`, from the backup on `from`: of its newest state, or of
@@ -212,8 +213,7 @@ pub fn restore(
     at: Option<Epoch>,
     bytes_per_second: Option<u64>,
 ) -> Result<CopyRun, DurabilityError> {
-    let options = CopyOptions { bytes_per_second, keep: Some(1) };
-    CopyRun::begin((from, Purpose::Restore { at, back: None }), (target, None), options)
+    CopySource::restore(from, at, bytes_per_second)?.begin(target)
 }
 
 /// Begins to make a new database in the empty folder on `target`, as the one that was backed up was at the end of epoch
@@ -229,35 +229,114 @@ pub fn restore_to_epoch(
     to: Epoch,
     bytes_per_second: Option<u64>,
 ) -> Result<CopyRun, DurabilityError> {
-    let options = CopyOptions { bytes_per_second, keep: Some(1) };
+    CopySource::restore_to_epoch((from, archive), to, bytes_per_second)?.begin(target)
+}
+
+/// Which epochs [`restore_to_epoch`] can have from the backup on `from`, with this archive if one is given: spans with
+/// their ends, in order. Of what was discarded within a span nothing can be had.
+///
+/// # Errors
+/// [`DurabilityError::NotABackup`]; [`DurabilityError::NotInArchive`] if the archive is another database's, or of
+/// another history; the disks'.
+pub fn restorable_epochs(
+    from: &Arc<dyn Disk>,
+    archive: Option<&Arc<dyn Disk>>,
+) -> Result<Vec<(Epoch, Epoch)>, DurabilityError> {
+    let (states, _) = reaches((from, archive), Epoch::ZERO)?;
+    Ok(to_epoch::reachable(&states))
+}
+
+/// Which epochs each state of a backup leads to, the newest first, and the archive up to epoch `to`.
+fn reaches(
+    (from, archive): (&Arc<dyn Disk>, Option<&Arc<dyn Disk>>),
+    to: Epoch,
+) -> Result<(Vec<StateReach>, Option<ArchiveSource>), DurabilityError> {
     let (of, states, lineage) = source::states(from)?;
     let archive = archive.map(|archive| ArchiveSource::of_database(archive, of, to)).transpose()?;
     archive.as_ref().map_or(Ok(()), |archive| archive.check_history(&lineage))?;
     let reach =
         |state| StateReach::of(state, archive.as_ref().and_then(|archive| archive.reach(state.epoch())));
-    let states: Vec<StateReach> = states.iter().map(reach).collect();
-    let counted = archive.as_ref().map_or(Ok(()), ArchiveSource::counted);
-    let ChosenState { at, way } = to_epoch::choose(&states, to, counted).map_err(|why| {
-        let begins = archive.as_ref().map(|archive| (archive.begins_behind(), archive.missing()));
-        let detail = to_epoch::explained(&why, (&states, to), begins);
-        match &archive {
-            Some(archive) => archive.refused(&detail),
-            None => DurabilityError::NotABackup { folder: from.folder_place("").unwrap_or_default(), detail },
-        }
-    })?;
-    let back = (way == RestoreWay::Back).then_some(to);
-    let archive = archive.filter(|_| way == RestoreWay::Forward);
-    CopyRun::begin((from, Purpose::Restore { at: Some(at), back }), (target, archive), options)
+    let states = states.iter().map(reach).collect();
+    Ok((states, archive))
 }
 
-impl CopyRun {
-    fn begin(
+/// What is to be copied: looked at and held, before there has to be a folder for it. So a wrong path, or an epoch that
+/// cannot be had, leaves no folder behind.
+#[derive(Debug)]
+pub struct CopySource {
+    found: Found,
+    purpose: Purpose,
+    /// What brings its state to a later epoch.
+    archive: Option<ArchiveSource>,
+    options: CopyOptions,
+}
+
+impl CopySource {
+    /// The database on `source`, for a [`backup()`] of it.
+    ///
+    /// # Errors
+    /// What a lease of the source says; the disk's.
+    pub fn backup(source: &Arc<dyn Disk>, options: CopyOptions) -> Result<Self, DurabilityError> {
+        Self::look((source, Purpose::Backup), None, options)
+    }
+
+    /// The backup on `from`, for a [`restore`].
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotABackup`], also if it has no state of that epoch; [`DurabilityError::InUse`] while a
+    /// backup is made, or somebody has it open; the disk's.
+    pub fn restore(
+        from: &Arc<dyn Disk>,
+        at: Option<Epoch>,
+        bytes_per_second: Option<u64>,
+    ) -> Result<Self, DurabilityError> {
+        let options = CopyOptions { bytes_per_second, keep: Some(1) };
+        Self::look((from, Purpose::Restore { at, back: None }), None, options)
+    }
+
+    /// The backup on `from`, and an archive, for a [`restore_to_epoch`].
+    ///
+    /// # Errors
+    /// As for [`CopySource::restore`], and if that epoch cannot be had.
+    pub fn restore_to_epoch(
+        (from, archive): (&Arc<dyn Disk>, Option<&Arc<dyn Disk>>),
+        to: Epoch,
+        bytes_per_second: Option<u64>,
+    ) -> Result<Self, DurabilityError> {
+        let options = CopyOptions { bytes_per_second, keep: Some(1) };
+        let (states, archive) = reaches((from, archive), to)?;
+        let counted = archive.as_ref().map_or(Ok(()), ArchiveSource::counted);
+        let ChosenState { at, way } = to_epoch::choose(&states, to, counted).map_err(|why| {
+            let begins = archive.as_ref().map(|archive| (archive.begins_behind(), archive.missing()));
+            let detail = to_epoch::explained(&why, (&states, to), begins);
+            match &archive {
+                Some(archive) => archive.refused(&detail),
+                None => {
+                    DurabilityError::NotABackup { folder: from.folder_place("").unwrap_or_default(), detail }
+                }
+            }
+        })?;
+        let back = (way == RestoreWay::Back).then_some(to);
+        let archive = archive.filter(|_| way == RestoreWay::Forward);
+        Self::look((from, Purpose::Restore { at: Some(at), back }), archive, options)
+    }
+
+    fn look(
         (source, purpose): (&Arc<dyn Disk>, Purpose),
-        (target, archive): (&Arc<dyn Disk>, Option<ArchiveSource>),
+        archive: Option<ArchiveSource>,
         options: CopyOptions,
     ) -> Result<Self, DurabilityError> {
         options.check()?;
-        let copying = match source::look(source, purpose)? {
+        Ok(Self { found: source::look(source, purpose)?, purpose, archive, options })
+    }
+
+    /// Begins to copy it into the folder on `target`.
+    ///
+    /// # Errors
+    /// What the target says: those of [`backup()`] or [`restore`].
+    pub fn begin(self, target: &Arc<dyn Disk>) -> Result<CopyRun, DurabilityError> {
+        let Self { found, purpose, archive, options } = self;
+        let copying = match found {
             Found::Picture(found) => {
                 Copying::Pages(Box::new(PagesCopy::begin(*found, (target, archive), (purpose, options))?))
             }
@@ -267,7 +346,22 @@ impl CopyRun {
                 (purpose, options.keep),
             )?)),
         };
-        Ok(Self { copying, pace: WritePace::new(options.bytes_per_second) })
+        Ok(CopyRun { copying, pace: WritePace::new(options.bytes_per_second) })
+    }
+}
+
+impl CopyRun {
+    /// As [`step`](Self::step), at the time of this clock. What an archive has is one step: its pieces wait within it
+    /// for the rate, on this thread.
+    ///
+    /// # Errors
+    /// As for [`step`](Self::step).
+    pub fn step_by(
+        &mut self,
+        verifier: &dyn Recoverable,
+        clock: &Clock,
+    ) -> Result<CopyStep, DurabilityError> {
+        self.step_at(verifier, clock.nanos(), Some(clock))
     }
 
     /// Copies or reads a page, a file or a piece of one, unless the rate is used up at this time. Entries that will
@@ -278,16 +372,36 @@ impl CopyRun {
     /// target, [`DurabilityError::TooSlow`] if the database changes faster than it is copied, or the disk's. The target
     /// has what it had, and the run is over.
     pub fn step(&mut self, verifier: &dyn Recoverable, now_nanos: u64) -> Result<CopyStep, DurabilityError> {
-        let wait = self.pace.wait(now_nanos);
+        self.step_at(verifier, now_nanos, None)
+    }
+
+    fn step_at(
+        &mut self,
+        verifier: &dyn Recoverable,
+        now_nanos: u64,
+        clock: Option<&Clock>,
+    ) -> Result<CopyStep, DurabilityError> {
+        let Self { copying, pace } = self;
+        let wait = pace.wait(now_nanos);
         if !wait.is_zero() {
             return Ok(CopyStep::Paced(wait));
         }
-        let before = self.copying.tally().spent();
-        let report = match &mut self.copying {
-            Copying::Pages(copy) => copy.step(verifier)?,
-            Copying::Files(copy) => copy.step(verifier)?,
+        let (before, mut by_pieces) = (copying.tally().spent(), 0);
+        let mut spend = |bytes| {
+            by_pieces += bytes;
+            match clock {
+                Some(clock) => pace.spend_and_wait(bytes, clock),
+                None => pace.spend(bytes),
+            }
         };
-        self.pace.spend(self.copying.tally().spent() - before);
+        let report = match &mut *copying {
+            Copying::Pages(copy) => copy.step(verifier, &mut spend)?,
+            Copying::Files(copy) => copy.step(verifier, &mut spend)?,
+        };
+        // A step with pieces has nothing else, and its bytes count once.
+        if by_pieces == 0 {
+            pace.spend(copying.tally().spent() - before);
+        }
         Ok(report.map_or(CopyStep::Worked, CopyStep::Ended))
     }
 

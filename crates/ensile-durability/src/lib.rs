@@ -59,7 +59,8 @@ pub use control::recovery_time::{RecoveryForecast, RecoveryRates};
 pub use control::trigger::{CheckpointReason, CheckpointVerdict};
 
 pub use backup::{
-    CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopyStep, backup, restore, restore_to_epoch,
+    CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopySource, CopyStep, backup,
+    restorable_epochs, restore, restore_to_epoch,
 };
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,

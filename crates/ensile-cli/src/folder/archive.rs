@@ -18,7 +18,7 @@ use ensile::{DurabilityError, Error};
 use serde_json::{Value, json};
 
 use super::backup::not_made;
-use super::{DAMAGED, between, damage_json, failed, show, sized};
+use super::{DAMAGED, MEGABYTE, between, damage_json, failed, show, sized};
 
 /// `ensile restore-archive`.
 #[derive(Debug, Args)]
@@ -30,6 +30,9 @@ pub(crate) struct RestoreArguments {
     /// The epoch at whose end the new database is as the archived one was: one that was durable and counted
     #[arg(long, value_name = "EPOCH", value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
     to_epoch: u64,
+    /// Write so many MB a second at most, and read as many once more [default: no limit]
+    #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
+    rate_mb: Option<u64>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -37,8 +40,9 @@ pub(crate) struct RestoreArguments {
 
 /// Makes a database from an archive.
 pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
-    let RestoreArguments { archive, folder, to_epoch, json } = arguments;
-    match folder::restore_from_archive(archive, folder, Epoch::new(*to_epoch)) {
+    let RestoreArguments { archive, folder, to_epoch, rate_mb, json } = arguments;
+    let rate = rate_mb.map(|rate| rate * MEGABYTE);
+    match folder::restore_from_archive_with(archive, folder, Epoch::new(*to_epoch), rate) {
         Ok(restored) if *json => {
             let RestoredFromArchive { database, parent, epoch, entries, bytes, .. } = restored;
             let restored = json!({

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use ensile::folder::{self, BackupFacts, CopyOptions, CopyPhase, CopyProgress, CopyReport};
+use ensile::folder::{self, BackupFacts, CopyOptions, CopyPhase, CopyProgress, CopyReport, Examination};
 use ensile::receipt::Epoch;
 use ensile::{DurabilityError, Error};
 use serde_json::{Value, json};
@@ -176,6 +176,54 @@ pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
             format!("restored{from}, as that was at the end of epoch {}\n", epoch.number())
         }
     }
+}
+
+/// Which epochs `restore --to-epoch` has of a folder that is a backup, with this archive if one is given: spans with
+/// their ends. `None` of any other folder.
+///
+/// # Errors
+/// The exit code; why was said.
+pub(super) fn reach(
+    folder: &Path,
+    found: &Examination,
+    archive: Option<&Path>,
+) -> Result<Option<Vec<(Epoch, Epoch)>>, ExitCode> {
+    match (&found.backup, archive) {
+        (Some(BackupFacts::Backup { .. }), _) => match folder::restorable_epochs(folder, archive) {
+            Ok(reach) => Ok(Some(reach)),
+            Err(error) => Err(not_made(archive.unwrap_or(folder), &error)),
+        },
+        (_, Some(_)) => Err(failed(folder, super::NO_BACKUP)),
+        (_, None) => Ok(None),
+    }
+}
+
+/// Says it in a line.
+pub(super) fn reach_line(reach: &[(Epoch, Epoch)], archive: Option<&Path>) -> String {
+    let (alone, spans): (Vec<_>, Vec<_>) = reach.iter().copied().partition(|(first, last)| first == last);
+    let mut what: Vec<String> = Vec::new();
+    if !alone.is_empty() {
+        let alone: Vec<Epoch> = alone.into_iter().map(|(epoch, _)| epoch).collect();
+        what.push(format!(
+            "the end of {} {}",
+            if alone.len() == 1 { "epoch" } else { "the epochs" },
+            listed(&alone)
+        ));
+    }
+    for (first, last) in spans {
+        what.push(format!("the end of each epoch from {} to {} that counted", first.number(), last.number()));
+    }
+    let by = match archive {
+        Some(archive) => format!(" with the archive {}", archive.display()),
+        None => "; `ensile inspect --archive` says what is had with an archive of the log".to_owned(),
+    };
+    let what = if what.is_empty() { "nothing".to_owned() } else { what.join(", ") };
+    format!("`ensile restore --to-epoch` has {what}{by}\n")
+}
+
+/// The same as JSON.
+pub(super) fn reach_json(reach: &[(Epoch, Epoch)]) -> Value {
+    reach.iter().map(|(first, last)| json!([first.number(), last.number()])).collect()
 }
 
 /// Has it pictures beside its newest one?

@@ -238,13 +238,17 @@ impl FilesCopy {
     }
 
     /// As a copy of pages steps.
-    pub(super) fn step(&mut self, verifier: &dyn Recoverable) -> Result<Option<CopyReport>, DurabilityError> {
+    pub(super) fn step(
+        &mut self,
+        verifier: &dyn Recoverable,
+        spend: &mut dyn FnMut(u64),
+    ) -> Result<Option<CopyReport>, DurabilityError> {
         match std::mem::replace(&mut self.stage, FilesStage::Ended) {
             FilesStage::Copying => self.copy()?,
             FilesStage::Ending => self.end_logs()?,
             FilesStage::Listing => {
                 let next = self.list()?;
-                let next = self.bring_forward(next, verifier)?;
+                let next = self.bring_forward(next, verifier, spend)?;
                 self.tally.begin(CopyPhase::Verifying, self.bytes_to_verify()?, 0);
                 let judge = Judge::of_newest(&self.target.store.disk, &next);
                 self.stage = FilesStage::Verifying(Box::new((judge, next)));
@@ -421,10 +425,12 @@ impl FilesCopy {
         &mut self,
         next: Manifest,
         verifier: &dyn Recoverable,
+        spend: &mut dyn FnMut(u64),
     ) -> Result<Manifest, DurabilityError> {
         // Of what did not end together the verification says why.
         let Some((archive, ended)) = self.archive.as_ref().zip(self.ended.as_ref()) else { return Ok(next) };
-        let (next, taken) = archive.beside(&self.target.store.disk, (next, ended.shown), verifier)?;
+        let disk = &self.target.store.disk;
+        let (next, taken) = archive.beside(disk, (next, ended.shown), verifier, spend)?;
         let taken = taken.map(|taken| TakenBehind { entries: taken.entries, bytes: taken.bytes });
         self.taken = taken.unwrap_or_default();
         self.tally.wrote(self.taken.bytes);

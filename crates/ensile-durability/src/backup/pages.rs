@@ -217,8 +217,13 @@ impl PagesCopy {
         &self.tally
     }
 
-    /// Does a part of the work; the report once it counts.
-    pub(super) fn step(&mut self, verifier: &dyn Recoverable) -> Result<Option<CopyReport>, DurabilityError> {
+    /// Does a part of the work; the report once it counts. What an archive has is one part: `spend` is told its bytes a
+    /// piece at a time, and may wait.
+    pub(super) fn step(
+        &mut self,
+        verifier: &dyn Recoverable,
+        spend: &mut dyn FnMut(u64),
+    ) -> Result<Option<CopyReport>, DurabilityError> {
         match std::mem::replace(&mut self.stage, PagesStage::Ended) {
             PagesStage::Copying => self.copy_pages()?,
             PagesStage::Closing => {
@@ -240,7 +245,7 @@ impl PagesCopy {
                     false => PagesStage::Installing(Box::new(verifying.1)),
                 };
             }
-            PagesStage::Installing(closed) => return self.install(*closed, verifier).map(Some),
+            PagesStage::Installing(closed) => return self.install(*closed, verifier, spend).map(Some),
             PagesStage::Ended => return Err(DurabilityError::config(HAS_ENDED)),
         }
         Ok(None)
@@ -359,6 +364,7 @@ impl PagesCopy {
         &mut self,
         closed: ClosedCopy,
         verifier: &dyn Recoverable,
+        spend: &mut dyn FnMut(u64),
     ) -> Result<CopyReport, DurabilityError> {
         let ClosedCopy { picture, reached, held } = closed;
         let database = self.source.database;
@@ -372,7 +378,7 @@ impl PagesCopy {
         let next = match &self.archive {
             Some(archive) => {
                 let disk = &self.target.folder.store.disk;
-                let (next, taken) = archive.beside(disk, (next, picture.epoch), verifier)?;
+                let (next, taken) = archive.beside(disk, (next, picture.epoch), verifier, spend)?;
                 let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
                 (epoch, log_entries) = (archive.to(), entries);
                 self.tally.wrote(bytes);

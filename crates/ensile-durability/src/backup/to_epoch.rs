@@ -158,7 +158,7 @@ pub(super) fn explained(
 }
 
 /// All epochs that can be had, as far as they counted, in order.
-fn reachable(states: &[StateReach]) -> Vec<(Epoch, Epoch)> {
+pub(super) fn reachable(states: &[StateReach]) -> Vec<(Epoch, Epoch)> {
     let forward = |state: &StateReach| state.forward.map(|end| (state.epoch, end));
     let each = states.iter().flat_map(|state| state.own.iter().copied().chain(forward(state)));
     let mut all: Vec<(Epoch, Epoch)> = each.collect();

@@ -3,9 +3,13 @@
 //! A block is written whole, so the bucket may go into debt by one block of each; the debt is waited off before the
 //! next. Without a limit a checkpointer still gives up its turn after each block: its caller yields.
 //!
-//! Neighbours: asked by `checkpoint::manager` before each block.
+//! Neighbours: asked by `checkpoint::manager` before each block, by copies and take-overs between their steps, and by a
+//! restore from an archive between the pieces of its one step.
 
 use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::sync::sleep;
 
 /// Time for which unused allowance is kept, so that a pause is not followed by a burst.
 const BURST: Duration = Duration::from_millis(10);
@@ -39,6 +43,23 @@ impl WritePace {
         }
         let debt = u128::try_from(-self.tokens).unwrap_or_default();
         Duration::from_nanos((debt * NANOS).div_ceil(u128::from(rate)) as u64)
+    }
+
+    /// As [`spend`](Self::spend), of a piece of work that is one step: this thread waits until the next piece may be
+    /// begun. A manual clock is moved, as nobody else moves it meanwhile.
+    pub(crate) fn spend_and_wait(&mut self, bytes: u64, clock: &Clock) {
+        self.spend(bytes);
+        loop {
+            let wait = self.wait(clock.nanos());
+            if wait.is_zero() {
+                return;
+            }
+            if clock.is_manual() {
+                clock.advance(wait);
+            } else {
+                sleep(wait);
+            }
+        }
     }
 
     /// Notes that `bytes` bytes were written.

@@ -111,7 +111,7 @@ pub(super) fn write(
     let generation = Generation { durable: newest.durable, spans: Vec::new(), ..generation };
     let name = SegmentName { generation: number, logger: 0, number: 0 };
     let file = SegmentFile { is_merged: true, ..SegmentFile::from(name) };
-    match write_file((&**disk, disk), config, &generation, file, logs) {
+    match write_file((&**disk, disk), config, &generation, (file, logs), &mut |_| ()) {
         Err(DurabilityError::Disk(error)) if error.is_full() => {
             unless_missing(disk.remove(&file.to_string()))?;
             Ok(None)
@@ -121,19 +121,19 @@ pub(super) fn write(
 }
 
 /// Writes the entries of these logs, which are on the disk `from`, into this file of a generation, and syncs it. Its
-/// name is the caller's to sync.
+/// name is the caller's to sync. `spend` is told how many bytes were written, a piece at a time, and may wait.
 pub(super) fn write_file(
     (from, disk): (&dyn Disk, &Arc<dyn Disk>),
     config: &LogConfig,
     generation: &Generation,
-    file: SegmentFile,
-    logs: Vec<Vec<LogPiece>>,
+    (file, logs): (SegmentFile, Vec<Vec<LogPiece>>),
+    spend: &mut dyn FnMut(u64),
 ) -> Result<ClosedFile, DurabilityError> {
     let before = generation.first.previous();
     let Generation { database: identity, salt, entries, .. } = *generation;
     let segments = Segments::create(disk, file, config, before, Origin { identity, salt, entries })?;
     let mut rewriter =
-        Rewriter { segments, buffer: Buffer::usual(), generation, failed: None, last: Tid::ZERO };
+        Rewriter { segments, buffer: Buffer::usual(), generation, failed: None, last: Tid::ZERO, spend };
     ordered::visit(from, logs, &mut |entry| rewriter.push(entry))?;
     rewriter.end(file)
 }
@@ -146,6 +146,8 @@ struct Rewriter<'g> {
     failed: Option<DiskError>,
     /// Of the last entry.
     last: Tid,
+    /// Is told what was written.
+    spend: &'g mut dyn FnMut(u64),
 }
 
 impl Rewriter<'_> {
@@ -172,8 +174,10 @@ impl Rewriter<'_> {
         let full = std::mem::replace(&mut self.buffer, Buffer::usual());
         if !full.is_empty() {
             let before = self.generation.first.previous();
+            let written = self.segments.written_bytes();
             self.segments.data(full, before, before);
             self.segments.flush(drop)?;
+            (self.spend)(self.segments.written_bytes() - written);
         }
         Ok(())
     }

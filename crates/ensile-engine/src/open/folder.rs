@@ -17,6 +17,7 @@ use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 
+use ensile_base::clock::Clock;
 use ensile_base::sync::{self, Mutex};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
@@ -36,7 +37,7 @@ use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
 use ensile_index::{Direction, Range};
 use ensile_memory::{Memory, MemoryConfig};
 
-pub use backup::{backup, restore, restore_to_epoch, restore_with};
+pub use backup::{backup, restorable_epochs, restore, restore_to_epoch, restore_with};
 pub use shipping::take_over;
 
 use crate::error::Result;
@@ -185,7 +186,21 @@ pub fn verify_archive(path: &Path) -> Result<ArchiveFacts> {
 /// something is damaged, or the folder is not empty; [`Error::Misuse`](crate::Error::Misuse) if there is no archive.
 /// Nothing counts in the folder then.
 pub fn restore_from_archive(archive: &Path, folder: &Path, epoch: Epoch) -> Result<RestoredFromArchive> {
+    restore_from_archive_with(archive, folder, epoch, None)
+}
+
+/// As [`restore_from_archive`], but writes, and reads once more, at most `bytes_per_second`.
+///
+/// # Errors
+/// As for [`restore_from_archive`].
+pub fn restore_from_archive_with(
+    archive: &Path,
+    folder: &Path,
+    epoch: Epoch,
+    bytes_per_second: Option<u64>,
+) -> Result<RestoredFromArchive> {
     let restore = ensile_durability::archived::ArchiveRestore::of(&existing(archive)?, epoch)?;
+    let restore = restore.paced(bytes_per_second, Clock::machine())?;
     // Where nothing can be had the folder is not made.
     let target: Arc<dyn Disk> = Arc::new(RealDisk::open(folder).map_err(DurabilityError::from)?);
     Ok(restore.make(&target, &Framing)?)

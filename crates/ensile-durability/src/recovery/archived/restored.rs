@@ -13,11 +13,13 @@
 use std::sync::Arc;
 
 use ensile_base::Epoch;
+use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_disk::Disk;
 
 use super::taking::ArchiveSource;
 use crate::block::{FORMAT, Salt};
+use crate::control::pace::WritePace;
 use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::store::Opening;
@@ -50,6 +52,8 @@ pub struct RestoredFromArchive {
 pub struct ArchiveRestore {
     source: ArchiveSource,
     parent: Identity,
+    pace: WritePace,
+    clock: Clock,
 }
 
 impl ArchiveRestore {
@@ -64,7 +68,18 @@ impl ArchiveRestore {
         let source = ArchiveSource::open(archive, parent, to)?;
         // The state before the first epoch has no row.
         source.check_reaches(Epoch::ZERO)?;
-        Ok(Self { source, parent })
+        Ok(Self { source, parent, pace: WritePace::new(None), clock: Clock::machine() })
+    }
+
+    /// Writes, and reads once more, at most `bytes_per_second`, as this clock says. `None`: no limit.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`] for 0.
+    pub fn paced(self, bytes_per_second: Option<u64>, clock: Clock) -> Result<Self, DurabilityError> {
+        if bytes_per_second == Some(0) {
+            return Err(DurabilityError::config("a restore that may write 0 bytes a second never ends"));
+        }
+        Ok(Self { pace: WritePace::new(bytes_per_second), clock, ..self })
     }
 
     /// Makes the database in the empty folder on `target`. Entries are shown to `verifier` as a recovery would show
@@ -78,7 +93,7 @@ impl ArchiveRestore {
         target: &Arc<dyn Disk>,
         verifier: &dyn Recoverable,
     ) -> Result<RestoredFromArchive, DurabilityError> {
-        let Self { source, parent } = self;
+        let Self { source, parent, mut pace, clock } = self;
         let copy = UnfinishedCopy::Restore { of: parent };
         let Store { disk, mut keeper, mut locks } =
             Store::open_for_copy(Arc::clone(target), Opening::New, copy)?;
@@ -87,7 +102,8 @@ impl ArchiveRestore {
         let identity = keeper.manifest().identity;
         assert_ne!(identity, parent, "I1: it is another database");
         let begun = begun(keeper.manifest(), parent, verifier.entries());
-        let (next, taken) = source.beside(&disk, (begun, Epoch::ZERO), verifier)?;
+        let mut spend = |bytes| pace.spend_and_wait(bytes, &clock);
+        let (next, taken) = source.beside(&disk, (begun, Epoch::ZERO), verifier, &mut spend)?;
         keeper.replace(next)?;
         let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
         Ok(RestoredFromArchive {

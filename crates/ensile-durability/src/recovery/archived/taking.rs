@@ -217,6 +217,7 @@ impl ArchiveSource {
         target: &Arc<dyn Disk>,
         (database, number, entries): (Identity, u64, EntryKind),
         after: Epoch,
+        spend: &mut dyn FnMut(u64),
     ) -> Result<Option<TakenLog>, DurabilityError> {
         assert!(after <= self.to, "a picture is brought forward");
         let logs = self.logs(after)?;
@@ -244,8 +245,8 @@ impl ArchiveSource {
             is_merged: true,
             ..SegmentName { generation: number, logger: 0, number: 0 }.into()
         };
-        let written =
-            merge::write_file((&*self.disk, target), &LogConfig::default(), &generation, file, logs)?;
+        let config = LogConfig::default();
+        let written = merge::write_file((&*self.disk, target), &config, &generation, (file, logs), spend)?;
         target.sync_folder(&log_folder(0))?;
         assert_eq!(written.largest, self.to, "L4: it is closed at X");
         Ok(Some(TakenLog { generation, entries: 0, bytes: written.bytes }))
@@ -255,7 +256,8 @@ impl ArchiveSource {
 impl ArchiveSource {
     /// Writes the entries from the end of `after` up to X beside what the manifest `next` is to name, which is the
     /// state at that epoch: a picture, files, or nothing. `log0` is this database's, and the last generation of `next`
-    /// has no log. It is read once more. Returns the manifest of the database closed at X, and what was taken.
+    /// has no log. It is read once more. Returns the manifest of the database closed at X, and what was taken. `spend`
+    /// is told how many bytes were written, or read once more, a piece at a time, and may wait.
     ///
     /// # Errors
     /// As [`ArchiveSource::take`] and [`TakenLog::verify`]; [`DurabilityError::Config`] if no number is left.
@@ -264,6 +266,7 @@ impl ArchiveSource {
         disk: &Arc<dyn Disk>,
         (next, after): (Manifest, Epoch),
         verifier: &dyn Recoverable,
+        spend: &mut dyn FnMut(u64),
     ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
         let open = next.open_generation().clone();
         assert_eq!(open.logs, 0, "L4: nothing was written behind the state");
@@ -271,9 +274,9 @@ impl ArchiveSource {
         let number =
             |before| number::next(before).ok_or_else(|| DurabilityError::config("its numbers are used up"));
         let (own, last) = (number(open.number)?, number(open.number + 1)?);
-        let mut taken = self.take(disk, (next.identity, own, open.entries), after)?;
+        let mut taken = self.take(disk, (next.identity, own, open.entries), after, spend)?;
         if let Some(taken) = &mut taken {
-            taken.verify(&**disk, verifier)?;
+            taken.verify(&**disk, verifier, spend)?;
         }
         let open = Generation { number: last, first: self.to.next(), ..open };
         let closed = taken.as_ref().map(|taken| taken.generation.clone());
@@ -292,7 +295,12 @@ impl TakenLog {
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`], or what the state says of an entry.
-    fn verify(&mut self, disk: &dyn Disk, verifier: &dyn Recoverable) -> Result<(), DurabilityError> {
+    fn verify(
+        &mut self,
+        disk: &dyn Disk,
+        verifier: &dyn Recoverable,
+        spend: &mut dyn FnMut(u64),
+    ) -> Result<(), DurabilityError> {
         let name = SegmentName { generation: self.generation.number, logger: 0, number: 0 };
         let file = SegmentFile { is_merged: true, ..name.into() };
         let chain = FileChain::read(disk, file, None)?;
@@ -308,6 +316,7 @@ impl TakenLog {
         let mut buffers = ReadBuffers::default();
         for piece in replay::cut(&chain, bounds, &mut RecoveryReport::default()) {
             self.entries += replay::replay(disk, &piece, &mut buffers, verifier)?.entries;
+            spend(piece.bytes);
         }
         Ok(())
     }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::archived::{RestoredFromArchive, restore_from_archive};
+use ensile_durability::archived::{ArchiveRestore, RestoredFromArchive, restore_from_archive};
 use ensile_durability::{Archiving, CheckpointConfig, DurabilityError, Strategy};
 use ensile_sim::SimDisk;
 
@@ -226,6 +227,32 @@ fn a_restore_that_is_cut_short_counts_for_nothing_and_is_run_again() {
         }
         let life = Life::open(&disk.at("/restored"), 1, settings()).expect("opens");
         assert_eq!(life.found, history.at(to), "power failed at call {call}");
+    }
+}
+
+#[test]
+fn a_restore_keeps_its_rate_as_it_writes_and_as_it_reads() {
+    const RATE: u64 = 10_000;
+    let disk = disk_with_archive();
+    let history = lives(&disk, 2, &settings());
+    let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
+    let to = history.lives[3].1;
+    let paced =
+        |rate, clock: &Clock| ArchiveRestore::of(&archive, to).expect("reads").paced(rate, clock.clone());
+    let refused = paced(Some(0), &Clock::manual()).map(drop);
+    assert!(matches!(refused, Err(DurabilityError::Config(_))), "{refused:?}");
+    for rate in [None, Some(RATE)] {
+        let clock = Clock::manual();
+        let target: Arc<dyn Disk> = Arc::new(disk.at(&format!("/{rate:?}")).mounted());
+        let restored = paced(rate, &clock).expect("a rate").make(&target, &Framing).expect("is made");
+        assert!(restored.bytes > 4 * RATE, "{restored:?}");
+        // The file's opening block is not among the pieces.
+        let spent = clock.nanos() / 1_000 * RATE / 1_000_000;
+        let all = 2 * restored.bytes;
+        match rate {
+            Some(_) => assert!((all * 7 / 10..=all + all / 100).contains(&spent), "{spent} of {all}"),
+            None => assert_eq!(spent, 0),
+        }
     }
 }
 

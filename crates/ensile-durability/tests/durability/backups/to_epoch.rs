@@ -7,10 +7,12 @@ mod histories;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
+use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_disk::Disk;
 use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyReport, DurabilityError, Strategy, backup, restore_to_epoch,
+    CheckpointConfig, CopyOptions, CopyReport, CopyStep, DurabilityError, Strategy, backup,
+    restorable_epochs, restore_to_epoch,
 };
 use ensile_sim::SimDisk;
 
@@ -18,7 +20,7 @@ use super::{at_rest, examined, loaded, manifest, of, run};
 use crate::archives::restoring::{History, lives_with};
 use crate::archives::rig::{PLACE, close, disk_with_archive, let_archive, open};
 use crate::checkpoints::pictures::{checkpoint, commit};
-use crate::checkpoints::store::{Changes, KEYS, Life, pictures};
+use crate::checkpoints::store::{Changes, Framing, KEYS, Life, pictures, settings};
 
 const BACKUP: &str = "/backup";
 
@@ -220,4 +222,62 @@ fn i1_the_archive_of_another_database_is_refused() {
     let error = begun.expect_err("it is another's");
     assert!(error.to_string().contains("and the backup of"), "{error}");
     assert!(disk.at("/restored").files().is_empty());
+}
+
+/// What an archive has behind a backup is one step, and keeps the rate within it.
+#[test]
+fn what_an_archive_has_keeps_the_rate_of_a_restore_to_an_epoch() {
+    const RATE: u64 = 10_000;
+    for settings in [pictures(), settings()] {
+        let (disk, history, epochs) = backed_up_with((2, &settings), 0);
+        let to = history.lives[3].1;
+        let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
+        let from = (&of(&disk, BACKUP), Some(&archive));
+        let mut run = restore_to_epoch(from, &of(&disk, "/restored"), to, Some(RATE)).expect("can be had");
+        let (clock, mut longest) = (Clock::manual(), 0);
+        let report = loop {
+            let before = clock.nanos();
+            match run.step_by(&Framing, &clock).expect("goes on") {
+                CopyStep::Worked => longest = longest.max(clock.nanos() - before),
+                CopyStep::Paced(wait) => clock.advance(wait),
+                CopyStep::Ended(report) => {
+                    longest = longest.max(clock.nanos() - before);
+                    break report;
+                }
+            }
+        };
+        assert!(report.log_entries > 2, "{report:?}, {epochs:?}");
+        // Each entry has 700 bytes, is written, and read once more.
+        let by_pieces = longest / 1_000 * RATE / 1_000_000;
+        assert!(by_pieces > report.log_entries * 500, "{by_pieces} bytes of {report:?}");
+        let all = clock.nanos() / 1_000 * RATE / 1_000_000;
+        assert!(all >= report.bytes_written, "{all} bytes of {report:?}");
+        assert_is_with(&disk, (to, &history), (&settings, "with a rate"));
+    }
+}
+
+#[test]
+fn a5_the_epochs_that_are_said_to_be_had_are_those_that_a_restore_has() {
+    for settings in [pictures(), settings()] {
+        let (disk, history, epochs) = backed_up_with((2, &settings), 1);
+        let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
+        for archive in [None, Some(&archive)] {
+            let spans = restorable_epochs(&of(&disk, BACKUP), archive).expect("it is a backup");
+            let (mut had, mut refused) = (0, 0);
+            let some = |(first, durable): &(Epoch, Epoch)| {
+                let (first, durable) = (first.number(), durable.number());
+                (first..durable - 2).step_by(5).chain(durable - 2..durable + 3).map(Epoch::new)
+            };
+            for epoch in history.lives.iter().flat_map(some).chain(epochs.iter().copied()) {
+                let is_in_span = spans.iter().any(|(first, last)| *first <= epoch && epoch <= *last);
+                let is_said = is_in_span && history.counted(epoch);
+                let copy = disk.fork();
+                let from = (&of(&copy, BACKUP), archive);
+                let is_had = restore_to_epoch(from, &of(&copy, "/restored"), epoch, None).is_ok();
+                assert_eq!(is_had, is_said, "epoch {epoch} of {spans:?}, {:?}", history.lives);
+                (had, refused) = (had + u64::from(is_had), refused + u64::from(!is_had));
+            }
+            assert!(had > 0 && refused > 0, "{had} had, {refused} refused");
+        }
+    }
 }

@@ -16,8 +16,8 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::sleep;
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
-    CheckpointHandle, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopyStep, DurabilityError,
-    Durable, EntryKind,
+    CheckpointHandle, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopySource, CopyStep,
+    DurabilityError, Durable, EntryKind,
 };
 
 use super::{Framing, existing};
@@ -104,7 +104,7 @@ impl Database {
             }
             _ => wait_for(&checkpoints.demand(), watch)?,
         }
-        let run = ensile_durability::backup(checkpoints.disk(), &folder_for(target)?, options)?;
+        let run = CopySource::backup(checkpoints.disk(), options)?.begin(&folder_for(target)?)?;
         step_to_the_end(run, &shared.clock, &|| shared.check_open(), watch)
     }
 }
@@ -124,10 +124,8 @@ pub fn backup(
 ) -> Result<CopyReport> {
     options.check()?;
     let source = existing(source)?;
-    // Where there is no database the target's folder is not made.
     ensile_durability::expect_entries(&*source, EntryKind::Values)?;
-    drop(ensile_durability::lease(&source)?);
-    let run = ensile_durability::backup(&source, &folder_for(target)?, options)?;
+    let run = CopySource::backup(&source, options)?.begin(&folder_for(target)?)?;
     step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
 }
 
@@ -155,7 +153,7 @@ pub fn restore_with(
     bytes_per_second: Option<u64>,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
-    let run = ensile_durability::restore(&existing(from)?, &folder_for(target)?, at, bytes_per_second)?;
+    let run = CopySource::restore(&existing(from)?, at, bytes_per_second)?.begin(&folder_for(target)?)?;
     step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
 }
 
@@ -213,16 +211,22 @@ pub fn restore_to_epoch(
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
     let (from, archive) = (existing(from)?, archive.map(existing).transpose()?);
-    let run = ensile_durability::restore_to_epoch(
-        (&from, archive.as_ref()),
-        &folder_for(target)?,
-        to,
-        bytes_per_second,
-    )?;
-    step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
+    let source = CopySource::restore_to_epoch((&from, archive.as_ref()), to, bytes_per_second)?;
+    step_to_the_end(source.begin(&folder_for(target)?)?, &Clock::machine(), &|| Ok(()), watch)
 }
 
-/// The target's folder, which is made if it is not there.
+/// Which epochs [`restore_to_epoch`] can have from a backup, with the database's archive if that is given: spans with
+/// both their ends, in order. Between two lives of the database epochs were discarded, which nothing gives back.
+///
+/// # Errors
+/// [`Error::Durability`](crate::Error::Durability) if `from` is no backup, or the archive is another database's, or of
+/// another history than the backup.
+pub fn restorable_epochs(from: &Path, archive: Option<&Path>) -> Result<Vec<(Epoch, Epoch)>> {
+    let (from, archive) = (existing(from)?, archive.map(existing).transpose()?);
+    Ok(ensile_durability::restorable_epochs(&from, archive.as_ref())?)
+}
+
+/// The target's folder, which is made if it is not there: once it is known that there is something to put into it.
 fn folder_for(target: &Path) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(RealDisk::open(target).map_err(DurabilityError::from)?))
 }
@@ -271,7 +275,7 @@ fn step_to_the_end(
     loop {
         may_go_on()?;
         ask(&run.progress(), watch)?;
-        match run.step(&Framing, clock.nanos())? {
+        match run.step_by(&Framing, clock)? {
             CopyStep::Worked => {}
             CopyStep::Paced(wait) => sleep(wait.min(PAUSE_MAX)),
             CopyStep::Ended(report) => return Ok(report),
