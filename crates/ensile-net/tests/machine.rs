@@ -474,20 +474,24 @@ fn w13_a_client_that_sends_all_of_a_large_request_reads_why_it_is_refused(choice
 }
 
 /// The timer of a connection's socket, as Linux tells it (`/proc/net/tcp`): which, and hundredths of a second until it
-/// goes off.
+/// goes off. While others connect and close, the list may have a socket twice, or lack it.
+///
+/// # Panics
+/// If a thousand lists lack it.
 fn timer_of(local: SocketAddr, remote: SocketAddr) -> (String, u64) {
-    let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux tells");
     let port = |address: &str| {
         let (_, port) = address.split_once(':').expect("address and port");
         u16::from_str_radix(port, 16).expect("a number")
     };
-    let timers = sockets.lines().skip(1).filter_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_it = (port(words[1]), port(words[2])) == (local.port(), remote.port()) && words[3] == "01";
-        is_it.then(|| words[5].to_owned())
-    });
-    let timers: Vec<String> = timers.collect();
-    let [timer] = timers.as_slice() else { panic!("one socket, and not {timers:?}") };
+    let listed = || {
+        let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux tells");
+        sockets.lines().skip(1).find_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let is_it = (port(words[1]), port(words[2])) == (local.port(), remote.port()) && words[3] == "01";
+            is_it.then(|| words[5].to_owned())
+        })
+    };
+    let timer = (0..1000).find_map(|_| listed()).expect("a socket that is connected is listed");
     let (which, left) = timer.split_once(':').expect("a timer and its time");
     (which.to_owned(), u64::from_str_radix(left, 16).expect("a number"))
 }

@@ -282,7 +282,7 @@ pub enum CallError {
     ReplyTooLong(usize),
     /// The keys of one bucket alone would be longer than a reply may be.
     #[error(
-        "bucket {bucket} has more keys than the {limit} bytes of a reply: give a MATCH that fewer of them fit, or go on          behind it, from cursor {next}"
+        "bucket {bucket} has more keys than the {limit} bytes of a reply: give a MATCH that fewer of them fit, or go on behind it, from cursor {next}"
     )]
     BucketTooLong {
         /// The bucket.

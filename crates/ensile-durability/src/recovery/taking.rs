@@ -98,7 +98,7 @@ fn unknown_boot() -> DurabilityError {
 /// are taken.
 ///
 /// # Errors
-/// The disk's; damage in a block that counts in part.
+/// The disk's.
 pub(super) fn not_proven(
     disk: &dyn Disk,
     left: &LeftByProcess,
@@ -132,8 +132,12 @@ pub(super) fn logged_above(
     for chain in chains {
         // Neighbouring blocks, of which some count and some do not.
         for piece in replay::cut(chain, bounds, &mut skipped).iter().filter(|piece| piece.newest > durable) {
-            let counts = replay::replay(disk, piece, &mut buffers, &Nowhere(piece.kind))?;
-            skipped.ignored_entries += counts.ignored;
+            match replay::replay(disk, piece, &mut buffers, &Nowhere(piece.kind)) {
+                Ok(counts) => skipped.ignored_entries += counts.ignored,
+                // In a block that a checkpoint covers it hides nothing; one that counts is read by the replay.
+                Err(DurabilityError::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     let last = chains.iter().flat_map(|chain| &chain.links).map(|link| link.largest).max();

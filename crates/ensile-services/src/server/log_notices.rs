@@ -60,6 +60,8 @@ impl LogNotices {
             _ => return,
         };
         *last = LastNotice { status, told_nanos: Some(now_nanos) };
+        // A teller that waits holds up this loop, and no other.
+        drop(last);
         (self.tell)(&notice);
     }
 }
