@@ -84,14 +84,15 @@ fn a_commit_that_is_turned_away_twice_takes_a_turn_itself() -> Result<()> {
 /// Another commit, about to make way, holds the lock of a record that this one has read: it waits, and does not lose.
 #[test]
 fn p1_a_commit_in_its_turn_does_not_lose_to_a_lock_that_is_about_to_be_given_back() -> Result<()> {
-    check_that_locks_are_waited_for(&Database::in_memory()?)
+    // No boundary comes meanwhile, for which it would have to run again.
+    check_that_locks_are_waited_for(&Database::builder_in_memory().snapshots(false).open()?)
 }
 
 /// The log space was given back with the first binding.
 #[test]
 fn p1_a_logged_commit_in_its_turn_waits_for_a_lock_with_log_space() -> Result<()> {
     for before_images in [false, true] {
-        let builder = Database::builder("unused").disk(Arc::new(SimDisk::new()));
+        let builder = Database::builder("unused").disk(Arc::new(SimDisk::new())).snapshots(false);
         let builder = builder.durability(crate::Durability::Relaxed).before_images(before_images);
         check_that_locks_are_waited_for(&builder.open()?)?;
     }
@@ -103,7 +104,7 @@ fn check_that_locks_are_waited_for(db: &Database) -> Result<()> {
     db.run(|tx| [1, 2, 3].iter().try_for_each(|row| tx.put(&table, row, &0)))?;
     for writes in [true, false] {
         let before = db.stats();
-        let (is_locked, is_waited_for) = (AtomicBool::new(false), AtomicBool::new(false));
+        let [is_locked, has_begun, has_ended] = [(); 3].map(|()| AtomicBool::new(false));
         let shared = db.shared();
         let turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::MAX, None)?;
         std::thread::scope(|scope| {
@@ -112,28 +113,41 @@ fn check_that_locks_are_waited_for(db: &Database) -> Result<()> {
             scope.spawn(|| {
                 lock_beside(db, &table, 1, || {
                     is_locked.store(true, Ordering::Release);
-                    while !is_waited_for.load(Ordering::Acquire) {
-                        std::thread::yield_now();
+                    wait_while(Duration::MAX, || !has_begun.load(Ordering::Acquire));
+                    // A commit that writes has met the lock once it was bound and is not any more. One that only reads
+                    // is never bound.
+                    let is_bound = || shared.epochs.is_any_bound();
+                    let goes_on = || !has_ended.load(Ordering::Acquire);
+                    if writes {
+                        wait_while(Duration::from_secs(1), || goes_on() && !is_bound());
+                        wait_while(Duration::from_secs(1), || goes_on() && is_bound());
+                    } else {
+                        wait_while(Duration::from_millis(100), goes_on);
                     }
                 });
             });
             while !is_locked.load(Ordering::Acquire) {
                 std::thread::yield_now();
             }
-            scope.spawn(|| {
-                // Any moment will do: with the lock held for long the commit meets it, else it finds it given back.
-                std::thread::sleep(Duration::from_millis(20));
-                is_waited_for.store(true, Ordering::Release);
-            });
-            if writes {
-                tx.put(&table, &3, &1)?;
-            }
-            tx.commit()
+            let written = if writes { tx.put(&table, &3, &1) } else { Ok(()) };
+            has_begun.store(true, Ordering::Release);
+            let committed = written.and_then(|()| tx.commit());
+            has_ended.store(true, Ordering::Release);
+            committed
         })?;
         drop(turn);
         assert_eq!(db.stats().aborts, before.aborts, "it did not lose");
     }
     Ok(())
+}
+
+/// Waits for as long as that holds, or for this long.
+fn wait_while(most: Duration, holds: impl Fn() -> bool) {
+    let clock = Clock::machine();
+    let begun = clock.nanos();
+    while holds() && u128::from(clock.nanos() - begun) < most.as_nanos() {
+        std::thread::yield_now();
+    }
 }
 
 /// It may have looked whose turn it is before the turn began, and takes effect then.
@@ -150,11 +164,10 @@ fn p1_a_turn_begins_when_commits_that_were_bound_before_have_ended() -> Result<(
             has_begun.store(true, Ordering::Release);
             turn.map(drop)
         });
-        while !(shared.gate.has_turn() || has_begun.load(Ordering::Acquire)) {
-            std::thread::yield_now();
-        }
+        let is_waiting = || !has_begun.load(Ordering::Acquire);
+        wait_while(Duration::MAX, || is_waiting() && !shared.gate.has_turn());
         // Without the wait it begins at any moment from here on.
-        std::thread::sleep(Duration::from_millis(20));
+        wait_while(Duration::from_secs(1), is_waiting);
         let is_early = has_begun.load(Ordering::Acquire);
         worker.commit.unbind();
         turn.join().expect("no panic")?;

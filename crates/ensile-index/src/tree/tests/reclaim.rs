@@ -159,12 +159,23 @@ impl Own<'_> {
     }
 }
 
+/// Rounds of each worker, and at most. It goes on until it has used blocks again: that rests on another thread, which
+/// moves the epochs.
+const ROUNDS: u64 = 6_000;
+const ROUNDS_MAX: u64 = 600_000;
+/// Blocks that each worker uses again at least.
+const REUSED: usize = 20;
+
 fn work(thread: u8, seed: u64, tree: &Masstree, epochs: &Epochs, book: &Book) -> usize {
     let mut pin = epochs.register_pin();
     let mut memory = Recycler::new(epochs, book);
     let random = Random::seeded(seed * 100 + u64::from(thread));
     let mut own = Own { tree, thread, random, keys: BTreeMap::new(), changes: NodeChanges::new() };
-    for round in 0..6_000 {
+    for round in 0..ROUNDS_MAX {
+        let is_longer = round >= ROUNDS;
+        if is_longer && memory.reused >= REUSED {
+            break;
+        }
         let call = pin.begin(epochs.now());
         for _ in 0..own.random.below(4) {
             own.write(round, round % 1_500 < 700, &mut memory, call.pinned());
@@ -177,7 +188,7 @@ fn work(thread: u8, seed: u64, tree: &Masstree, epochs: &Epochs, book: &Book) ->
         drop(call);
         pin.end();
         // Mostly rest where nothing is pinned, or nothing would be freed.
-        if own.random.percent(10) {
+        if own.random.percent(10) || is_longer {
             std::thread::yield_now();
         }
     }
@@ -222,7 +233,7 @@ fn nothing_is_reached_that_is_used_for_something_else() {
             }
             workers.into_iter().map(|worker| worker.join().expect("no worker panics")).sum()
         });
-        assert!(reused > 100, "blocks are used again: {reused}");
+        assert!(reused >= REUSED * usize::from(THREADS), "blocks are used again: {reused}");
         // SAFETY: all threads are done.
         let shape = tree.check(unsafe { Pinned::assume() }).expect("a whole tree");
         assert_eq!((shape.keys, shape.layers, shape.leaves), (0, 1, 1));
