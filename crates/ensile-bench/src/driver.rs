@@ -340,12 +340,14 @@ impl Stage<'_> {
     fn timed(&self, subject: &dyn Subject, seconds: f64) -> Window {
         self.barrier.wait();
         self.sleep((seconds / 4.0).min(0.5));
-        let (opened, after) = self.edge(subject, seconds);
+        let ([opened, _], after) = self.edge(subject, seconds);
         self.phase.set(Phase::WINDOW);
         self.sleep(seconds);
         self.await_workers(subject);
-        let (closed, up_to) = self.edge(subject, seconds);
+        let ([_, closed], up_to) = self.edge(subject, seconds);
         self.phase.set(Phase::OVER);
+        // Without a durable epoch what is done by now counts, and the conductor may have been kept from running.
+        let closed = if up_to.is_some() { closed } else { self.clock.nanos() };
         self.barrier.wait();
         Window { nanos: closed.saturating_sub(opened), durable: after.zip(up_to) }
     }
@@ -379,18 +381,19 @@ impl Stage<'_> {
         }
     }
 
-    /// An end of the window: the time and, where transactions count when durable, the durable epoch, at its next
-    /// step or after a tenth of the window if it does not move.
-    fn edge(&self, subject: &dyn Subject, seconds: f64) -> (u64, Option<u64>) {
+    /// An end of the window: the time just before and just after it and, where transactions count when durable, the
+    /// durable epoch in between, at its next step or after a tenth of the window if it does not move.
+    fn edge(&self, subject: &dyn Subject, seconds: f64) -> ([u64; 2], Option<u64>) {
         let Some(before) = subject.durable_epoch() else {
-            return (self.clock.nanos(), None);
+            return ([self.clock.nanos(); 2], None);
         };
         let give_up = self.clock.nanos() + (seconds * 1e8) as u64;
         loop {
+            let looked = self.clock.nanos();
             let durable = subject.durable_epoch();
             let now = self.clock.nanos();
             if durable != Some(before) || now >= give_up || self.failed() {
-                return (now, durable);
+                return ([looked, now], durable);
             }
             thread::sleep(GLANCE);
         }

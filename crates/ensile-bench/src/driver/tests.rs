@@ -76,8 +76,8 @@ fn systems_take_turns_and_every_round_is_measured() {
     for (toy, rounds) in [&plain, &durable].into_iter().zip(&rounds) {
         for round in rounds {
             assert!(round.seconds >= 0.05, "{round:?}");
-            // At least: the conductor may be kept from running between the clock and the phase. Each transaction that
-            // counts takes its time of the window, but for one of each worker and the durable epoch's step.
+            // Each transaction that counts takes its time of the window, but for one of each worker and the durable
+            // epoch's step.
             let at_most = round.seconds / TRANSACTION.as_secs_f64() + (2 * WORKERS + 10) as f64;
             assert!(round.transactions > 0 && round.transactions as f64 <= at_most, "{round:?}");
             assert!((round.abort_rate() - 0.5).abs() < 1e-9);

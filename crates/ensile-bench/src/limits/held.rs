@@ -104,16 +104,18 @@ impl Loaded {
         }
     }
 
-    /// Steps for as long as that; returns how many.
+    /// Steps for as long as that, and once at least; returns how many.
     fn run(&self, seconds: f64, first: u64, seed: u64) -> Result<u64, Error> {
         let (clock, mut random) = (Clock::machine(), Random::seeded(seed));
         let end = clock.nanos() + Duration::from_secs_f64(seconds).as_nanos() as u64;
         let mut number = first;
-        while clock.nanos() < end {
+        loop {
             self.step(number, &mut random)?;
             number += 1;
+            if clock.nanos() >= end {
+                return Ok(number - first);
+            }
         }
-        Ok(number - first)
     }
 }
 

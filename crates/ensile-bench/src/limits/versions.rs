@@ -91,7 +91,7 @@ fn expired(snapshots: &mut [Snapshot<'_>], rows: &Rows) -> Result<u64, Error> {
     Ok(expired)
 }
 
-/// Updates rows at random for as long as that; returns how many.
+/// Updates rows at random for as long as that, and once at least on each thread; returns how many.
 fn updates(
     db: &Database,
     rows: &Rows,
@@ -104,12 +104,14 @@ fn updates(
         let (clock, mut random) = (Clock::machine(), Random::seeded(seed * 1_000 + thread));
         let end = clock.nanos() + Duration::from_secs_f64(seconds).as_nanos() as u64;
         let mut updated = 0;
-        while clock.nanos() < end {
+        loop {
             let key = keys.draw(&mut random, 0);
             db.run(|tx| tx.update(rows, &key, Payload::bump).map(drop))?;
             updated += 1;
+            if clock.nanos() >= end {
+                return Ok(updated);
+            }
         }
-        Ok(updated)
     };
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads as u64).map(|thread| scope.spawn(move || one(thread))).collect();

@@ -26,8 +26,8 @@ use ensile_base::sync::{AtomicBool, Ordering};
 use super::Made;
 use super::arguments::SirenArguments;
 use super::foreground::{
-    Beside, KEY_BYTES, LONGER_MAX, Side, THROUGHPUT, VALUE_BYTES, WITHIN, WITHOUT, loaded, paced_options,
-    rows_of_sides, watched,
+    Beside, KEY_BYTES, Side, THROUGHPUT, VALUE_BYTES, WITHIN, WITHOUT, loaded, paced_options, rows_of_sides,
+    watched,
 };
 use super::increments::Pages;
 use super::run::{FOLDER, must_fit};
@@ -53,6 +53,8 @@ const DIRTY_PERCENT: u64 = 1;
 /// backup's.
 const THROUGHPUT_MIN: f64 = 0.97;
 const BYTES_MAX: f64 = 3.0;
+/// A backup that takes so many times the time of the load without it is given up.
+const LONGER_MAX: f64 = 500.0;
 /// Rows of a transaction of updates, and of one that compares.
 const ROWS_PER_UPDATE: usize = 64;
 const ROWS_PER_LOOK: usize = 1_024;

@@ -49,7 +49,7 @@ const THROUGHPUT_MIN: f64 = 0.95;
 const TAIL_MAX: f64 = 2.5;
 const LATER_MS_MAX: f64 = 2.0;
 /// What takes so many times the time that it is given at first is given up.
-pub(super) const LONGER_MAX: f64 = 20.0;
+const LONGER_MAX: f64 = 20.0;
 
 pub(super) const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
 const RELAXED: (&str, &str) = ("relaxed commit, p99.9", "ms");
