@@ -5,11 +5,12 @@
 
 mod outside;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ensile::checkpoint::{Schedule, Strategy};
 use ensile::receipt::Epoch;
@@ -172,15 +173,50 @@ fn assert_is_explained(folder: &Folder, takes_pictures: bool, copies: &[Value]) 
     }
 }
 
-/// Starts a backup that takes a moment.
-fn slow_backup(folder: &Folder) -> Child {
+/// Starts a backup, of at most this many megabytes a second.
+fn slow_backup(folder: &Folder, target: &str, megabytes: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_ensile"))
-        .args(["backup", "data", "backup", "--rate-mb", "10"])
+        .args(["backup", "data", target, "--rate-mb", megabytes])
         .current_dir(&folder.0)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts")
+}
+
+/// Starts a backup, and kills it after that time, or as soon as it has changed something. Whether it had ended by then.
+fn kill_backup(folder: &Folder, behind: Option<Duration>) -> bool {
+    let before = contents(&folder.0.join("backup"));
+    // What is killed at its first change has most of its time still before it.
+    let mut copier = slow_backup(folder, "backup", if behind.is_some() { "10" } else { "1" });
+    match behind {
+        Some(behind) => thread::sleep(behind),
+        None => {
+            while copier.try_wait().expect("is a child of this process").is_none()
+                && contents(&folder.0.join("backup")) == before
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+    copier.kill().expect("is a child of this process");
+    copier.wait().expect("has ended").success()
+}
+
+/// The files of a folder and those in it, but for locks: how long they are, and when they were changed.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, (u64, SystemTime)> {
+    let mut found = BTreeMap::new();
+    // What is being removed or renamed is passed over.
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_dir() {
+            found.extend(contents(&entry.path()));
+        } else if entry.file_name() != "LOCK" && entry.file_name() != "LEASES" {
+            let changed = metadata.modified().expect("this system knows");
+            found.insert(entry.path(), (metadata.len(), changed));
+        }
+    }
+    found
 }
 
 /// Copies a folder and those in it.
@@ -206,21 +242,15 @@ fn a_copier_that_is_killed_leaves_a_backup_that_opens_with_the_state_of_its_epoc
     picture();
     let first = document(&folder, "backup data backup --json");
     let mut newest = first["epoch"].as_u64().expect("an epoch");
-    let (mut killed, mut done) = (0, 0);
-    for round in 0..11_u64 {
+    let (mut killed, mut done, mut round) = (0, 0, 0);
+    while round < 11 || killed == 0 {
+        assert!(round < 30, "{done} ended before they were killed");
         let end = epochs.len() as u64 + KEYS / 2;
         write(&db, &mut epochs, |at| at < end);
         let epoch = picture().picture_epoch().expect("a picture").number();
-        let mut copier = slow_backup(&folder);
-        thread::sleep(Duration::from_millis(5 + 23 * round));
-        // It may have ended by now.
-        copier.kill().expect("is a child of this process");
-        let is_done = copier.wait().expect("has ended").success();
-        if is_done {
-            done += 1
-        } else {
-            killed += 1
-        }
+        let behind = (1..11).contains(&round).then(|| Duration::from_millis(5 + 23 * round));
+        let is_done = kill_backup(&folder, behind);
+        (killed, done) = (killed + u64::from(!is_done), done + u64::from(is_done));
         let copy = format!("copy-{round}");
         copy_folder(&folder.0.join("backup"), &folder.0.join(&copy));
         let (code, stdout, stderr) = ensile(&folder, &format!("verify {copy}"));
@@ -238,8 +268,8 @@ fn a_copier_that_is_killed_leaves_a_backup_that_opens_with_the_state_of_its_epoc
         for name in [&copy, &name] {
             std::fs::remove_dir_all(folder.0.join(name)).expect("it was there");
         }
+        round += 1;
     }
-    assert!(killed > 0, "{done} ended before they were killed");
     let last = document(&folder, "backup data backup --json");
     assert!(last["epoch"].as_u64() >= Some(newest), "{last}");
     let epoch = last["epoch"].as_u64().expect("an epoch");
@@ -257,18 +287,16 @@ fn a_copier_of_files_that_is_killed_leaves_a_backup_that_opens_with_the_state_of
     checkpoint();
     let first = document(&folder, "backup data backup --json");
     let mut newest = first["epoch"].as_u64().expect("an epoch");
-    let (mut killed, mut done) = (0, 0);
-    for round in 0..8_u64 {
+    let (mut killed, mut done, mut round) = (0, 0, 0);
+    while round < 8 || killed == 0 {
+        assert!(round < 30, "{done} ended before they were killed");
         let end = epochs.len() as u64 + KEYS / 2;
         write(&db, &mut epochs, |at| at < end);
         if round % 2 == 0 {
             checkpoint();
         }
-        let mut copier = slow_backup(&folder);
-        thread::sleep(Duration::from_millis(5 + 37 * round));
-        // It may have ended by now.
-        copier.kill().expect("is a child of this process");
-        let is_done = copier.wait().expect("has ended").success();
+        let behind = (1..8).contains(&round).then(|| Duration::from_millis(5 + 37 * round));
+        let is_done = kill_backup(&folder, behind);
         (killed, done) = (killed + u64::from(!is_done), done + u64::from(is_done));
         let copy = format!("copy-{round}");
         copy_folder(&folder.0.join("backup"), &folder.0.join(&copy));
@@ -286,8 +314,8 @@ fn a_copier_of_files_that_is_killed_leaves_a_backup_that_opens_with_the_state_of
         for name in [&copy, &name] {
             std::fs::remove_dir_all(folder.0.join(name)).expect("it was there");
         }
+        round += 1;
     }
-    assert!(killed > 0, "{done} ended before they were killed");
     db.close().expect("closes");
     // Nobody has it open.
     let last = document(&folder, "backup data backup --json");
@@ -389,16 +417,15 @@ fn n24_a_first_backup_that_is_killed_is_no_database_to_any_command_and_goes_on()
     let first = folder.0.join("first");
     // It takes some seconds at that rate.
     let begin = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ensile"));
-        command.args(["backup", "data", "first", "--rate-mb", "1"]).current_dir(&folder.0);
-        let mut copier = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut copier = slow_backup(&folder, "first", "1");
         while !first.join("MANIFEST").exists() {
             thread::sleep(Duration::from_millis(1));
         }
         copier.kill().expect("is a child of this process");
         copier.wait().expect("has ended").success()
     };
-    while begin() {
+    // It may have ended, and may have written its last manifest before it was killed.
+    while begin() || ensile(&folder, "verify first").0 == Some(0) {
         std::fs::remove_dir_all(&first).expect("it was there");
     }
     let commands = [

@@ -1,5 +1,6 @@
 //! Processes that are killed by SIGKILL, again and again, while threads of theirs change objects at the process-safe
-//! level: what they acknowledged over a pipe is there, once and in order. `ENSILE_KILLS` says how many (30).
+//! level: what they acknowledged over a pipe is there, once and in order. `ENSILE_KILLS` says how many (30),
+//! `ENSILE_SEED` draws others.
 //!
 //! The process that is killed is this test program once more, which runs one test of it.
 #![cfg(not(any(loom, shuttle)))]
@@ -12,10 +13,11 @@ use std::time::Duration;
 use ensile_base::random::Random;
 use ensile_base::sync::sleep;
 use ensile_objects::{CheckpointPolicy, CodecResult, ObjectDurability, Objects, ObjectsBuilder, Persistent};
-use ensile_sim::environment::count;
+use ensile_sim::environment::{count, number};
 
 /// Where the process that is killed has its objects.
 const FOLDER: &str = "ENSILE_KILLED_FOLDER";
+const SEED: &str = "ENSILE_SEED";
 const THREADS: usize = 3;
 const KEYS: u64 = 5;
 /// An acknowledgement: thread, key, and the number of the operation among those of this thread on this object.
@@ -99,25 +101,26 @@ fn the_process_that_is_killed() {
 }
 
 fn change_for_ever(objects: &Objects<u64, Numbers>, thread: u64) {
-    let mut random = Random::unpredictable();
+    let mut random = Random::seeded(number(SEED, 0) * THREADS as u64 + thread);
     let found =
         |key| objects.read(&key, |found| found.map_or(0, |found: &Numbers| found.last[thread as usize]));
     let mut last: Vec<u64> = (0..KEYS).map(|key| found(key).expect("reads")).collect();
     loop {
         let key = random.below(KEYS);
-        let number = &mut last[key as usize];
-        *number += 1;
-        objects.update(key, &(thread, *number)).expect("is logged");
-        let record = [thread, key, *number].map(u64::to_le_bytes).concat();
+        let operation = &mut last[key as usize];
+        *operation += 1;
+        objects.update(key, &(thread, *operation)).expect("is logged");
+        let record = [thread, key, *operation].map(u64::to_le_bytes).concat();
         // One write of less than a pipe takes at once: all of it arrives, or nothing.
         std::io::stderr().write_all(&record).expect("the pipe is read");
     }
 }
 
-fn spawn(folder: &Path) -> Child {
+fn spawn(folder: &Path, seed: u64) -> Child {
     Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "the_process_that_is_killed", "--nocapture"])
         .env(FOLDER, folder)
+        .env(SEED, seed.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -125,9 +128,10 @@ fn spawn(folder: &Path) -> Child {
         .expect("starts")
 }
 
-/// Lets it run for this long, behind its first acknowledgement or from its start, and kills it. What it acknowledged.
-fn live_and_die(folder: &Path, micros: u64, from_its_start: bool) -> Vec<u8> {
-    let mut child = spawn(folder);
+/// Lets it run for a moment, behind its first acknowledgement or from its start, and kills it. What it acknowledged.
+fn live_and_die(folder: &Path, random: &mut Random) -> Vec<u8> {
+    let (from_its_start, micros) = (random.percent(30), random.below(40_000));
+    let mut child = spawn(folder, random.below(1 << 32));
     let mut pipe = child.stderr.take().expect("a pipe");
     let mut acknowledged = Vec::new();
     if !from_its_start {
@@ -187,22 +191,26 @@ fn judge(folder: &Path, last: &mut Last, (kill, lives): (u64, u64)) -> u64 {
 fn what_was_acknowledged_survives_sigkill_once_and_in_order() {
     let folder = std::env::temp_dir().join(format!("ensile-kills-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
-    let mut random = Random::unpredictable();
+    let seed = number(SEED, 1);
+    let mut random = Random::seeded(seed);
     let (mut last, mut taken): (Last, u64) = Default::default();
-    let (kills, mut looks, mut lives) = (count("ENSILE_KILLS", 30), 0, 0);
-    for kill in 1..=kills {
-        let from_its_start = random.percent(30);
-        let acknowledged = live_and_die(&folder, random.below(40_000), from_its_start);
-        note(&mut last, &acknowledged);
-        lives += 1;
+    let (least, mut kills, mut looks, mut lives) = (count("ENSILE_KILLS", 30), 0, 0, 0);
+    let operations = |last: &Last| last.iter().flatten().sum::<u64>();
+    let is_enough = |last: &Last, taken: u64| operations(last) > 20 * least && taken > least / 8;
+    // More of them where the machine is so slow that little is done in a life.
+    while kills < least || !is_enough(&last, taken) && kills < 10 * least {
+        note(&mut last, &live_and_die(&folder, &mut random));
+        (kills, lives) = (kills + 1, lives + 1);
         // Now and then a killed process is recovered by one that is killed too.
-        if kill == kills || random.percent(60) {
-            taken += judge(&folder, &mut last, (kill, lives));
+        if kills >= least || random.percent(60) {
+            taken += judge(&folder, &mut last, (kills, lives));
             (looks, lives) = (looks + 1, 0);
         }
     }
-    let operations: u64 = last.iter().flatten().sum();
-    println!("{kills} kills, {looks} looks: {operations} operations, {taken} of which only buffers had");
-    assert!(operations > 20 * kills && taken > kills / 8, "{operations} operations, {taken} from buffers");
+    let operations = operations(&last);
+    println!(
+        "seed {seed}, {kills} kills, {looks} looks: {operations} operations, {taken} of which only buffers had"
+    );
+    assert!(is_enough(&last, taken), "{operations} operations, {taken} from buffers");
     std::fs::remove_dir_all(&folder).expect("removed");
 }
