@@ -73,6 +73,11 @@ impl NotProven {
         (!files.is_empty()).then_some(Self { reason, durable, files, log_entries: 0, last })
     }
 
+    /// How much it is cannot be told: the folder is damaged.
+    pub(crate) fn uncounted(reason: NotProvenReason, durable: Epoch) -> Self {
+        Self { reason, durable, files: Vec::new(), log_entries: 0, last: durable }
+    }
+
     /// Does an open leave it out?
     #[must_use]
     pub fn is_left_out(&self) -> bool {
@@ -112,6 +117,9 @@ impl NotProven {
         }
         let separator = if self.entries() > 0 { ", and " } else { "" };
         match &unreadable[..] {
+            [] if self.entries() == 0 => {
+                f.write_str("entries that cannot be counted, as the folder is damaged, were returned")
+            }
             [] => f.write_str(" were returned"),
             files => {
                 let files = files.join(", ");

@@ -113,11 +113,22 @@ pub(super) fn not_proven(
     };
     assert_eq!(generation.durable, None, "B4: an earlier recovery has decided over the others");
     let logged = logged_above(disk, (generation, chains), durable)?;
+    let lacking = if owner.is_none() { not_copied(disk, generation, chains)? } else { Vec::new() };
     // The system may have written anything of a buffer out before the power failed.
-    mapped::not_proven(disk, (reason, durable), generation, logged, |buffer| match owner {
+    mapped::not_proven(disk, (reason, durable), generation, (logged, lacking), |buffer| match owner {
         Some(owner) => Ok(buffer.held.is_some() && buffer.is_of(disk, owner)?),
         None => Ok(true),
     })
+}
+
+/// The mapped files that a copy with these chains lacks.
+pub(super) fn not_copied(
+    disk: &dyn Disk,
+    generation: &Generation,
+    chains: &[Chain],
+) -> Result<Vec<String>, DurabilityError> {
+    let blocks: Vec<_> = chains.iter().map(|chain| chain.blocks).collect();
+    mapped::not_copied(disk, generation, &blocks)
 }
 
 /// Whole entries above `durable` in the logs of a generation, and the largest epoch there.

@@ -324,7 +324,7 @@ impl LeftBuffers {
         for logger in 0..logs {
             let owner = BufferOwner { logger, ..owner };
             check(disk, MappedKind::List, &owner)?;
-            let listed = Listed::read(disk, &owner)?;
+            let listed = Listed::read(disk, &MappedKind::List.path(&owner))?;
             found.doubt(disk, &listed, MappedKind::List, &owner)?;
             for number in listed.numbers() {
                 check(disk, MappedKind::Buffer(number), &owner)?;
@@ -424,8 +424,46 @@ pub(crate) fn held_above(
     Ok(found)
 }
 
-/// What the mapped buffers of this generation hold above `durable` that `counts`, beside what stands in its logs: so
-/// many entries up to this epoch. `None` if there is nothing.
+/// The mapped files of a generation that this copy of its folder lacks, or has newer than its logs: a list, a buffer
+/// that the list has, one that was written to its log behind the blocks that were copied. `blocks`: those of each log.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn not_copied(
+    disk: &dyn Disk,
+    generation: &Generation,
+    blocks: &[u64],
+) -> Result<Vec<String>, DurabilityError> {
+    let mut lacking = Vec::new();
+    for logger in 0..generation.logs {
+        let list = BufferListName { generation: generation.number, logger }.to_string();
+        let listed = match disk.exists(&list)?.then(|| Listed::read(disk, &list)).transpose() {
+            Ok(Some(listed)) => listed,
+            Ok(None) | Err(DurabilityError::Damaged { .. }) => {
+                lacking.push(list);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        for number in listed.numbers() {
+            let name = BufferName { generation: generation.number, logger, number };
+            let is_there = match disk.exists(&name.to_string())?.then(|| read(disk, name)).transpose() {
+                // What it holds is told where it is read.
+                Ok(Some((Some(_), _))) | Err(DurabilityError::Damaged { .. }) => true,
+                Ok(Some((None, written))) => blocks.get(logger as usize).is_some_and(|have| *have >= written),
+                Ok(None) => false,
+                Err(error) => return Err(error),
+            };
+            if !is_there {
+                lacking.push(name.to_string());
+            }
+        }
+    }
+    Ok(lacking)
+}
+
+/// What the mapped buffers of this generation hold above `durable` that `counts`, and these files that a copy lacks,
+/// beside what stands in its logs: this number of entries, up to this epoch. `None` if there is nothing.
 ///
 /// # Errors
 /// The disk's.
@@ -433,10 +471,11 @@ pub(crate) fn not_proven(
     disk: &dyn Disk,
     (reason, durable): (NotProvenReason, Epoch),
     generation: &Generation,
-    (log_entries, log_last): (u64, Epoch),
+    ((log_entries, log_last), lacking): ((u64, Epoch), Vec<String>),
     counts: impl Fn(&HeldAbove) -> Result<bool, DurabilityError>,
 ) -> Result<Option<NotProven>, DurabilityError> {
-    let (mut files, mut last) = (Vec::new(), durable.max(log_last));
+    let mut files: Vec<_> = lacking.into_iter().map(|file| UnprovenFile { file, held: None }).collect();
+    let mut last = durable.max(log_last);
     for buffer in held_above(disk, (generation.number, generation.logs), durable)? {
         if counts(&buffer)? {
             let HeldAbove { name, held } = buffer;

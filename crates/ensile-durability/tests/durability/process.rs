@@ -522,6 +522,73 @@ fn b4_an_adoption_of_the_original_itself_says_that_an_open_takes_it() {
 }
 
 #[test]
+fn b4_an_adoption_asks_about_buffers_that_were_not_copied() {
+    let machine = SimDisk::new();
+    let (_, copy) = copied(&machine);
+    let buffer = buffers(&copy).remove(0);
+    copy.lose(&buffer);
+    let left = assert_would_lose(&copy, &format!("what {buffer} held, which cannot be read, were returned"));
+    assert_eq!((left.entries(), left.files.len()), (0, 1));
+    // Without their list nobody knows which there were.
+    let machine = SimDisk::new();
+    let (_, copy) = copied(&machine);
+    let list = lists(&copy).remove(0);
+    copy.lose(&list);
+    let left = assert_would_lose(&copy, &list);
+    assert_eq!((left.entries(), left.files.len()), (1, 2));
+}
+
+#[test]
+fn b4_an_adoption_asks_about_a_buffer_that_was_written_to_the_log_while_it_was_copied() {
+    let machine = SimDisk::new();
+    let disk = machine.at("original");
+    let rig = open(&disk, safe(1));
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    // The log is copied first.
+    machine.copy_tree("original", "copy");
+    let copy = machine.at("copy");
+    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    rig.settle();
+    for name in disk.files().into_iter().filter(|name| name.contains("/buffer")) {
+        copy.put(&name, disk.bytes(&name));
+    }
+    let left = assert_would_lose(&copy, "held, which cannot be read, were returned");
+    assert_eq!((left.entries(), left.log_entries), (0, 0));
+}
+
+#[test]
+fn b4_an_adoption_of_a_damaged_copy_asks_though_nothing_can_be_counted() {
+    let machine = SimDisk::new();
+    let disk = machine.at("original");
+    let rig = open(&disk, safe(1));
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    machine.copy_tree("original", "copy");
+    let copy = machine.at("copy");
+    let log = copy.files().into_iter().rfind(|name| name.starts_with("log0/log-")).expect("a log");
+    copy.lose(&log);
+    // As if each buffer had gone once its entries were in the log.
+    buffers(&copy).iter().for_each(|name| copy.lose(name));
+    let list = lists(&copy).remove(0);
+    copy.put(&list, vec![0; copy.bytes(&list).len()]);
+    let left =
+        assert_would_lose(&copy, "entries that cannot be counted, as the folder is damaged, were returned");
+    assert_eq!((left.entries(), left.files.len()), (0, 0));
+}
+
+#[test]
+fn b4_an_adoption_in_another_boot_asks_though_the_folder_seems_to_be_the_same() {
+    // A copy of the whole device: each file has its number and its birth.
+    let disk = left(1);
+    disk.crash_with(Survival::Everything, 1);
+    let left = assert_would_lose(&disk, "the operating system was started since");
+    assert_eq!((left.reason, left.entries()), (NotProvenReason::OtherBoot, 1));
+}
+
+#[test]
 fn b4_an_adoption_of_a_damaged_copy_tells_all_that_its_buffers_hold() {
     let machine = SimDisk::new();
     let (_, copy) = copied(&machine);

@@ -10,7 +10,6 @@
 
 use std::sync::Arc;
 
-use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::super::taking;
@@ -68,18 +67,22 @@ fn given_up(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<Option<NotProve
     let target = Nowhere(open.entries);
     judge.look(&target)?;
     let found = judge.found();
-    if is_copy && found.is_whole() {
+    // A copy, or another boot: this may be a copy of the whole device, and the original still run.
+    let is_left_out = found.not_proven.as_ref().is_some_and(NotProven::is_left_out);
+    if found.is_whole() && (is_copy || is_left_out) {
         return Ok(found.not_proven.clone());
     }
     // The folder that its process left; or what is damaged, of which nobody knows what its logs prove.
     let durable = found.durable_epoch.unwrap_or(open.first.previous());
-    let logged = match found.is_whole() {
-        true => taking::logged_above(&**disk, (open, &judge.open_chains[..]), durable)?,
-        false => (0, Epoch::ZERO),
-    };
+    let chains = &judge.open_chains[..];
+    let logged = taking::logged_above(&**disk, (open, chains), durable)?;
+    let lacking = if is_copy { taking::not_copied(&**disk, open, chains)? } else { Vec::new() };
     let reason = if is_copy { NotProvenReason::Copied } else { NotProvenReason::NotOpened };
-    let left = mapped::not_proven(&**disk, (reason, durable), open, logged, |_| Ok(true))?;
+    let left = mapped::not_proven(&**disk, (reason, durable), open, (logged, lacking), |_| Ok(true))?;
+    if !found.is_whole() {
+        return Ok(Some(left.unwrap_or_else(|| NotProven::uncounted(reason, durable))));
+    }
     // Refused: where the boot is not known, an open waits until it is.
-    let is_lost = found.to_take.is_some() || found.refused.is_some() || !found.is_whole();
+    let is_lost = found.to_take.is_some() || found.refused.is_some();
     Ok(left.filter(|_| is_lost))
 }

@@ -125,15 +125,14 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Of this owner, whose list proves to be its.
+    /// In this file, whose owner the caller knows.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`].
-    pub(super) fn read(disk: &dyn Disk, owner: &BufferOwner) -> Result<Self, DurabilityError> {
-        let path = MappedKind::List.path(owner);
+    pub(super) fn read(disk: &dyn Disk, path: &str) -> Result<Self, DurabilityError> {
         let mut bytes = vec![0; LIST_BYTES];
-        if disk.open_to_read(&path)?.read_at(&mut bytes, 0)? < bytes.len() {
-            return Err(damaged(&path, 0, "the list was cut"));
+        if disk.open_to_read(path)?.read_at(&mut bytes, 0)? < bytes.len() {
+            return Err(damaged(path, 0, "the list was cut"));
         }
         let (words, _) = bytes.as_chunks::<WORD_BYTES>();
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
