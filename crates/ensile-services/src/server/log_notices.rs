@@ -47,7 +47,8 @@ impl LogNotices {
         let notice = match health {
             LogHealth::Poisoned(why) => format!(
                 "the log has stopped: {why}. Changes are refused (NOTKEPT), and replies that waited for it were errors \
-                 (NOTDURABLE). Mend the disk, then end this server and start it again: it recovers all that is durable"
+                 (NOTDURABLE). Mend what it names, then end this server and start it again: it recovers all that is \
+                 durable. If another machine has taken over, leave it ended"
             ),
             LogHealth::Full(why) => format!(
                 "the log has no space: {why}. Changes are refused (NOTKEPT): free some space, and it goes on by itself"
