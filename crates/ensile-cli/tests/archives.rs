@@ -93,25 +93,30 @@ fn keys(folder: &std::path::Path) -> Vec<u64> {
     keys
 }
 
+/// Thirty commits, each durable before the next, with what comes behind one; their epochs.
+fn thirty_commits(db: &Database, behind: impl Fn(u64)) -> Vec<Epoch> {
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    let commit = |key| {
+        let ((), receipt) = db.submit(|tx| tx.put(&table, &key, &key)).expect("commits");
+        receipt.durable().expect("is durable");
+        behind(key);
+        receipt.epoch()
+    };
+    let epochs = (0..30).map(commit).collect();
+    db.checkpoint().expect("is asked for").wait().expect("is installed");
+    epochs
+}
+
 /// A database with an archive, closed, of thirty commits, whose epochs these are; and a backup from the midst of them.
 fn backed_up(folder: &Folder, strategy: Strategy) -> Vec<Epoch> {
     let tuning = Tuning { checkpoint_strategy: Some(strategy), ..Tuning::default() };
     let builder = Database::builder(folder.0.join("data")).checkpoints(Schedule::on_demand());
     let db = builder.tuning(tuning).archive(folder.0.join("archive")).open().expect("opens");
-    let table = db.table::<u64, u64>("numbers").expect("a table");
-    let mut epochs = Vec::new();
-    for key in 0..30 {
-        let ((), receipt) = db.submit(|tx| tx.put(&table, &key, &key)).expect("commits");
-        receipt.durable().expect("is durable");
-        epochs.push(receipt.epoch());
-        if key == 4 {
-            db.checkpoint().expect("is asked for").wait().expect("is installed");
-        }
-        if key == 14 {
-            db.backup(folder.0.join("backup")).expect("is made");
-        }
-    }
-    db.checkpoint().expect("is asked for").wait().expect("is installed");
+    let epochs = thirty_commits(&db, |key| match key {
+        4 => drop(db.checkpoint().expect("is asked for").wait().expect("is installed")),
+        14 => drop(db.backup(folder.0.join("backup")).expect("is made")),
+        _ => {}
+    });
     db.close().expect("closes");
     epochs
 }
@@ -199,14 +204,7 @@ fn a_database_is_made_as_it_was_at_an_epoch_and_what_cannot_be_had_is_named() {
     let folder = Folder::new("archive-restore");
     let db =
         Database::builder(folder.0.join("data")).archive(folder.0.join("archive")).open().expect("opens");
-    let table = db.table::<u64, u64>("numbers").expect("a table");
-    let mut epochs = Vec::new();
-    for key in 0..30 {
-        let ((), receipt) = db.submit(|tx| tx.put(&table, &key, &key)).expect("commits");
-        receipt.durable().expect("is durable");
-        epochs.push(receipt.epoch());
-    }
-    db.checkpoint().expect("is asked for").wait().expect("is installed");
+    let epochs = thirty_commits(&db, |_| ());
     db.close().expect("closes");
     let run = |line: &str| folder.run(env!("CARGO_BIN_EXE_ensile"), line);
     let (first, middle) = (epochs[0].number(), epochs[14].number());
