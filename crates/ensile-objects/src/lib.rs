@@ -30,6 +30,7 @@ mod epoch_count;
 mod error;
 mod format;
 mod parts;
+mod rests_on;
 
 mod applied;
 mod pieces;
@@ -41,6 +42,7 @@ mod receipt;
 
 mod application;
 mod collection;
+mod guarded;
 
 mod settings;
 
@@ -70,9 +72,11 @@ pub use ensile_durability::{
 };
 pub use epoch_count::EpochCount;
 pub use error::{ObjectsError, ObjectsResult};
+pub use guarded::{GuardedObjects, ObjectGuard, PoisonedObject};
 pub use judge::{FolderJudgement, judge_folder};
 pub use parts::Parts;
 pub use receipt::{DurableObjects, ObjectReceipt};
+pub use rests_on::RestsOn;
 pub use runtime::ObjectsStats;
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};
 pub use take_over::take_over;

@@ -6,14 +6,14 @@
 //!
 //! Neighbours: [`crate::pht`], [`crate::ups`] and [`crate::his`] are services; [`crate::server`] serves any.
 
-use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
 use ensile_base::Epoch;
+pub use ensile_objects::RestsOn;
 use ensile_objects::{
     ApplicationLog, CheckpointHandle, ObjectKey, ObjectReceipt, Objects, ObjectsError, ObjectsResult,
-    ObjectsStats, Persistent, RecoveryReport,
+    ObjectsStats, Persistent, PoisonedObject, RecoveryReport,
 };
 use ensile_resp::{ReplyEncoder, Request};
 
@@ -52,25 +52,6 @@ pub type CallResult = Result<(), CallError>;
 /// does not fit is not written, and the server replies [`CallError::ReplyTooLong`]. So a command that changes something
 /// has a short reply, and one that shows much looks at [`ReplyEncoder::is_beyond`] now and then, and stops.
 pub type CommandCall<S> = fn(&S, &CommandRequest<'_>, &mut ReplyEncoder<'_>) -> CallResult;
-
-/// The epoch that something shown rests on (R1): it survives a crash once [that is durable](KeptObjects::receipt).
-#[derive(Debug, Default)]
-pub struct RestsOn(Cell<Epoch>);
-
-impl RestsOn {
-    /// It rests on this epoch, too.
-    #[inline]
-    pub fn note(&self, epoch: Epoch) {
-        self.0.set(self.0.get().max(epoch));
-    }
-
-    /// The largest epoch that was noted. `Epoch::ZERO`, which is always durable, if there is none.
-    #[inline]
-    #[must_use]
-    pub fn epoch(&self) -> Epoch {
-        self.0.get()
-    }
-}
 
 /// A request that is being carried out, and what its reply rests on.
 #[derive(Debug)]
@@ -294,10 +275,11 @@ pub enum CallError {
     },
     /// A change of this bucket of a hash table panicked, so nobody knows what is in it.
     #[error(
-        "bucket {0} is poisoned: a change of it panicked after it was logged; its keys are refused until the server is \
-         started again, which makes the change again, and all other keys are served"
+        "bucket {} is poisoned: a change of it panicked after it was logged; its keys are refused until the server is \
+         started again, which makes the change again, and all other keys are served",
+        .0.number
     )]
-    PoisonedBucket(u64),
+    PoisonedBucket(#[from] PoisonedObject),
     /// An object of another partition.
     #[error("it belongs to partition {of}, and this is partition {this} of {all}")]
     WrongPartition {

@@ -11,11 +11,9 @@
 //! Invariants:
 //! - Each slot that is not free has the place of an element, and no two the same one.
 //! - What elements that went have left is counted, and less than half of the memory once there is much of it.
-//! - O6: a poisoned bucket has nothing that could be shown.
 //!
 //! Neighbours: [`super::table`] has the locks, and hashes; [`super`] looks elements up and changes them.
 
-use ensile_base::Epoch;
 use ensile_memory::prefetch;
 
 /// Slots of a bucket's first table.
@@ -40,9 +38,6 @@ const FETCHED_AHEAD: usize = 16;
 
 const FREE: u64 = 0;
 
-/// The count of a poisoned bucket. No other has it: each element takes a unit, and slots number units by 32 bits.
-const POISONED: u32 = u32::MAX;
-
 /// A key, and where it is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PhtKey<'k> {
@@ -62,8 +57,6 @@ pub(super) struct PhtBucket {
     count: u32,
     /// Units that elements which went have left.
     left: u32,
-    /// The epoch of the last change.
-    pub(super) last: Epoch, // persist
 }
 
 fn place_of(slot: u64) -> usize {
@@ -129,18 +122,6 @@ impl PhtBucket {
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.count as usize
-    }
-
-    /// Whether a change of it has panicked: nobody knows what it is.
-    #[inline]
-    pub(super) fn is_poisoned(&self) -> bool {
-        self.count == POISONED
-    }
-
-    /// A change of it has panicked. What it has may be half of something, and goes.
-    #[cold]
-    pub(super) fn poison(&mut self) {
-        *self = Self { count: POISONED, last: self.last, ..Self::default() };
     }
 
     /// Whether there has never been an element.

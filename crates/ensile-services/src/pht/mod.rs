@@ -23,7 +23,7 @@ mod table;
 use std::sync::Arc;
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use ensile_objects::{ApplicationLog, ObjectsBuilder, ObjectsResult}; // persist
+use ensile_objects::{ApplicationLog, ObjectGuard, ObjectsBuilder, ObjectsResult}; // persist
 use ensile_resp::{HEADER_BYTES_MAX, ReplyEncoder};
 
 use crate::number::{integer, number};
@@ -91,7 +91,10 @@ impl Service for PersistentTable {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        vec![("elements", self.buckets.elements.read().0), ("poisoned_buckets", self.buckets.poisoned())]
+        vec![
+            ("elements", self.buckets.elements.read().0),
+            ("poisoned_buckets", self.buckets.guarded.poisoned()),
+        ]
     }
 }
 
@@ -141,7 +144,7 @@ impl PersistentTable {
         show: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, CallError> {
         let key = self.buckets.key(key);
-        Ok(show(self.buckets.lock(key.bucket, rests)?.get(key)))
+        Ok(show(self.buckets.guarded.lock(key.bucket, rests)?.get(key)))
     }
 
     /// As [`look`](Self::look), of several keys in their order: `show` gets a key's number and its value. The memory of
@@ -180,7 +183,7 @@ impl PersistentTable {
     /// [`CallError::Objects`], and [`CallError::PoisonedBucket`]: nothing was changed.
     pub fn remove(&self, key: &[u8], rests: &RestsOn) -> Result<bool, CallError> {
         let key = self.buckets.key(key);
-        let mut bucket = self.buckets.lock(key.bucket, rests)?;
+        let mut bucket = self.buckets.guarded.lock(key.bucket, rests)?;
         let is_there = bucket.get(key).is_some();
         if is_there {
             self.change(&mut bucket, PhtChange::Delete(key), rests)?;
@@ -188,17 +191,19 @@ impl PersistentTable {
         Ok(is_there)
     }
 
-    /// Logs a change of a bucket, which is locked, and makes it. If one of these panics the bucket is poisoned: it may
-    /// be half changed, or lack what is logged.
+    /// Logs a change of a bucket, which is locked, and makes it.
     #[inline]
-    fn change(&self, bucket: &mut PhtBucket, change: PhtChange<'_>, rests: &RestsOn) -> CallResult {
-        self.buckets.change(bucket, |bucket| {
-            bucket.last = persist::log(&self.log, change)?; // persist
-            rests.note(bucket.last); // persist
-            // What cannot be made was refused before.
-            self.buckets.elements.add(bucket.apply(change).unwrap_or(0), bucket.last);
-            Ok(())
-        })
+    fn change(
+        &self,
+        bucket: &mut ObjectGuard<'_, PhtBucket>,
+        change: PhtChange<'_>,
+        rests: &RestsOn,
+    ) -> CallResult {
+        let logged = || persist::log(&self.log, change); // persist
+        let more = bucket.change(rests, logged, |bucket| bucket.apply(change))?;
+        // What cannot be made was refused before.
+        self.buckets.elements.add(more.unwrap_or(0), bucket.last());
+        Ok(())
     }
 
     fn get(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
@@ -236,7 +241,7 @@ impl PersistentTable {
             }
         }
         let key = self.buckets.key(key);
-        let mut bucket = self.buckets.lock(key.bucket, rests)?;
+        let mut bucket = self.buckets.guarded.lock(key.bucket, rests)?;
         if condition != Condition::Always && !condition.holds(bucket.get(key)) {
             return Ok(false);
         }
@@ -250,7 +255,7 @@ impl PersistentTable {
 
     fn add_one(&self, request: &CommandRequest<'_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let key = self.buckets.key(checked_key(request, 1)?);
-        let mut bucket = self.buckets.lock(key.bucket, &request.rests)?;
+        let mut bucket = self.buckets.guarded.lock(key.bucket, &request.rests)?;
         // A value that is no number, or zero added to it, leaves nothing to add.
         bucket.sum(key, 0).ok_or(CallError::NotInteger)?;
         let sum = bucket.sum(key, by).ok_or(CallError::Overflow)?;
@@ -312,7 +317,7 @@ impl PersistentTable {
         let (mut keys, mut seen) = (ShownKeys::within(SCAN_BYTES), 0);
         let mut next = from;
         while seen < count && next < BUCKETS && keys.bytes < SCAN_BYTES / 2 {
-            let bucket = self.buckets.lock(next, &request.rests)?;
+            let bucket = self.buckets.guarded.lock(next, &request.rests)?;
             let shown = |key: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, key));
             if !keys.add(bucket.iter().map(|(key, _)| key).filter(|key| shown(key))) {
                 if !keys.keys.is_empty() {

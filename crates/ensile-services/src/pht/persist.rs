@@ -4,13 +4,10 @@
 //!
 //! Neighbours: [`super::table`] has the buckets; `ensile-objects` calls back.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use ensile_base::Epoch;
 use ensile_objects::{Application, ApplicationLog, CallBackResult, ObjectWriter, ObjectsResult, Parts};
 
-use super::table::{BUCKETS, PhtBuckets, PhtChange};
-use crate::service::RestsOn;
+use super::table::{PhtBuckets, PhtChange};
 
 const SET: u32 = 1;
 const DELETE: u32 = 2;
@@ -29,11 +26,10 @@ pub(super) fn log(log: &ApplicationLog, change: PhtChange<'_>) -> ObjectsResult<
 
 impl Application for PhtBuckets {
     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
-        out.ckpt_each(from..BUCKETS, |number, bytes| {
-            let bucket = self.lock(number, &RestsOn::default()).map_err(|why| why.to_string())?;
+        self.guarded.checkpoint(from, out, |bucket, bytes| {
             bucket.iter().for_each(|(key, value)| Parts::put(bytes, &[key, value]));
             // One that never had an element has no operation either.
-            Ok(if bucket.is_unused() { None } else { Some(bucket) })
+            !bucket.is_unused()
         })
     }
 
@@ -63,12 +59,10 @@ impl PhtBuckets {
     /// Makes a change again that was logged, or stands in a checkpoint. If it panics again the bucket is poisoned
     /// again, and the others are served (O6).
     fn redo(&self, number: u64, change: PhtChange<'_>) -> CallBackResult {
-        let key = change.key();
-        let Ok(mut bucket) = self.lock(key.bucket, &RestsOn::default()) else { return Ok(()) };
-        let made = || self.change(&mut bucket, |bucket| bucket.apply(change));
-        let Ok(more) = catch_unwind(AssertUnwindSafe(made)) else { return Ok(()) };
-        let more = more.filter(|_| key.bucket == number).ok_or("it is no change of this bucket")?;
-        self.elements.add(more, bucket.last);
-        Ok(())
+        self.guarded.replay(number, |bucket| {
+            let more = bucket.apply(change).filter(|_| change.key().bucket == number);
+            self.elements.add(more.ok_or("it is no change of this bucket")?, Epoch::ZERO);
+            Ok(())
+        })
     }
 }

@@ -8,22 +8,20 @@
 //!   shows each element that is there all the while exactly once.
 //! - A bucket is changed by [`PhtBucket::apply`] alone, when it serves and when it recovers.
 //! - A thread that holds a bucket's lock takes another one only if it is free. It waits for one while it holds none.
-//! - O6: a bucket whose change panics is poisoned before its lock is free, and refused from then on.
 //!
-//! Neighbours: [`super`] has the commands, `bucket` the elements, `persist` logs changes and writes buckets.
+//! Neighbours: [`super`] has the commands, `bucket` the elements, `persist` logs changes and writes buckets; locks, and
+//! what becomes of a bucket whose change panics (O6), are `GuardedObjects`'.
 
 use std::mem;
 
 use ensile_base::random::Random;
-use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
-use ensile_memory::prefetch;
-use ensile_objects::EpochCount; // persist
+use ensile_objects::{EpochCount, GuardedObjects, ObjectGuard}; // persist
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
 use super::bucket::{PhtBucket, PhtKey};
 use crate::hash::stable_hash;
 use crate::number::{Digits, integer};
-use crate::service::{CallError, CallResult, RestsOn};
+use crate::service::{CallResult, RestsOn};
 
 /// Buckets of a table. Folders rest on it.
 pub(super) const BUCKETS: u64 = 1 << 16;
@@ -70,45 +68,13 @@ impl PhtBucket {
     }
 }
 
-/// A bucket and its lock, on a line of memory of their own.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct LockedBucket(Mutex<PhtBucket>);
-
 /// All buckets.
 pub(super) struct PhtBuckets {
-    buckets: Box<[LockedBucket]>,
+    pub(super) guarded: GuardedObjects<PhtBucket>,
     /// Of hashes within buckets. It is drawn, so that keys that meet there are hard to choose.
     secrets: RapidSecrets,
     /// Those of a poisoned bucket count as they were before.
     pub(super) elements: EpochCount,
-    poisoned: AtomicU64,
-}
-
-/// A bucket that is being changed. If the change does not come back, the bucket is poisoned.
-struct ChangingBucket<'b> {
-    bucket: &'b mut PhtBucket,
-    poisoned: &'b AtomicU64,
-}
-
-impl Drop for ChangingBucket<'_> {
-    #[cold]
-    fn drop(&mut self) {
-        self.bucket.poison();
-        // Relaxed: a figure for people.
-        self.poisoned.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// A bucket that something will be said of, unless it is poisoned.
-#[inline]
-fn known<'b>(
-    number: u64,
-    bucket: MutexGuard<'b, PhtBucket>,
-    rests: &RestsOn,
-) -> Result<MutexGuard<'b, PhtBucket>, CallError> {
-    rests.note(bucket.last); // persist
-    if bucket.is_poisoned() { Err(CallError::PoisonedBucket(number)) } else { Ok(bucket) }
 }
 
 impl std::fmt::Debug for PhtBuckets {
@@ -120,10 +86,9 @@ impl std::fmt::Debug for PhtBuckets {
 impl PhtBuckets {
     pub(super) fn new() -> Self {
         Self {
-            buckets: (0..BUCKETS).map(|_| LockedBucket::default()).collect(),
+            guarded: GuardedObjects::new(BUCKETS, |_| PhtBucket::default()),
             secrets: RapidSecrets::seed(Random::unpredictable().next_u64()),
             elements: EpochCount::default(),
-            poisoned: AtomicU64::new(0),
         }
     }
 
@@ -132,25 +97,6 @@ impl PhtBuckets {
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> PhtKey<'k> {
         let tag = rapidhash_v3_seeded(bytes, &self.secrets) as u32;
         PhtKey { bytes, bucket: stable_hash(bytes) % BUCKETS, tag }
-    }
-
-    /// The bucket of this number, below [`BUCKETS`], locked; what is said of it rests on its last change.
-    ///
-    /// # Errors
-    /// It is poisoned.
-    #[inline]
-    pub(super) fn lock(&self, number: u64, rests: &RestsOn) -> Result<MutexGuard<'_, PhtBucket>, CallError> {
-        known(number, self.buckets[number as usize].0.lock(), rests)
-    }
-
-    /// Changes a bucket, which is locked. If that panics, nobody knows what the bucket is, and it is poisoned (O6).
-    #[inline]
-    pub(super) fn change<R>(&self, bucket: &mut PhtBucket, change: impl FnOnce(&mut PhtBucket) -> R) -> R {
-        let changing = ChangingBucket { bucket, poisoned: &self.poisoned };
-        let outcome = change(&mut *changing.bucket);
-        // It came back.
-        mem::forget(changing);
-        outcome
     }
 
     /// Shows the bucket of each key, locked, in the order of the keys. The memory of up to [`TOGETHER`] of them is
@@ -170,7 +116,7 @@ impl PhtBuckets {
             let mut count = 0;
             for (place, bytes) in found.iter_mut().zip(&mut keys) {
                 *place = self.key(bytes);
-                prefetch::line(&raw const self.buckets[place.bucket as usize]);
+                self.guarded.prefetch(place.bucket);
                 count += 1;
             }
             if count == 0 {
@@ -187,16 +133,16 @@ impl PhtBuckets {
         show: &mut impl FnMut(PhtKey<'k>, &PhtBucket) -> CallResult,
     ) -> CallResult {
         // One that is not free is waited for when no other one is held.
-        let mut locked = self.lock_free_ones(keys);
+        let mut locked = self.lock_free_ones(keys, rests);
         let mut is_holding = true;
         for (at, key) in keys.iter().enumerate() {
             let bucket = match locked[at].take() {
-                Some(bucket) => known(key.bucket, bucket, rests)?,
+                Some(bucket) => bucket,
                 None => {
                     if mem::take(&mut is_holding) {
                         locked.iter_mut().for_each(|bucket| *bucket = None);
                     }
-                    self.lock(key.bucket, rests)?
+                    self.guarded.lock(key.bucket, rests)?
                 }
             };
             show(*key, &bucket)?;
@@ -211,30 +157,28 @@ impl PhtBuckets {
             let mut found = [NO_KEY; TOGETHER];
             for (place, bytes) in found.iter_mut().zip(keys) {
                 *place = self.key(bytes);
-                prefetch::line(&raw const self.buckets[place.bucket as usize]);
+                self.guarded.prefetch(place.bucket);
             }
-            self.lock_free_ones(&found[..keys.len()]);
+            self.lock_free_ones(&found[..keys.len()], &RestsOn::default());
         }
     }
 
     /// Locks the buckets that are free, and asks for slots and elements. A bucket that is not free may be that of a key
     /// before.
-    fn lock_free_ones(&self, keys: &[PhtKey<'_>]) -> [Option<MutexGuard<'_, PhtBucket>>; TOGETHER] {
+    fn lock_free_ones(
+        &self,
+        keys: &[PhtKey<'_>],
+        rests: &RestsOn,
+    ) -> [Option<ObjectGuard<'_, PhtBucket>>; TOGETHER] {
         let mut locked = [const { None }; TOGETHER];
         for (bucket, key) in locked.iter_mut().zip(keys) {
-            *bucket = self.buckets[key.bucket as usize].0.try_lock_unless_panicked();
-            bucket.iter().for_each(|bucket: &MutexGuard<'_, PhtBucket>| bucket.prefetch_slots(*key));
+            *bucket = self.guarded.try_lock(key.bucket, rests);
+            bucket.iter().for_each(|bucket: &ObjectGuard<'_, PhtBucket>| bucket.prefetch_slots(*key));
         }
         for (bucket, key) in locked.iter().zip(keys) {
             bucket.iter().for_each(|bucket| bucket.prefetch_element(*key));
         }
         locked
-    }
-
-    /// How many buckets are poisoned.
-    pub(super) fn poisoned(&self) -> u64 {
-        // Relaxed: a figure for people.
-        self.poisoned.load(Ordering::Relaxed)
     }
 }
 

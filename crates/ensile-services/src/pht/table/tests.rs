@@ -4,9 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::Epoch;
 use ensile_base::random::Random;
-use ensile_base::sync::MutexGuard;
+use ensile_objects::{GuardedObjects, ObjectGuard};
 
-use super::{BUCKETS, LockedBucket, PhtBucket, PhtBuckets, PhtChange, PhtKey, TOGETHER};
+use super::{BUCKETS, PhtBucket, PhtBuckets, PhtChange, PhtKey, TOGETHER};
 use crate::service::{CallError, RestsOn};
 
 fn names(count: u64) -> Vec<Vec<u8>> {
@@ -14,14 +14,18 @@ fn names(count: u64) -> Vec<Vec<u8>> {
 }
 
 /// A key's bucket, which is not poisoned.
-fn lock<'b>(buckets: &'b PhtBuckets, key: PhtKey<'_>) -> MutexGuard<'b, PhtBucket> {
-    buckets.lock(key.bucket, &RestsOn::default()).expect("it is not poisoned")
+fn lock<'b>(buckets: &'b PhtBuckets, key: PhtKey<'_>) -> ObjectGuard<'b, PhtBucket> {
+    buckets.guarded.lock(key.bucket, &RestsOn::default()).expect("it is not poisoned")
 }
 
 fn set(buckets: &PhtBuckets, name: &[u8], value: &[u8]) {
     let key = buckets.key(name);
-    let more = lock(buckets, key).apply(PhtChange::Set(key, value));
-    buckets.elements.add(more.expect("a value can always be set"), Epoch::ZERO);
+    let made = buckets.guarded.replay(key.bucket, |bucket| {
+        let more = bucket.apply(PhtChange::Set(key, value)).ok_or("a value can always be set")?;
+        buckets.elements.add(more, Epoch::ZERO);
+        Ok(())
+    });
+    assert_eq!(made, Ok(()));
 }
 
 /// What is shown, in its order.
@@ -37,7 +41,7 @@ fn shown(buckets: &PhtBuckets, names: &[&[u8]]) -> Vec<(Vec<u8>, Option<Vec<u8>>
 
 #[test]
 fn a_bucket_and_its_lock_are_a_line() {
-    assert_eq!(size_of::<LockedBucket>(), ensile_memory::prefetch::LINE_BYTES);
+    assert_eq!(GuardedObjects::<PhtBucket>::BYTES_EACH, ensile_memory::prefetch::LINE_BYTES);
 }
 
 #[test]
@@ -74,7 +78,7 @@ fn what_is_behind_a_refusal_is_not_shown_and_no_lock_is_kept() {
         if seen == 20 { Err(CallError::Cursor) } else { Ok(()) }
     });
     assert!(matches!(refused, Err(CallError::Cursor)) && seen == 20);
-    (0..BUCKETS).for_each(|number| drop(buckets.lock(number, &RestsOn::default())));
+    (0..BUCKETS).for_each(|number| drop(buckets.guarded.lock(number, &RestsOn::default())));
 }
 
 #[test]
@@ -84,22 +88,22 @@ fn o6_a_bucket_whose_change_panics_is_refused_and_no_other_is() {
     all.iter().for_each(|name| set(&buckets, name, b"1"));
     let key = buckets.key(&all[7]);
     let half_changed = catch_unwind(AssertUnwindSafe(|| {
-        let mut bucket = lock(&buckets, key);
-        bucket.last = Epoch::new(3);
-        buckets.change(&mut bucket, |bucket| {
+        let logged = || Ok::<_, CallError>(Epoch::new(3));
+        lock(&buckets, key).change(&RestsOn::default(), logged, |bucket| {
             bucket.set(key, b"2");
             assert_eq!(bucket.get(key), None, "in mid-change");
-        });
+        })
     }));
     assert!(half_changed.is_err());
     let rests = RestsOn::default();
-    let refused = buckets.lock(key.bucket, &rests).expect_err("O6: half a change is shown");
+    let refused = buckets.guarded.lock(key.bucket, &rests).expect_err("O6: half a change is shown");
     assert_eq!(rests.epoch(), Epoch::new(3));
+    let refused = CallError::from(refused);
     assert!(refused.to_string().starts_with(&format!("bucket {} is poisoned", key.bucket)), "{refused}");
     let several = buckets.look_at_many(all.iter().map(Vec::as_slice), &rests, |_, _| Ok(()));
     assert!(matches!(several, Err(CallError::PoisonedBucket(_))));
-    assert_eq!((0..BUCKETS).filter(|number| buckets.lock(*number, &rests).is_err()).count(), 1);
-    assert_eq!(buckets.poisoned(), 1);
+    assert_eq!((0..BUCKETS).filter(|number| buckets.guarded.lock(*number, &rests).is_err()).count(), 1);
+    assert_eq!(buckets.guarded.poisoned(), 1);
     // A panic of somebody who only looks changes nothing.
     let key = buckets.key(&all[8]);
     let looked = catch_unwind(AssertUnwindSafe(|| {

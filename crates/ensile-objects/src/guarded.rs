@@ -1,0 +1,325 @@
+//! The guards of an application's objects: a lock each, the epoch that a look at the object rests on, and what becomes
+//! of an object whose change panics.
+//!
+//! ```text
+//! look      lock: its last epoch is noted | shown | unlock
+//! change    lock | log | its epoch is noted | make | unlock                     if either panics: poisoned
+//! walk      lock: refused if it is poisoned | its bytes, ckpt | unlock
+//! replay    lock: passed over if it is poisoned | make again | unlock           if that panics: poisoned
+//! ```
+//! Invariants:
+//! - O7: an object's lock is held over the log call and the change, and over its bytes and their `ckpt`.
+//! - O6: an object whose change panics is poisoned before its lock is free. What was half changed is gone, so nothing
+//!   can show it. No checkpoint is made while there is one, so the log keeps the operation for the next open.
+//! - R1: the epoch of an object's last change is noted where it is locked, before anything is said of it.
+//!
+//! Neighbours: an application that keeps its own objects has them here, and calls in from its
+//! [`Application`](crate::Application); it needs nothing of this if its own locks do the same.
+
+use std::fmt;
+use std::mem;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ensile_base::Epoch;
+use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use ensile_memory::prefetch;
+
+use crate::application::{CallBackResult, ObjectWriter};
+use crate::rests_on::RestsOn;
+
+/// A change of this object panicked after it was logged, so nobody knows what the object is. All others go on. When the
+/// objects are opened again the change is made again, by a program that may have been mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "object {number} is poisoned: a change of it panicked after it was logged; it is refused until the objects are opened \
+     again, which makes the change again: mend the change if it panics then too"
+)]
+pub struct PoisonedObject {
+    /// Its number.
+    pub number: u64,
+}
+
+/// An application's own objects, with numbers from zero on, each under its guard.
+///
+/// It does what the discipline of [`Application`](crate::Application) asks of guards. A change that panics poisons its
+/// object: the object is gone from memory, is refused from then on, and stands in the way of checkpoints, while all
+/// others are served. The operation is in the log, and the next open makes it again. If it panics again, then the
+/// object is poisoned again, and the open goes on ([`replay`](Self::replay)).
+///
+/// Each object takes one line of memory or more, its lock included, so threads that use two objects share none.
+///
+/// ```
+/// use std::sync::Arc;
+/// use ensile_objects::{
+///     Application, ApplicationLog, CallBackResult, GuardedObjects, ObjectWriter, ObjectsBuilder, ObjectsResult, RestsOn,
+/// };
+///
+/// struct Balances(GuardedObjects<i64>);
+///
+/// const OP_ADD: u32 = 0;
+///
+/// fn number(bytes: &[u8]) -> Result<i64, Box<str>> {
+///     Ok(i64::from_le_bytes(bytes.try_into().map_err(|_| "a balance has eight bytes")?))
+/// }
+///
+/// impl Application for Balances {
+///     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
+///         self.0.checkpoint(from, out, |balance, bytes| {
+///             bytes.extend_from_slice(&balance.to_le_bytes());
+///             true
+///         })
+///     }
+///
+///     fn load_one(&self, account: u64, bytes: &[u8]) -> CallBackResult {
+///         let loaded = number(bytes)?;
+///         self.0.replay(account, |balance| Ok(*balance = loaded))
+///     }
+///
+///     fn replay_one(&self, account: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
+///         let (OP_ADD, [by]) = (operation, parameters) else { return Err("no such operation".into()) };
+///         let by = number(by)?;
+///         self.0.replay(account, |balance| Ok(*balance += by))
+///     }
+/// }
+///
+/// /// The new balance: its account is durable once `rests` is.
+/// fn add(all: &Balances, log: &ApplicationLog, account: u64, by: i64, rests: &RestsOn) -> ObjectsResult<i64> {
+///     let mut balance = all.0.lock(account, rests).expect("no change of a balance panics");
+///     let logged = || Ok(log.log(account, OP_ADD, &[&by.to_le_bytes()])?.epoch());
+///     balance.change(rests, logged, |balance| {
+///         *balance += by;
+///         *balance
+///     })
+/// }
+///
+/// # fn main() -> ObjectsResult<()> {
+/// # let folder = std::env::temp_dir().join(format!("ensile-objects-guarded-{}", std::process::id()));
+/// let new = || Arc::new(Balances(GuardedObjects::new(1000, |_| 0)));
+/// let balances = new();
+/// let log = ObjectsBuilder::new(&folder).open_application(Arc::clone(&balances))?;
+/// let rests = RestsOn::default();
+/// assert_eq!(add(&balances, &log, 7, 20, &rests)?, 20);
+/// log.receipt(rests.epoch()).durable()?;
+/// drop(log);
+///
+/// let balances = new();
+/// let log = ObjectsBuilder::new(&folder).open_application(Arc::clone(&balances))?;
+/// assert_eq!(*balances.0.lock(7, &rests).expect("it is whole"), 20);
+/// # drop(log);
+/// # std::fs::remove_dir_all(&folder).expect("it is there");
+/// # Ok(())
+/// # }
+/// ```
+pub struct GuardedObjects<T> {
+    objects: Box<[ObjectLine<T>]>,
+    poisoned: AtomicU64,
+}
+
+/// An object and its lock, on lines of memory of their own.
+#[repr(align(64))]
+struct ObjectLine<T>(Mutex<KnownObject<T>>);
+
+struct KnownObject<T> {
+    /// The epoch of its last change.
+    last: Epoch,
+    /// `None`: it is poisoned (O6).
+    object: Option<T>,
+}
+
+/// What says that a poisoned object has no guard.
+const WHOLE: &str = "a guard is of an object that is not poisoned";
+
+impl<T> fmt::Debug for GuardedObjects<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (objects, poisoned) = (self.objects.len(), self.poisoned());
+        out.debug_struct("GuardedObjects").field("objects", &objects).field("poisoned", &poisoned).finish()
+    }
+}
+
+impl<T> GuardedObjects<T> {
+    /// Bytes of memory that each object takes here, its lock included.
+    pub const BYTES_EACH: usize = size_of::<ObjectLine<T>>();
+
+    /// As many objects as `count`, each made from its number.
+    #[must_use]
+    pub fn new(count: u64, mut make: impl FnMut(u64) -> T) -> Self {
+        let made = |number| KnownObject { last: Epoch::ZERO, object: Some(make(number)) };
+        Self {
+            objects: (0..count).map(made).map(|known| ObjectLine(Mutex::new(known))).collect(),
+            poisoned: AtomicU64::new(0),
+        }
+    }
+
+    /// The object of this number, locked. `rests` notes its last change, of a poisoned object too.
+    ///
+    /// # Errors
+    /// It is poisoned.
+    ///
+    /// # Panics
+    /// If there is no object of this number.
+    #[inline]
+    pub fn lock(&self, number: u64, rests: &RestsOn) -> Result<ObjectGuard<'_, T>, PoisonedObject> {
+        let known = self.objects[number as usize].0.lock();
+        rests.note(known.last);
+        match known.object {
+            Some(_) => Ok(ObjectGuard { known, poisoned: &self.poisoned }),
+            None => Err(PoisonedObject { number }),
+        }
+    }
+
+    /// As [`lock`](Self::lock), if it is free and not poisoned. A thread that holds a guard takes others so: two
+    /// threads that wait for each other's wait for ever.
+    ///
+    /// # Panics
+    /// If there is no object of this number.
+    #[inline]
+    pub fn try_lock(&self, number: u64, rests: &RestsOn) -> Option<ObjectGuard<'_, T>> {
+        let known = self.objects[number as usize].0.try_lock()?;
+        known.object.as_ref()?;
+        rests.note(known.last);
+        Some(ObjectGuard { known, poisoned: &self.poisoned })
+    }
+
+    /// Asks the processor for the memory of an object that is locked soon: a hint.
+    ///
+    /// # Panics
+    /// If there is no object of this number.
+    #[inline]
+    pub fn prefetch(&self, number: u64) {
+        prefetch::line(&raw const self.objects[number as usize]);
+    }
+
+    /// Loads an object, or makes a logged change of it again: what [`load_one`](crate::Application::load_one) and
+    /// [`replay_one`](crate::Application::replay_one) do with it. If `make` panics the object is poisoned, and what
+    /// comes behind that passes it over: the open goes on, all others are served, and no checkpoint is made, so the
+    /// log keeps what was to be made.
+    ///
+    /// # Errors
+    /// Those of `make`, which fail the open; and there is no object of this number.
+    pub fn replay(&self, number: u64, make: impl FnOnce(&mut T) -> CallBackResult) -> CallBackResult {
+        let locked = usize::try_from(number).ok().and_then(|number| self.objects.get(number));
+        let known = locked.ok_or("there is no object of this number")?.0.lock();
+        if known.object.is_none() {
+            return Ok(());
+        }
+        let mut guard = ObjectGuard { known, poisoned: &self.poisoned };
+        let made = catch_unwind(AssertUnwindSafe(|| guard.poison_if_it_panics(|known| make(known.whole()))));
+        // The panic has been told by the hook of panics, and by the poison.
+        made.unwrap_or(Ok(()))
+    }
+
+    /// Writes the objects with this number or a larger one: what
+    /// [`checkpoint`](crate::Application::checkpoint) does and returns. `write` appends an object's bytes to an empty
+    /// buffer, under its guard. False: there is nothing to be kept of this one, on which no operation was logged, or
+    /// only such as [need not be known](crate::Application#discipline) of what is not there.
+    ///
+    /// The first poisoned object gives the checkpoint up.
+    pub fn checkpoint(
+        &self,
+        from: u64,
+        out: &mut ObjectWriter<'_>,
+        mut write: impl FnMut(&T, &mut Vec<u8>) -> bool,
+    ) -> Option<u64> {
+        out.ckpt_each(from..self.objects.len() as u64, |number, bytes| {
+            let guard = self.lock(number, &RestsOn::default()).map_err(|why| why.to_string())?;
+            Ok(write(&guard, bytes).then_some(guard))
+        })
+    }
+
+    /// How many objects are poisoned.
+    #[must_use]
+    pub fn poisoned(&self) -> u64 {
+        // Relaxed: a figure for people.
+        self.poisoned.load(Ordering::Relaxed)
+    }
+}
+
+/// An object, locked: it can be seen, and [changed](Self::change).
+pub struct ObjectGuard<'o, T> {
+    known: MutexGuard<'o, KnownObject<T>>,
+    poisoned: &'o AtomicU64,
+}
+
+impl<T: fmt::Debug> fmt::Debug for ObjectGuard<'_, T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("ObjectGuard").field(&**self).finish()
+    }
+}
+
+impl<T> Deref for ObjectGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        self.known.object.as_ref().expect(WHOLE)
+    }
+}
+
+impl<T> ObjectGuard<'_, T> {
+    /// The epoch of the object's last change; `Epoch::ZERO` if there was none since the objects were opened.
+    #[inline]
+    #[must_use]
+    pub fn last(&self) -> Epoch {
+        self.known.last
+    }
+
+    /// Logs a change by `log`, which returns its receipt's epoch, and then makes it. `rests` notes the epoch. If one of
+    /// the two panics, the object may be half changed, or lack what is logged: it is poisoned, and the panic goes on.
+    ///
+    /// # Errors
+    /// That of `log`: nothing was logged, and nothing is made.
+    ///
+    /// # Panics
+    /// If `log` or `make` does; and on an object that an earlier change through this guard has poisoned.
+    #[inline]
+    pub fn change<R, E>(
+        &mut self,
+        rests: &RestsOn,
+        log: impl FnOnce() -> Result<Epoch, E>,
+        make: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, E> {
+        self.poison_if_it_panics(|known| {
+            let epoch = log()?;
+            known.last = epoch;
+            rests.note(epoch);
+            Ok(make(known.whole()))
+        })
+    }
+
+    #[inline]
+    fn poison_if_it_panics<R>(&mut self, change: impl FnOnce(&mut KnownObject<T>) -> R) -> R {
+        let changing = ChangingObject { known: &mut self.known, poisoned: self.poisoned };
+        let outcome = change(&mut *changing.known);
+        // It came back.
+        mem::forget(changing);
+        outcome
+    }
+}
+
+impl<T> KnownObject<T> {
+    #[inline]
+    fn whole(&mut self) -> &mut T {
+        self.object.as_mut().expect(WHOLE)
+    }
+}
+
+/// An object that is being changed. If the change does not come back, the object is poisoned.
+struct ChangingObject<'c, T> {
+    known: &'c mut KnownObject<T>,
+    poisoned: &'c AtomicU64,
+}
+
+impl<T> Drop for ChangingObject<'_, T> {
+    #[cold]
+    fn drop(&mut self) {
+        let Some(half) = self.known.object.take() else { return };
+        // Relaxed: a figure for people.
+        self.poisoned.fetch_add(1, Ordering::Relaxed);
+        // What is half changed may panic as it goes, and a second panic that gets out of here ends the process.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(half)));
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
