@@ -6,7 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 export ENSILE_CRASH_POINTS="${ENSILE_CRASH_POINTS:-100000}" ENSILE_FAILING_CALLS="${ENSILE_FAILING_CALLS:-2000}"
-cargo test --profile release-plain --package ensile-engine --test crashes -- --nocapture "$@"
+chosen=("$@")
+[ $# -gt 0 ] || chosen=("")
+cargo test --profile release-plain --package ensile-engine --test engine -- --nocapture "${chosen[@]/#/crashes::}"
 [ $# -eq 0 ] || exit 0
 cargo run --profile release-plain --package ensile-bench -- tpcc --crash-after 0.15 --repeat 84 --lives 4 \
     --kill-in-recovery 2 --checkpoint-ms 50 --items 200 --customers 30 --threads 2 --loggers 2

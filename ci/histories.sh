@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Is what transactions saw on real threads serializable? The long runs of crates/ensile-engine/tests/histories.rs, built for
+# Is what transactions saw on real threads serializable? The long runs of the engine's tests/engine/histories.rs, built for
 # release: `ci/histories.sh [TRANSACTIONS [SEEDS [THREADS]]]`, where TRANSACTIONS are begun per seed. Without arguments: a
 # run in which more than a million commit, then five seeds each on two threads, on three and on four, in which more than ten
 # million do, and more than a million errors of closures are handed out; fewer than that is a failure.
@@ -22,7 +22,7 @@ answered=0
 # judge TRANSACTIONS SEEDS THREADS: sets `committed` and `answered`.
 judge() {
     ENSILE_TRANSACTIONS="$1" ENSILE_SEEDS="$2" ENSILE_THREADS="$3" \
-        cargo test --release --package ensile-engine --test histories -- --nocapture | tee "$said"
+        cargo test --release --package ensile-engine --test engine -- --nocapture histories:: | tee "$said"
     local found='.* transactions checked, \([0-9]*\) committed, \([0-9]*\) errors handed out, no anomaly$'
     committed="$(sed -n "s/$found/\1/p" "$said")"
     answered="$(sed -n "s/$found/\2/p" "$said")"

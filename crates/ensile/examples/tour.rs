@@ -1,7 +1,7 @@
 //! A tour of the database, one stop after the other: `cargo run --example tour`.
 //!
-//! Neighbours: `tests/face.rs` runs it; `bank` transfers money on several threads, `secondary_index` and `snapshot` say
-//! more of theirs.
+//! Neighbours: `tests/database/face.rs` runs it; `bank` transfers money on several threads, `secondary_index` and
+//! `snapshot` say more of theirs.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Turns, one step at a time, with a clock that stands still; and what other threads do beside a turn.
 //!
-//! Neighbours: `tests/turns.rs` has closures that lose to others without an end.
+//! Neighbours: `tests/engine/turns.rs` has closures that lose to others without an end.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

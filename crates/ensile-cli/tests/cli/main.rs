@@ -1,0 +1,11 @@
+//! The `ensile` command from outside, in one program, so that the engine's code for its tables is made once.
+//!
+//! Neighbours: `objects` and `services` beside this folder are also the programs that the command calls or takes over
+//! from.
+
+mod archives;
+mod backups;
+mod commands;
+#[path = "../outside/mod.rs"]
+mod outside;
+mod two_tids;

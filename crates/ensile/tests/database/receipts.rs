@@ -1,0 +1,106 @@
+//! Receipts: their order, and waiting for them, from a thread or as a future.
+//!
+//! Neighbours: `reopening` has what a durable receipt promises.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use crate::common::Folder;
+use ensile::prelude::*;
+
+/// Runs one future, parked between polls: an executor as small as they get.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn tids_follow_the_order_of_dependent_commits() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db.table::<u8, u64>("table")?;
+    let mut last = None;
+    for round in 0..100 {
+        let (before, receipt) = db.submit(|tx| {
+            let before = tx.get(&table, &0)?;
+            tx.put(&table, &0, &round)?;
+            Ok(before)
+        })?;
+        assert_eq!(before, round.checked_sub(1));
+        assert!(last < Some(receipt.tid()), "a later commit has a larger TID");
+        assert_eq!(receipt.tid().epoch(), receipt.epoch());
+        last = Some(receipt.tid());
+    }
+    let (_, reading) = db.submit(|tx| tx.get(&table, &0))?;
+    assert!(Some(reading.tid()) >= last, "a read rests on what it saw");
+    Ok(())
+}
+
+#[test]
+fn a_future_waits_as_a_thread_does() -> Result<()> {
+    let folder = Folder::new();
+    let db = Database::open(folder.path())?;
+    let table = db.table::<u64, u64>("table")?;
+    let mut receipts = Vec::new();
+    for key in 0..50 {
+        let ((), receipt) = db.submit(|tx| tx.put(&table, &key, &key))?;
+        receipts.push(receipt);
+    }
+    for receipt in &receipts {
+        block_on(receipt.durable_async())?;
+        assert!(receipt.is_durable());
+    }
+    let detached = receipts[0].durable_async();
+    drop(receipts);
+    block_on(detached)
+}
+
+#[test]
+fn a_receipt_can_be_awaited() -> Result<()> {
+    let folder = Folder::new();
+    let db = Database::open(folder.path())?;
+    let table = db.table::<u64, u64>("table")?;
+    let ((), receipt) = db.submit(|tx| tx.put(&table, &1, &1))?;
+    let epoch = receipt.epoch();
+    block_on(async move { receipt.await })?;
+    assert!(db.durable_epoch() >= epoch);
+    Ok(())
+}
+
+#[test]
+fn without_a_log_nothing_is_waited_for() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db.table::<u64, u64>("table")?;
+    let ((), receipt) = db.submit(|tx| tx.put(&table, &1, &1))?;
+    assert!(receipt.is_durable());
+    receipt.durable()?;
+    block_on(receipt.durable_async())
+}
+
+#[test]
+fn a_read_only_transaction_waits_for_what_it_read() -> Result<()> {
+    let folder = Folder::new();
+    let db = Database::open(folder.path())?;
+    let table = db.table::<u64, u64>("table")?;
+    let ((), written) = db.submit(|tx| tx.put(&table, &1, &1))?;
+    let (seen, read) = db.submit(|tx| tx.get(&table, &1))?;
+    assert_eq!(seen, Some(1));
+    assert_eq!(read.epoch(), written.epoch());
+    read.durable()?;
+    assert!(written.is_durable());
+    Ok(())
+}
