@@ -108,8 +108,17 @@ pub(crate) fn adopt(AdoptArguments { folder, without_buffers }: &AdoptArguments)
                 adopted.database,
                 adopted.parent
             ));
-            if let Some(left) = adopted.not_proven {
-                show(&format!("given up: {left}\n"));
+            if adopted.taken_entries > 0 {
+                show(&format!(
+                    "it was the folder that a process-safe life left: {} entries of its mapped buffers are in the log now\n",
+                    adopted.taken_entries
+                ));
+            }
+            match adopted.not_proven {
+                Some(left) if left.is_taken() => show(&format!("not proven: {left}\n")),
+                // What to do is said where it was not agreed to.
+                Some(left) => show(&format!("given up: {}\n", left.how_much())),
+                None => {}
             }
             ExitCode::SUCCESS
         }
@@ -288,7 +297,8 @@ fn not_proven_json(left: &NotProven) -> Value {
     let reason = match left.reason {
         NotProvenReason::Copied => "copied",
         NotProvenReason::OtherBoot => "other_boot",
-        NotProvenReason::NotOpened => "not_opened",
+        NotProvenReason::Damaged => "damaged",
+        NotProvenReason::UnknownBoot => "unknown_boot",
         NotProvenReason::Changed => "changed",
         _ => "other",
     };
