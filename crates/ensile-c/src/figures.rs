@@ -35,6 +35,7 @@ pub mod told {
     pub const TEXT_MISFIT: u32 = 3;
     pub const TEXT_NICENESS_REFUSED: u32 = 4;
     pub const TEXT_NOT_PROVEN: u32 = 5;
+    pub const TEXT_CHANGED: u32 = 6;
 }
 
 fn reason_of(reason: CheckpointReason) -> u64 {
@@ -75,10 +76,16 @@ pub(crate) fn text_of(
         told::TEXT_UNREACHABLE => checkpoints.unreachable,
         told::TEXT_MISFIT => checkpoints.misfit,
         told::TEXT_NICENESS_REFUSED => checkpoints.niceness_refused,
-        told::TEXT_NOT_PROVEN => recovery.not_proven.as_ref().map(ToString::to_string),
+        told::TEXT_NOT_PROVEN => not_proven(recovery, false),
+        told::TEXT_CHANGED => not_proven(recovery, true),
         _ => return Err(Failure::invalid(format!("{what} is the number of no text"))),
     };
     Ok(text.unwrap_or_default())
+}
+
+/// What a process-safe life returned and the open could not prove: what it took all the same, or what it left out.
+fn not_proven(recovery: &RecoveryReport, is_taken: bool) -> Option<String> {
+    recovery.not_proven.as_ref().filter(|left| left.is_taken() == is_taken).map(ToString::to_string)
 }
 
 /// Writes a text and a zero behind it, cut to the caller's `size` bytes.

@@ -366,8 +366,11 @@ enum {
     /* Why checkpoints do not give way by as much as was set. */
     ENSILE_TEXT_NICENESS_REFUSED = 4,
     /* What a process-safe life had returned and the open could not take, as the folder is a copy, or the system was
-     * started since: how much, of which epochs, and what to do. */
-    ENSILE_TEXT_NOT_PROVEN = 5
+     * started since: how much, of which epochs, and what to do. It is not there. */
+    ENSILE_TEXT_NOT_PROVEN = 5,
+    /* Which mapped files of a process-safe life were changed after its process had died, and what to do. The open has
+     * taken them all the same: nothing is known to be missing, and ENSILE_TEXT_NOT_PROVEN is empty then. */
+    ENSILE_TEXT_CHANGED = 6
 };
 /* One of these, in the `size` bytes at `text`: it ends with a zero, is cut if it is longer, and is empty where nothing
  * stands in the way. */
