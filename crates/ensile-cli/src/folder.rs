@@ -20,6 +20,7 @@ pub(crate) mod take_over;
 
 pub(crate) use lease::passed_on;
 
+use backup::Reach;
 use changes::HELP as CHANGES;
 use clap::Args;
 use ensile::folder::{
@@ -176,21 +177,24 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     };
     if arguments.json {
         let tables: Vec<Value> = tables.iter().map(table).collect();
-        let restorable = reach.as_deref().map(backup::reach_json);
+        let unknown = if let Reach::Unknown(why) = &reach { Some(why.to_string()) } else { None };
         show(&format!(
             "{:#}\n",
             json!({
                 "folder": folder, "examination": examination(&found), "tables": tables,
-                "restorable_epochs": restorable,
+                "restorable_epochs": backup::reach_json(&reach), "restorable_unknown": unknown,
             })
         ));
     } else {
-        let reach =
-            reach.as_deref().map_or_else(String::new, |reach| backup::reach_line(reach, archive.as_deref()));
+        let line = backup::reach_line(&reach, archive.as_deref());
         let verdict = verdict(folder, &found, None);
-        show(&(explained(&found, &tables) + &table_lines(&tables) + &verdict + &reach));
+        show(&(explained(&found, &tables) + &table_lines(&tables) + &verdict + &line));
     }
-    exit_code(&found)
+    match (&reach, archive) {
+        // What was asked for of the archive.
+        (Reach::Unknown(why), Some(archive)) => backup::not_made(archive, why),
+        _ => exit_code(&found),
+    }
 }
 
 pub(crate) fn exit_code(found: &Examination) -> ExitCode {

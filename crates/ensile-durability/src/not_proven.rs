@@ -184,7 +184,11 @@ impl fmt::Display for Amount<'_> {
         if left.is_taken() {
             let files: Vec<_> = left.files.iter().map(|file| &*file.file).collect();
             let were = if files.len() == 1 { "was" } else { "were" };
-            return write!(f, "{} {were} changed after the process had died, and taken all the same", files.join(", "));
+            return write!(
+                f,
+                "{} {were} changed after the process had died, and taken all the same",
+                files.join(", ")
+            );
         }
         left.amount(f)?;
         f.write_str(" by a process-safe life that was not closed")

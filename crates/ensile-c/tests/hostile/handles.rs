@@ -286,7 +286,13 @@ fn settings_have_their_effect_and_others_are_refused() {
             call(|e| ensile_objects_text(objects, what, bytes.as_mut_ptr().cast(), bytes.len(), e))
         };
         let mut bytes = [7_u8; 200];
-        let texts = [told::TEXT_LAST_ERROR, told::TEXT_UNREACHABLE, told::TEXT_MISFIT, told::TEXT_NOT_PROVEN, told::TEXT_CHANGED];
+        let texts = [
+            told::TEXT_LAST_ERROR,
+            told::TEXT_UNREACHABLE,
+            told::TEXT_MISFIT,
+            told::TEXT_NOT_PROVEN,
+            told::TEXT_CHANGED,
+        ];
         for what in texts {
             text(what, &mut bytes).expect("nothing stands in the way");
             assert_eq!(bytes[0], 0, "{what}");

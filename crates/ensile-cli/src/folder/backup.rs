@@ -178,28 +178,40 @@ pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
     }
 }
 
-/// Which epochs `restore --to-epoch` has of a folder that is a backup, with this archive if one is given: spans with
-/// their ends. `None` of any other folder.
+/// Which epochs `restore --to-epoch` has of a folder.
+pub(super) enum Reach {
+    /// It is no backup.
+    None,
+    /// Spans with their ends.
+    Spans(Vec<(Epoch, Epoch)>),
+    /// It cannot be said, as where the backup was copied.
+    Unknown(Box<Error>),
+}
+
+/// What `restore --to-epoch` has of a folder, with this archive if one is given.
 ///
 /// # Errors
-/// The exit code; why was said.
-pub(super) fn reach(
-    folder: &Path,
-    found: &Examination,
-    archive: Option<&Path>,
-) -> Result<Option<Vec<(Epoch, Epoch)>>, ExitCode> {
+/// The exit code if an archive is given for what is no backup; why was said.
+pub(super) fn reach(folder: &Path, found: &Examination, archive: Option<&Path>) -> Result<Reach, ExitCode> {
     match (&found.backup, archive) {
-        (Some(BackupFacts::Backup { .. }), _) => match folder::restorable_epochs(folder, archive) {
-            Ok(reach) => Ok(Some(reach)),
-            Err(error) => Err(not_made(archive.unwrap_or(folder), &error)),
-        },
+        (Some(BackupFacts::Backup { .. }), _) => Ok(match folder::restorable_epochs(folder, archive) {
+            Ok(reach) => Reach::Spans(reach),
+            Err(error) => Reach::Unknown(Box::new(error)),
+        }),
         (_, Some(_)) => Err(failed(folder, super::NO_BACKUP)),
-        (_, None) => Ok(None),
+        (_, None) => Ok(Reach::None),
     }
 }
 
 /// Says it in a line.
-pub(super) fn reach_line(reach: &[(Epoch, Epoch)], archive: Option<&Path>) -> String {
+pub(super) fn reach_line(reach: &Reach, archive: Option<&Path>) -> String {
+    let reach = match reach {
+        Reach::None => return String::new(),
+        Reach::Unknown(why) => {
+            return format!("which epochs `ensile restore --to-epoch` has cannot be said: {why}\n");
+        }
+        Reach::Spans(spans) => spans,
+    };
     let (alone, spans): (Vec<_>, Vec<_>) = reach.iter().copied().partition(|(first, last)| first == last);
     let mut what: Vec<String> = Vec::new();
     if !alone.is_empty() {
@@ -222,8 +234,9 @@ pub(super) fn reach_line(reach: &[(Epoch, Epoch)], archive: Option<&Path>) -> St
 }
 
 /// The same as JSON.
-pub(super) fn reach_json(reach: &[(Epoch, Epoch)]) -> Value {
-    reach.iter().map(|(first, last)| json!([first.number(), last.number()])).collect()
+pub(super) fn reach_json(reach: &Reach) -> Value {
+    let Reach::Spans(spans) = reach else { return Value::Null };
+    spans.iter().map(|(first, last)| json!([first.number(), last.number()])).collect()
 }
 
 /// Has it pictures beside its newest one?

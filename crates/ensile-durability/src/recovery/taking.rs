@@ -248,7 +248,10 @@ pub(super) struct Lacking {
 impl Lacking {
     /// `None` if the logs have all, with marks.
     fn of(disk: &dyn Disk, chains: &[Chain], left: LeftBuffers) -> Result<Option<Self>, DurabilityError> {
-        assert!(chains.iter().enumerate().all(|(at, chain)| chain.logger as usize == at), "each log has a chain");
+        assert!(
+            chains.iter().enumerate().all(|(at, chain)| chain.logger as usize == at),
+            "each log has a chain"
+        );
         assert!(chains.iter().all(|chain| chain.lost.is_none()), "L5: what is damaged is judged before");
         check_written(chains, &left)?;
         let mut buffers: Vec<_> = chains.iter().map(|_| Vec::new()).collect();

@@ -628,7 +628,10 @@ fn b4_an_adoption_without_a_log_tells_the_others_by_their_own_blocks_and_marks()
     let logs: Vec<_> = copy.files().into_iter().filter(|name| name.starts_with("log0/log-")).collect();
     logs.iter().for_each(|log| copy.lose(log));
     let left = assert_would_lose(&copy, "the folder is a copy of the one that it left");
-    assert!(left.files.iter().all(|left| left.file.starts_with("log0/")), "log 1 has all of its own: {left:?}");
+    assert!(
+        left.files.iter().all(|left| left.file.starts_with("log0/")),
+        "log 1 has all of its own: {left:?}"
+    );
     assert_eq!((left.entries(), left.durable), (0, durable));
 }
 

@@ -17,8 +17,8 @@ use ensile_disk::Disk;
 
 use super::{Judge, Nowhere};
 use crate::DurabilityError;
-use crate::store::adopt::{self as copies, LeftToAdopt};
 use crate::store::Adopted;
+use crate::store::adopt::{self as copies, LeftToAdopt};
 use crate::store::manifest::Manifest;
 
 /// What an adoption gives up only if that is asked for.
