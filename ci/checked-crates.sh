@@ -7,7 +7,7 @@ MODEL_CRATES=(ensile-base ensile-epoch ensile-memory ensile-index ensile-durabil
 # run_models CHECKER CALL: runs, with `--cfg CHECKER`, the integration tests called `CHECKER*` of each crate and, of
 # its unit tests, those with CHECKER in their path. A crate that never calls CALL has none and is passed over.
 run_models() {
-    local checker="$1" call="$2" crate folder ran=0
+    local checker="$1" call="$2" crate folder chosen=() has_units='' has_others=''
     # As tests are built, with debug assertions, since they state the invariants that are explored: building takes most of
     # the time, and what runs is small. A schedule that fails is replayed, so no lines are needed.
     local cargo=(cargo test --config 'profile.dev.debug=0' --config 'profile.test.debug=0'
@@ -16,13 +16,16 @@ run_models() {
     for crate in "${MODEL_CRATES[@]}"; do
         folder="crates/$crate"
         if compgen -G "$folder/tests/$checker*" >/dev/null; then
-            "${cargo[@]}" --package "$crate" --test "$checker*"
-            ran=1
+            has_others=yes
+        elif ! grep --recursive --quiet --include='*.rs' "$call" "$folder/src" 2>/dev/null; then
+            continue
         fi
-        if grep --recursive --quiet --include='*.rs' "$call" "$folder/src" 2>/dev/null; then
-            "${cargo[@]}" --package "$crate" --lib "$checker"
-            ran=1
-        fi
+        ! grep --recursive --quiet --include='*.rs' "$call" "$folder/src" 2>/dev/null || has_units=yes
+        chosen+=(--package "$crate")
     done
-    [ "$ran" = 1 ] || echo "$checker: no crate has such tests"
+    # All crates in one call, both times the same ones: for another choice of crates the features of those below would
+    # be others, and each choice would build them again.
+    [ -z "$has_units" ] || "${cargo[@]}" "${chosen[@]}" --lib "$checker"
+    [ -z "$has_others" ] || "${cargo[@]}" "${chosen[@]}" --test "$checker*"
+    [ ${#chosen[@]} -gt 0 ] || echo "$checker: no crate has such tests"
 }

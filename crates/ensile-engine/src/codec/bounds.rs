@@ -276,5 +276,5 @@ pub(crate) fn delimited<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
     buffer
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -27,7 +27,7 @@
 
 mod composite;
 mod float;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 pub use composite::Descending;

@@ -19,7 +19,7 @@ mod buffer;
 mod fixed_layout;
 #[cfg(feature = "serde")]
 mod serde;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod tuple;
 

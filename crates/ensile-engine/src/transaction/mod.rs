@@ -377,5 +377,5 @@ fn error_of(why: Ended) -> Error {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
