@@ -1,7 +1,8 @@
 //! Folders of objects that are kept: what a version has written opens for good.
 //!
 //! `tests/fixtures/nameless` was written by `written` below without a name, as versions before the name wrote, and
-//! `tests/fixtures/named` with one (`ENSILE_WRITE_FIXTURE=crates/ensile-objects/tests/fixtures cargo test -p
+//! `tests/fixtures/named` with one, in a manifest of format 4, as was done for a few days; `named-5` has that of format
+//! 5 (`ENSILE_WRITE_FIXTURE=crates/ensile-objects/tests/fixtures cargo test -p
 //! ensile-objects --test objects kept` writes such folders there; a kept one is never written again). Each has a
 //! checkpoint, a life before it and one behind it, removals, and an object that stands in pieces.
 //!
@@ -21,7 +22,12 @@ use crate::rig::Rows;
 use crate::tally::{Change, Tally};
 
 const NAME: &str = "tallies, partition 0 of 4";
-const KEPT: [(&str, Option<&str>); 2] = [("nameless", None), ("named", Some(NAME))];
+/// Each with the format of its manifest.
+const KEPT: [(&str, Option<&str>, &str); 3] = [
+    ("nameless", None, "ensile manifest 4\n"),
+    ("named", Some(NAME), "ensile manifest 4\n"),
+    ("named-5", Some(NAME), "ensile manifest 5\n"),
+];
 /// It stands in pieces.
 const LARGE_BYTES: u32 = 100_000;
 
@@ -79,7 +85,11 @@ fn i5_folders_that_are_kept_open_with_their_name_and_without_one() {
     let fresh = std::env::temp_dir().join(format!("ensile-objects-kept-{}", std::process::id()));
     let _ = fs::remove_dir_all(&fresh);
     fs::create_dir_all(&fresh).expect("made");
-    for (kind, name) in KEPT {
+    let begins = |folder: &Path, title: &str| {
+        let text = fs::read_to_string(folder.join("MANIFEST")).expect("is there");
+        assert!(text.starts_with(title), "{text}");
+    };
+    for (kind, name, title) in KEPT {
         let today = fresh.join(format!("{kind}-today"));
         let expected = written(&today, name);
         assert_eq!(expected[&7].padding.len(), LARGE_BYTES as usize);
@@ -90,6 +100,9 @@ fn i5_folders_that_are_kept_open_with_their_name_and_without_one() {
         }
         let kept = fresh.join(kind);
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(kind), &kept);
+        begins(&kept, title);
+        // A program that does not know names reads what has none, and says of what has one that it is newer (L7).
+        begins(&today, if name.is_some() { "ensile manifest 5\n" } else { "ensile manifest 4\n" });
         // A kept folder is a copy wherever it is checked out.
         adopted(&kept).expect("is adopted");
         for folder in [today, kept] {
