@@ -12,12 +12,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use ensile::folder::{self, ArchiveFacts, ArchivedGeneration, Damage, EpochSpan, RestoredFromArchive};
+use ensile::folder::{
+    self, ArchiveFacts, ArchivedGeneration, CopyProgress, Damage, EpochSpan, RestoredFromArchive,
+};
 use ensile::receipt::Epoch;
 use ensile::{DurabilityError, Error};
 use serde_json::{Value, json};
 
-use super::backup::not_made;
+use super::backup::{ShownProgress, not_made};
 use super::{DAMAGED, MEGABYTE, between, damage_json, failed, show, sized};
 
 /// `ensile restore-archive`.
@@ -42,7 +44,14 @@ pub(crate) struct RestoreArguments {
 pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
     let RestoreArguments { archive, folder, to_epoch, rate_mb, json } = arguments;
     let rate = rate_mb.map(|rate| rate * MEGABYTE);
-    match folder::restore_from_archive_with(archive, folder, Epoch::new(*to_epoch), rate) {
+    let mut shown = ShownProgress::default();
+    let mut watch = |progress: &CopyProgress| {
+        let _ = shown.show(progress);
+    };
+    let to = Epoch::new(*to_epoch);
+    let outcome = folder::restore_from_archive_watched(archive, folder, to, rate, &mut watch);
+    shown.end();
+    match outcome {
         Ok(restored) if *json => {
             let RestoredFromArchive { database, parent, epoch, entries, bytes, .. } = restored;
             let restored = json!({

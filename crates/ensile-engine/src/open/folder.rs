@@ -24,6 +24,7 @@ use ensile_disk::{Disk, RealDisk};
 #[cfg(feature = "object-store")]
 pub use ensile_durability::SharedObjects;
 pub use ensile_durability::archived::{ArchiveFacts, ArchivedGeneration, EpochSpan, RestoredFromArchive};
+use ensile_durability::archived::{ArchiveProgress, ArchiveRestore};
 pub use ensile_durability::examine::{
     AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
@@ -199,11 +200,32 @@ pub fn restore_from_archive_with(
     epoch: Epoch,
     bytes_per_second: Option<u64>,
 ) -> Result<RestoredFromArchive> {
-    let restore = ensile_durability::archived::ArchiveRestore::of(&existing(archive)?, epoch)?;
+    restore_from_archive_watched(archive, folder, epoch, bytes_per_second, &mut |_| ())
+}
+
+/// As [`restore_from_archive_with`]; `watch` is told how far it is.
+///
+/// # Errors
+/// As for [`restore_from_archive`].
+pub fn restore_from_archive_watched(
+    archive: &Path,
+    folder: &Path,
+    epoch: Epoch,
+    bytes_per_second: Option<u64>,
+    watch: &mut dyn FnMut(&CopyProgress),
+) -> Result<RestoredFromArchive> {
+    let restore = ArchiveRestore::of(&existing(archive)?, epoch)?;
     let restore = restore.paced(bytes_per_second, Clock::machine())?;
     // Where nothing can be had the folder is not made.
     let target: Arc<dyn Disk> = Arc::new(RealDisk::open(folder).map_err(DurabilityError::from)?);
-    Ok(restore.make(&target, &Framing)?)
+    let mut told = |done: &ArchiveProgress| {
+        let phase = if done.is_read_again { CopyPhase::Verifying } else { CopyPhase::Copying };
+        let mut progress = CopyProgress::before(phase);
+        (progress.bytes, progress.bytes_total) = (done.bytes, done.bytes_total);
+        progress.bytes_written = done.bytes_written;
+        watch(&progress);
+    };
+    Ok(restore.make_watched(&target, &Framing, &mut told)?)
 }
 
 /// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged.
