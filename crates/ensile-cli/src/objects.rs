@@ -15,7 +15,9 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use ensile_objects::folder::{FolderJudgement, holds_objects, judge_folder, rename_application, repair};
+use ensile_objects::folder::{
+    ApplicationName, FolderJudgement, holds_objects, judge_folder, rename_application, repair,
+};
 use ensile_objects::{DurabilityError, ObjectsError, SharedFolder, SharedStore};
 use serde_json::{Value, json};
 
@@ -98,9 +100,14 @@ fn name(NameArguments { folder, name, none }: &NameArguments) -> ExitCode {
     let of =
         |name: Option<&str>| name.map_or_else(|| "nobody by name".to_owned(), |name| format!("{name:?}"));
     match rename_application(folder, name) {
-        Ok(before) => {
-            let (now, before) = (of(name), of(before.as_deref()));
-            show(&format!("{}: is of {now}; it was of {before}\n", folder.display()));
+        Ok(renamed) => {
+            let (now, before) = (of(name), of(renamed.before.as_ref().map(ApplicationName::as_str)));
+            let mut said = format!("{}: is of {now}; it was of {before}\n", folder.display());
+            if renamed.is_to_be_shipped {
+                said += "its shared folder has the name from before until the application was started again and has \
+                         shipped: a take-over until then gets that one\n";
+            }
+            show(&said);
             ExitCode::SUCCESS
         }
         Err(error) => failed(folder, &error.to_string()),
@@ -108,9 +115,9 @@ fn name(NameArguments { folder, name, none }: &NameArguments) -> ExitCode {
 }
 
 fn check(CheckArguments { folder, program }: &CheckArguments) -> ExitCode {
-    let found = match judge_folder(folder) {
+    let found = match judged_folder(folder) {
         Ok(found) => found,
-        Err(error) => return failed(folder, &error.to_string()),
+        Err(code) => return code,
     };
     show(&judgement(folder, &found));
     if !found.is_whole() {
@@ -123,6 +130,14 @@ fn check(CheckArguments { folder, program }: &CheckArguments) -> ExitCode {
     }
 }
 
+/// Judges a folder of objects.
+///
+/// # Errors
+/// The exit code where that cannot be done; why was said.
+fn judged_folder(folder: &Path) -> Result<FolderJudgement, ExitCode> {
+    judge_folder(folder).map_err(|error| failed(folder, &error.to_string()))
+}
+
 /// Whether it is a folder of objects. One of which that cannot be read is judged as a database's, which says why.
 pub(crate) fn are_in(folder: &Path) -> bool {
     holds_objects(folder).unwrap_or(false)
@@ -131,9 +146,9 @@ pub(crate) fn are_in(folder: &Path) -> bool {
 /// `ensile verify` of a folder of objects: what a database's is told, and what there is of objects.
 pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     let folder = &arguments.folder;
-    let found = match judge_folder(folder) {
+    let found = match judged_folder(folder) {
         Ok(found) => found,
-        Err(error) => return failed(folder, &error.to_string()),
+        Err(code) => return code,
     };
     if arguments.json {
         show(&format!("{:#}\n", facts(folder, &found)));
@@ -150,13 +165,13 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
         Err(error) => return failed(folder, &error.to_string()),
     }
     // A cut does not mend what contradicts itself.
-    match judge_folder(folder) {
+    match judged_folder(folder) {
         Ok(left) if left.is_whole() => ExitCode::SUCCESS,
         Ok(left) => {
             show(&judged(folder, &left, None));
             code_of(&left)
         }
-        Err(error) => failed(folder, &error.to_string()),
+        Err(code) => code,
     }
 }
 
@@ -166,9 +181,9 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     if arguments.archive.is_some() {
         return failed(folder, NO_BACKUP);
     }
-    let found = match judge_folder(folder) {
+    let found = match judged_folder(folder) {
         Ok(found) => found,
-        Err(error) => return failed(folder, &error.to_string()),
+        Err(code) => return code,
     };
     if arguments.json {
         show(&format!("{:#}\n", facts(folder, &found)));

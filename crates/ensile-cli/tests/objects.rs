@@ -386,11 +386,18 @@ fn another_machine_takes_over() {
         said.contains("in term 2") && said.contains(&format!("end of epoch {}:", shipped.number())),
         "{said}"
     );
+    assert!(said.contains("application: it had no name when this was shipped\n"), "{said}");
     let again = open("again");
     for key in 0..10 {
         assert_eq!(again.read(&key, |count| count.map(|count| count.0)).expect("reads"), Some(key));
     }
     drop(again);
+    // Its shared folder is not known to the command that names it.
+    let (code, said) = ensile(&folder, "objects name again counts");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("its shared folder has the name from before until"), "{said}");
+    let (code, said) = ensile(&folder, "objects name again --none");
+    assert_eq!(code, Some(0), "{said}");
     // What is damaged is named, and nothing is claimed.
     let (code, said) = take_over("shared again");
     assert_eq!(code, Some(2), "{said}");

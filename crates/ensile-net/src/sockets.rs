@@ -71,14 +71,7 @@ impl MachineSocket {
 
 /// A socket that listens, beside others at its address if it is shared, and does not block.
 fn tcp_socket(address: SocketAddr, is_shared: bool, keepalive: Option<Duration>) -> io::Result<OwnedFd> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    // As std does: connections of an earlier process that are not forgotten yet do not keep the address.
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    if is_shared {
-        sockopt::set_socket_reuseport(&socket, true)?;
-    }
+    let socket = bound_socket(address, is_shared)?;
     if let Some(after) = keepalive {
         // What is accepted has the listener's: on Linux an accepted socket is a copy of it.
         let seconds = after.as_secs().clamp(1, KEEPALIVE_SECONDS_MAX);
@@ -87,19 +80,34 @@ fn tcp_socket(address: SocketAddr, is_shared: bool, keepalive: Option<Duration>)
         sockopt::set_tcp_keepintvl(&socket, Duration::from_secs((seconds / 3).max(1)))?;
         sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
     }
-    rustix::net::bind(&socket, &address)?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
 }
 
+/// A socket that has this address and does not listen: nobody can connect to it.
+fn bound_socket(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // As std does: connections of an earlier process that are not forgotten yet do not keep the address.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if is_shared {
+        sockopt::set_socket_reuseport(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    Ok(socket)
+}
+
 /// Fails where somebody listens at this address already, also one who would share it
-/// ([`ListenAddress::TcpShared`]): for a server of several loops, before its first one listens. Without it two servers
-/// share an address, and the kernel deals clients out between them.
+/// ([`ListenAddress::TcpShared`]), and where this process cannot have it: for a server, before it does what one that
+/// cannot listen is not to do, and for one of several loops, before its first one listens. Without it two servers share
+/// an address, and the kernel deals clients out between them. Nobody can connect to what looks.
 ///
 /// # Errors
-/// What the system says: [`io::ErrorKind::AddrInUse`] where somebody listens.
+/// What the system says: [`io::ErrorKind::AddrInUse`] where somebody listens, [`io::ErrorKind::AddrNotAvailable`] for
+/// an address that is not this machine's.
 pub fn check_free(address: SocketAddr) -> io::Result<()> {
-    TcpListener::bind(address).map(drop)
+    bound_socket(address, false).map(drop)
 }
 
 /// Raises this process's limit of open descriptors as far as the system lets it, and returns it.

@@ -55,6 +55,19 @@ pub enum ObjectsError {
         /// What the call-back said.
         why: Box<str>,
     },
+    /// The folder has an object whose key is none of this program's ([`ObjectsBuilder::accept_keys`
+    /// ](crate::ObjectsBuilder::accept_keys)). Nothing was changed: give the folder of this program, or of this part of
+    /// it.
+    #[error(
+        "the folder has object {object}, which is none of this program's: {why}; nothing was changed: give another folder, or \
+         start the program, or the part of it, whose folder it is"
+    )]
+    OtherKeys {
+        /// The object's key.
+        object: Box<str>,
+        /// What the program says of it.
+        why: Box<str>,
+    },
     /// `u64::MAX` is the number of no object. Nothing was logged.
     #[error("u64::MAX is the number of no object: use a smaller one")]
     NoObject,

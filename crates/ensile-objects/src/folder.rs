@@ -15,8 +15,8 @@ pub use ensile_durability::examine::{
     AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
-use ensile_durability::{ApplicationName, Entry, Recoverable, Refused, entries_in, examine};
-pub use ensile_durability::{EntryKind, TornTail};
+pub use ensile_durability::{ApplicationName, EntryKind, Renamed, TornTail};
+use ensile_durability::{Entry, Recoverable, Refused, entries_in, examine};
 
 use crate::error::ObjectsResult as Result;
 use crate::format::{OF_CHECKPOINT, OF_LOG, ObjectBody};
@@ -66,8 +66,8 @@ fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repa
     Ok(examine::repair_with(disk, &ObjectFraming, options)?)
 }
 
-/// Gives the application of a folder another name, or none (`name` is `None`); nobody has the folder open. The name
-/// that it had, if it had one. `ensile objects name` does the same.
+/// Gives the application of a folder another name, or none (`name` is `None`); nobody has the folder open.
+/// `ensile objects name` does the same.
 ///
 /// It is for an application that is called otherwise now, or whose partitions are numbered otherwise:
 /// [`ObjectsBuilder::application_name`](crate::ObjectsBuilder::application_name) is compared with what the folder says.
@@ -75,8 +75,8 @@ fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repa
 /// ```
 /// use ensile_objects::folder::rename_application;
 /// # fn main_of(folder: &std::path::Path) -> ensile_objects::ObjectsResult<()> {
-/// let before = rename_application(folder, Some("prices, partition 0 of 8"))?;
-/// assert_eq!(before.as_deref(), Some("prices, partition 0 of 4"));
+/// let renamed = rename_application(folder, Some("prices, partition 0 of 8"))?;
+/// assert_eq!(renamed.before.as_ref().map(|name| name.as_str()), Some("prices, partition 0 of 4"));
 /// # Ok(())
 /// # }
 /// # assert!(main_of(std::path::Path::new("nowhere")).is_err());
@@ -85,11 +85,10 @@ fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repa
 /// # Errors
 /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): it is no name; the folder is in use, holds no
 /// objects, is a copy that was not adopted, or cannot be read. Nothing was changed.
-pub fn rename_application(folder: impl AsRef<Path>, name: Option<&str>) -> Result<Option<String>> {
+pub fn rename_application(folder: impl AsRef<Path>, name: Option<&str>) -> Result<Renamed> {
     let name = name.map(ApplicationName::new).transpose()?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::existing(folder)?);
-    let before = ensile_durability::rename_application(&disk, EntryKind::Operations, name)?;
-    Ok(before.map(|name| name.to_string()))
+    Ok(ensile_durability::rename_application(&disk, EntryKind::Operations, name)?)
 }
 
 /// Takes entries apart and keeps nothing: a repair shows it the entries twice.

@@ -66,9 +66,10 @@ pub use ensile_durability::SharedObjects;
 pub use ensile_durability::{
     AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
     CheckpointStats, CheckpointTurn, CheckpointVerdict, Creation, DurabilityError, Health as LogHealth,
-    LogCount, LogStats, NotProven, NotProvenReason, Phase, PhaseReport, RecoveryForecast, RecoveryRates,
-    RecoveryReport, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep,
-    ShippingConfig, ShippingStats, TakeOverReport, TornTail, UnprovenEntries, UnprovenFile, WhenFenced,
+    LogCount, LogStats, NameGiven, NotProven, NotProvenReason, Phase, PhaseReport, RecoveryForecast,
+    RecoveryRates, RecoveryReport, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload,
+    ShipStep, ShippingConfig, ShippingStats, TakeOverReport, TornTail, UnprovenEntries, UnprovenFile,
+    WhenFenced,
 };
 pub use epoch_count::EpochCount;
 pub use error::{ObjectsError, ObjectsResult};

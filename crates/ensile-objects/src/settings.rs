@@ -14,11 +14,15 @@ use crate::application::{Application, ApplicationLog};
 use crate::collection::Objects;
 use crate::collection::persistent::{ObjectKey, Persistent};
 use crate::error::ObjectsResult as Result;
-use crate::runtime::{ObjectsSettings, OpenRuntime};
+use crate::runtime::{KeyCheck, ObjectsSettings, OpenRuntime};
 
 /// Why an application that keeps its own objects is not opened with the debug mode.
 const CHECKS_COLLECTIONS: &str = "`check_operations` is for collections: nothing here can copy the objects that an application \
      keeps, so open it without";
+
+/// Why an application that keeps its own objects is not opened with a check of keys.
+const KEYS_OF_COLLECTIONS: &str =
+    "`accept_keys` is for collections: refuse an object that is not the application's in its call-backs";
 
 /// When a result is released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +122,7 @@ impl ObjectsBuilder {
         let settings = ObjectsSettings {
             folder: folder.into(),
             application: None,
+            accepts: None,
             disk: None,
             clock: Clock::machine(),
             own_threads: true,
@@ -183,6 +188,29 @@ impl ObjectsBuilder {
     #[must_use]
     pub fn application_name(mut self, name: impl Into<String>) -> Self {
         self.settings.application = Some(name.into());
+        self
+    }
+
+    /// Which keys a collection of this folder may have: `check` gets the bytes of a key's encoding, and says why it is
+    /// none of this program's, or of this part of it. The open looks at each key that is in the folder, and where one
+    /// is refused it fails with [`ObjectsError::OtherKeys`](crate::ObjectsError::OtherKeys): nothing was changed, and a
+    /// folder without a name has none still. So a partition that is started with the folder of another one, which has
+    /// no name yet, does not take it. Keys that come later are the program's to check. It is called from several
+    /// threads.
+    ///
+    /// ```
+    /// let builder = ensile_objects::ObjectsBuilder::new("data").accept_keys(|key| match key.first() {
+    ///     Some(first) if first % 2 == 0 => Ok(()),
+    ///     _ => Err("it belongs to partition 1, and this is partition 0".to_owned()),
+    /// });
+    /// # drop(builder);
+    /// ```
+    #[must_use]
+    pub fn accept_keys(
+        mut self,
+        check: impl Fn(&[u8]) -> std::result::Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.accepts = Some(KeyCheck(Arc::new(check)));
         self
     }
 
@@ -325,7 +353,8 @@ impl ObjectsBuilder {
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the folder is damaged, in use, of a database, of
     /// [another application](Self::application_name), or has an object or operation that this program does not
-    /// understand. [`ObjectsError::NoThread`](crate::ObjectsError::NoThread).
+    /// understand; [`ObjectsError::OtherKeys`](crate::ObjectsError::OtherKeys). Nothing was changed then.
+    /// [`ObjectsError::NoThread`](crate::ObjectsError::NoThread).
     pub fn open<K: ObjectKey, T: Persistent>(self) -> Result<Objects<K, T>> {
         Objects::open(self.settings, self.is_checked)
     }
@@ -336,10 +365,14 @@ impl ObjectsBuilder {
     /// # Errors
     /// As for [`open`](Self::open); [`ObjectsError::NotReplayed`](crate::ObjectsError::NotReplayed) and
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if a call-back says so, or panics; also with
-    /// [`check_operations`](Self::check_operations), which is for collections. Nothing was changed then.
+    /// [`check_operations`](Self::check_operations) or [`accept_keys`](Self::accept_keys), which are for collections.
+    /// Nothing was changed then.
     pub fn open_application<A: Application>(self, application: Arc<A>) -> Result<ApplicationLog> {
         if self.is_checked {
             return Err(DurabilityError::Config(CHECKS_COLLECTIONS.into()).into());
+        }
+        if self.settings.accepts.is_some() {
+            return Err(DurabilityError::Config(KEYS_OF_COLLECTIONS.into()).into());
         }
         ApplicationLog::open(self.settings, application)
     }

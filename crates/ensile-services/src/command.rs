@@ -161,6 +161,26 @@ impl ServeArguments {
         self.no_log.then_some(lost)
     }
 
+    /// This process' place among those of its service.
+    ///
+    /// # Errors
+    /// There is no such place, or the service is not partitioned.
+    fn partition(&self) -> io::Result<Partition> {
+        let partition = Partition::new(self.partition, self.partitions);
+        let partition = partition.ok_or_else(|| {
+            io::Error::other(format!(
+                "--partition is a number below --partitions: there is no partition {} of {}",
+                self.partition, self.partitions
+            ))
+        })?;
+        if self.service != ServiceKind::Ups && partition != Partition::WHOLE {
+            return Err(io::Error::other(
+                "--partition and --partitions are for ups: the others have all in one process",
+            ));
+        }
+        Ok(partition)
+    }
+
     fn objects(&self) -> ObjectsResult<ObjectsBuilder> {
         let objects = ObjectsBuilder::new(&self.data)
             .durability(self.durability())
@@ -222,15 +242,13 @@ pub fn run(
         ended: Some(end_at_signals()?),
         tell,
     };
+    // All that refuses a start comes before the folder is opened, which may give it a name (I5).
+    let partition = arguments.partition()?;
+    config.check()?;
     let objects = arguments.objects().map_err(io::Error::other)?;
     match arguments.service {
         ServiceKind::Pht => serve(opened(PersistentTable::open(objects))?, config, ready),
-        ServiceKind::Ups => {
-            let partition = Partition::new(arguments.partition, arguments.partitions);
-            let none = || io::Error::other("--partition is a number below --partitions");
-            let partition = partition.ok_or_else(none)?;
-            serve(opened(UrlService::open(objects, partition))?, config, ready)
-        }
+        ServiceKind::Ups => serve(opened(UrlService::open(objects, partition))?, config, ready),
         ServiceKind::His => serve(opened(HostService::open(objects))?, config, ready),
     }
 }

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }
     let ready = |server: ReadyServer<'_>| {
         tell(&format_args!("sockets by {}", server.transport));
-        for what in [server.not_proven, server.unreachable].into_iter().flatten() {
+        for what in [server.name_given, server.not_proven, server.unreachable].into_iter().flatten() {
             tell(&format_args!("{what}"));
         }
         // Other programs wait for this line.

@@ -13,6 +13,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use ensile::folder::{self, SharedFolder, SharedStore, TakeOverReport};
 use ensile::{DurabilityError, Error};
+use ensile_objects::folder::EntryKind;
 
 use super::{DAMAGED, MEGABYTE, failed, show, sized};
 
@@ -45,9 +46,16 @@ pub(crate) fn run(TakeOverArguments { store, folder, rate_mb }: &TakeOverArgumen
 
 /// Says what it came to.
 pub(crate) fn ended(folder: &Path, report: &TakeOverReport) -> ExitCode {
+    let application = match &report.application {
+        Some(name) => format!("  application: {name}, as it was when this was shipped\n"),
+        None if report.entries == EntryKind::Operations => {
+            "  application: it had no name when this was shipped\n".to_owned()
+        }
+        None => String::new(),
+    };
     show(&format!(
         "{}: database {}, taken over from {} in term {}\n  complete up to the end of epoch {}: what {} committed in \
-         later epochs is not here\n  {} files; {} fetched, compared and read\n",
+         later epochs is not here\n{application}  {} files; {} fetched, compared and read\n",
         folder.display(),
         report.database,
         report.parent,

@@ -39,7 +39,9 @@ use crate::format::{BodyForm, encode_body};
 use crate::pieces::Assembly;
 use crate::receipt::ObjectReceipt;
 use crate::replay::WaitingOperations;
-use crate::runtime::{LockedObject, LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
+use crate::runtime::{
+    KeyCheck, LockedObject, LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime,
+};
 use checked::Checked;
 use persistent::{ObjectKey, Persistent};
 use recover::LoggedChange;
@@ -61,6 +63,9 @@ pub(crate) struct ObjectsState<K, T: Persistent> {
     /// Why the walk under way cannot become a checkpoint.
     refusal: Mutex<Option<String>>,
     poisoned: AtomicU64,
+    /// Which keys it may have, and the first that it may not.
+    accepts: Option<KeyCheck>,
+    refused_key: Mutex<Option<ObjectsError>>,
     /// What applying operations takes, at first and at recovery.
     applied: AppliedTime,
     replayed: AppliedTime,
@@ -140,6 +145,8 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
             pieces: Assembly::default(),
             refusal: Mutex::default(),
             poisoned: AtomicU64::new(0),
+            accepts: None,
+            refused_key: Mutex::default(),
             applied: AppliedTime::new(clock),
             replayed: AppliedTime::new(clock),
         }
@@ -154,7 +161,8 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     pub(crate) fn open(settings: ObjectsSettings, is_checked: bool) -> Result<Self> {
-        let state = Arc::new(ObjectsState::new(&settings.clock));
+        let state = ObjectsState { accepts: settings.accepts.clone(), ..ObjectsState::new(&settings.clock) };
+        let state = Arc::new(state);
         let runtime = settings.open(Arc::clone(&state) as _)?;
         let is_usual = runtime.is_logged && !is_checked;
         Ok(Self { state, runtime: Arc::new(runtime), is_checked, is_usual })

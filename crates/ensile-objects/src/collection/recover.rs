@@ -17,9 +17,9 @@ use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused}
 use super::ObjectsState;
 use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
 use super::shards::{CellState, KeyHash, ObjectCell};
-use crate::error::ObjectsResult;
+use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
-use crate::runtime::ObjectState;
+use crate::runtime::{KeyCheck, ObjectState};
 
 /// What was logged of an object.
 pub(super) enum LoggedChange<T: Persistent> {
@@ -36,6 +36,7 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         for (at, entry) in entries.iter().enumerate() {
             let (key, change) = logged::<K, T>(entry.body).map_err(|why| refused(at, &why))?;
+            self.look_at_key(&key);
             let hash = self.shards.hash(&key);
             self.waiting.keep(hash.lane(), entry.tid, (hash, key, change));
         }
@@ -69,6 +70,9 @@ impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
 
     fn check_recovered(&self) -> ObjectsResult<()> {
         assert!(self.waiting.is_empty(), "L8: every epoch has passed");
+        if let Some(refused) = self.refused_key.lock().take() {
+            return Err(refused);
+        }
         if self.pieces.is_whole() {
             return Ok(());
         }
@@ -78,6 +82,17 @@ impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
 }
 
 impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
+    /// Notes a key that the program does not accept: the recovery fails for it before anything is changed.
+    fn look_at_key(&self, key: &K) {
+        let Some(KeyCheck(check)) = &self.accepts else { return };
+        let mut bytes = Vec::new();
+        key.encode(&mut bytes);
+        if let Err(why) = check(&bytes) {
+            let (object, why) = (bytes.escape_ascii().to_string().into(), why.into());
+            self.refused_key.lock().get_or_insert(ObjectsError::OtherKeys { object, why });
+        }
+    }
+
     /// The cell of this key. None goes while a recovery lasts, so what is guessed is compared here, and stays.
     fn recovered(&self, key: &K, hash: KeyHash) -> &ObjectCell<K, T> {
         let guess = self.shards.guess(hash).filter(|cell| cell.lock().is_of(key));
@@ -96,6 +111,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
             _ => return Err(OF_LOG.into()),
         };
         let key = K::decode(body.key)?;
+        self.look_at_key(&key);
         let mut state = self.recovered(&key, self.shards.hash(&key)).lock();
         if state.tid != Tid::ZERO {
             return Err("an object stands in the checkpoint twice".into());

@@ -35,7 +35,7 @@ use ensile_durability::{
 use ensile_epoch::Epochs;
 
 pub(crate) use close::OpenRuntime;
-pub(crate) use open::ObjectsSettings;
+pub(crate) use open::{KeyCheck, ObjectsSettings};
 use stop::HeartbeatStop;
 pub(crate) use worker::LogWorker;
 use worker::LogWorkers;

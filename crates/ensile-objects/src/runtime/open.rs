@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `settings` has what an application sets; `threads` drives the result; the durability crate recovers.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, Mutex};
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
-    ApplicationName, CheckpointConfig, Checkpoints, DurabilityError, Log, LogConfig, LogScan, Naming,
-    OpenStore, Phase, Recovered, RecoveryWatch, Shipper, ShippingConfig, Strategy,
+    ApplicationName, CheckpointConfig, Checkpoints, DurabilityError, EntryKind, Log, LogConfig, LogScan,
+    Naming, OpenStore, Phase, Recovered, RecoveryWatch, Shipper, ShippingConfig, Strategy, expect_entries,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 
@@ -25,12 +26,27 @@ use crate::error::ObjectsResult as Result;
 /// No snapshot is ever read here, so boundaries are as rare as they may be.
 const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(3600);
 
+/// Whether a key is one of the program's, by its bytes; or why not.
+type CheckOfKey = dyn Fn(&[u8]) -> std::result::Result<(), String> + Send + Sync;
+
+/// Which keys a collection may have.
+#[derive(Clone)]
+pub(crate) struct KeyCheck(pub(crate) StdArc<CheckOfKey>);
+
+impl fmt::Debug for KeyCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyCheck").finish_non_exhaustive()
+    }
+}
+
 /// How objects are opened.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectsSettings {
     pub(crate) folder: PathBuf,
     /// Whose it is (I5), not looked at yet.
     pub(crate) application: Option<String>,
+    /// Which keys a collection in it may have.
+    pub(crate) accepts: Option<KeyCheck>,
     /// Another disk than the machine's.
     pub(crate) disk: Option<StdArc<dyn Disk>>,
     pub(crate) clock: Clock,
@@ -62,8 +78,10 @@ impl ObjectsSettings {
             shipping.check(self.log.loggers)?;
         }
         // Before a folder is made for it.
-        self.log_config()?;
+        self.log_config()?.check()?;
         let disk = self.disk()?;
+        // And before folders are made in it. What is there is looked at once more behind the locks.
+        expect_entries(&*disk, EntryKind::Operations)?;
         let process = disk.process();
         let Recovered { report, store, log, checkpoints } = self.recover(disk, &*state)?;
         let config = EpochConfig { first: report.first_epoch, snapshot_interval: SNAPSHOT_INTERVAL };

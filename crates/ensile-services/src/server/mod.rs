@@ -159,6 +159,11 @@ impl<S: Service> ServerState<S> {
         self.service.kept().recovery().not_proven.as_ref().map(ToString::to_string)
     }
 
+    /// That the folder had no name, and which one it has now (I5).
+    fn name_given(&self) -> Option<String> {
+        self.service.kept().recovery().name_given.as_ref().map(ToString::to_string)
+    }
+
     /// Why no checkpoint keeps the recovery time that was asked for.
     fn unreachable(&self) -> Option<String> {
         self.service.kept().stats().checkpoints.unreachable

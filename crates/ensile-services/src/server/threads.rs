@@ -49,6 +49,19 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
+    /// Looks whether a server could listen so: at this address, and by this transport. It is asked before a service's
+    /// folder is opened, so that a start that is refused has changed nothing there.
+    ///
+    /// # Errors
+    /// What the system says: choose another address, or another transport.
+    pub fn check(&self) -> io::Result<()> {
+        let at = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}; choose another address", self.address))
+        };
+        check_free(self.address).map_err(at)?;
+        MachineTransport::new(self.transport).map(drop)
+    }
+
     fn has_ended(&self) -> bool {
         // Relaxed: it carries nothing.
         self.ended.is_some_and(|ended| ended.load(Ordering::Relaxed))
@@ -76,6 +89,8 @@ pub struct ReadyServer<'s> {
     pub transport: &'s str,
     /// What the life before had returned and nothing proves here, with what to do, if there is something (B4).
     pub not_proven: Option<&'s str>,
+    /// That the folder had no name of an application, and which one it got with this start, if that is so (I5).
+    pub name_given: Option<&'s str>,
     /// Why no checkpoint keeps the recovery time that was asked for, with the figure, if that is so.
     pub unreachable: Option<&'s str>,
 }
@@ -135,11 +150,12 @@ pub fn serve<S: Service>(
         }
         let begun = begun.and_then(|()| {
             let (transport, unreachable) = (state.transports(), state.unreachable());
-            let not_proven = state.not_proven();
+            let (not_proven, name_given) = (state.not_proven(), state.name_given());
             ready(ReadyServer {
                 address,
                 transport: &transport,
                 not_proven: not_proven.as_deref(),
+                name_given: name_given.as_deref(),
                 unreachable: unreachable.as_deref(),
             })
         });

@@ -73,10 +73,12 @@ impl UrlService {
     /// partition's numbers from then on.
     ///
     /// # Errors
-    /// The folder is damaged, in use, or of something else, such as another partition.
+    /// The folder is damaged, in use, or of something else, such as another partition: also if it has no name yet, and
+    /// a URL of another one. Nothing was changed then.
     pub fn open(objects: ObjectsBuilder, partition: Partition) -> ObjectsResult<Self> {
         let name = format!("{}, {partition}", Self::NAME); // persist
-        Ok(Self { urls: persist::open(objects, name)?, partition }) // persist
+        let is_own = move |url: &[u8]| partition.check(url).map_err(|why| why.to_string()); // persist
+        Ok(Self { urls: persist::open(objects.accept_keys(is_own), name)?, partition }) // persist
     }
 
     /// The URL of a request.

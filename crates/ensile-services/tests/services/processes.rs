@@ -10,9 +10,11 @@ use std::sync::Arc;
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{AdoptOptions, adopt, adopt_with};
 use ensile_net::{MachineTransport, TransportChoice};
+use ensile_objects::ObjectsBuilder;
 use ensile_resp::Reply;
 use ensile_services::client::{ClientError, HostClient, TableClient, UrlClient, in_words};
 use ensile_services::his::{DailyFigures, HostInformation};
+use ensile_services::ups::UrlProperties;
 
 /// Each test once for each transport, by its name on the command line.
 macro_rules! over_both_transports {
@@ -38,6 +40,7 @@ over_both_transports! {
     a_days_burst_reaches_every_host
     a_server_tells_its_transport
     strict_replies_of_many_clients_come_before_the_end
+    i5_a_start_that_is_refused_has_given_the_folder_no_name_and_one_that_gives_it_says_so
 }
 
 /// Runs a test over io_uring. Where the kernel refuses it, says so where nothing holds it back, and passes.
@@ -106,6 +109,50 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn i5_a_start_that_is_refused_has_given_the_folder_no_name_and_one_that_gives_it_says_so(
+    transport: &'static str,
+) {
+    let folder = Folder::new("name", transport);
+    let data = folder.0.join("urls");
+    // As a version before names has left it.
+    ObjectsBuilder::new(&data).open::<Vec<u8>, UrlProperties>().expect("is new").close().expect("closes");
+    let name = || {
+        let text = std::fs::read_to_string(data.join("MANIFEST")).expect("is there");
+        text.lines().find_map(|line| line.strip_prefix("application ")).map(str::to_owned)
+    };
+    let said = |mut command: Command| {
+        let output = command.output().expect("it was built");
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let at = taken.local_addr().expect("its address").to_string();
+    for loops in [1, 2] {
+        let why = said(folder.command_at(&format!("ups urls --loops {loops}"), &at));
+        assert!(why.contains(&format!("{at}: ")) && why.contains("choose another address"), "{why}");
+    }
+    let why = said(folder.command("ups urls --partition 4 --partitions 4"));
+    assert!(why.contains("there is no partition 4 of 4"), "{why}");
+    let why = said(folder.command("pht urls --partition 1 --partitions 4"));
+    assert!(why.contains("are for ups"), "{why}");
+    assert_eq!(name(), None, "nothing was changed");
+    let why = said(folder.command_at("ups new", &at));
+    assert!(!folder.0.join("new").exists(), "{why}");
+
+    let mut process = folder.command("ups urls --partition 1 --partitions 4");
+    let mut process = process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
+    let (out, err) = (process.stdout.take().expect("is piped"), process.stderr.take().expect("is piped"));
+    let mut address = String::new();
+    BufReader::new(out).read_line(&mut address).expect("it tells");
+    let mut server = Server { process, address: address.trim().parse().expect("its address") };
+    server.process.kill().expect("it runs");
+    let mut told = String::new();
+    BufReader::new(err).read_to_string(&mut told).expect("is read");
+    let given = "urls had no name, and is the folder of \"ensile-ups, partition 1 of 4\" from now on";
+    assert!(told.contains(given) && told.contains("`ensile objects name`"), "{told}");
+    assert_eq!(name().as_deref(), Some("ensile-ups, partition 1 of 4"));
 }
 
 /// Whether these figures have this line.

@@ -7,7 +7,7 @@ use ensile_services::his::HostService;
 use ensile_services::partition::Partition;
 use ensile_services::pht::PersistentTable;
 use ensile_services::server::LIMITS;
-use ensile_services::ups::UrlService;
+use ensile_services::ups::{UrlOperation, UrlProperties, UrlService};
 use ensile_sim::SimDisk;
 
 use crate::rig::Rig;
@@ -110,6 +110,54 @@ fn i5_a_folder_is_opened_by_its_service_and_partition_alone() {
     PersistentTable::open(open(&disk)).map(drop).expect("is new");
     let said = HostService::open(open(&disk)).map(drop).expect_err("is another one's").to_string();
     assert!(said.contains("is the folder of \"ensile-pht\""), "{said}");
+}
+
+/// A folder of a version before names is in the place of another partition's.
+#[test]
+fn i5_a_nameless_folder_of_another_partition_gets_no_name() {
+    let open = |disk: &SimDisk| ObjectsBuilder::new("/").disk(Arc::new(disk.mounted())).without_threads();
+    let nameless = |disk: &SimDisk| open(disk).open::<Vec<u8>, UrlProperties>().expect("is for any");
+    let urls = |disk: &SimDisk, this| {
+        UrlService::open(open(disk), Partition::new(this, 3).expect("there is one")).map(drop)
+    };
+    let name = |disk: &SimDisk| {
+        let text = String::from_utf8(disk.bytes("MANIFEST")).expect("text");
+        text.lines().find_map(|line| line.strip_prefix("application ")).map(str::to_owned)
+    };
+    let of_second = |number: &u32| Partition::of(format!("http://host{number}.example/").as_bytes(), 3) == 1;
+    let url = format!("http://host{}.example/", (0..).find(of_second).expect("one in three"));
+    // In the log, and in a checkpoint alone.
+    for has_checkpoint in [false, true] {
+        let disk = SimDisk::new();
+        let old = nameless(&disk);
+        let _ = old.submit(url.clone().into_bytes(), &UrlOperation::Failed).expect("logs");
+        if has_checkpoint {
+            let checkpoint = old.checkpoint();
+            while checkpoint.outcome().is_none() {
+                old.heartbeat_step();
+                let _ = old.logger_step(0);
+                let _ = old.checkpoint_step(0);
+            }
+        }
+        old.close().expect("closes");
+        let before: Vec<_> = disk.files();
+        for other in [0, 2] {
+            let said = urls(&disk, other).expect_err("is another one's").to_string();
+            assert!(
+                said.contains(&format!("the folder has object {url}, which is none of this program's")),
+                "{said}"
+            );
+            let why =
+                format!("it belongs to partition 1, and this is partition {other} of 3; nothing was changed");
+            assert!(said.contains(&why), "{said}");
+        }
+        // One of another service, whose codecs do not take what is there.
+        let said = PersistentTable::open(open(&disk)).map(drop).expect_err("is another one's").to_string();
+        assert!(said.contains("not understood"), "{said}");
+        assert_eq!((name(&disk), disk.files()), (None, before), "checkpoint: {has_checkpoint}");
+        urls(&disk, 1).expect("is its own");
+        assert_eq!(name(&disk).as_deref(), Some("ensile-ups, partition 1 of 3"));
+    }
 }
 
 #[test]
