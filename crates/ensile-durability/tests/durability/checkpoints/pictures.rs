@@ -126,8 +126,51 @@ fn prepared(settings: CheckpointConfig, random: &mut Random) -> (SimDisk, Histor
     (disk, history)
 }
 
+/// What happens at a call of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hurt {
+    /// Power is cut in the midst of it.
+    PowerCut,
+    /// The process dies as it begins the call. What it has written stays in the cache, synced or not.
+    Death,
+    /// It fails.
+    Failure,
+}
+
+impl Hurt {
+    pub(crate) fn plan(self, disk: &SimDisk, call: u64) {
+        match self {
+            Self::PowerCut => disk.cut_power_at(call),
+            Self::Death => disk.die_before(call),
+            Self::Failure => disk.fail_calls(call..=call, Fault::INPUT_OUTPUT),
+        }
+    }
+
+    /// Ends the life, and leaves the disk as the next one finds it.
+    pub(crate) fn end(self, disk: &SimDisk, seed: u64) {
+        disk.heal();
+        if self == Self::Death { disk.kill() } else { disk.crash(seed) }
+    }
+}
+
+/// A checkpoint of a life that found what is in the history, and power that is cut behind it: what the life before had
+/// written and not synced has to be synced by now, or not to count. Ends the life.
+pub(crate) fn checkpoint_and_lose_power(life: Life, disk: &SimDisk, history: &mut History, seed: u64) {
+    let mut worker = life.rig.worker();
+    let report = checkpoint(&life, &mut worker, &mut Random::seeded(seed), history, disk);
+    let report = report.expect("is installed");
+    let durable = life.rig.log.durable_epoch();
+    drop((worker, life));
+    disk.crash(seed);
+    let life = Life::open(disk, 1, settings()).unwrap_or_else(|error| panic!("{seed}: {error}"));
+    let found = life.rig.report.durable_epoch;
+    assert!(found >= durable, "{seed}: {found} of {durable}");
+    assert_eq!(life.rig.report.checkpoint, Some((report.low, report.high)), "{seed}");
+    assert_eq!(life.found, at_end_of(history, found), "{seed}, at the end of {found}");
+}
+
 /// One life with a picture, in which the disk is hurt behind so many calls. False if they were not reached.
-fn life_hurt_at(call: u64, before: CheckpointConfig, hurt: impl Fn(&SimDisk, u64)) -> bool {
+fn life_hurt_at(call: u64, before: CheckpointConfig, hurt: Hurt) -> bool {
     let mut random = Random::seeded(5);
     let (disk, mut history) = prepared(before, &mut Random::seeded(9));
     let life = Life::open(&disk, 2, pictures()).expect("opens");
@@ -135,7 +178,7 @@ fn life_hurt_at(call: u64, before: CheckpointConfig, hurt: impl Fn(&SimDisk, u64
     history.retain(|(_, tid, _)| tid.epoch() <= durable);
     let mut worker = life.rig.worker();
     let at = disk.calls().all + call;
-    hurt(&disk, at);
+    hurt.plan(&disk, at);
     let installed = checkpoint(&life, &mut worker, &mut random, &mut history, &disk);
     let pages = life.store.pages.as_ref().expect("it has pages");
     let (published, ended) = pages.counts();
@@ -150,39 +193,40 @@ fn life_hurt_at(call: u64, before: CheckpointConfig, hurt: impl Fn(&SimDisk, u64
     let reported = life.rig.log.durable_epoch();
     let is_reached = disk.calls().all >= at;
     drop((worker, life));
-    disk.heal();
-    disk.crash(call);
-    let life = Life::open(&disk, 2, settings()).unwrap_or_else(|error| panic!("call {call}: {error}"));
+    hurt.end(&disk, call);
+    let life = Life::open(&disk, 2, pictures()).unwrap_or_else(|error| panic!("call {call}: {error}"));
     let durable = life.rig.report.durable_epoch;
     assert!(durable >= reported, "call {call}");
     assert_eq!(life.found, at_end_of(&history, durable), "call {call}, at the end of {durable}");
     if let Some(report) = installed {
         assert_eq!(life.rig.report.checkpoint, Some((report.low, report.high)), "call {call}");
     }
+    history.retain(|(_, tid, _)| tid.epoch() <= durable);
+    checkpoint_and_lose_power(life, &disk, &mut history, call);
     is_reached
+}
+
+/// Hurts each call of a life with a picture, in a life of its own, behind a checkpoint of each strategy.
+fn hurt_at_every_call(hurt: Hurt) {
+    for before in [settings(), pictures()] {
+        let reached = (1..1000).take_while(|call| life_hurt_at(*call, before.clone(), hurt)).count();
+        assert!((50..1000).contains(&reached), "{reached} calls");
+    }
 }
 
 #[test]
 fn n12_power_that_is_cut_at_any_call_of_a_picture_loses_nothing() {
-    for before in [settings(), pictures()] {
-        let reached = (1..1000)
-            .take_while(|call| life_hurt_at(*call, before.clone(), |disk, call| disk.cut_power_at(call)));
-        let reached = reached.count();
-        assert!((50..1000).contains(&reached), "{reached} calls");
-    }
+    hurt_at_every_call(Hurt::PowerCut);
+}
+
+#[test]
+fn n12_a_process_that_dies_at_any_call_of_a_picture_leaves_the_old_picture_or_the_new_one() {
+    hurt_at_every_call(Hurt::Death);
 }
 
 #[test]
 fn n13_a_call_that_fails_fails_an_attempt_or_the_log_and_leaves_no_pages() {
-    for before in [settings(), pictures()] {
-        let reached = (1..1000).take_while(|call| {
-            life_hurt_at(*call, before.clone(), |disk, call| {
-                disk.fail_calls(call..=call, Fault::INPUT_OUTPUT)
-            })
-        });
-        let reached = reached.count();
-        assert!((50..1000).contains(&reached), "{reached} calls");
-    }
+    hurt_at_every_call(Hurt::Failure);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use ensile_base::random::Random;
 use ensile_durability::{CheckpointConfig, DurabilityError, Health};
 use ensile_sim::{Fault, SimDisk};
 
-use super::pictures::{History, at_end_of, checkpoint, commit};
+use super::pictures::{History, Hurt, at_end_of, checkpoint, checkpoint_and_lose_power, commit};
 use super::store::{Life, pictures, settings};
 use crate::rig::{ask, is_durable};
 
@@ -209,11 +209,11 @@ fn n18_each_change_of_level_or_strategy_between_two_opens_loses_nothing() {
 
 /// An open at the second level behind lives at the first, a picture and a close there, with the disk hurt behind so
 /// many calls. False if they were not reached.
-fn change_hurt_at(call: u64, levels: [(usize, bool); 2], hurt: impl Fn(&SimDisk, u64)) -> bool {
+fn change_hurt_at(call: u64, levels: [(usize, bool); 2], hurt: Hurt) -> bool {
     let mut random = Random::seeded(call);
     let (disk, mut history) = after_lives(&[levels[0]; 2], &mut random);
     let at = disk.calls().all + call;
-    hurt(&disk, at);
+    hurt.plan(&disk, at);
     let (loggers, settings) = level(levels[1]);
     let mut durable = history.iter().map(|(_, tid, _)| tid.epoch()).max().unwrap_or_default();
     if let Ok(life) = Life::open(&disk, loggers, settings.clone()) {
@@ -228,32 +228,39 @@ fn change_hurt_at(call: u64, levels: [(usize, bool); 2], hurt: impl Fn(&SimDisk,
         durable = durable.max(life.rig.log.durable_epoch());
     }
     let is_reached = disk.calls().all >= at;
-    disk.heal();
-    disk.crash(call);
+    hurt.end(&disk, call);
     let life = Life::open(&disk, loggers, settings).unwrap_or_else(|error| panic!("call {call}: {error}"));
     let found = life.rig.report.durable_epoch;
     assert!(found >= durable, "call {call}: {found} of {durable}");
     assert_eq!(life.found, at_end_of(&history, found), "call {call}, at the end of {found}");
+    history.retain(|(_, tid, _)| tid.epoch() <= found);
+    checkpoint_and_lose_power(life, &disk, &mut history, call);
     is_reached
 }
 
-#[test]
-fn n18_power_that_is_cut_or_a_call_that_fails_in_a_change_of_level_loses_nothing() {
+/// Hurts each call of each change of level, in a life of its own.
+fn changes_hurt_at_every_call(hurt: Hurt) {
     let mut reached = 0;
     for (from, to) in [(0, 1), (1, 0), (2, 0), (0, 2), (0, 3)] {
         let levels = [LEVELS[from], LEVELS[to]];
-        for is_power in [true, false] {
-            let hurt = |disk: &SimDisk, call| {
-                if is_power {
-                    disk.cut_power_at(call);
-                } else {
-                    disk.fail_calls(call..=call, Fault::INPUT_OUTPUT);
-                }
-            };
-            reached += (1..1000).take_while(|call| change_hurt_at(*call, levels, hurt)).count();
-        }
+        reached += (1..1000).take_while(|call| change_hurt_at(*call, levels, hurt)).count();
     }
-    assert!(reached > 500, "{reached} calls");
+    assert!(reached > 250, "{reached} calls");
+}
+
+#[test]
+fn n18_power_that_is_cut_in_a_change_of_level_loses_nothing() {
+    changes_hurt_at_every_call(Hurt::PowerCut);
+}
+
+#[test]
+fn n18_a_process_that_dies_in_a_change_of_level_leaves_the_old_picture_or_the_new_one() {
+    changes_hurt_at_every_call(Hurt::Death);
+}
+
+#[test]
+fn n18_a_call_that_fails_in_a_change_of_level_loses_nothing() {
+    changes_hurt_at_every_call(Hurt::Failure);
 }
 
 #[test]
