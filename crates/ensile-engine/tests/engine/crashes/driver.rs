@@ -133,8 +133,10 @@ impl<'scope, 'env> Driver<'scope, 'env> {
                 Ok(())
             }
             _ => {
-                let logger = self.random.below(self.life.setting.loggers as u64) as usize;
-                self.life.db.logger_step(logger);
+                if self.life.setting.has_log() {
+                    let logger = self.random.below(self.life.setting.loggers as u64) as usize;
+                    self.life.db.logger_step(logger);
+                }
                 Ok(())
             }
         };
@@ -226,15 +228,16 @@ impl<'scope, 'env> Driver<'scope, 'env> {
             let shown = snapshot.get(&self.life.rows, key)?;
             assert_eq!(shown.as_ref(), state.get(key), "key {key} in a snapshot of {boundary}");
         }
-        // R1. A delete whose record is gone is durable (U2).
         let rests_on = self.ledger.written_below(&keys, boundary).unwrap_or(Epoch::ZERO);
         let (shown, durable) = (snapshot.shown_epoch(), self.life.db.durable_epoch());
+        // R1. With a log a delete whose record is gone is durable (U2); without one it need not be (N19).
+        let has_log = self.life.setting.has_log();
         assert!(
-            shown < boundary && (shown >= rests_on || rests_on <= durable),
+            shown < boundary && (shown >= rests_on || rests_on <= durable || !has_log),
             "a snapshot of {boundary} rests on {rests_on}, and says {shown}; {durable} is durable"
         );
         // It waits without end where nobody steps, so only where it need not.
-        if durable >= shown {
+        if durable >= if has_log { shown } else { boundary.previous() } {
             snapshot.durable()?;
             self.ledger.promise(self.disk.calls().all, rests_on, "a snapshot that was shown");
         }
@@ -259,6 +262,9 @@ impl<'scope, 'env> Driver<'scope, 'env> {
     fn hear(&mut self) {
         self.ledger.promise(self.at(), self.life.db.durable_epoch(), "the announced epoch");
         let (ledger, errors) = (&mut *self.ledger, &mut self.errors);
+        // N18. Without a log only a picture makes a result durable, but for what recovery has found.
+        let pictured = (!self.life.setting.has_log())
+            .then(|| self.life.installed().previous().max(self.life.recovered_to()));
         self.waiting.retain_mut(|waiting| {
             let waker = Waker::from(Arc::clone(&waiting.bell));
             match waiting.answer.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -266,7 +272,10 @@ impl<'scope, 'env> Driver<'scope, 'env> {
                 Poll::Ready(Ok(())) => {
                     // Relaxed: as in `wake`.
                     let at = waiting.bell.rung_at.load(Ordering::Relaxed);
-                    ledger.promise(at, waiting.rests_on, waiting.what);
+                    let Waiting { rests_on, what, .. } = waiting;
+                    let is_pictured = pictured.is_none_or(|epoch| *rests_on <= epoch);
+                    assert!(is_pictured, "{what} rests on {rests_on}, and pictures end at {pictured:?}");
+                    ledger.promise(at, *rests_on, what);
                     false
                 }
                 Poll::Ready(Err(error)) => {

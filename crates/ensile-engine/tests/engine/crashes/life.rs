@@ -30,6 +30,7 @@ type Row = Vec<u8>;
 /// How a database is opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
+    /// 0: there is no log, and a result is durable once a picture has it.
     pub(crate) loggers: usize,
     pub(crate) strategy: Strategy,
     /// Of pictures: what commits displace is written beside their pages.
@@ -40,6 +41,10 @@ impl Setting {
     /// Fuzzy checkpoints.
     pub(crate) fn fuzzy(loggers: usize) -> Self {
         Self { loggers, strategy: Strategy::Fuzzy, semi_fuzzy: false }
+    }
+
+    pub(crate) fn has_log(&self) -> bool {
+        self.loggers > 0
     }
 
     pub(crate) fn has_pictures(&self) -> bool {
@@ -72,15 +77,16 @@ impl Life {
     pub(crate) fn open(disk: &SimDisk, setting: Setting) -> Result<Self> {
         let Setting { loggers, strategy, semi_fuzzy } = setting;
         let clock = Clock::manual();
-        let db = Database::builder("unused")
-            .disk(Arc::new(disk.mounted()))
+        let builder = Database::builder("unused").disk(Arc::new(disk.mounted()));
+        let builder = if setting.has_log() { builder } else { builder.without_log() };
+        let db = builder
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
             // Some databases have them, so that what recovery brings back is asked of both.
-            .before_images(loggers.is_multiple_of(2))
+            .before_images(setting.has_log() && loggers.is_multiple_of(2))
             .checkpoints(Schedule::on_demand())
             .tuning(Tuning {
-                loggers: Some(loggers),
+                loggers: setting.has_log().then_some(loggers),
                 checkpointers: Some(CHECKPOINTERS),
                 checkpoint_files: 2,
                 checkpoint_strategy: Some(strategy),
@@ -109,12 +115,12 @@ impl Life {
 
     /// D as recovery decided it when this life began.
     pub(crate) fn recovered_to(&self) -> Epoch {
-        self.db.recovery_report().expect("there is a log").durable_epoch
+        self.db.recovery_report().expect("it is on a disk").durable_epoch
     }
 
     /// e_l of the checkpoint that recovery loaded, or S of the picture; 0 if it loaded none.
     pub(crate) fn loaded(&self) -> Epoch {
-        let report = self.db.recovery_report().expect("there is a log");
+        let report = self.db.recovery_report().expect("it is on a disk");
         report.checkpoint.map_or(Epoch::ZERO, |(low, _)| low)
     }
 
@@ -126,7 +132,7 @@ impl Life {
 
     /// The first epoch of this life.
     pub(crate) fn first_epoch(&self) -> Epoch {
-        self.db.recovery_report().expect("there is a log").first_epoch
+        self.db.recovery_report().expect("it is on a disk").first_epoch
     }
 
     /// Everything that the database shows, by every way of looking at it.

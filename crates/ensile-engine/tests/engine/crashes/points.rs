@@ -1,4 +1,5 @@
-//! Power fails at every call: what is left is recovered, judged by the ledger, written to, and crashed again.
+//! Power fails, or the process dies, at every call: what is left is recovered, judged by the ledger, written to, and
+//! crashed again.
 //!
 //! `ENSILE_CRASH_POINTS=100000 cargo test --profile release-plain -p ensile-engine --test engine crashes::points` runs
 //! longer.
@@ -21,6 +22,8 @@ use crate::picture_pages::{LastPicture, LoadedFirstKeys, PagesSeen};
 const LIVES: usize = 3;
 /// Beside pictures one call in this many is looked at, another one for each database: so there are more of these.
 const CALLS_APART: u64 = 4;
+/// At one point in this many only the process dies: what it has written is in the cache, synced or not.
+const DEATHS_APART: u64 = 4;
 /// Recoveries that power may fail in, one behind the other.
 const INTERRUPTED_MAX: u64 = 3;
 
@@ -120,7 +123,7 @@ fn check_loaded(life: &Life, installed: Epoch) -> Result<(), String> {
     Ok(())
 }
 
-/// The disk has lost power: everything that may follow.
+/// The disk is as a crash has left it: everything that may follow.
 fn check(
     disk: &SimDisk,
     mut ledger: Ledger,
@@ -128,7 +131,6 @@ fn check(
     setting: Setting,
     random: &mut Random,
 ) -> Result<(), String> {
-    disk.crash_with(some_survival(random), random.next_u64());
     // The crash itself may have been in the midst of a recovery.
     let mut interrupted = true;
     for _ in 0..INTERRUPTED_MAX {
@@ -168,12 +170,34 @@ fn check(
     Ok(())
 }
 
-/// Runs the lives of one database, and power fails at every call of them. Returns how often it did, and how many
+/// What makes results durable.
+#[derive(Clone, Copy, Debug)]
+enum Kept {
+    /// A log, beside fuzzy checkpoints.
+    Log,
+    /// A log, beside pictures.
+    LogAndPictures,
+    /// Pictures alone.
+    Pictures,
+}
+
+impl Kept {
+    fn setting(self, seed: u64, random: &mut Random) -> Setting {
+        let loggers = [1, 2, 4, 8][random.below(4) as usize];
+        let (loggers, strategy) = match self {
+            Self::Log => (loggers, Strategy::Fuzzy),
+            Self::LogAndPictures => (loggers, Strategy::Pictures),
+            Self::Pictures => (0, Strategy::Pictures),
+        };
+        Setting { loggers, strategy, semi_fuzzy: seed.is_multiple_of(2) }
+    }
+}
+
+/// Runs the lives of one database, with a crash at every call of them. Returns how often it crashed, and how many
 /// checkpoints were installed.
-fn run_database(seed: u64, strategy: Strategy) -> (u64, usize) {
+fn run_database(seed: u64, kept: Kept) -> (u64, usize) {
     let mut random = Random::seeded(seed);
-    let loggers = [1, 2, 4, 8][random.below(4) as usize];
-    let setting = Setting { loggers, strategy, semi_fuzzy: seed.is_multiple_of(2) };
+    let setting = kept.setting(seed, &mut random);
     let (disk, mut ledger, mut points) = (SimDisk::new(), Ledger::default(), 0);
     let (mut installed, mut last_picture) = (Installed::new(), LastPicture::default());
     for number in 0..LIVES {
@@ -202,19 +226,26 @@ fn run_database(seed: u64, strategy: Strategy) -> (u64, usize) {
             let before = installed.iter().rev().find(|(known, _)| *known < call);
             let before = before.map_or(Epoch::ZERO, |(_, installed)| *installed);
             let mut random = Random::seeded(seed ^ call << 32);
+            let dies = (call / CALLS_APART + seed).is_multiple_of(DEATHS_APART);
+            if dies {
+                moment.disk.kill();
+            } else {
+                moment.disk.crash_with(some_survival(&mut random), random.next_u64());
+            }
+            let how = if dies { "the process dies" } else { "power fails" };
             check(&moment.disk, ledger.before(call), before, setting, &mut random)
-                .unwrap_or_else(|error| panic!("{context}, power fails at call {call}: {error}"));
+                .unwrap_or_else(|error| panic!("{context}, {how} at call {call}: {error}"));
         }
         disk.crash_with(some_survival(&mut random), random.next_u64());
     }
     (points, installed.len())
 }
 
-/// Runs databases until power has failed so often. How many checkpoints were installed.
-fn run_databases(wanted: u64, strategy: Strategy) -> usize {
+/// Runs databases until there were so many crashes. How many checkpoints were installed.
+fn run_databases(wanted: u64, kept: Kept) -> usize {
     let (mut seed, mut points, mut installed) = (environment::number("ENSILE_SEED", 0), 0, 0);
     while points < wanted {
-        let (more, new) = run_database(seed, strategy);
+        let (more, new) = run_database(seed, kept);
         (points, installed) = (points + more, installed + new);
         seed += 1;
     }
@@ -224,13 +255,19 @@ fn run_databases(wanted: u64, strategy: Strategy) -> usize {
 
 #[test]
 fn power_may_fail_at_every_call() {
-    run_databases(environment::count("ENSILE_CRASH_POINTS", 1_500), Strategy::Fuzzy);
+    run_databases(environment::count("ENSILE_CRASH_POINTS", 1_500), Kept::Log);
 }
 
 #[test]
 fn power_may_fail_at_every_call_beside_pictures() {
     let wanted = environment::count("ENSILE_CRASH_POINTS", 1_500);
-    let installed = run_databases(wanted, Strategy::Pictures);
+    let installed = run_databases(wanted, Kept::LogAndPictures);
     assert!(installed > 0, "pictures were installed");
     assert!(PAGES.least() > 0, "pages were kept, split and joined");
+}
+
+#[test]
+fn n18_power_may_fail_at_every_call_without_a_log() {
+    let wanted = environment::count("ENSILE_CRASH_POINTS", 1_500);
+    assert!(run_databases(wanted, Kept::Pictures) > 0, "pictures were installed");
 }
