@@ -88,6 +88,6 @@ pub use shipping::{
     ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced,
 };
 pub use store::{
-    Adopted, ApplicationName, Archiving, Lease, LeasedFile, Locks, Naming, OpenStore, Opening, StoreStart,
-    entries_in, expect_entries, lease, rename_application,
+    Adopted, ApplicationName, Archiving, Lease, LeasedFile, Locks, NameGiven, Naming, OpenStore, Opening,
+    Renamed, StoreStart, entries_in, expect_entries, lease, rename_application,
 };

@@ -22,8 +22,12 @@ pub enum NotProvenReason {
     /// The operating system was started since. After a power cut nothing proves it; after the start of a container
     /// alone it was returned, and is lost. An open takes nothing of it.
     OtherBoot,
-    /// It is the folder that its process left, in this boot, and the next open takes it. An adoption would not.
-    NotOpened,
+    /// It is the folder that its process left, in this boot, and it is damaged, or cannot be read: an open ends with an
+    /// error before it takes anything.
+    Damaged,
+    /// Which boot of the operating system this is cannot be read, so it is unknown whether it counts. An open ends with
+    /// an error until that can be read.
+    UnknownBoot,
     /// These files were changed after their process had died. An open takes them all the same, as a change of owner is
     /// none of their bytes.
     Changed,
@@ -55,7 +59,8 @@ pub struct UnprovenFile {
 pub struct NotProven {
     /// Why.
     pub reason: NotProvenReason,
-    /// Everything of epochs up to this one is there.
+    /// Everything of epochs up to this one is there. In a damaged folder: what the marks of its logs still prove, of
+    /// those that can be read.
     pub durable: Epoch,
     /// The mapped files that hold something above it, or, of [`NotProvenReason::Changed`], that were changed.
     pub files: Vec<UnprovenFile>,
@@ -84,6 +89,12 @@ impl NotProven {
         matches!(self.reason, NotProvenReason::Copied | NotProvenReason::OtherBoot)
     }
 
+    /// Is it taken all the same, and nothing known to be lost?
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.reason == NotProvenReason::Changed
+    }
+
     /// Entries that can be read. An entry that was just written to its log, and that its buffer still counted, is
     /// counted twice.
     #[must_use]
@@ -99,6 +110,41 @@ impl NotProven {
 
     fn held(&self) -> impl Iterator<Item = &UnprovenEntries> {
         self.files.iter().filter_map(|file| file.held.as_ref())
+    }
+
+    /// How much it is, in words, as a sentence without its end.
+    #[must_use]
+    pub fn how_much(&self) -> impl fmt::Display {
+        Amount(self)
+    }
+
+    /// What becomes of it, and what to do, in words: the sentence's end, and more.
+    #[must_use]
+    pub fn what_to_do(&self) -> &'static str {
+        match self.reason {
+            NotProvenReason::Changed => {
+                ". If that was the owner, the mode or a link, all is well. If an older copy was put there, changes may be \
+                 missing that others here have seen: restore all of the folder"
+            }
+            NotProvenReason::Copied => {
+                ", and are not taken: the folder is a copy of the one that it left, and copies prove nothing. If that one is \
+                 still there, open it in its place, on the machine and in the boot in which it ran, which takes them; close \
+                 it, and copy it again"
+            }
+            NotProvenReason::OtherBoot => {
+                ", and are not taken: the operating system was started since. After a power cut nothing proves them. If a \
+                 container alone was started, they are lost"
+            }
+            NotProvenReason::Damaged => {
+                ". This is the folder that it left, and it is damaged, or cannot be read: an open ends before it takes them. \
+                 `ensile verify DIR` says what is wrong. Put that back as it was, and an open in this boot takes them; or \
+                 `ensile verify DIR --repair` keeps what can be kept, and says what it gives up"
+            }
+            NotProvenReason::UnknownBoot => {
+                ". Which boot of the operating system this is cannot be read, so it is unknown whether they count: open it \
+                 where /proc/sys/kernel/random/boot_id can be read"
+            }
+        }
     }
 
     /// How much it is, of which epochs, and that it was returned.
@@ -129,34 +175,29 @@ impl NotProven {
     }
 }
 
+/// How much it is.
+struct Amount<'n>(&'n NotProven);
+
+impl fmt::Display for Amount<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(left) = self;
+        if left.is_taken() {
+            let files: Vec<_> = left.files.iter().map(|file| &*file.file).collect();
+            let were = if files.len() == 1 { "was" } else { "were" };
+            return write!(
+                f,
+                "{} {were} changed after the process had died, and taken all the same",
+                files.join(", ")
+            );
+        }
+        left.amount(f)?;
+        f.write_str(" by a process-safe life that was not closed")
+    }
+}
+
 /// How much it is, what becomes of it, and what to do: a paragraph.
 impl fmt::Display for NotProven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let says = match self.reason {
-            NotProvenReason::Changed => {
-                let files: Vec<_> = self.files.iter().map(|file| &*file.file).collect();
-                write!(f, "{} {}", files.join(", "), if files.len() == 1 { "was" } else { "were" })?;
-                " changed after the process had died, and taken all the same. If that was the owner, the mode or a link, \
-                 all is well. If an older copy was put there, changes may be missing that others here have seen: restore all \
-                 of the folder"
-            }
-            NotProvenReason::Copied => {
-                self.amount(f)?;
-                " by a process-safe life that was not closed, and are not taken: the folder is a copy of the one that it \
-                 left, and copies prove nothing. If that one is still there, open it in its place, on the machine and in the \
-                 boot in which it ran, which takes them; close it, and copy it again"
-            }
-            NotProvenReason::OtherBoot => {
-                self.amount(f)?;
-                " by a process-safe life that was not closed, and are not taken: the operating system was started since. \
-                 After a power cut nothing proves them. If a container alone was started, they are lost"
-            }
-            NotProvenReason::NotOpened => {
-                self.amount(f)?;
-                " by a process-safe life that was not closed, and this is the folder that it left: an open in this boot takes \
-                 them"
-            }
-        };
-        f.write_str(says)
+        write!(f, "{}{}", self.how_much(), self.what_to_do())
     }
 }

@@ -54,7 +54,7 @@ pub(crate) mod adopt;
 mod rename;
 
 pub use adopt::Adopted;
-pub use application::{ApplicationName, Naming};
+pub use application::{ApplicationName, NameGiven, Naming};
 pub use archive::Archiving;
 pub use handle::{OpenStore, StoreStart};
 pub use leases::{Lease, LeasedFile, lease};
@@ -62,5 +62,5 @@ pub(crate) use locks::Hold;
 pub use locks::Locks;
 pub(crate) use made_from::MadeFrom;
 pub use open::Opening;
-pub use rename::rename_application;
+pub use rename::{Renamed, rename_application};
 pub use whose::{entries_in, expect_entries};

@@ -83,7 +83,11 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
-    pub(crate) fn check(&self) -> Result<(), DurabilityError> {
+    /// Can a log be laid out so? A recovery asks this too; a caller that makes the folder asks before it does.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`], with what is to be changed.
+    pub fn check(&self) -> Result<(), DurabilityError> {
         if self.loggers > LOGGERS_MAX as usize {
             let why = format!("a log needs between 1 and {LOGGERS_MAX} loggers");
             return Err(DurabilityError::config(why));

@@ -65,9 +65,7 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
         }
     };
     let locks = lock_existing(&**disk, Hold::Shared, &mut note)?;
-    // What a copy has of mapped buffers is not judged as what a process left (B4).
-    let is_copy = refusals.iter().any(|why| matches!(why, DurabilityError::Copied { .. }));
-    let judged = examine_locked(disk, target, is_copy);
+    let judged = examine_locked(disk, target);
     // Without a file to lock, another process may have opened the database meanwhile: its changes would look like
     // damage.
     if !locks.has_file() && disk.lock_to_read(LOCK)?.is_some() {
@@ -129,10 +127,8 @@ pub fn visit_log(
 fn examine_locked(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
-    is_copy: bool,
 ) -> Result<(Examination, Epoch), DurabilityError> {
     let mut judge = Judge::new(disk);
-    judge.is_copy = is_copy;
     judge.look(target)?;
     Ok((judge.found, judge.seen))
 }

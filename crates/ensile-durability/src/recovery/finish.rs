@@ -40,7 +40,7 @@ use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::mapped::{self, BufferOwner};
 use crate::store::names::{SegmentName, log_folder, logger_of};
 use crate::store::reserve::Reserve;
-use crate::store::{Locks, Naming, leases};
+use crate::store::{Locks, NameGiven, Naming, leases};
 use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// What a recovery came to.
@@ -291,9 +291,18 @@ impl Recovery {
     fn replace_manifest(&mut self, next: &NextLife) -> EndingOutcome {
         assert_eq!(next.segments.len(), self.config.loggers, "L3: the files come before the manifest");
         let archived = self.archive.as_ref().and_then(Archive::seal);
-        let manifest = next.manifest(self.keeper.manifest(), self.config.loggers, archived);
+        let before = self.keeper.manifest();
+        let manifest = next.manifest(before, self.config.loggers, archived);
+        let name_given = match NameGiven::of(&next.naming, &*self.disk, before) {
+            Ok(name_given) => name_given,
+            Err(error) => return EndingOutcome::Failed(error),
+        };
+        assert!(name_given.is_none() || manifest.application.is_some(), "I5: it is the name that is written");
         match self.keeper.replace(manifest) {
-            Ok(()) => EndingOutcome::Done,
+            Ok(()) => {
+                self.report.name_given = name_given;
+                EndingOutcome::Done
+            }
             Err(NotReplaced::OldStands(error)) => EndingOutcome::Failed(error.into()),
             Err(NotReplaced::Unknown(error)) => EndingOutcome::Unknown(error.into()),
         }

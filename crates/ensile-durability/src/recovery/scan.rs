@@ -20,11 +20,10 @@ use super::judgement::{self, FirstEnds, Inventory};
 use super::listing::Files;
 use super::load::Load;
 use super::replaying::{Judged, Recovery};
-use super::taking::{self, LeftByProcess};
+use super::taking::{self, JudgedLife, TakenLife};
 use super::verdict::{self, Verdict};
 use crate::DurabilityError;
 use crate::log::LogConfig;
-use crate::not_proven::NotProven;
 use crate::store::archive::{self, Archive};
 use crate::store::claim::{Wanted, claim};
 use crate::store::hint::Hint;
@@ -205,21 +204,19 @@ impl Recovery {
         hint: Option<&Hint>,
     ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
         let disk = Arc::clone(&self.disk);
-        let left = match taking::find(&*disk, self.keeper.manifest(), generation, false)? {
-            LeftByProcess::Buffers(left) => left,
-            left => {
-                let (chains, verdict) = self.judge(generation, logs, hint)?;
-                let told = taking::not_proven(&*disk, &left, (generation, &chains[..]), verdict.durable)?;
-                self.report.not_proven = self.report.not_proven.take().or(told);
-                return Ok((chains, verdict));
-            }
+        let left = taking::find(&*disk, self.keeper.manifest(), generation)?;
+        let Some(buffers) = left.buffers(&*disk, generation)? else {
+            let (chains, verdict) = self.judge(generation, logs, hint)?;
+            let (durable, covered) = (Some(verdict.durable), self.load.low());
+            let judged = JudgedLife { generation, chains: &chains, durable, covered, is_whole: true };
+            let told = taking::left_unproven(&*disk, &left, judged)?;
+            self.report.not_proven = self.report.not_proven.take().or(told);
+            return Ok((chains, verdict));
         };
         let (chains, verdict) = self.judge(generation, logs.clone(), hint)?;
-        let changed = left.changed.clone();
-        let lacking = taking::Lacking::of(&*disk, &chains, left)?;
-        let counted = lacking.as_ref().map_or(verdict.durable, taking::Lacking::high);
-        self.report.not_proven = NotProven::changed(changed, counted);
-        let Some(lacking) = lacking else { return Ok((chains, verdict)) };
+        let taken = TakenLife::of(&*disk, &chains, buffers, verdict.durable)?;
+        self.report.not_proven = taken.not_proven;
+        let Some(lacking) = taken.lacking else { return Ok((chains, verdict)) };
         let high = lacking.high();
         self.report.taken_entries = lacking.entries();
         lacking.write(&*disk, &chains)?;

@@ -32,49 +32,85 @@ use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
 use crate::not_proven::{NotProven, NotProvenReason};
 use crate::store::manifest::{Generation, Manifest};
-use crate::store::mapped::{self, BufferOwner, LeftBuffers, LeftEntries};
+use crate::store::mapped::{self, BufferOwner, HeldAbove, LeftBuffers, LeftEntries};
+use crate::store::whose;
 
-/// What a process-safe life of this boot left in the open generation.
-#[derive(Debug)]
+/// What became of the open generation's process-safe life, if it had one.
+#[derive(Clone, Copy, Debug)]
 pub(super) enum LeftByProcess {
-    /// There was none, or it was closed.
+    /// The generation is closed, or a copy's, and was not process-safe.
     Nothing,
-    /// The folder is a copy of the one that it left.
+    /// The manifest names none.
+    NotNamed,
+    /// The folder is a copy of the one that it left, or was one until it was adopted.
     InCopy,
     /// Another boot ended it: its buffers prove nothing.
     OtherBoot(BufferOwner),
-    /// Its buffers.
-    Buffers(LeftBuffers),
+    /// Which boot this is cannot be read.
+    UnknownBoot,
+    /// It is the folder that it left, in its boot.
+    Here(BufferOwner),
 }
 
-/// Finds it. `is_copy`: the folder is known to be another one than the database was in.
+/// Finds it, by the manifest, the boot and the numbers of the folders: no buffer is read. An open, an examination and
+/// an adoption all ask here.
 ///
 /// # Errors
-/// [`DurabilityError::Damaged`] for what no death of a process leaves; [`DurabilityError::Config`] if the boot cannot
-/// be read.
+/// The disk's.
 pub(super) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
     generation: &Generation,
-    is_copy: bool,
 ) -> Result<LeftByProcess, DurabilityError> {
-    let is_open = generation.durable.is_none();
-    let Generation { number, salt, database, logs, .. } = *generation;
-    let is_copy = is_copy || database != manifest.identity;
-    let Some(boot) = manifest.mapped.filter(|_| is_open) else {
-        if is_open && !is_copy {
-            LeftBuffers::check_none(disk, generation, disk.boot())?;
-        }
+    let Generation { number, salt, database, durable, .. } = *generation;
+    if durable.is_some() {
         return Ok(LeftByProcess::Nothing);
+    }
+    let is_copy = database != manifest.identity || whose::is_copy(disk, manifest)?;
+    let Some(boot) = manifest.mapped else {
+        return Ok(if is_copy { LeftByProcess::Nothing } else { LeftByProcess::NotNamed });
     };
     if is_copy {
         return Ok(LeftByProcess::InCopy);
     }
     let owner = BufferOwner { database, boot, generation: number, salt, logger: 0 };
-    if disk.boot().ok_or_else(unknown_boot)? != boot {
-        return Ok(LeftByProcess::OtherBoot(owner));
+    Ok(match disk.boot() {
+        None => LeftByProcess::UnknownBoot,
+        Some(now) if now != boot => LeftByProcess::OtherBoot(owner),
+        Some(_) => LeftByProcess::Here(owner),
+    })
+}
+
+impl LeftByProcess {
+    /// Why nothing proves it here; `None` if there is nothing, or an open takes it. `is_whole`: the folder is neither
+    /// damaged nor unreadable, in any part.
+    pub(super) fn reason(&self, is_whole: bool) -> Option<NotProvenReason> {
+        match self {
+            Self::Nothing | Self::NotNamed => None,
+            Self::InCopy => Some(NotProvenReason::Copied),
+            Self::OtherBoot(_) => Some(NotProvenReason::OtherBoot),
+            Self::UnknownBoot => Some(NotProvenReason::UnknownBoot),
+            Self::Here(_) => (!is_whole).then_some(NotProvenReason::Damaged),
+        }
     }
-    LeftBuffers::find(disk, owner, logs).map(LeftByProcess::Buffers)
+
+    /// The buffers that an open takes; `None` if it takes none.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] for what no death of a process leaves; [`DurabilityError::Config`] if the boot
+    /// cannot be read.
+    pub(super) fn buffers(
+        self,
+        disk: &dyn Disk,
+        generation: &Generation,
+    ) -> Result<Option<LeftBuffers>, DurabilityError> {
+        match self {
+            Self::Nothing | Self::InCopy | Self::OtherBoot(_) => Ok(None),
+            Self::NotNamed => LeftBuffers::check_none(disk, generation, disk.boot()).map(|()| None),
+            Self::UnknownBoot => Err(unknown_boot()),
+            Self::Here(owner) => LeftBuffers::find(disk, owner, generation.logs).map(Some),
+        }
+    }
 }
 
 /// Can it be said in which boot a process-safe life ended (B4)? A boot that is unknown is not another one.
@@ -94,45 +130,91 @@ fn unknown_boot() -> DurabilityError {
     )
 }
 
-/// What of it nothing proves, as a report says it: `durable` is what the logs prove, or all that counts of buffers that
-/// are taken.
+/// What was judged of the open generation, by an open or an examination.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JudgedLife<'j> {
+    pub(super) generation: &'j Generation,
+    /// Of the logs that can be read.
+    pub(super) chains: &'j [Chain],
+    /// D, if it could be decided over.
+    pub(super) durable: Option<Epoch>,
+    /// Entries of smaller epochs are in the checkpoint.
+    pub(super) covered: Epoch,
+    /// Neither damaged nor unreadable, in any part.
+    pub(super) is_whole: bool,
+}
+
+impl JudgedLife<'_> {
+    /// D; where damage hides it, what the marks that are left prove, and the checkpoint.
+    pub(super) fn proven(&self) -> Epoch {
+        let marked = || self.chains.iter().map(|chain| chain.mark).min().unwrap_or_default();
+        let least = || marked().max(self.covered.previous()).max(self.generation.first.previous());
+        self.durable.unwrap_or_else(least)
+    }
+}
+
+/// What of it nothing proves where it is now, and why. `None` if there is nothing, or an open takes it. In a damaged
+/// folder, of which nobody knows what there was, it is never `None`.
 ///
 /// # Errors
 /// The disk's.
-pub(super) fn not_proven(
+pub(super) fn left_unproven(
     disk: &dyn Disk,
     left: &LeftByProcess,
-    (generation, chains): (&Generation, &[Chain]),
-    durable: Epoch,
+    judged: JudgedLife<'_>,
 ) -> Result<Option<NotProven>, DurabilityError> {
-    let (reason, owner) = match left {
-        LeftByProcess::Nothing => return Ok(None),
-        LeftByProcess::Buffers(left) => return Ok(NotProven::changed(left.changed.clone(), durable)),
-        LeftByProcess::InCopy => (NotProvenReason::Copied, None),
-        LeftByProcess::OtherBoot(owner) => (NotProvenReason::OtherBoot, Some(owner)),
-    };
+    let JudgedLife { generation, chains, is_whole, .. } = judged;
+    let Some(reason) = left.reason(is_whole) else { return Ok(None) };
     assert_eq!(generation.durable, None, "B4: an earlier recovery has decided over the others");
+    let durable = judged.proven();
     let logged = logged_above(disk, (generation, chains), durable)?;
-    let lacking = if owner.is_none() { not_copied(disk, generation, chains)? } else { Vec::new() };
+    let lacking = match reason {
+        NotProvenReason::OtherBoot => Vec::new(),
+        // Its files are of one moment.
+        NotProvenReason::Damaged | NotProvenReason::UnknownBoot => mapped::lacking(disk, generation, None)?,
+        _ => {
+            let blocks = chains.iter().map(|chain| (chain.logger, chain.blocks)).collect();
+            mapped::lacking(disk, generation, Some(&blocks))?
+        }
+    };
     // The system may have written anything of a buffer out before the power failed.
-    mapped::not_proven(disk, (reason, durable), generation, (logged, lacking), |buffer| match owner {
-        Some(owner) => Ok(buffer.held.is_some() && buffer.is_of(disk, owner)?),
-        None => Ok(true),
-    })
+    let counts = |buffer: &HeldAbove| match left {
+        LeftByProcess::OtherBoot(owner) => Ok(buffer.held.is_some() && buffer.is_of(disk, owner)?),
+        _ => Ok(true),
+    };
+    let told = mapped::not_proven(disk, (reason, durable), generation, (logged, lacking), counts)?;
+    Ok(told.or_else(|| (!is_whole).then(|| NotProven::uncounted(reason, durable))))
 }
 
-/// The mapped files that a copy with these chains lacks.
-pub(super) fn not_copied(
-    disk: &dyn Disk,
-    generation: &Generation,
-    chains: &[Chain],
-) -> Result<Vec<String>, DurabilityError> {
-    let blocks: Vec<_> = chains.iter().map(|chain| chain.blocks).collect();
-    mapped::not_copied(disk, generation, &blocks)
+/// What an open takes, and what it cannot prove of it.
+#[derive(Debug)]
+pub(super) struct TakenLife {
+    /// `None` if the logs have all.
+    pub(super) lacking: Option<Lacking>,
+    /// The files that were changed.
+    pub(super) not_proven: Option<NotProven>,
+}
+
+impl TakenLife {
+    /// Of logs that are whole, and prove all up to `durable`.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] if a log is older than its buffers; the disk's.
+    pub(super) fn of(
+        disk: &dyn Disk,
+        chains: &[Chain],
+        left: LeftBuffers,
+        durable: Epoch,
+    ) -> Result<Self, DurabilityError> {
+        let changed = left.changed.clone();
+        let lacking = Lacking::of(disk, chains, left)?;
+        let counted = lacking.as_ref().map_or(durable, Lacking::high);
+        Ok(Self { lacking, not_proven: NotProven::changed(changed, counted) })
+    }
 }
 
 /// Whole entries above `durable` in the logs of a generation, and the largest epoch there.
-pub(super) fn logged_above(
+fn logged_above(
     disk: &dyn Disk,
     (generation, chains): (&Generation, &[Chain]),
     durable: Epoch,
@@ -165,11 +247,11 @@ pub(super) struct Lacking {
 
 impl Lacking {
     /// `None` if the logs have all, with marks.
-    pub(super) fn of(
-        disk: &dyn Disk,
-        chains: &[Chain],
-        left: LeftBuffers,
-    ) -> Result<Option<Self>, DurabilityError> {
+    fn of(disk: &dyn Disk, chains: &[Chain], left: LeftBuffers) -> Result<Option<Self>, DurabilityError> {
+        assert!(
+            chains.iter().enumerate().all(|(at, chain)| chain.logger as usize == at),
+            "each log has a chain"
+        );
         assert!(chains.iter().all(|chain| chain.lost.is_none()), "L5: what is damaged is judged before");
         check_written(chains, &left)?;
         let mut buffers: Vec<_> = chains.iter().map(|_| Vec::new()).collect();

@@ -543,6 +543,8 @@ impl Shipper {
                 == (&composed.state, composed.next, &composed.parts, &composed.logs)
                 // L6: who takes over begins above what was shown here.
                 && newest.reserved >= reserved
+                // I5: who takes over gets the name that the folder has.
+                && newest.application == application
         });
         if is_said {
             let Some(base) = base else { return Ok(Published::IsSaid) };

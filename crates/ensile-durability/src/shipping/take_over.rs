@@ -64,6 +64,9 @@ pub struct TakeOverReport {
     pub epoch: Epoch,
     /// What its entries are: values of a database, or operations of objects.
     pub entries: EntryKind,
+    /// The name of its application (I5), as it was when this state was shipped: one that was given to the shipper's
+    /// folder since is not here. `None`: it had none.
+    pub application: Option<Box<str>>,
     /// Its files.
     pub files: u64,
     /// Bytes that were fetched.
@@ -479,7 +482,8 @@ impl TakeOver {
     }
 
     fn report(&self) -> TakeOverReport {
-        let SharedManifest { shipper, fenced, term, number, state, parts, logs, .. } = &self.from;
+        let SharedManifest { shipper, fenced, term, number, application, state, parts, logs, .. } =
+            &self.from;
         TakeOverReport {
             database: shipper.to_string(),
             parent: fenced.last().map_or_else(String::new, ToString::to_string),
@@ -487,6 +491,7 @@ impl TakeOver {
             manifest: *number,
             epoch: state.epoch(),
             entries: self.entries(),
+            application: application.as_ref().map(|name| name.as_str().into()),
             files: (parts.len() + logs.len()) as u64,
             bytes: self.bytes,
         }

@@ -15,7 +15,8 @@
 //! Invariants:
 //! - I1: no folder that may be the original's is adopted. A linked folder with the number that the
 //!   manifest lists, in a main folder that is another one, is the original's.
-//! - B4: what a process-safe life returned, and an adoption gives up, is said first, under the same locks.
+//! - B4: what a process-safe life returned is taken first, where an open would take it; what an adoption gives up is
+//!   said first. Both under the same locks.
 //!
 //! Neighbours: `whose` compares what is written here; `recovery::adopting` knows what is given up; `ensile adopt` asks.
 
@@ -44,18 +45,29 @@ pub struct Adopted {
     pub database: String,
     /// That of the database of which it is a copy.
     pub parent: String,
-    /// What a process-safe life had returned and is not in it, as was agreed to.
+    /// What a process-safe life had returned and is not in it, as was agreed to. Or, if it [was taken
+    /// ](NotProven::is_taken), what it cannot be proven of.
     pub not_proven: Option<NotProven>,
+    /// Entries of a process-safe life of this boot that only its mapped buffers had, and that are in the logs now.
+    pub taken_entries: u64,
 }
 
-/// Makes the database in this folder one of its own. It has no archive: the original's stays the original's. `given_up`
-/// says what of a process-safe life is given up, before anything is changed.
+/// What becomes of what a process-safe life left, in an adoption.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeftToAdopt {
+    /// See [`Adopted`].
+    pub(crate) not_proven: Option<NotProven>,
+    pub(crate) taken_entries: u64,
+}
+
+/// Makes the database in this folder one of its own. It has no archive: the original's stays the original's. `take`
+/// takes what it can of a process-safe life, and says what is given up, before anything else is changed.
 ///
 /// # Errors
-/// What `given_up` says, and those of [`crate::adopt`]. Nothing was changed then.
+/// What `take` says, and those of [`crate::adopt`]. Nothing else was changed then.
 pub(crate) fn adopt(
     disk: &Arc<dyn Disk>,
-    given_up: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<Option<NotProven>, DurabilityError>,
+    take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt, DurabilityError>,
 ) -> Result<Adopted, DurabilityError> {
     let mut locks = lock_main(&**disk, Hold::Exclusive)?;
     let mut before = whose::expect_manifest(&**disk)?;
@@ -71,7 +83,7 @@ pub(crate) fn adopt(
     let disk = &Watched::over(Arc::clone(disk), &locks)?;
     found.keys().filter(|name| *name != MAIN).try_for_each(|name| locks.add_folder(&**disk, name))?;
     let folders = folders_of(&**disk, &before)?;
-    let not_proven = given_up(disk, &before)?;
+    let LeftToAdopt { not_proven, taken_entries } = take(disk, &before)?;
     let parent = before.identity;
     // The copy has shipped nothing.
     let own = Manifest { ships_to: None, ..before.clone() };
@@ -84,7 +96,8 @@ pub(crate) fn adopt(
     }
     ManifestKeeper::of(disk, before).replace(next.clone())?;
     marks.iter().try_for_each(|mark| mark.place(&**disk))?;
-    Ok(Adopted { database: next.identity.to_string(), parent: parent.to_string(), not_proven })
+    let (database, parent) = (next.identity.to_string(), parent.to_string());
+    Ok(Adopted { database, parent, not_proven, taken_entries })
 }
 
 /// The numbers of the database's folders as they are now, each looked at.

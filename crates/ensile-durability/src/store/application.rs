@@ -11,6 +11,7 @@
 //! Neighbours: `manifest` has the line, `open` compares it before anything is changed, `rename` changes it.
 
 use std::fmt;
+use std::path::Path;
 
 use ensile_base::limits::NAME_BYTES_MAX;
 use ensile_disk::Disk;
@@ -108,6 +109,44 @@ impl Naming {
             Self::Named(given) => Some(given.clone()),
             Self::Unasked | Self::Nameless => before.cloned(),
         }
+    }
+}
+
+/// A folder that had no name got one, with an open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NameGiven {
+    /// The folder.
+    pub folder: Box<Path>,
+    /// The name that it has now.
+    pub name: Box<str>,
+}
+
+impl NameGiven {
+    /// What an open for `naming` gives a folder that has this manifest; nothing if it gives none.
+    pub(crate) fn of(
+        naming: &Naming,
+        disk: &dyn Disk,
+        before: &Manifest,
+    ) -> Result<Option<Self>, DurabilityError> {
+        let Naming::Named(name) = naming else { return Ok(None) };
+        // One that is being made has nothing yet that could be another one's.
+        if before.application.is_some() || before.generations.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Self { folder: disk.folder_place("")?.into(), name: name.0.clone() }))
+    }
+}
+
+impl fmt::Display for NameGiven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { folder, name } = self;
+        write!(
+            f,
+            "{} had no name, and is the folder of {name:?} from now on: it is opened for that name alone. If that is \
+             wrong, stop this program and say so by `ensile objects name`",
+            folder.display()
+        )
     }
 }
 

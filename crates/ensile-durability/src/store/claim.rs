@@ -46,20 +46,19 @@ pub(crate) fn claim(
     let listed = keeper.manifest().folders.keys().filter(|name| *name != MAIN && !names.contains(name));
     let all: Vec<String> = listed.chain(&names).cloned().collect();
     whose::check_apart(&*disk, &all)?;
-    let mut is_new = false;
+    let unlisted = |name: &String| !keeper.manifest().folders.contains_key(name);
+    let names: Vec<String> = names.into_iter().filter(unlisted).collect();
+    // All of them before the first one's lock, which makes a file where folders cannot be locked, and before the first
+    // one's mark: what is refused leaves none.
+    names.iter().try_for_each(|name| whose::check_free(&*disk, keeper.manifest(), name).map(drop))?;
+    let is_new = !names.is_empty();
     for name in names {
-        if keeper.manifest().folders.contains_key(&name) {
-            continue;
-        }
-        // Before the lock too, which makes a file where folders cannot be locked.
-        whose::check_free(&*disk, keeper.manifest(), &name)?;
         locks.add_folder(&*disk, &name)?;
         let mark = whose::check_free(&*disk, keeper.manifest(), &name)?;
         mark.prepare(&*disk)?;
         mark.place(&*disk)?;
         let number = disk.folder_id(&name)?;
         keeper.folders_mut().insert(name, number);
-        is_new = true;
     }
     Ok((locks, is_new))
 }

@@ -2,7 +2,8 @@
 //! and up to which epoch (L4).
 //!
 //! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture, a checkpoint by ranges,
-//! an archive, a process-safe life, or a generation without a log:
+//! an archive, a process-safe life, or a generation without a log, and of format 5 if it names an application or a copy
+//! that has not ended:
 //! ```text
 //! ensile manifest 3
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
@@ -70,9 +71,12 @@ const ANCESTORS: &str = "ancestors ";
 /// Of a manifest that names no picture and no ranges, and whose generations have logs. Programs that know neither read
 /// it.
 const FORMAT_BEFORE_PICTURES: u32 = 3;
-/// The newest one, of a manifest that names a picture, a checkpoint by ranges, an archive, a process-safe life, an
-/// application, a generation without a log, or generations that have left its list.
-const MANIFEST_FORMAT: u32 = 4;
+/// Of a manifest that names a picture, a checkpoint by ranges, an archive, a process-safe life, a generation without a
+/// log, or generations that have left its list.
+const FORMAT_BEFORE_NAMES: u32 = 4;
+/// The newest one, of a manifest that names an application, or a copy that has not ended. Programs that read the format
+/// before know neither line, and would call them damage.
+const MANIFEST_FORMAT: u32 = 5;
 /// Far above any real one: a longer file is not a manifest.
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -287,8 +291,14 @@ impl Manifest {
         let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty() || self.ships_to.is_some();
         // One that knows no unfinished copy would make a new database of it; one that knows no names would forget whose
         // it is.
-        let has_more = has_more || self.unfinished.is_some() || self.application.is_some();
-        if is_newer || lacks_log || has_more || remembers { MANIFEST_FORMAT } else { FORMAT_BEFORE_PICTURES }
+        if self.unfinished.is_some() || self.application.is_some() {
+            return MANIFEST_FORMAT;
+        }
+        if is_newer || lacks_log || has_more || remembers {
+            FORMAT_BEFORE_NAMES
+        } else {
+            FORMAT_BEFORE_PICTURES
+        }
     }
 
     /// The main folder's number.
@@ -390,7 +400,9 @@ impl Manifest {
             return Err(Unusable::Foreign("a version of Ensile before its first release made it"));
         }
         let manifest = parse_lines(lines).ok_or(Unusable::Damaged("a line cannot be read"))?;
-        if manifest.format() != format {
+        // The lines of the newest format stood in the one before at first, for a few days between two releases.
+        let is_early = (format, manifest.format()) == (FORMAT_BEFORE_NAMES, MANIFEST_FORMAT);
+        if manifest.format() != format && !is_early {
             return Err(Unusable::Damaged("its format is not that of its lines"));
         }
         let kept = manifest.kept_files().flat_map(|state| &state.generations);

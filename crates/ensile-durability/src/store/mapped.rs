@@ -15,6 +15,7 @@
 
 mod list;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -424,16 +425,20 @@ pub(crate) fn held_above(
     Ok(found)
 }
 
-/// The mapped files of a generation that this copy of its folder lacks, or has newer than its logs: a list, a buffer
-/// that the list has, one that was written to its log behind the blocks that were copied. `blocks`: those of each log.
+/// The mapped files of a generation that are not in this folder: a list, or a buffer that the list has. In a copy also
+/// a buffer that was written to its log behind the blocks that were copied. `blocks`: of a copy, those of each log that
+/// can be read, by logger. What was written to another one is unknown.
 ///
 /// # Errors
 /// The disk's.
-pub(crate) fn not_copied(
+pub(crate) fn lacking(
     disk: &dyn Disk,
     generation: &Generation,
-    blocks: &[u64],
+    blocks: Option<&BTreeMap<u32, u64>>,
 ) -> Result<Vec<String>, DurabilityError> {
+    let is_logged = |logger: u32, written: u64| {
+        blocks.is_none_or(|blocks| written == 0 || blocks.get(&logger).is_some_and(|have| *have >= written))
+    };
     let mut lacking = Vec::new();
     for logger in 0..generation.logs {
         let list = BufferListName { generation: generation.number, logger }.to_string();
@@ -450,7 +455,7 @@ pub(crate) fn not_copied(
             let is_there = match disk.exists(&name.to_string())?.then(|| read(disk, name)).transpose() {
                 // What it holds is told where it is read.
                 Ok(Some((Some(_), _))) | Err(DurabilityError::Damaged { .. }) => true,
-                Ok(Some((None, written))) => blocks.get(logger as usize).is_some_and(|have| *have >= written),
+                Ok(Some((None, written))) => is_logged(logger, written),
                 Ok(None) => false,
                 Err(error) => return Err(error),
             };

@@ -1,7 +1,8 @@
 //! The first step of an open, a repair and an adoption: the folders are locked, and proved to be this database's.
 //!
 //! Invariants:
-//! - I1: nothing is made in a folder before it has proved to be this database's, or to be empty.
+//! - I1: nothing is made in a folder before it has proved to be this database's, or to be empty. So an open that is
+//!   refused leaves nothing there.
 //! - I5: whose it is by its name is compared with it, before anything is changed.
 //! - I3: the locks are taken before the first look at what stands in a folder. Where a lock makes a file, the look
 //!   comes first as well.
@@ -72,15 +73,27 @@ impl Store {
         gives_up_archive: bool,
     ) -> Result<Self, DurabilityError> {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
+        // All that refuses an open, as far as it needs no lock: a look, which is repeated behind the locks.
+        let look = |manifest: &Manifest| -> Result<(), DurabilityError> {
+            check_opening(&*disk, manifest, (opening, copy))?;
+            naming.check(&*disk, manifest)
+        };
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
-            // `LOCK` is made in a folder only once that has proved to be ours (I1). One that is there is locked first,
-            // so that its holder is named.
-            Some(manifest) if !disk.exists(LOCK)? => whose::check_main(&*disk, &manifest, false)?,
+            // `LOCK` is made in a folder only once that has proved to be ours, and to be opened so (I1). One that is
+            // there is locked first, so that its holder is named.
+            Some(mut manifest) if !disk.exists(LOCK)? => {
+                whose::check_main(&*disk, &manifest, false)?;
+                look(&manifest)?;
+                if gives_up_archive {
+                    manifest.end_archive();
+                }
+                look_at_listed(&*disk, &manifest)?;
+            }
             Some(_) => {}
         }
         locks.add_file(&*disk)?;
-        let disk = Watched::over(disk, &locks)?;
+        let disk = Watched::over(Arc::clone(&disk), &locks)?;
         let manifest = Manifest::read(&*disk)?;
         let Some(mut manifest) = manifest else {
             // Once more: before `LOCK` was held another process may have been here, where folders cannot be locked.
@@ -88,8 +101,7 @@ impl Store {
             let keeper = ManifestKeeper::begin(&disk, copy)?;
             return Ok(Self { disk, keeper, locks });
         };
-        check_opening(&*disk, &manifest, (opening, copy))?;
-        naming.check(&*disk, &manifest)?;
+        look(&manifest)?;
         if gives_up_archive {
             manifest.end_archive();
         }
@@ -139,15 +151,15 @@ fn check_opening(
     }
 }
 
-/// Locks all folders that the manifest lists, and looks whose they are; `note` receives each finding, and ends the call
-/// by an error. Returns those that are missing, and that nothing needs any more.
-fn lock_listed(
+/// The listed folders, but for the main one: those that are there, and those that are missing and that nothing needs
+/// any more. `note` receives each finding, and ends the call by an error.
+fn listed_there(
     disk: &dyn Disk,
     manifest: &Manifest,
-    locks: &mut Locks,
+    is_hard_linked: bool,
     note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
-) -> Result<Vec<String>, DurabilityError> {
-    whose::check_main(disk, manifest, locks.is_hard_linked()?).or_else(&mut *note)?;
+) -> Result<(Vec<String>, Vec<String>), DurabilityError> {
+    whose::check_main(disk, manifest, is_hard_linked).or_else(&mut *note)?;
     let mut there: Vec<String> = Vec::new();
     let mut missing = Vec::new();
     for name in manifest.folders.keys().filter(|name| *name != MAIN) {
@@ -158,27 +170,54 @@ fn lock_listed(
         }
     }
     whose::check_apart(disk, &there)?;
+    Ok((there, missing))
+}
+
+/// Is this listed folder the database's? False: that is not known, and nobody needs it; `claim` looks again, if anybody
+/// wants it.
+fn is_listed_ours(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    name: &str,
+    finishes: bool,
+) -> Result<bool, DurabilityError> {
+    match whose::check_listed(disk, manifest, name, finishes) {
+        Err(DurabilityError::NotMounted { .. }) if !whose::is_needed(manifest, name) => Ok(false),
+        checked => checked.map(|()| true),
+    }
+}
+
+/// Looks whose the listed folders are. Nothing is locked, and nothing is made.
+fn look_at_listed(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    let (there, _) = listed_there(disk, manifest, false, &mut Err)?;
+    there.iter().try_for_each(|name| is_listed_ours(disk, manifest, name, false).map(drop))
+}
+
+/// Locks all folders that the manifest lists, and looks whose they are; `note` receives each finding, and ends the call
+/// by an error. Returns those that are missing, and that nothing needs any more.
+fn lock_listed(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    locks: &mut Locks,
+    note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
+) -> Result<Vec<String>, DurabilityError> {
+    let (mut there, missing) = listed_there(disk, manifest, locks.is_hard_linked()?, note)?;
     let is_exclusive = locks.hold() == Hold::Exclusive;
-    for name in there {
-        let is_needed = whose::is_needed(manifest, &name);
-        let look = |finishes| match whose::check_listed(disk, manifest, &name, finishes) {
-            // `claim` looks again, if anybody wants it.
-            Err(DurabilityError::NotMounted { .. }) if !is_needed => Ok(false),
-            checked => checked.map(|()| true),
-        };
-        if is_exclusive {
-            // Before the lock too, which makes a file where folders cannot be locked (I1).
-            match look(false) {
-                Ok(true) => {}
-                Ok(false) => continue,
-                Err(why) => {
-                    note(why)?;
-                    continue;
-                }
+    if is_exclusive {
+        // Before the first lock too, which makes a file where folders cannot be locked (I1).
+        let mut ours = Vec::new();
+        for name in there {
+            match is_listed_ours(disk, manifest, &name, false) {
+                Ok(true) => ours.push(name),
+                Ok(false) => {}
+                Err(why) => note(why)?,
             }
         }
+        there = ours;
+    }
+    for name in there {
         locks.add_folder(disk, &name)?;
-        look(is_exclusive).map(drop).or_else(&mut *note)?;
+        is_listed_ours(disk, manifest, &name, is_exclusive).map(drop).or_else(&mut *note)?;
     }
     Ok(missing)
 }
@@ -195,19 +234,20 @@ pub(crate) fn lock_existing(
     note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
 ) -> Result<Locks, DurabilityError> {
     let mut locks = lock_main(disk, hold)?;
-    let manifest = Manifest::read(disk);
-    // `LOCK` is made only in a folder that has proved to be ours (I1).
-    if let (false, Hold::Exclusive, Ok(Some(manifest))) = (locks.has_file(), hold, &manifest)
-        && whose::check_main(disk, manifest, false).is_ok()
-    {
+    let Ok(Some(mut manifest)) = Manifest::read(disk) else { return Ok(locks) };
+    UnfinishedCopy::check_none(disk, &manifest)?;
+    // Nobody but an open removes what is to be archived.
+    manifest.end_archive();
+    // `LOCK` is made only in a folder that has proved to be ours (I1), whatever is damaged in it.
+    let is_ours = || match look_at_listed(disk, &manifest) {
+        Ok(()) => true,
+        Err(DurabilityError::Damaged { .. }) => whose::check_main(disk, &manifest, false).is_ok(),
+        Err(_) => false,
+    };
+    if !locks.has_file() && hold == Hold::Exclusive && is_ours() {
         locks.add_file(disk)?;
     }
-    if let Ok(Some(mut manifest)) = manifest {
-        UnfinishedCopy::check_none(disk, &manifest)?;
-        // Nobody but an open removes what is to be archived.
-        manifest.end_archive();
-        lock_listed(disk, &manifest, &mut locks, note)?;
-    }
+    lock_listed(disk, &manifest, &mut locks, note)?;
     Ok(locks)
 }
 

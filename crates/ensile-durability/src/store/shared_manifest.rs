@@ -2,7 +2,7 @@
 //! can take over (`docs/formats/shared.md`).
 //!
 //! ```text
-//! ensile shared manifest 1
+//! ensile shared manifest 2
 //! store 00112233445566778899aabbccddeeff number 12 term 2 attempt 0123456789abcdef
 //! shipper 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f reserved 5000
 //! application prices, partition 0 of 4
@@ -39,7 +39,13 @@ use crate::number;
 
 /// The first words of its first line; the format's number follows.
 const TITLE: &str = "ensile shared manifest ";
-const SHARED_FORMAT: u32 = 1;
+/// Of a manifest that names no application.
+const SHARED_FORMAT_BEFORE_NAMES: u32 = 1;
+/// The newest one. A program that knows the one before would call the line of the application damage.
+const SHARED_FORMAT: u32 = 2;
+const _: () = assert!(SHARED_FORMAT < 10, "a title is as long as any other: see `HEAD_AT`");
+/// Where the line begins that no other manifest has.
+pub(crate) const HEAD_AT: u64 = TITLE.len() as u64 + 2;
 /// Far above any real one.
 pub(crate) const SHARED_MANIFEST_BYTES_MAX: u64 = 64 << 20;
 /// The folder of the manifests.
@@ -163,16 +169,19 @@ impl SharedManifest {
         let body = checked_body(text).map_err(damaged)?;
         let (title, lines) = body.split_once('\n').ok_or(damaged("it has no title"))?;
         let format: Option<u32> = title.strip_prefix(TITLE).and_then(|number| number.parse().ok());
-        match format {
-            None => return Err(damaged("its title cannot be read")),
-            Some(format) if format > SHARED_FORMAT => return Err(UnusableShared::Newer),
-            Some(_) => {}
+        let format = format.ok_or(damaged("its title cannot be read"))?;
+        if format > SHARED_FORMAT {
+            return Err(UnusableShared::Newer);
         }
         let manifest = parse_lines(lines).ok_or(damaged("a line cannot be read"))?;
         if manifest.state.generations.iter().any(|generation| generation.format != FORMAT) {
             return Err(UnusableShared::Newer);
         }
-        if manifest.to_string() != text {
+        // The line of the application stood in the format before at first, for a few days between two releases.
+        if format > manifest.format() || format < SHARED_FORMAT_BEFORE_NAMES {
+            return Err(damaged("its format is not that of its lines"));
+        }
+        if manifest.text(format) != text {
             return Err(damaged("a line is spelled otherwise than it is written"));
         }
         if manifest.is_whole() { Ok(manifest) } else { Err(damaged("its lines contradict each other")) }
@@ -212,10 +221,15 @@ impl SharedManifest {
             && Manifest::is_whole_state(state, *shipper, *reserved)
     }
 
-    /// Its first lines, which no other manifest has.
+    /// The line behind its title, which no other manifest has, and which begins at [`HEAD_AT`].
     pub(crate) fn head(&self) -> String {
         let Self { store, number, term, attempt, .. } = self;
-        format!("{TITLE}{SHARED_FORMAT}\nstore {store} number {number} term {term} attempt {attempt:016x}\n")
+        format!("store {store} number {number} term {term} attempt {attempt:016x}\n")
+    }
+
+    /// The least format that has what it says: a program that knows no names goes on reading one that has none.
+    fn format(&self) -> u32 {
+        if self.application.is_some() { SHARED_FORMAT } else { SHARED_FORMAT_BEFORE_NAMES }
     }
 
     /// The objects of its files.
@@ -224,13 +238,12 @@ impl SharedManifest {
         let logs = self.logs.iter().flat_map(|log| log.shared.pieces(&log.file.to_string()));
         parts.chain(logs).map(|piece| piece.object)
     }
-}
 
-impl fmt::Display for SharedManifest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes its text without the checksum, which says that it is of this format.
+    fn write_body(&self, body: &mut String, format: u32) -> fmt::Result {
         use fmt::Write;
         let Self { shipper, reserved, application, fenced, next, parts, logs, state, .. } = self;
-        let mut body = self.head();
+        write!(body, "{TITLE}{format}\n{}", self.head())?;
         writeln!(body, "shipper {shipper} reserved {reserved}")?;
         application.iter().try_for_each(|name| writeln!(body, "{}", name.line()))?;
         fenced.iter().try_for_each(|fenced| writeln!(body, "fenced {fenced}"))?;
@@ -248,8 +261,20 @@ impl fmt::Display for SharedManifest {
             let object = shared.object(&file.to_string());
             writeln!(body, "log {object} bytes {bytes} crc {crc:08x} largest {largest}{}", pieces(shared))?;
         }
-        writeln!(body, "{}", KeptState::Files(state.clone()))?;
-        f.write_str(&with_checksum(&body))
+        writeln!(body, "{}", KeptState::Files(state.clone()))
+    }
+
+    /// Its text, if it is of this format.
+    fn text(&self, format: u32) -> String {
+        let mut body = String::new();
+        self.write_body(&mut body, format).expect("a string takes all");
+        with_checksum(&body)
+    }
+}
+
+impl fmt::Display for SharedManifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(self.format()))
     }
 }
 

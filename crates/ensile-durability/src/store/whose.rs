@@ -21,7 +21,7 @@
 
 use std::collections::BTreeSet;
 
-use ensile_disk::{Disk, FolderId, FolderKind};
+use ensile_disk::{Disk, DiskError, FolderId, FolderKind};
 
 use super::folders;
 use super::installed::InstalledCheckpoint;
@@ -42,6 +42,25 @@ const NAMED_MAX: usize = 3;
 /// Is it the same folder? A birth that only one of them has says nothing.
 pub(crate) fn is_same(a: FolderId, b: FolderId) -> bool {
     a.inode == b.inode && a.born_nanos.zip(b.born_nanos).is_none_or(|(a, b)| a == b)
+}
+
+/// Is the folder a copy of the one that the manifest was written in, as a whole or in a part: is the main folder, or a
+/// listed one that is there, another one than the manifest lists? Marks are not asked: they were copied too. A folder
+/// that holds nothing is that of a device that is not mounted.
+pub(crate) fn is_copy(disk: &dyn Disk, manifest: &Manifest) -> Result<bool, DiskError> {
+    if !is_same(disk.folder_id("")?, manifest.main()) {
+        return Ok(true);
+    }
+    for (name, listed) in manifest.folders.iter().filter(|(name, _)| *name != MAIN) {
+        let is_there = match disk.folder_kind(name)? {
+            FolderKind::Missing | FolderKind::Link { is_there: false, .. } => false,
+            FolderKind::Plain | FolderKind::Link { .. } => true,
+        };
+        if is_there && !is_same(disk.folder_id(name)?, *listed) && !holds_nothing(disk, name)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The mark that a folder of this database has.
@@ -192,7 +211,7 @@ pub(crate) fn says(manifest: &Manifest, mark: &Mark) -> String {
 }
 
 /// Are there no files in it but those that its making leaves?
-pub(crate) fn holds_nothing(disk: &dyn Disk, name: &str) -> Result<bool, DurabilityError> {
+pub(crate) fn holds_nothing(disk: &dyn Disk, name: &str) -> Result<bool, DiskError> {
     Ok(disk.list(name)?.iter().all(|file| file == FOLDER_NEW || file == LOCK))
 }
 

@@ -9,7 +9,7 @@ use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_durability::examine::{RepairOptions, examine, repair, repair_with};
-use ensile_durability::{DurabilityError, LogConfig, adopt};
+use ensile_durability::{ApplicationName, DurabilityError, LogConfig, Naming, Opening, adopt};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Map, Rig, config};
@@ -235,6 +235,54 @@ fn i1_nothing_is_written_into_a_copy_that_is_refused() {
         let refused = adopt(&on).map(drop);
         assert!(matches!(refused, Err(DurabilityError::ForeignFolder { .. })), "{refused:?}");
         assert_eq!(tree(&machine), before, "folders cannot be locked: {cannot_lock}");
+    }
+}
+
+/// Of whatever reason: `LOCK` is a file, and the marks of folders are.
+#[test]
+fn i1_an_open_that_is_refused_leaves_nothing_behind() {
+    let named = |name: &str| Naming::Named(ApplicationName::new(name).expect("a name"));
+    for cannot_lock in [false, true] {
+        let machine = SimDisk::new();
+        machine.set_no_folder_locks(cannot_lock);
+        let own = LogConfig { naming: named("prices"), ..linked() };
+        let disk = made(&machine, "/db", own.clone());
+        made(&machine, "/other", LogConfig { folders: vec!["/c".into(), "/d".into()], ..config(2) });
+        for file in ["/db/LOCK", "/a/LOCK", "/b/LOCK", "/c/LOCK", "/d/LOCK"] {
+            machine.lose(file);
+        }
+        let before = tree(&machine);
+        let refused = |config: LogConfig| {
+            let why = open(&disk, config).map(drop).expect_err("is refused");
+            assert_eq!(tree(&machine), before, "folders cannot be locked: {cannot_lock}; {why}");
+            why
+        };
+        let stock = LogConfig { naming: named("stock"), ..own.clone() };
+        assert!(matches!(refused(stock), DurabilityError::OtherApplication { .. }));
+        let nameless = LogConfig { naming: Naming::Nameless, ..own.clone() };
+        assert!(matches!(refused(nameless), DurabilityError::OtherApplication { .. }));
+        let new = LogConfig { opening: Opening::New, ..own.clone() };
+        assert!(matches!(refused(new), DurabilityError::DatabaseExists { .. }));
+        // The second log's folder is not the database's any more; the first one's is.
+        machine.move_to("/b", "/aside");
+        machine.copy_tree("/aside", "/b");
+        let moved = tree(&machine);
+        let why = open(&disk, own.clone()).map(drop).expect_err("is a copy");
+        assert!(matches!(why, DurabilityError::Copied { .. }), "{why}");
+        assert_eq!(tree(&machine), moved, "folders cannot be locked: {cannot_lock}");
+        // Checkpointers' folders, of which the second one is another database's: no mark in the first one either.
+        machine.lose("/b");
+        machine.move_to("/aside", "/b");
+        let others = LogConfig { checkpointers: 2, ..own.clone() };
+        let _ = machine.at("/new");
+        machine.link("/db/checkpoint0", Path::new("/new"));
+        machine.link("/db/checkpoint1", Path::new("/d"));
+        let why = open(&disk, others).map(drop).expect_err("is another one's");
+        assert!(matches!(why, DurabilityError::ForeignFolder { .. }), "{why}");
+        let is_left = |name: &String| name.starts_with("new/") || name == "d/LOCK";
+        let left: Vec<String> = tree(&machine).into_keys().filter(is_left).collect();
+        assert!(left.is_empty(), "{left:?}");
+        drop(open(&disk, own).expect("is its own"));
     }
 }
 

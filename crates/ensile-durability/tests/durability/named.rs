@@ -11,8 +11,8 @@ use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_durability::examine::{examine, repair};
 use ensile_durability::{
-    ApplicationName, CopyOptions, CopyRun, CopyStep, DurabilityError, EntryKind, LogConfig, Naming, adopt,
-    backup, rename_application, restore,
+    ApplicationName, CopyOptions, CopyRun, CopyStep, DurabilityError, Entry, EntryKind, LogConfig, Naming,
+    Recoverable, Refused, adopt, backup, recover, rename_application, restore,
 };
 use ensile_sim::SimDisk;
 
@@ -46,7 +46,7 @@ fn on(disk: &SimDisk) -> Arc<dyn Disk> {
 fn named(disk: &SimDisk) -> Option<String> {
     let text = String::from_utf8(disk.bytes("MANIFEST")).expect("text");
     let named = text.lines().find_map(|line| line.strip_prefix("application ")).map(str::to_owned);
-    assert!(named.is_none() || text.starts_with("ensile manifest 4\n"), "{text}");
+    assert!(named.is_none() || text.starts_with("ensile manifest 5\n"), "{text}");
     named
 }
 
@@ -90,9 +90,17 @@ fn i5_a_folder_without_a_name_gets_the_one_that_it_is_opened_for() {
     assert_eq!(named(&disk), None);
     live(&disk, nameless(), 2);
     assert_eq!(named(&disk), None, "none was given");
-    live(&disk, of(OWN), 3);
+    let rig = open(&disk, of(OWN)).expect("opens");
+    let given = rig.report.name_given.as_ref().expect("is told").to_string();
+    assert!(given.contains(&format!("had no name, and is the folder of {OWN:?} from now on")), "{given}");
+    drop(rig);
     assert_eq!(named(&disk).as_deref(), Some(OWN));
     assert!(open(&disk, nameless()).is_err());
+    let again = open(&disk, of(OWN)).expect("is its own");
+    assert_eq!(again.report.name_given, None, "it had it");
+    drop(again);
+    let new = open(&SimDisk::new(), of(OWN)).expect("is new");
+    assert_eq!(new.report.name_given, None, "nobody else's can be in a new one");
     // The folder of a life without a name that was killed.
     let disk = SimDisk::new();
     drop(open(&disk, nameless()).expect("opens"));
@@ -176,6 +184,39 @@ fn i5_an_adopted_copy_and_a_repaired_folder_keep_the_name_and_neither_asks_for_o
     drop(open(&disk, of(OWN)).expect("is its own"));
 }
 
+/// A state that understands nothing.
+struct OtherProgram;
+
+impl Recoverable for OtherProgram {
+    fn replay(&self, _: &[Entry<'_>]) -> Result<(), Refused> {
+        Err(Refused { entry: 0, detail: "it is of a kind that this program does not know".to_owned() })
+    }
+
+    fn load(&self, _: u32, _: &[Entry<'_>]) -> Result<(), Refused> {
+        Err(Refused { entry: 0, detail: "it is of a kind that this program does not know".to_owned() })
+    }
+}
+
+#[test]
+fn i5_a_folder_gets_no_name_from_a_program_that_does_not_understand_what_is_in_it() {
+    for has_checkpoint in [false, true] {
+        let disk = SimDisk::new();
+        let life = Life::open_with(&disk, nameless(), settings()).expect("opens");
+        life.commit(&mut life.rig.worker(), 1, Some(b"value"));
+        life.rig.settle();
+        if has_checkpoint {
+            life.checkpoint().expect("is installed");
+        }
+        drop(life);
+        let refused = recover(on(&disk), of(OTHER), &OtherProgram).map(drop).expect_err("is another one's");
+        assert!(matches!(refused, DurabilityError::Replay { .. }), "{refused}");
+        assert_eq!(named(&disk), None, "it has none still");
+        disk.kill();
+        drop(Life::open_with(&disk, of(OWN), settings()).expect("is for any name still"));
+        assert_eq!(named(&disk).as_deref(), Some(OWN));
+    }
+}
+
 /// All steps of a copy.
 fn run(mut copy: CopyRun) {
     while !matches!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Ended(_)) {}
@@ -218,11 +259,12 @@ fn i5_a_folder_that_nobody_has_open_gets_another_name_or_none() {
     let refused = rename_application(&on(&disk), EntryKind::Operations, None);
     assert!(matches!(refused, Err(DurabilityError::OtherEntries { .. })));
     assert_eq!(named(&disk).as_deref(), Some(OWN));
-    assert_eq!(rename(Some(OTHER)).expect("is renamed"), Some(name(OWN)));
+    let renamed = rename(Some(OTHER)).expect("is renamed");
+    assert_eq!((renamed.before, renamed.is_to_be_shipped), (Some(name(OWN)), false), "it ships nowhere");
     live(&disk, of(OTHER), 2);
     assert!(open(&disk, of(OWN)).is_err());
-    assert_eq!(rename(None).expect("has none"), Some(name(OTHER)));
-    assert_eq!(rename(None).expect("as before"), None);
+    assert_eq!(rename(None).expect("has none").before, Some(name(OTHER)));
+    assert_eq!(rename(None).expect("as before").before, None);
     live(&disk, nameless(), 3);
     assert_eq!(open(&disk, nameless()).expect("opens").rows.len(), 3);
     // A copy is adopted first; where there is nothing, there is nothing to name.

@@ -508,17 +508,131 @@ fn b4_an_adoption_refuses_to_lose_what_stands_in_a_log_behind_its_marks() {
     assert_eq!(found(&open(&disk, safe(2))).len(), 2);
 }
 
+/// A folder whose process died, and whose log's mark is lost: an open sends its user to an adoption.
+fn without_mark() -> SimDisk {
+    let disk = left(1);
+    disk.lose("log0/FOLDER");
+    let error = try_open(&disk, safe(1)).err().expect("nothing shows whose it is").to_string();
+    assert!(error.contains("`ensile adopt`"), "{error}");
+    disk
+}
+
 #[test]
-fn b4_an_adoption_of_the_original_itself_says_that_an_open_takes_it() {
-    let machine = SimDisk::new();
-    let (disk, _) = copied(&machine);
-    let left = assert_would_lose(&disk, "this is the folder that it left: an open in this boot takes them");
-    assert_eq!((left.reason, left.is_left_out()), (NotProvenReason::NotOpened, false));
-    // Where the boot is not known, nobody knows better.
+fn b4_an_adoption_takes_what_an_open_would_take_of_the_folder_that_its_process_left() {
+    let disk = without_mark();
+    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+    let adopted = adopt(&on).expect("loses nothing");
+    assert_eq!((adopted.taken_entries, adopted.not_proven), (1, None));
+    drop(on);
+    let rig = open(&disk, safe(1));
+    assert_eq!((found(&rig).len(), rig.report.not_proven.as_ref(), rig.report.taken_entries), (2, None, 0));
+}
+
+#[test]
+fn b5_an_adoption_that_dies_at_any_call_is_made_again_and_loses_nothing() {
+    for count in 1.. {
+        let disk = without_mark();
+        disk.cut_power_at(disk.calls().all + count);
+        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+        let has_ended = adopt(&on).is_ok() && !disk.is_without_power();
+        drop(on);
+        if has_ended {
+            assert!(count > 20, "each call was one to die at");
+            return;
+        }
+        disk.kill();
+        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+        let again = adopt(&on).unwrap_or_else(|error| panic!("call {count}: {error}"));
+        assert_eq!(again.not_proven, None, "call {count}");
+        drop(on);
+        assert_eq!(found(&open(&disk, safe(1))).len(), 2, "call {count}");
+    }
+}
+
+#[test]
+fn b4_an_adoption_asks_where_the_boot_cannot_be_read() {
+    let disk = left(1);
     disk.set_no_boot(true);
-    assert_would_lose(&disk, "this is the folder that it left");
+    let left = assert_would_lose(&disk, "open it where /proc/sys/kernel/random/boot_id can be read");
+    assert_eq!((left.reason, left.entries()), (NotProvenReason::UnknownBoot, 1));
     disk.set_no_boot(false);
     assert_eq!(found(&open(&disk, safe(1))).len(), 2);
+}
+
+#[test]
+fn b4_a_folder_of_which_a_linked_log_folder_alone_was_copied_is_a_copy_to_each_that_asks() {
+    let machine = SimDisk::new();
+    let disk = machine.at("/db");
+    let rig = open(&disk, LogConfig { folders: vec!["/a".into()], ..safe(1) });
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    machine.kill();
+    machine.copy_tree("/a", "/b");
+    machine.link("/db/log0", "/b".as_ref());
+    let error = try_open(&disk, safe(1)).err().expect("a copy");
+    assert!(matches!(error, DurabilityError::Copied { .. }), "{error}");
+    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+    let examined = examine(&on, &Map::default()).expect("reads");
+    let left = told(examined.not_proven.as_ref());
+    assert_eq!((left.reason, left.entries(), examined.to_take), (NotProvenReason::Copied, 1, None));
+    assert_eq!(assert_would_lose(&disk, "the folder is a copy of the one that it left"), left);
+    give_up(&disk).expect("is agreed to");
+    let rig = open(&disk, safe(1));
+    assert_eq!((found(&rig).len(), told(rig.report.not_proven.as_ref())), (1, left));
+}
+
+#[test]
+fn b4_an_adoption_of_a_damaged_folder_says_why_an_open_takes_nothing_and_counts_what_is_above_d() {
+    // In the boot of its process, and with D.
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(1));
+    let mut workers = [rig.worker(), rig.worker()];
+    workers[0].commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    let durable = rig.log.durable_epoch();
+    workers[0].commit(&rig.epochs, 2, b"returned").expect("runs");
+    workers[1].commit(&rig.epochs, 3, b"returned").expect("runs");
+    disk.kill();
+    let unread = buffers(&disk).remove(1);
+    flip(&disk, &unread, 140);
+    let left = assert_would_lose(&disk, "`ensile verify DIR --repair` keeps what can be kept");
+    assert_eq!((left.reason, left.is_left_out(), left.durable), (NotProvenReason::Damaged, false, durable));
+    assert_eq!((left.entries(), left.log_entries, left.files.len()), (1, 0, 2));
+    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+    assert_eq!(told(examine(&on, &Map::default()).expect("reads").not_proven.as_ref()), left);
+    drop(on);
+    // In another one.
+    disk.crash_with(Survival::Everything, 1);
+    let log = disk.files().into_iter().rfind(|name| name.starts_with("log0/log-")).expect("a log");
+    disk.lose(&log);
+    let left = assert_would_lose(&disk, "the operating system was started since");
+    assert_eq!(left.reason, NotProvenReason::OtherBoot);
+}
+
+#[test]
+fn b4_an_adoption_without_a_log_tells_the_others_by_their_own_blocks_and_marks() {
+    let machine = SimDisk::new();
+    let disk = machine.at("original");
+    let rig = open(&disk, safe(2));
+    let mut workers = [rig.worker(), rig.worker()];
+    for (key, worker) in (1..).zip(&mut workers) {
+        worker.commit(&rig.epochs, key, b"durable").expect("runs");
+    }
+    rig.settle();
+    let durable = rig.log.durable_epoch();
+    machine.copy_tree("original", "copy");
+    machine.kill();
+    let copy = machine.at("copy");
+    let logs: Vec<_> = copy.files().into_iter().filter(|name| name.starts_with("log0/log-")).collect();
+    logs.iter().for_each(|log| copy.lose(log));
+    let left = assert_would_lose(&copy, "the folder is a copy of the one that it left");
+    assert!(
+        left.files.iter().all(|left| left.file.starts_with("log0/")),
+        "log 1 has all of its own: {left:?}"
+    );
+    assert_eq!((left.entries(), left.durable), (0, durable));
 }
 
 #[test]

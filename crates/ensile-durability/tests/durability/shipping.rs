@@ -11,10 +11,14 @@ mod resumed;
 mod rig;
 mod stores;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_durability::{ApplicationName, LogConfig, Naming, ShipStep, WhenFenced};
+use ensile_disk::Disk;
+use ensile_durability::{
+    ApplicationName, EntryKind, LogConfig, Naming, ShipStep, WhenFenced, rename_application,
+};
 use ensile_sim::SimDisk;
 
 use crate::checkpoints::store::{Life, cycling, pictures, settings};
@@ -69,6 +73,48 @@ fn i5_what_is_shipped_and_taken_over_keeps_the_name_of_its_application() {
         assert!(refused.contains("is the folder of \"prices\""), "{refused}");
     }
     drop(life(&disk, "c", "prices").expect("is its own"));
+}
+
+/// A folder that ships is named by somebody who has no way to its store.
+#[test]
+fn i5_a_name_that_is_not_shipped_yet_is_said_by_the_naming_and_by_the_take_over() {
+    let name = |text: &str| ApplicationName::new(text).expect("a name");
+    let rename = |disk: &SimDisk, to: Option<&str>| {
+        let folder: Arc<dyn Disk> = Arc::new(disk.at("a").mounted());
+        rename_application(&folder, EntryKind::Values, to.map(name)).expect("is named")
+    };
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 2, settings());
+    machine.write(0..10);
+    machine.ship_all();
+    machine.life.rig.log.close().expect("closes");
+    drop(machine);
+    let named = rename(&disk, Some("prices"));
+    assert_eq!((named.before, named.is_to_be_shipped), (None, true));
+    assert!(!rename(&disk, Some("prices")).is_to_be_shipped, "nothing was changed");
+    // A take-over says which name it found.
+    let taken = taken_over(&disk.fork(), "b").expect("takes over");
+    assert_eq!(taken.application, None, "the name from before");
+    // The next open ships it, though nothing is written.
+    let mut machine = Machine::open(&disk, "a", 2, settings());
+    machine.ship_all();
+    machine.life.rig.log.close().expect("closes");
+    drop(machine);
+    let text = rig::newest_manifest(&disk);
+    assert!(
+        text.starts_with("ensile shared manifest 2\n") && text.contains("\napplication prices\n"),
+        "{text}"
+    );
+    assert!(rename(&disk, Some("stock")).is_to_be_shipped);
+    let taken = taken_over(&disk, "b").expect("takes over");
+    assert_eq!(taken.application.as_deref(), Some("prices"), "the name from before");
+    // One that is fenced, as it has learned, ships no name any more.
+    let machine = Machine::open(&disk, "a", 2, settings());
+    machine.step_after(3, Duration::from_secs(11));
+    assert!(machine.shipper.stats().fenced.is_some());
+    drop(machine);
+    disk.at("a").kill();
+    assert!(!rename(&disk, Some("prices")).is_to_be_shipped);
 }
 
 #[test]

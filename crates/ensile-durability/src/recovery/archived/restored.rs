@@ -10,6 +10,7 @@
 //!
 //! Neighbours: `taking` writes the file; a backup's copy does the same beside a picture; the store has the manifest.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -45,6 +46,20 @@ pub struct RestoredFromArchive {
     pub entries: u64,
     /// Bytes that were written.
     pub bytes: u64,
+}
+
+/// How far a restore is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArchiveProgress {
+    /// All is written, and what was written is read once more.
+    pub is_read_again: bool,
+    /// Bytes that were written, or read once more, so far.
+    pub bytes: u64,
+    /// How many there are of that. Of what is written it is known only how many there are at most, about.
+    pub bytes_total: u64,
+    /// Bytes that were written.
+    pub bytes_written: u64,
 }
 
 /// An archive that was looked at, and that gives back an epoch.
@@ -93,6 +108,19 @@ impl ArchiveRestore {
         target: &Arc<dyn Disk>,
         verifier: &dyn Recoverable,
     ) -> Result<RestoredFromArchive, DurabilityError> {
+        self.make_watched(target, verifier, &mut |_| ())
+    }
+
+    /// As [`ArchiveRestore::make`]; `watch` is told how far it is, a piece at a time.
+    ///
+    /// # Errors
+    /// As for [`ArchiveRestore::make`].
+    pub fn make_watched(
+        self,
+        target: &Arc<dyn Disk>,
+        verifier: &dyn Recoverable,
+        watch: &mut dyn FnMut(&ArchiveProgress),
+    ) -> Result<RestoredFromArchive, DurabilityError> {
         let Self { source, parent, mut pace, clock } = self;
         let copy = UnfinishedCopy::Restore { of: parent };
         let Store { disk, mut keeper, mut locks } =
@@ -102,8 +130,16 @@ impl ArchiveRestore {
         let identity = keeper.manifest().identity;
         assert_ne!(identity, parent, "I1: it is another database");
         let begun = begun(keeper.manifest(), parent, verifier.entries());
-        let mut spend = |bytes| pace.spend_and_wait(bytes, &clock);
-        let (next, taken) = source.beside(&disk, (begun, Epoch::ZERO), verifier, &mut spend)?;
+        let bytes_total = source.bytes_up_to_end();
+        let progress = RefCell::new(ArchiveProgress { bytes_total, ..ArchiveProgress::default() });
+        let mut spend = |bytes| {
+            progress.borrow_mut().spent(bytes);
+            watch(&progress.borrow());
+            pace.spend_and_wait(bytes, &clock);
+        };
+        let mut reads = |bytes| progress.borrow_mut().reads(bytes);
+        let begun = (begun, Epoch::ZERO);
+        let (next, taken) = source.beside_watched(&disk, begun, verifier, (&mut spend, &mut reads))?;
         keeper.replace(next)?;
         let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
         Ok(RestoredFromArchive {
@@ -128,6 +164,25 @@ pub fn restore_from_archive(
     verifier: &dyn Recoverable,
 ) -> Result<RestoredFromArchive, DurabilityError> {
     ArchiveRestore::of(archive, to)?.make(target, verifier)
+}
+
+impl ArchiveProgress {
+    /// These bytes more were written, or read once more.
+    fn spent(&mut self, bytes: u64) {
+        if !self.is_read_again {
+            self.bytes_written += bytes;
+        }
+        self.bytes += bytes;
+        // What is written is framed anew, and may be some bytes longer than it was in the archive.
+        self.bytes_total = self.bytes_total.max(self.bytes);
+        assert!(self.bytes_written >= self.bytes || self.is_read_again, "all that is counted was written");
+    }
+
+    /// All is written, and is read once more now.
+    fn reads(&mut self, bytes_total: u64) {
+        assert!(!self.is_read_again, "it is read once");
+        (self.is_read_again, self.bytes, self.bytes_total) = (true, 0, bytes_total);
+    }
 }
 
 fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {

@@ -207,6 +207,12 @@ impl ArchiveSource {
         Ok(logs)
     }
 
+    /// Bytes of the files of the generations that begin up to X: what is written of them is at most about as long.
+    pub(crate) fn bytes_up_to_end(&self) -> u64 {
+        let generations = self.read.facts.generations.iter();
+        generations.filter(|generation| generation.first <= self.to).map(|generation| generation.bytes).sum()
+    }
+
     /// Writes the entries of (`after`, X] into a log file on `target`, of a generation of this database with this
     /// number, and syncs it, name and all. `None` if there are none.
     ///
@@ -268,6 +274,18 @@ impl ArchiveSource {
         verifier: &dyn Recoverable,
         spend: &mut dyn FnMut(u64),
     ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
+        self.beside_watched(disk, (next, after), verifier, (spend, &mut |_| ()))
+    }
+
+    /// As [`ArchiveSource::beside`]. `reads` is told once all is written, and how many bytes that was: what `spend` is
+    /// told from then on is read once more.
+    pub(crate) fn beside_watched(
+        &self,
+        disk: &Arc<dyn Disk>,
+        (next, after): (Manifest, Epoch),
+        verifier: &dyn Recoverable,
+        (spend, reads): (&mut dyn FnMut(u64), &mut dyn FnMut(u64)),
+    ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
         let open = next.open_generation().clone();
         assert_eq!(open.logs, 0, "L4: nothing was written behind the state");
         assert!(open.first <= after.next(), "A2: the state is of this epoch");
@@ -276,6 +294,7 @@ impl ArchiveSource {
         let (own, last) = (number(open.number)?, number(open.number + 1)?);
         let mut taken = self.take(disk, (next.identity, own, open.entries), after, spend)?;
         if let Some(taken) = &mut taken {
+            reads(taken.bytes);
             taken.verify(&**disk, verifier, spend)?;
         }
         let open = Generation { number: last, first: self.to.next(), ..open };

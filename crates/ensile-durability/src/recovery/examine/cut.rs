@@ -224,9 +224,11 @@ impl Cutting<'_> {
     /// refuse what is damaged of it; a cut gives it up. `None` if there was no such life.
     fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>, DurabilityError> {
         let Some(open) = self.manifest.generations.last() else { return Ok(None) };
-        let left = Damage::unless(taking::find(self.disk, self.manifest, open, false))?;
-        if left.is_some_and(|left| !matches!(left, LeftByProcess::Buffers(_))) {
-            return Ok(None);
+        match taking::find(self.disk, self.manifest, open)? {
+            LeftByProcess::Here(_) => {}
+            // Buffers that nothing names, and that count entries.
+            left @ LeftByProcess::NotNamed if Damage::unless(left.buffers(self.disk, open))?.is_none() => {}
+            _ => return Ok(None),
         }
         let mut above = LeftAbove::default();
         for HeldAbove { name, held } in mapped::held_above(self.disk, (open.number, open.logs), durable)? {

@@ -25,6 +25,7 @@ use super::super::judgement::{self, Findings as _, Inventory};
 use super::super::load::Load;
 use super::super::reading::ReadBuffers;
 use super::super::replay::LogPiece;
+use super::super::taking::{self, JudgedLife, Lacking};
 use super::Elsewhere;
 use super::facts::{
     BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts,
@@ -32,6 +33,7 @@ use super::facts::{
 };
 use crate::checkpoint::files::read::PartReader;
 use crate::checkpoint::leftovers::{self, CheckpointFile};
+use crate::not_proven::NotProven;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::kept::{FilesState, KeptState};
@@ -82,8 +84,6 @@ pub(crate) struct Judge {
     manifest: Option<Manifest>,
     /// Older states of a backup are not read.
     skips_older: bool,
-    /// The folder is known to be a copy of the one that the database was in.
-    pub(super) is_copy: bool,
     work: VecDeque<Work>,
     covered: Epoch,
     hint: Option<Hint>,
@@ -97,6 +97,8 @@ pub(crate) struct Judge {
     pub(super) logs: Vec<Vec<LogPiece>>,
     /// The logs of the generation over which no recovery has decided.
     pub(super) open_chains: Vec<Chain>,
+    /// What an open would write behind them (B5), if nothing is damaged.
+    pub(super) lacking: Option<Lacking>,
     /// The largest epoch that anything shows, damaged or not (L4).
     pub(super) seen: Epoch,
     /// The largest in what is this database's: chains that go together, and the checkpoint (L6).
@@ -119,7 +121,6 @@ impl Judge {
             disk: Arc::clone(disk),
             manifest,
             skips_older: false,
-            is_copy: false,
             work: VecDeque::from([Work::Folder]),
             covered: Epoch::ZERO,
             hint: None,
@@ -130,6 +131,7 @@ impl Judge {
             found: Examination::default(),
             logs: Vec::new(),
             open_chains: Vec::new(),
+            lacking: None,
             seen: Epoch::ZERO,
             shown: Epoch::ZERO,
         }
@@ -143,6 +145,30 @@ impl Judge {
     /// All of it.
     pub(super) fn look(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         while self.step(target)?.is_some() {}
+        self.left_unproven()
+    }
+
+    /// What of a process-safe life nothing proves here, now that all is read.
+    fn left_unproven(&mut self) -> Result<(), DurabilityError> {
+        let Some(manifest) = &self.manifest else { return Ok(()) };
+        let Some(open) = manifest.generations.last() else { return Ok(()) };
+        let left = taking::find(&*self.disk, manifest, open)?;
+        let is_whole = self.found.is_whole();
+        if !is_whole {
+            // An open ends before it takes anything (L5).
+            (self.lacking, self.found.to_take) = (None, None);
+        }
+        let judged = self.found.generations.last().filter(|facts| facts.number == open.number);
+        let life = JudgedLife {
+            generation: open,
+            chains: &self.open_chains,
+            durable: judged.and_then(|facts| facts.durable),
+            covered: self.covered,
+            is_whole,
+        };
+        let Some(reason) = left.reason(is_whole) else { return Ok(()) };
+        let told = self.found.note(taking::left_unproven(&*self.disk, &left, life))?;
+        self.found.not_proven = told.unwrap_or_else(|| Some(NotProven::uncounted(reason, life.proven())));
         Ok(())
     }
 
@@ -211,7 +237,10 @@ impl Judge {
         self.found.application = manifest.application.as_ref().map(ToString::to_string);
         self.found.entries = manifest.generations.last().map(|open| open.entries);
         self.hint = judgement::hint(&*disk, &manifest, &mut self.found)?;
-        let Some(mut inventory) = Inventory::take(&*disk, &manifest, &mut self.found)? else { return Ok(()) };
+        let Some(mut inventory) = Inventory::take(&*disk, &manifest, &mut self.found)? else {
+            self.manifest = Some(manifest);
+            return Ok(());
+        };
         inventory.load = inventory.load.map(Load::comparing);
         self.saw(self.hint.as_ref().map_or(Epoch::ZERO, |hint| hint.durable));
         self.checkpoint(&manifest)?;

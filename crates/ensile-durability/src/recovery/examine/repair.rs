@@ -65,7 +65,7 @@ pub fn repair_with(
 ) -> Result<Option<Repaired>, DurabilityError> {
     let locks = lock_existing(&**disk, Hold::Exclusive, &mut |why| note_missing(options, why))?;
     let disk = &watched(disk, &locks)?;
-    let (found, seen) = examine_locked(disk, target, false)?;
+    let (found, seen) = examine_locked(disk, target)?;
     if found.is_whole() {
         return Ok(None);
     }
@@ -74,7 +74,7 @@ pub fn repair_with(
     let loss = plan.loss.clone();
     // The locks are held until the folder is examined once more.
     let _recovered = carry_out(disk, plan, locks)?;
-    check(&examine_locked(disk, target, false)?.0, &copies)?;
+    check(&examine_locked(disk, target)?.0, &copies)?;
     Ok(Some(Repaired { loss, copies }))
 }
 

@@ -24,7 +24,7 @@ use crate::shipping::state::{Base, ComposedState, ShippedFiles};
 use crate::store::application::ApplicationName;
 use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};
-use crate::store::shared_manifest::{SharedManifest, manifest_name};
+use crate::store::shared_manifest::{HEAD_AT, SharedManifest, manifest_name};
 use crate::store::ships_to::ShipsTo;
 
 /// Where the shipper stands in the chain of manifests.
@@ -271,7 +271,7 @@ impl Shipper {
         if largest <= *number {
             let head = own.head().into_bytes();
             let mut there = vec![0; head.len()];
-            let read = self.to().read_at(&manifest_name(*number), &mut there, 0);
+            let read = self.to().read_at(&manifest_name(*number), &mut there, HEAD_AT);
             if read.map_err(|error| unusable(self.to(), error))? != Some(head.len()) || there != head {
                 let detail = format!(
                     "manifest {number}, which this database has installed, is gone: the store's files were removed, or \

@@ -109,7 +109,7 @@ fn with_checksum(text: &str) -> String {
 fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
     let text = manifest().to_string();
     let format = format!("format {FORMAT}");
-    for (what, with) in [("manifest 3", "manifest 5"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
+    for (what, with) in [("manifest 3", "manifest 6"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
         let changed = with_checksum(&text.replace(what, with));
         assert!(matches!(Manifest::parse(&changed), Err(Unusable::Foreign(_))), "{with}");
     }
@@ -186,9 +186,8 @@ fn application() -> ApplicationName {
 fn i5_the_name_of_an_application_is_read_as_it_was_written_and_one_that_is_none_is_damage() {
     let named = Manifest { application: Some(application()), ..manifest() };
     let text = named.to_string();
-    assert!(text.starts_with("ensile manifest 4\n"), "{text}");
     assert_eq!(Manifest::parse(&text).as_ref(), Ok(&named));
-    let older = with_checksum(&text.replacen("manifest 4", "manifest 3", 1));
+    let older = with_checksum(&text.replacen("manifest 5", "manifest 3", 1));
     assert!(Manifest::parse(&older).is_err(), "a program that does not know it would forget it");
     let line = "application prices, partition 0 of 4\n";
     for wrong in
@@ -197,8 +196,28 @@ fn i5_the_name_of_an_application_is_read_as_it_was_written_and_one_that_is_none_
         assert!(Manifest::parse(&with_checksum(&text.replacen(line, wrong, 1))).is_err(), "{wrong:?}");
     }
     assert!(Manifest::parse(&with_checksum(&text.replacen(line, &line.repeat(2), 1))).is_err());
-    let without = with_checksum(&text.replacen(line, "", 1).replacen("manifest 4", "manifest 3", 1));
+    let without = with_checksum(&text.replacen(line, "", 1).replacen("manifest 5", "manifest 3", 1));
     assert_eq!(Manifest::parse(&without), Ok(manifest()), "one of an older version has none");
+}
+
+#[test]
+fn l7_a_name_is_said_by_a_newer_format_than_programs_without_names_read_and_nothing_else_changes() {
+    let with_mapped = Manifest { mapped: BootId::parse("65c0e87a1aff4693b5cbaebceb453da9"), ..manifest() };
+    for (nameless, format) in [(manifest(), "manifest 3"), (with_mapped, "manifest 4")] {
+        let before = nameless.to_string();
+        let named = Manifest { application: Some(application()), ..nameless.clone() };
+        let text = named.to_string();
+        // What a program that knows the format before reads: a title, and no more.
+        assert!(text.starts_with("ensile manifest 5\n"), "{text}");
+        let line = "application prices, partition 0 of 4\n";
+        let without = with_checksum(&text.replacen(line, "", 1).replacen("manifest 5", format, 1));
+        assert_eq!(without, before, "without a name it has the bytes that it had");
+        let raised = with_checksum(&before.replacen(format, "manifest 5", 1));
+        assert_eq!(Manifest::parse(&raised), Err(Unusable::Damaged("its format is not that of its lines")));
+        // Between two releases the line stood in the format before.
+        let early = with_checksum(&text.replacen("manifest 5", "manifest 4", 1));
+        assert_eq!(Manifest::parse(&early), Ok(named));
+    }
 }
 
 #[test]

@@ -102,10 +102,38 @@ fn each_changed_byte_is_damage_and_a_newer_format_is_said_to_be_one() {
         assert!(matches!(SharedManifest::parse(&bytes), Err(UnusableShared::Damaged(_))), "byte {at}");
         assert!(SharedManifest::parse(&text.as_bytes()[..at]).is_err(), "cut at {at}");
     }
-    let body = text.replacen("manifest 1", "manifest 2", 1);
-    let body = &body[..body.rfind("crc32c").expect("there")];
-    let newer = super::with_checksum(body);
+    let newer = of_format(&text, 3);
     assert_eq!(SharedManifest::parse(newer.as_bytes()), Err(UnusableShared::Newer));
+}
+
+/// The text with another format in its title, and its checksum made anew.
+fn of_format(text: &str, format: u32) -> String {
+    let (_, lines) = text.split_once('\n').expect("a title");
+    let body =
+        format!("ensile shared manifest {format}\n{}", &lines[..lines.rfind("crc32c").expect("there")]);
+    super::with_checksum(&body)
+}
+
+#[test]
+fn l7_a_name_is_said_by_a_newer_format_than_programs_without_names_read_and_nothing_else_changes() {
+    let named = manifest();
+    let nameless = SharedManifest { application: None, ..named.clone() };
+    let (text, before) = (named.to_string(), nameless.to_string());
+    assert!(text.starts_with("ensile shared manifest 2\n"), "{text}");
+    let without = text.replacen("application prices, partition 0 of 4\n", "", 1);
+    assert_eq!(of_format(&without, 1), before, "without a name it has the bytes that it had");
+    let parse = |text: &str| SharedManifest::parse(text.as_bytes());
+    assert_eq!(parse(&before).as_ref(), Ok(&nameless));
+    // Between two releases the line stood in the format before.
+    assert_eq!(parse(&of_format(&text, 1)), Ok(named.clone()));
+    for (text, format) in [(&before, 2), (&text, 0)] {
+        let wrong = UnusableShared::Damaged("its format is not that of its lines");
+        assert_eq!(parse(&of_format(text, format)), Err(wrong));
+    }
+    for text in [&text, &of_format(&text, 1), &before] {
+        let at = usize::try_from(super::HEAD_AT).expect("is small");
+        assert!(text[at..].starts_with(&named.head()), "{text}");
+    }
 }
 
 #[test]

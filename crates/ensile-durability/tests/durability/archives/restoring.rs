@@ -6,7 +6,9 @@ use std::sync::Arc;
 use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::archived::{ArchiveRestore, RestoredFromArchive, restore_from_archive};
+use ensile_durability::archived::{
+    ArchiveProgress, ArchiveRestore, RestoredFromArchive, restore_from_archive,
+};
 use ensile_durability::{Archiving, CheckpointConfig, DurabilityError, Strategy};
 use ensile_sim::SimDisk;
 
@@ -254,6 +256,31 @@ fn a_restore_keeps_its_rate_as_it_writes_and_as_it_reads() {
             None => assert_eq!(spent, 0),
         }
     }
+}
+
+#[test]
+fn a_restore_tells_how_far_it_is_to_the_end_as_it_writes_and_as_it_reads() {
+    let disk = disk_with_archive();
+    let history = lives(&disk, 2, &settings());
+    let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
+    let restore = ArchiveRestore::of(&archive, history.lives[3].1).expect("reads");
+    let target: Arc<dyn Disk> = Arc::new(disk.at("/restored").mounted());
+    let mut told: Vec<ArchiveProgress> = Vec::new();
+    let restored =
+        restore.make_watched(&target, &Framing, &mut |progress| told.push(*progress)).expect("is made");
+    let (written, read): (Vec<_>, Vec<_>) = told.iter().partition(|progress| !progress.is_read_again);
+    assert!(told.is_sorted_by_key(|progress| progress.is_read_again), "what is written is read behind it");
+    for part in [&written, &read] {
+        assert!(
+            !part.is_empty() && part.is_sorted_by_key(|progress: &ArchiveProgress| progress.bytes),
+            "{part:?}"
+        );
+        assert!(part.iter().all(|progress| progress.bytes <= progress.bytes_total), "{part:?}");
+    }
+    let last = read.last().expect("some");
+    assert!(last.bytes * 10 > last.bytes_total * 7, "it comes near its end: {last:?}");
+    let last = told.last().expect("some");
+    assert!(last.bytes_written <= restored.bytes && last.bytes_written * 10 > restored.bytes * 7, "{last:?}");
 }
 
 #[test]

@@ -13,11 +13,10 @@ use super::super::super::file::FileChain;
 use super::super::super::judgement::{self, Findings as _};
 use super::super::super::replay::{self, Bounds, LogPiece};
 use super::super::super::report::RecoveryReport;
-use super::super::super::taking::{self, Lacking, LeftByProcess};
+use super::super::super::taking::{self, TakenLife};
 use super::super::Nowhere;
 use super::super::facts::{Damage, FileFacts, GenerationFacts, Role};
 use super::{Judge, Work};
-use crate::not_proven::NotProven;
 use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, Recoverable};
@@ -147,31 +146,23 @@ impl Judge {
             found.torn_tails.extend(verdict.torn);
             found.unfinished_epochs = verdict.unfinished;
             let manifest = self.manifest.as_ref().expect("a generation is listed");
-            let left = match taking::find(&*self.disk, manifest, generation, self.is_copy) {
+            let left = taking::find(&*self.disk, manifest, generation);
+            let buffers = match left.and_then(|left| left.buffers(&*self.disk, generation)) {
                 // Which boot it is.
                 Err(why @ DurabilityError::Config { .. }) => {
                     found.refused = Some(why.to_string());
                     None
                 }
-                left => found.note(left)?,
+                buffers => found.note(buffers)?.flatten(),
             };
             // What is damaged is judged before (L5), and an open takes nothing then.
             let is_whole = chains.iter().all(|chain| chain.lost.is_none());
-            match left {
-                Some(LeftByProcess::Buffers(left)) => {
-                    let changed = left.changed.clone();
-                    let lacking = is_whole.then(|| Lacking::of(&*self.disk, chains, left));
-                    let lacking = lacking.map(|lacking| found.note(lacking)).transpose()?.flatten().flatten();
-                    found.to_take = lacking.map(|lacking| (lacking.entries(), lacking.high()));
-                    let counted = found.to_take.map_or(verdict.durable, |(_, high)| high);
-                    found.not_proven = NotProven::changed(changed, counted);
+            if let Some(buffers) = buffers.filter(|_| is_whole) {
+                let taken = TakenLife::of(&*self.disk, chains, buffers, verdict.durable);
+                if let Some(taken) = found.note(taken)? {
+                    found.to_take = taken.lacking.as_ref().map(|lacking| (lacking.entries(), lacking.high()));
+                    (self.lacking, found.not_proven) = (taken.lacking, taken.not_proven);
                 }
-                Some(left) => {
-                    let of = (&*generation, &chains[..]);
-                    let told = taking::not_proven(&*self.disk, &left, of, verdict.durable);
-                    found.not_proven = found.not_proven.take().or(found.note(told)?.flatten());
-                }
-                None => {}
             }
         }
         let durable = facts.durable.unwrap_or(Epoch::MAX);
