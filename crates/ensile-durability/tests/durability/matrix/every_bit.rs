@@ -133,6 +133,25 @@ fn every_length() {
     }
 }
 
+/// A cut between two blocks takes no entry that another log shows: the marks of the other one tell of it.
+#[test]
+fn every_end_of_a_block_of_a_log_beside_pictures_is_told() {
+    let folder = Folder::with_large_pictures(7, 2, false);
+    let mut earlier = 0;
+    for name in folder.disk.files().into_iter().filter(|name| name.contains("/log-")) {
+        let bytes = folder.disk.bytes(&name);
+        // Blocks begin and end at multiples of 8 bytes.
+        for at in (0..bytes.len()).step_by(8) {
+            let damaged = folder.copy();
+            damaged.put(&name, bytes[..at].to_vec());
+            let verdict =
+                folder.judge(&damaged).unwrap_or_else(|why| panic!("{name} cut to {at} bytes: {why}"));
+            earlier += u64::from(verdict == Verdict::Earlier);
+        }
+    }
+    assert!(earlier > 0, "some cuts leave an earlier state");
+}
+
 #[test]
 fn every_sector_zeroed() {
     for (state, folder) in folders() {

@@ -35,6 +35,8 @@ pub(crate) struct Folder {
     pub(crate) witnessed: Epoch,
     /// Entries above the D of their generation.
     ignored: u64,
+    /// Epochs behind D that a log has marks of, and no log has entries of.
+    unfinished: Option<(Epoch, Epoch)>,
     /// The longest value.
     pub(crate) bytes: u64,
     settings: CheckpointConfig,
@@ -50,8 +52,8 @@ pub(crate) enum Verdict {
     Damaged { file: String, offset: u64 },
     /// The state at D, whole; `told`: of something behind it that is torn.
     Whole { told: bool },
-    /// The state at an earlier epoch that nothing shows to have been durable, and it is told: of a torn tail, or of
-    /// entries above that epoch.
+    /// The state at an earlier epoch that nothing shows to have been durable, and it is told: of a torn tail, of
+    /// entries above that epoch, or of marks of later ones.
     Earlier,
 }
 
@@ -290,7 +292,7 @@ impl Folder {
         disk.crash_with(Survival::Everything, 0);
         trim(&disk);
         let (durable, ignored, settings) = (Epoch::ZERO, 0, settings());
-        let (loggers, has_large_pictures) = (2, false);
+        let (unfinished, loggers, has_large_pictures) = (None, 2, false);
         let mut folder = Self {
             disk,
             earlier,
@@ -298,6 +300,7 @@ impl Folder {
             durable,
             witnessed,
             ignored,
+            unfinished,
             bytes,
             settings,
             loggers,
@@ -307,6 +310,7 @@ impl Folder {
         let (report, ..) = folder.recover(&folder.disk).expect("the folder is whole");
         folder.durable = report.durable_epoch;
         folder.ignored = report.ignored_entries;
+        folder.unfinished = report.unfinished_epochs;
         folder.witnessed = folder.witnessed.min(folder.durable);
         folder
     }
@@ -356,6 +360,7 @@ impl Folder {
             }
         };
         let (durable, is_torn) = (report.durable_epoch, !report.torn_tails.is_empty());
+        let has_marks = report.unfinished_epochs.is_some() && report.unfinished_epochs != self.unfinished;
         if rows == self.state(self.durable) {
             return Ok(Verdict::Whole { told: is_torn });
         }
@@ -365,8 +370,8 @@ impl Folder {
         if durable < self.witnessed {
             return Err(format!("silent: {} was shown to be durable, {durable} came back", self.witnessed));
         }
-        if !is_torn && report.ignored_entries <= self.ignored {
-            return Err(format!("silent: {durable} came back, without a torn tail"));
+        if !is_torn && report.ignored_entries <= self.ignored && !has_marks {
+            return Err(format!("silent: {durable} came back, and nothing is told"));
         }
         Ok(Verdict::Earlier)
     }
