@@ -3,6 +3,7 @@
 //! or exactly the state at D, or an earlier one that is told of.
 //!
 //! `ENSILE_DAMAGE=all`, as `ci/damage.sh` sets it, does all of it; otherwise a sample is drawn.
+//! `ENSILE_FOLDERS=pictures` takes the folders whose names have that word.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,10 @@ const BYTES_MIN: usize = 256 << 10;
 
 fn is_full() -> bool {
     std::env::var("ENSILE_DAMAGE").is_ok_and(|wish| wish == "all")
+}
+
+fn is_wanted(state: &str) -> bool {
+    std::env::var("ENSILE_FOLDERS").map_or(true, |word| state.contains(&word))
 }
 
 /// Runs damage `0..count` over a folder, and fails with the first ones that are wrong.
@@ -72,7 +77,7 @@ fn folders() -> impl Iterator<Item = (&'static str, Folder)> {
         ("closed cleanly", Folder::build(7, 2_400, true)),
         ("ranges, in the midst of a turn", Folder::with_ranges(7, 2_400, false)),
     ];
-    others.into_iter().chain(with_pictures())
+    others.into_iter().chain(with_pictures()).filter(|(state, _)| is_wanted(state))
 }
 
 fn with_pictures() -> [(&'static str, Folder); 3] {
