@@ -301,6 +301,7 @@ fn not_proven_json(left: &NotProven) -> Value {
     let reason = match left.reason {
         NotProvenReason::Copied => "copied",
         NotProvenReason::OtherBoot => "other_boot",
+        NotProvenReason::NotOpened => "not_opened",
         NotProvenReason::Damaged => "damaged",
         NotProvenReason::UnknownBoot => "unknown_boot",
         NotProvenReason::Changed => "changed",

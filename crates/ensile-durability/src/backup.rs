@@ -38,7 +38,9 @@ use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 
 use crate::control::pace::WritePace;
+use crate::not_proven::NotProven;
 use crate::recovery::archived::ArchiveSource;
+use crate::recovery::examine::left_behind;
 use crate::{DurabilityError, Recoverable};
 use files::FilesCopy;
 use pages::PagesCopy;
@@ -149,6 +151,9 @@ pub struct CopyReport {
     pub kept: Vec<Epoch>,
     /// Those of the states that it had before and has no more, the newest first ([`CopyOptions::keep`]).
     pub dropped: Vec<Epoch>,
+    /// Of a backup: what a process-safe life had returned whose folder nobody has opened since, and what is not in the
+    /// backup.
+    pub not_proven: Option<NotProven>,
 }
 
 /// What a step of a run did, and when the next is worth while.
@@ -181,6 +186,8 @@ impl Copying {
 /// it was.
 #[derive(Debug)]
 pub struct CopyRun {
+    /// What a process-safe life left in the source, for the report.
+    not_proven: Option<NotProven>,
     copying: Copying,
     pace: WritePace,
 }
@@ -264,6 +271,7 @@ fn reaches(
 /// cannot be had, leaves no folder behind.
 #[derive(Debug)]
 pub struct CopySource {
+    not_proven: Option<NotProven>,
     found: Found,
     purpose: Purpose,
     /// What brings its state to a later epoch.
@@ -327,7 +335,12 @@ impl CopySource {
         options: CopyOptions,
     ) -> Result<Self, DurabilityError> {
         options.check()?;
-        Ok(Self { found: source::look(source, purpose)?, purpose, archive, options })
+        let found = source::look(source, purpose)?;
+        let not_proven = match purpose {
+            Purpose::Backup => left_behind(&**source)?,
+            Purpose::Restore { .. } => None,
+        };
+        Ok(Self { not_proven, found, purpose, archive, options })
     }
 
     /// Begins to copy it into the folder on `target`.
@@ -335,7 +348,7 @@ impl CopySource {
     /// # Errors
     /// What the target says: those of [`backup()`] or [`restore`].
     pub fn begin(self, target: &Arc<dyn Disk>) -> Result<CopyRun, DurabilityError> {
-        let Self { found, purpose, archive, options } = self;
+        let Self { not_proven, found, purpose, archive, options } = self;
         let copying = match found {
             Found::Picture(found) => {
                 Copying::Pages(Box::new(PagesCopy::begin(*found, (target, archive), (purpose, options))?))
@@ -346,7 +359,7 @@ impl CopySource {
                 (purpose, options.keep),
             )?)),
         };
-        Ok(CopyRun { copying, pace: WritePace::new(options.bytes_per_second) })
+        Ok(CopyRun { not_proven, copying, pace: WritePace::new(options.bytes_per_second) })
     }
 }
 
@@ -381,7 +394,7 @@ impl CopyRun {
         now_nanos: u64,
         clock: Option<&Clock>,
     ) -> Result<CopyStep, DurabilityError> {
-        let Self { copying, pace } = self;
+        let Self { copying, pace, .. } = self;
         let wait = pace.wait(now_nanos);
         if !wait.is_zero() {
             return Ok(CopyStep::Paced(wait));
@@ -402,7 +415,10 @@ impl CopyRun {
         if by_pieces == 0 {
             pace.spend(copying.tally().spent() - before);
         }
-        Ok(report.map_or(CopyStep::Worked, CopyStep::Ended))
+        Ok(match report {
+            Some(report) => CopyStep::Ended(CopyReport { not_proven: self.not_proven.take(), ..report }),
+            None => CopyStep::Worked,
+        })
     }
 
     /// How far it is.

@@ -25,6 +25,9 @@ pub enum NotProvenReason {
     /// It is the folder that its process left, in this boot, and it is damaged, or cannot be read: an open ends with an
     /// error before it takes anything.
     Damaged,
+    /// It is the folder that its process left, in this boot, and the next open takes it. A backup that was made of it
+    /// before has it not.
+    NotOpened,
     /// Which boot of the operating system this is cannot be read, so it is unknown whether it counts. An open ends with
     /// an error until that can be read.
     UnknownBoot,
@@ -139,6 +142,10 @@ impl NotProven {
                 ". This is the folder that it left, and it is damaged, or cannot be read: an open ends before it takes them. \
                  `ensile verify DIR` says what is wrong. Put that back as it was, and an open in this boot takes them; or \
                  `ensile verify DIR --repair` keeps what can be kept, and says what it gives up"
+            }
+            NotProvenReason::NotOpened => {
+                ", and nobody has opened the folder since: an open of it in this boot takes them, and a backup that was made \
+                 before has them not. Open it, and back it up again"
             }
             NotProvenReason::UnknownBoot => {
                 ". Which boot of the operating system this is cannot be read, so it is unknown whether they count: open it \

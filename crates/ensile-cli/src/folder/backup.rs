@@ -123,6 +123,7 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
             "entries": report.entries, "pages": report.pages, "pages_written": report.pages_written,
             "bytes": report.bytes, "bytes_written": report.bytes_written, "log_entries": report.log_entries,
             "overruns": report.overruns, "kept": kept, "dropped": dropped,
+            "not_proven": report.not_proven.as_ref().map(super::not_proven_json),
         });
         show(&format!("{report:#}\n"));
         return;
@@ -144,6 +145,9 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
             "it has no more the states at the end of the epochs {}: --keep says how many there are to be\n",
             listed(&report.dropped)
         );
+    }
+    if let Some(left) = &report.not_proven {
+        text += &format!("not in the backup: {left}\n");
     }
     show(&text);
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use ensile::folder::{self, Before, Change};
 use serde_json::{Map, Value};
 
-use super::{exit_code, failed, verdict};
+use super::{exit_code, failed, not_proven, verdict};
 
 /// What `--changes` says of itself.
 pub(super) const HELP: &str = "Print the durable changes in the log instead, one JSON object a line:
@@ -25,7 +25,8 @@ pub(super) const HELP: &str = "Print the durable changes in the log instead, one
 
 Changes before the installed checkpoint's first epoch are left out. All files are read and judged first; if one is damaged, \
 nothing is printed, and the exit code is 1. If the last process ended without a close, the end of its log is then written and \
-synced once more, so that no power failure takes back what was printed. The memory taken is that of the changes of a few epochs.";
+synced once more, so that no power failure takes back what was printed. What a process-safe life left that has not been opened \
+since is not among the lines, and is told on standard error. The memory taken is that of the changes of a few epochs.";
 
 /// Prints the changes in a folder's log.
 pub(super) fn print(path: &Path) -> ExitCode {
@@ -41,7 +42,10 @@ pub(super) fn print(path: &Path) -> ExitCode {
         (Ok(_), Err(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         (Ok(_), Err(error)) => failed(path, &error.to_string()),
         (Ok(found), Ok(())) => {
-            if !found.is_whole() {
+            if found.is_whole() {
+                // What was returned and is not among the lines.
+                eprint!("{}", not_proven(&found));
+            } else {
                 eprint!("{}", verdict(path, &found, None));
             }
             exit_code(&found)

@@ -372,6 +372,26 @@ fn what_is_refused_says_why_and_a_backup_is_explained() {
 }
 
 #[test]
+fn an_inspection_of_a_copied_backup_prints_what_it_found() {
+    let folder = Folder::new("backup-copied");
+    let db = open(&folder, Strategy::Fuzzy);
+    write(&db, &mut Vec::new(), |at| at < KEYS);
+    db.close().expect("closes");
+    let (code, _, stderr) = ensile(&folder, "backup data backup");
+    assert_eq!(code, Some(0), "{stderr}");
+    copy_folder(&folder.0.join("backup"), &folder.0.join("copied"));
+    let (code, stdout, stderr) = ensile(&folder, "inspect copied");
+    assert!(code == Some(0) && stdout.contains("copied: whole up to epoch "), "{stdout}{stderr}");
+    assert!(stdout.contains("which epochs `ensile restore --to-epoch` has cannot be said: "), "{stdout}");
+    let found = document(&folder, "inspect copied --json");
+    assert_eq!((&found["restorable_epochs"], found["examination"].is_object()), (&Value::Null, true));
+    assert!(found["restorable_unknown"].as_str().is_some_and(|why| why.contains("copied")), "{found}");
+    // An archive that was asked about is an error; what was found is printed all the same.
+    let (code, stdout, stderr) = ensile(&folder, "inspect copied --archive data");
+    assert!(code == Some(2) && stdout.contains("copied: whole") && !stderr.is_empty(), "{stdout}{stderr}");
+}
+
+#[test]
 fn what_is_looked_for_in_a_wrong_place_leaves_no_folder_behind() {
     let folder = Folder::new("backup-nowhere");
     let db = open(&folder, Strategy::Fuzzy);

@@ -538,6 +538,7 @@ impl FilesCopy {
             overruns: 0,
             kept: epochs,
             dropped,
+            not_proven: None,
         })
     }
 

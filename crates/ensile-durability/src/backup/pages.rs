@@ -406,6 +406,7 @@ impl PagesCopy {
             overruns: self.tally.progress().overruns,
             kept: epochs,
             dropped,
+            not_proven: None,
         })
     }
 

@@ -21,6 +21,7 @@ mod adopting;
 mod cut;
 mod facts;
 mod judge;
+mod left;
 mod repair;
 
 use std::ops::ControlFlow;
@@ -45,6 +46,7 @@ use crate::store::open::lock_existing;
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use cut::NoRepair;
 pub(crate) use judge::Judge;
+pub(crate) use left::left_behind;
 
 /// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go
 /// to `target` as in a recovery, whether or not something else is damaged.

@@ -163,15 +163,41 @@ pub(super) fn left_unproven(
     left: &LeftByProcess,
     judged: JudgedLife<'_>,
 ) -> Result<Option<NotProven>, DurabilityError> {
+    left.reason(judged.is_whole).map_or(Ok(None), |reason| told(disk, left, reason, judged))
+}
+
+/// The same for a copy that is made of this folder: what an open would take is not in it. `would_take`: there is some.
+///
+/// # Errors
+/// The disk's.
+pub(super) fn left_uncopied(
+    disk: &dyn Disk,
+    left: &LeftByProcess,
+    judged: JudgedLife<'_>,
+    would_take: bool,
+) -> Result<Option<NotProven>, DurabilityError> {
+    let not_opened = would_take.then_some(NotProvenReason::NotOpened);
+    let reason = left.reason(judged.is_whole).or(not_opened);
+    reason.map_or(Ok(None), |reason| told(disk, left, reason, judged))
+}
+
+/// What stands above D, for this reason.
+fn told(
+    disk: &dyn Disk,
+    left: &LeftByProcess,
+    reason: NotProvenReason,
+    judged: JudgedLife<'_>,
+) -> Result<Option<NotProven>, DurabilityError> {
     let JudgedLife { generation, chains, is_whole, .. } = judged;
-    let Some(reason) = left.reason(is_whole) else { return Ok(None) };
     assert_eq!(generation.durable, None, "B4: an earlier recovery has decided over the others");
     let durable = judged.proven();
     let logged = logged_above(disk, (generation, chains), durable)?;
     let lacking = match reason {
         NotProvenReason::OtherBoot => Vec::new(),
         // Its files are of one moment.
-        NotProvenReason::Damaged | NotProvenReason::UnknownBoot => mapped::lacking(disk, generation, None)?,
+        NotProvenReason::Damaged | NotProvenReason::UnknownBoot | NotProvenReason::NotOpened => {
+            mapped::lacking(disk, generation, None)?
+        }
         _ => {
             let blocks = chains.iter().map(|chain| (chain.logger, chain.blocks)).collect();
             mapped::lacking(disk, generation, Some(&blocks))?

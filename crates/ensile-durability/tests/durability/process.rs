@@ -2,6 +2,7 @@
 //! of a life, and of the opens behind it; after a power cut D rules.
 
 mod adopting;
+mod backups;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
