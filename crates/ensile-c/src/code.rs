@@ -171,7 +171,7 @@ impl From<DurabilityError> for Failure {
 fn code_of(error: &DurabilityError) -> Code {
     use DurabilityError as E;
     match error {
-        E::TooLarge { .. } | E::Config(_) => Code::Invalid,
+        E::TooLarge { .. } | E::Config(_) | E::InCallBack => Code::Invalid,
         E::DiskFull(_) | E::EpochsEnded(_) | E::NoRoomToOpen(_) | E::InUse { .. } | E::Disk(_) => {
             Code::TryAgain
         }

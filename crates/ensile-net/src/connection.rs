@@ -3,12 +3,15 @@
 //! Neighbours: [`crate::NetLoop`] owns connections and decides when each has its turn; [`crate::replies`] keeps order.
 
 use std::io;
+use std::time::Duration;
 
 use crate::event::{CloseReason, ConnectionId};
 use crate::limits::NetLimits;
+use crate::memory::{LoopMemory, MemoryFit};
 use crate::replies::ReplyQueue;
 use crate::timers::TimerId;
 use crate::transport::Transport;
+use ensile_base::sync::Arc;
 
 /// The least that a read has room for.
 const READ_BYTES: usize = 16 << 10;
@@ -20,6 +23,8 @@ pub(crate) struct Connection {
     pub(crate) replies: ReplyQueue,
     received: Vec<u8>,
     consumed: usize,
+    /// The room for arrived bytes that is kept while none are there: within what a connection may have by itself.
+    idle_bytes: usize,
     /// The transport has said so, and no call has returned `WouldBlock` since.
     pub(crate) may_read: bool,
     pub(crate) may_write: bool,
@@ -29,8 +34,22 @@ pub(crate) struct Connection {
     is_ending: bool,
     /// Bytes that were dropped since then.
     dropped_bytes: usize,
+    /// It is to be closed, and no reply is to come any more: since when.
+    told_since_nanos: Option<u64>,
     /// All replies are sent, nothing more is, and the peer has not ended: since when.
     lingers_since_nanos: Option<u64>,
+    /// While it lingers: it is closed when nothing has come for this time.
+    quiet: Option<Duration>,
+    /// There was no memory for the next read.
+    lacks_memory: bool,
+    /// It needs more than all connections may have.
+    pub(crate) never_fits: bool,
+    /// Since when it has waited for memory, and owed its client nothing.
+    pub(crate) starved_since_nanos: Option<u64>,
+    /// Its owner was told that it does not fit.
+    pub(crate) is_out_of_memory: bool,
+    /// It is in the list of those that wait for memory.
+    pub(crate) is_starved: bool,
     /// An event that tells of its bytes is in the queue.
     pub(crate) is_announced: bool,
     /// It is in the list of those to be looked at again.
@@ -46,19 +65,32 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(id: ConnectionId, limits: &NetLimits, now_nanos: u64) -> Self {
+    pub(crate) fn new(
+        id: ConnectionId,
+        limits: &NetLimits,
+        memory: &Arc<LoopMemory>,
+        now_nanos: u64,
+    ) -> Self {
         Self {
             id,
-            replies: ReplyQueue::new(id, limits.unsent_bytes_max, limits.parked_max),
+            replies: ReplyQueue::new(id, limits, memory),
             received: Vec::new(),
             consumed: 0,
+            idle_bytes: (2 * READ_BYTES).min(limits.free_bytes / 2),
             // A first call finds out; the transport's word may have come before the loop knew the socket.
             may_read: true,
             may_write: true,
             peer_ended: false,
             is_ending: false,
             dropped_bytes: 0,
+            told_since_nanos: None,
             lingers_since_nanos: None,
+            quiet: None,
+            lacks_memory: false,
+            never_fits: false,
+            starved_since_nanos: None,
+            is_out_of_memory: false,
+            is_starved: false,
             is_announced: false,
             is_listed: false,
             timer: None,
@@ -82,7 +114,8 @@ impl Connection {
         if self.consumed == self.received.len() {
             self.received.clear();
             self.consumed = 0;
-            self.received.shrink_to(2 * READ_BYTES);
+            self.received.shrink_to(self.idle_bytes);
+            self.replies.set_received(self.received.capacity());
         }
     }
 
@@ -94,6 +127,21 @@ impl Connection {
     pub(crate) fn begin_ending(&mut self) {
         self.is_ending = true;
         (self.received, self.consumed) = (Vec::new(), 0);
+        self.lacks_memory = false;
+        self.replies.set_received(0);
+    }
+
+    /// Whether it waits for memory, and since when it does while its client has nothing to take.
+    pub(crate) fn note_memory(&mut self, now_nanos: u64) -> bool {
+        let waits = !self.is_ending && (self.lacks_memory || self.replies.waits_for_memory());
+        let is_owed_nothing = waits && self.replies.is_empty();
+        self.starved_since_nanos = is_owed_nothing.then(|| self.starved_since_nanos.unwrap_or(now_nanos));
+        waits
+    }
+
+    /// While it lingers it is closed when nothing has come for this time.
+    pub(crate) fn end_when_quiet(&mut self, quiet: Duration) {
+        self.quiet = Some(quiet);
     }
 
     /// Whether its turn would bring anything in.
@@ -101,7 +149,9 @@ impl Connection {
         let has_room = if self.is_ending {
             self.dropped_bytes < limits.linger_bytes_max
         } else {
-            !self.replies.is_full() && self.unread().len() < limits.unread_bytes_max
+            !self.replies.is_full()
+                && !self.replies.waits_for_memory()
+                && self.unread().len() < limits.unread_bytes_max
         };
         self.may_read && !self.peer_ended && has_room
     }
@@ -114,8 +164,12 @@ impl Connection {
         now_nanos: u64,
     ) -> Result<usize, CloseReason> {
         let mut taken = 0;
+        self.lacks_memory = false;
         while taken < limits.step_bytes && self.wants_read(limits) {
-            self.make_room(limits);
+            self.lacks_memory = !self.make_room(limits);
+            if self.lacks_memory {
+                break;
+            }
             match transport.read(self.id.token(), &mut self.received) {
                 Ok(0) => self.peer_ended = true,
                 Ok(bytes) => {
@@ -136,16 +190,40 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Room for another read, within the limit of unread bytes: what was consumed goes first.
-    fn make_room(&mut self, limits: &NetLimits) {
+    /// Room for another read, within the limit of unread bytes: what was consumed goes first. False if there is no
+    /// memory for it.
+    fn make_room(&mut self, limits: &NetLimits) -> bool {
         if self.received.capacity() - self.received.len() >= READ_BYTES / 2 {
-            return;
+            return true;
         }
         self.received.drain(..self.consumed);
         self.consumed = 0;
         // Each doubling reads as much as was read before, so bytes are moved a constant number of times.
-        let room = self.received.len().max(READ_BYTES).min(limits.unread_bytes_max - self.received.len());
-        self.received.reserve_exact(room.max(1));
+        let room_max = (limits.unread_bytes_max - self.received.len()).max(1);
+        let least = READ_BYTES.min(self.idle_bytes);
+        let mut room = self.received.len().max(least).min(room_max);
+        if self.is_ending {
+            // What it reads is dropped, a piece at a time.
+            self.received.reserve_exact(room);
+            self.replies.set_received(self.received.capacity());
+            return true;
+        }
+        loop {
+            let wanted = self.received.len() + room;
+            match self.replies.may_receive(wanted.max(self.received.capacity())) {
+                MemoryFit::Fits => break,
+                // With a quarter of what is there bytes are still moved a constant number of times.
+                _ if room > least && room > self.received.len() / 4 => room /= 2,
+                fit => {
+                    self.never_fits = fit == MemoryFit::Never;
+                    return false;
+                }
+            }
+        }
+        self.received.reserve_exact(room);
+        // As much as was asked for, or a little more.
+        self.replies.set_received(self.received.capacity());
+        true
     }
 
     /// Sends what can be sent.
@@ -175,6 +253,9 @@ impl Connection {
 
     /// Why it should end now, if it should.
     pub(crate) fn ends(&self, limits: &NetLimits) -> Option<CloseReason> {
+        if self.replies.has_panicked() {
+            return Some(CloseReason::Panicked);
+        }
         if self.replies.is_beyond() {
             return Some(CloseReason::Unsent);
         }
@@ -186,9 +267,22 @@ impl Connection {
         }
     }
 
+    /// Its owner has left requests for want of room, and takes them when there is some.
+    fn leaves_requests(&self) -> bool {
+        !self.is_ending && self.replies.has_turned_away()
+    }
+
     /// All replies are sent, and its owner has seen its last bytes.
     fn is_answered(&self) -> bool {
-        self.replies.is_empty() && !self.is_announced
+        self.replies.is_empty() && !self.is_announced && !self.leaves_requests()
+    }
+
+    /// Notes since when nothing but its client holds up its end: from then on that has a limit (W13).
+    pub(crate) fn note_end(&mut self, now_nanos: u64) {
+        // A client that has ended, and has sent requests that wait for room, is still served.
+        let is_over = self.is_ending || self.peer_ended && !self.is_announced && !self.leaves_requests();
+        let is_told = is_over && self.replies.parked() == 0;
+        self.told_since_nanos = is_told.then(|| self.told_since_nanos.unwrap_or(now_nanos));
     }
 
     /// All that is to be sent is sent: nothing more is, and it waits for the peer's end from now on (W13). Says so
@@ -203,14 +297,16 @@ impl Connection {
 
     /// When time alone would end it, and why.
     pub(crate) fn expires(&self, limits: &NetLimits) -> Option<(u64, CloseReason)> {
-        let after = |nanos: u64, by: std::time::Duration| {
-            nanos.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX))
-        };
+        let after =
+            |nanos: u64, by: Duration| nanos.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX));
         if let Some(since) = self.lingers_since_nanos {
-            return Some((after(since, limits.linger), CloseReason::Asked));
+            let heard = self.heard_nanos.max(since);
+            let quiet = self.quiet.map_or(u64::MAX, |quiet| after(heard, quiet));
+            return Some((after(since, limits.linger).min(quiet), CloseReason::Asked));
         }
         if let Some(since) = self.waits_since_nanos {
-            return Some((after(since, limits.stalled), CloseReason::Stalled));
+            let ending = self.told_since_nanos.map_or(u64::MAX, |told| after(told, limits.ending));
+            return Some((after(since, limits.stalled).min(ending), CloseReason::Stalled));
         }
         let idle = limits.idle.filter(|_| self.replies.is_empty())?;
         Some((after(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))

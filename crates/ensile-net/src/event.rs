@@ -34,10 +34,12 @@ pub enum CloseReason {
     Failed(io::ErrorKind),
     /// More bytes of replies waited than [`crate::NetLimits::unsent_bytes_max`].
     Unsent,
-    /// The peer took nothing for [`crate::NetLimits::stalled`].
+    /// The peer took nothing for [`crate::NetLimits::stalled`], or did not take all in [`crate::NetLimits::ending`].
     Stalled,
     /// Nothing came for [`crate::NetLimits::idle`].
     Idle,
+    /// What was to write a reply panicked ([`crate::NetLoop::last_panic`]): no reply may follow one that is missing.
+    Panicked,
 }
 
 /// What a step has brought.
@@ -49,6 +51,10 @@ pub enum NetEvent {
     Received(ConnectionId),
     /// The connection has ended; its replies that are not sent are lost.
     Closed(ConnectionId, CloseReason),
+    /// The connection needs more memory than all may have together, or has waited for some for
+    /// [`crate::NetLimits::memory_wait`]. Its owner tells the client and ends it
+    /// ([`crate::NetLoop::close_when_sent`]), which gives back what it has.
+    OutOfMemory(ConnectionId),
     /// The timer that was set with this number is due.
     TimerDue(u64),
     /// [`crate::LoopWakeUp::wake`] was called, once or more often.

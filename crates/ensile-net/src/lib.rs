@@ -7,7 +7,7 @@
 //!
 //! Promises, by the names that `docs/protocols/net.md` gives them: W1 (order), W2 (bounded memory), W3 (nobody waits
 //! unheard), W4 (one client holds up no other), W5 (errors of accepting do not spin), W6 to W10 (operations in flight),
-//! W13 (the last words are heard).
+//! W13 and W14 (the last words are heard), W15 (no panic crosses), W16 (a limit over all loops).
 //! The machine's sockets are waited for by io_uring or by epoll ([`MachineTransport`], W11).
 //!
 //! ```
@@ -52,6 +52,7 @@ mod epoll;
 mod event;
 mod limits;
 mod machine;
+mod memory;
 mod net_loop;
 mod replies;
 #[cfg(feature = "simulation")]
@@ -70,6 +71,7 @@ pub use epoll::Epoll;
 pub use event::{CloseReason, ConnectionId, NetEvent};
 pub use limits::NetLimits;
 pub use machine::{MachineTransport, TransportChoice};
+pub use memory::{ConnectionMemory, MemoryFit};
 pub use net_loop::{NetLoop, NetStats};
 pub use replies::{ReplyQueue, ReplySlot};
 pub use sockets::{KEEPALIVE_PROBES, check_free, raise_descriptors_max};

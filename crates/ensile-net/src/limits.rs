@@ -1,6 +1,6 @@
 //! How much the clients of a loop may take: connections, bytes, time.
 //!
-//! Neighbours: [`crate::NetLoop`] holds them (W2, W3, W13).
+//! Neighbours: [`crate::NetLoop`] holds them (W2, W3, W13, W16).
 
 use std::time::Duration;
 
@@ -20,6 +20,10 @@ pub struct NetLimits {
     pub idle: Option<Duration>,
     /// A connection that has taken none of the bytes that wait for it for this time is closed.
     pub stalled: Duration,
+    /// A connection that its owner or its client has ended, and for which no reply is to come any more, has this time
+    /// to take those that wait for it. Then it is closed, whatever it still takes: [`stalled`](Self::stalled) begins
+    /// anew with each byte.
+    pub ending: Duration,
     /// A TCP client that has been silent for this time is asked by the kernel whether it is still there, at most
     /// [`KEEPALIVE_PROBES`](crate::KEEPALIVE_PROBES) times, each a third of this time behind the one before. If it
     /// does not answer, its connection has failed. `None`: it is never asked, and one that was unplugged stays.
@@ -30,6 +34,12 @@ pub struct NetLimits {
     /// Bytes that a client still sends while its connection ends: as many are read, and dropped. At this number it is
     /// closed.
     pub linger_bytes_max: usize,
+    /// Bytes that a connection may have, unread and unsent, without counting against what all may have together
+    /// ([`ConnectionMemory`](crate::ConnectionMemory)).
+    pub free_bytes: usize,
+    /// A connection that cannot go on for want of that memory for this time, and owes its client nothing, is told of
+    /// ([`NetEvent::OutOfMemory`](crate::NetEvent::OutOfMemory)); of several the one that has most.
+    pub memory_wait: Duration,
     /// After this number of bytes from one connection the others have their turn. The read that reaches it may bring
     /// more: as much as is unread, or 32 KiB.
     pub step_bytes: usize,
@@ -46,9 +56,12 @@ impl Default for NetLimits {
             parked_max: 16 << 10,
             idle: None,
             stalled: Duration::from_secs(60),
+            ending: Duration::from_secs(300),
             keepalive: Some(Duration::from_secs(300)),
             linger: Duration::from_secs(30),
             linger_bytes_max: 1 << 30,
+            free_bytes: 64 << 10,
+            memory_wait: Duration::from_secs(10),
             step_bytes: 64 << 10,
             accept_pause: Duration::from_millis(100),
         }

@@ -11,10 +11,12 @@ use std::io;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_base::sync::Arc;
 
 use crate::connection::Connection;
 use crate::event::{CloseReason, ConnectionId, NetEvent};
 use crate::limits::NetLimits;
+use crate::memory::{ConnectionMemory, LoopMemory};
 use crate::replies::{ReplyQueue, ReplySlot};
 use crate::timers::{TimerId, Timers};
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
@@ -43,6 +45,7 @@ enum TimerPurpose {
     Caller(u64),
     Connection(ConnectionId),
     Accept,
+    Memory,
 }
 
 /// A place for a connection.
@@ -63,13 +66,22 @@ pub struct NetLoop<T> {
     /// Listeners, and whether each may have connections that wait.
     listeners: Vec<bool>,
     accept_is_paused: bool,
+    /// The listeners are closed.
+    is_over: bool,
     timers: Timers<TimerPurpose>,
     events: VecDeque<NetEvent>,
     /// Connections to be looked at in the next step.
     listed: Vec<ConnectionId>,
+    memory: Arc<LoopMemory>,
+    /// Connections that wait for memory, which other loops may give back.
+    starved: Vec<ConnectionId>,
+    last_panic: Option<Box<str>>,
     ready: Vec<Readiness>,
     stats: NetStats,
 }
+
+/// So often connections that wait for memory are looked at: other loops give it back without a word.
+const MEMORY_LOOK: Duration = Duration::from_millis(10);
 
 /// Tokens from here on are listeners'. No generation gets there: it would take four thousand million connections at one
 /// place.
@@ -86,12 +98,30 @@ impl<T: Transport> NetLoop<T> {
             free: Vec::new(),
             listeners: Vec::new(),
             accept_is_paused: false,
+            is_over: false,
             timers: Timers::new(),
             events: VecDeque::new(),
             listed: Vec::new(),
+            memory: LoopMemory::new(ConnectionMemory::new(usize::MAX)),
+            starved: Vec::new(),
+            last_panic: None,
             ready: Vec::new(),
             stats: NetStats::default(),
         }
+    }
+
+    /// With a limit of memory over all connections of this loop and of others that have it too (W16). To be called
+    /// before it listens.
+    #[must_use]
+    pub fn with_memory(self, memory: Arc<ConnectionMemory>) -> Self {
+        debug_assert!(self.places.is_empty(), "W16: connections count in the memory that they began with");
+        Self { memory: LoopMemory::new(memory), ..self }
+    }
+
+    /// What the last panic of a reply's writer said: see [`CloseReason::Panicked`].
+    #[must_use]
+    pub fn last_panic(&self) -> Option<&str> {
+        self.last_panic.as_deref()
     }
 
     /// Accepts connections at `address`; says where, if the port was left open.
@@ -176,7 +206,9 @@ impl<T: Transport> NetLoop<T> {
     }
 
     /// Tells the reply for which a place was reserved. `write` appends it to the buffer, and changes nothing else
-    /// there. A reply of a connection that has ended is dropped.
+    /// there. A reply of a connection that has ended is dropped. `write` runs on the loop's thread, so it does not wait
+    /// for anything: no other connection of the loop goes on meanwhile. If it panics this connection is closed
+    /// ([`CloseReason::Panicked`]), and all others are served (W15).
     pub fn fill(&mut self, slot: ReplySlot, write: impl FnOnce(&mut Vec<u8>)) {
         self.list(slot.connection);
         if let Some(connection) = self.get_mut(slot.connection) {
@@ -197,6 +229,28 @@ impl<T: Transport> NetLoop<T> {
         self.list(id);
         if let Some(connection) = self.get_mut(id) {
             connection.begin_ending();
+        }
+    }
+
+    /// Ends all connections as [`close_when_sent`](Self::close_when_sent) does, and closes the listeners. One that has
+    /// all its replies is also closed when nothing has come from its client for `quiet`: many clients read the end with
+    /// their next request only, and one that is silent loses nothing. The caller goes on with steps until
+    /// [`NetStats::open`] is zero, or as long as it likes. A loop that is dropped with connections that clients still
+    /// send to takes replies with it that were sent and not read (W14).
+    pub fn end_all(&mut self, quiet: Duration) {
+        for listener in 0..self.listeners.len() as u64 {
+            self.transport.close(SocketToken(LISTENERS + listener));
+        }
+        self.listeners.fill(false);
+        self.is_over = true;
+        let now_nanos = self.clock.nanos();
+        let open = self.places.iter().filter_map(|place| Some(place.connection.as_ref()?.id));
+        for id in open.collect::<Vec<_>>() {
+            self.close_when_sent(id);
+            if let Some(connection) = self.get_mut(id) {
+                connection.end_when_quiet(quiet);
+            }
+            self.check_time_anew(id, now_nanos);
         }
     }
 
@@ -254,8 +308,37 @@ impl<T: Transport> NetLoop<T> {
         while let Some(purpose) = self.timers.take_due(now_nanos) {
             match purpose {
                 TimerPurpose::Caller(number) => self.events.push_back(NetEvent::TimerDue(number)),
+                TimerPurpose::Memory => self.look_for_memory(now_nanos),
                 TimerPurpose::Accept => self.accept_is_paused = false,
                 TimerPurpose::Connection(id) => self.check_time(id, now_nanos),
+            }
+        }
+    }
+
+    /// Looks again at all connections that wait for memory, and tells of one that has waited for too long: the one that
+    /// has most. The others' time begins anew, as it gives that back.
+    fn look_for_memory(&mut self, now_nanos: u64) {
+        let wait_nanos = after_nanos(0, self.limits.memory_wait);
+        let mut most: Option<(usize, ConnectionId)> = None;
+        let starved = std::mem::take(&mut self.starved);
+        for id in &starved {
+            let Some(connection) = self.get_mut(*id) else { continue };
+            connection.is_starved = false;
+            let is_over = |since: u64| now_nanos.saturating_sub(since) >= wait_nanos;
+            if connection.starved_since_nanos.is_some_and(is_over) && !connection.is_out_of_memory {
+                most = most.max(Some((connection.replies.memory_bytes(), *id)));
+            }
+            self.list(*id);
+        }
+        if let Some((_, told)) = most {
+            self.events.push_back(NetEvent::OutOfMemory(told));
+            for id in starved {
+                if let Some(connection) = self.get_mut(id) {
+                    connection.starved_since_nanos = None;
+                }
+            }
+            if let Some(connection) = self.get_mut(told) {
+                connection.is_out_of_memory = true;
             }
         }
     }
@@ -268,10 +351,8 @@ impl<T: Transport> NetLoop<T> {
             Some((due_nanos, reason)) if due_nanos <= now_nanos => self.end(id, reason),
             expires => {
                 // Bytes may begin to wait a moment from now.
-                let at_least = after_nanos(
-                    now_nanos,
-                    limits.idle.map_or(limits.stalled, |idle| idle.min(limits.stalled)),
-                );
+                let shortest = limits.idle.unwrap_or(limits.stalled).min(limits.stalled).min(limits.ending);
+                let at_least = after_nanos(now_nanos, shortest);
                 let due_nanos = expires.map_or(at_least, |(due_nanos, _)| due_nanos.min(at_least));
                 let timer = self.timers.set(due_nanos, TimerPurpose::Connection(id));
                 if let Some(connection) = self.get_mut(id) {
@@ -281,8 +362,19 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
+    /// A limit of time of a connection is nearer than it was.
+    fn check_time_anew(&mut self, id: ConnectionId, now_nanos: u64) {
+        let timer = self.get_mut(id).and_then(|connection| connection.timer.take());
+        if let Some(timer) = timer {
+            self.timers.cancel(timer);
+        }
+        self.check_time(id, now_nanos);
+    }
+
     fn accepts(&self) -> bool {
-        !self.accept_is_paused && self.places.len() - self.free.len() < self.limits.connections_max
+        !self.is_over
+            && !self.accept_is_paused
+            && self.places.len() - self.free.len() < self.limits.connections_max
     }
 
     /// Accepts from every listener in turn until none has more, or no more are taken.
@@ -317,7 +409,7 @@ impl<T: Transport> NetLoop<T> {
     }
 
     fn open(&mut self, id: ConnectionId, now_nanos: u64) {
-        let connection = Some(Box::new(Connection::new(id, &self.limits, now_nanos)));
+        let connection = Some(Box::new(Connection::new(id, &self.limits, &self.memory, now_nanos)));
         match self.free.pop() {
             Some(index) => self.places[index as usize].connection = connection,
             None => self.places.push(ConnectionPlace { generation: 0, connection }),
@@ -331,6 +423,8 @@ impl<T: Transport> NetLoop<T> {
     fn end(&mut self, id: ConnectionId, reason: CloseReason) {
         let Some(connection) = self.get_mut(id) else { return };
         let (timer, unheard) = (connection.timer.take(), connection.replies.unheard());
+        let panicked = connection.replies.panicked();
+        self.last_panic = panicked.or(self.last_panic.take());
         if let Some(timer) = timer {
             self.timers.cancel(timer);
         }
@@ -375,14 +469,25 @@ impl<T: Transport> NetLoop<T> {
         if let Some(reason) = connection.ends(&limits) {
             return Err(reason);
         }
-        // Others have their turn before it goes on.
-        let wants_read = connection.wants_read(&limits);
+        connection.note_end(now_nanos);
+        // Others have their turn before it goes on; one that waits for memory is looked at again when its time comes.
+        let waits_for_memory = connection.note_memory(now_nanos);
+        let wants_read = connection.wants_read(&limits) && !waits_for_memory;
+        // Its owner may consume what it was told of first.
+        let never_fits = std::mem::take(&mut connection.never_fits) && !connection.is_announced;
+        if never_fits && !connection.is_out_of_memory {
+            connection.is_out_of_memory = true;
+            self.events.push_back(NetEvent::OutOfMemory(id));
+        } else if waits_for_memory && !connection.is_starved {
+            connection.is_starved = true;
+            if self.starved.is_empty() {
+                self.timers.set(after_nanos(now_nanos, MEMORY_LOOK), TimerPurpose::Memory);
+            }
+            self.starved.push(id);
+        }
         if connection.begins_to_linger(now_nanos) {
             self.transport.end_sending(id.token());
-            if let Some(timer) = connection.timer.take() {
-                self.timers.cancel(timer);
-            }
-            self.check_time(id, now_nanos);
+            self.check_time_anew(id, now_nanos);
         }
         if wants_read {
             self.list(id);

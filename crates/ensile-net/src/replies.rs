@@ -5,9 +5,14 @@
 //!
 //! Neighbours: [`crate::connection`] sends the bytes; callers get a connection's by [`crate::NetLoop::parts`].
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::event::ConnectionId;
+use crate::limits::NetLimits;
+use crate::memory::{LoopMemory, MemoryAccount, MemoryFit};
+use ensile_base::sync::Arc;
 
 /// The place of a reply that is to be told later, by [`crate::NetLoop::fill`].
 ///
@@ -46,13 +51,20 @@ pub struct ReplyQueue {
     parked_max: usize,
     is_beyond: bool,
     turned_away: bool,
+    /// Bytes of the reply for which its caller was turned away, if that was for want of memory.
+    wanted_bytes: usize,
+    /// What the connection has, these replies and the bytes that have arrived.
+    account: MemoryAccount,
+    received_bytes: usize,
+    /// What a panic of a reply's writer said: the stream has ended with the reply before.
+    panicked: Option<Box<str>>,
 }
 
 impl ReplyQueue {
     /// Bytes of a sent buffer that are kept, at most.
-    const KEEP_BYTES: usize = 64 << 10;
+    const KEEP_BYTES: usize = 32 << 10;
 
-    pub(crate) fn new(connection: ConnectionId, unsent_bytes_max: usize, parked_max: usize) -> Self {
+    pub(crate) fn new(connection: ConnectionId, limits: &NetLimits, memory: &Arc<LoopMemory>) -> Self {
         Self {
             connection,
             sending: Vec::new(),
@@ -60,28 +72,45 @@ impl ReplyQueue {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             first: 0,
-            unsent_bytes_max,
-            parked_max,
+            unsent_bytes_max: limits.unsent_bytes_max,
+            parked_max: limits.parked_max,
             is_beyond: false,
             turned_away: false,
+            wanted_bytes: 0,
+            account: MemoryAccount::new(memory, limits.free_bytes),
+            received_bytes: 0,
+            panicked: None,
         }
     }
 
     /// Whether another request may be taken. Ask before each, or before each few: when the answer is no, leave the
     /// request where it is; [`crate::NetEvent::Received`] comes again once there is room.
     pub fn has_room(&mut self) -> bool {
-        self.turned_away |= self.is_full();
+        self.turned_away |= self.is_full() || !self.account.has_some();
         !self.turned_away
     }
 
-    /// A reply that may be sent at once. `write` appends it to the buffer, and changes nothing else there.
+    /// Whether a reply of this many bytes may be kept, as far as the memory of all connections goes (W16). A caller
+    /// that can make it again asks before it gives it. At [`MemoryFit::Later`] it leaves the request where it is;
+    /// [`crate::NetEvent::Received`] comes again once there is memory. A reply that is given all the same is kept.
+    pub fn fits(&mut self, bytes: usize) -> MemoryFit {
+        let fit = self.fit_of(bytes);
+        if fit == MemoryFit::Later {
+            (self.turned_away, self.wanted_bytes) = (true, bytes);
+        }
+        fit
+    }
+
+    /// A reply that may be sent at once. `write` appends it to the buffer, and changes nothing else there. It runs on
+    /// the loop's thread, so it does not wait for anything: no other connection of the loop goes on meanwhile. If it
+    /// panics the connection is closed, and all others are served (W15).
     pub fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.waiting.is_empty() {
-            write(&mut self.sending);
+            self.panicked = append(&mut self.sending, write).err().or(self.panicked.take());
             self.first += 1;
         } else {
             let mut bytes = Vec::new();
-            write(&mut bytes);
+            self.panicked = append(&mut bytes, write).err().or(self.panicked.take());
             self.waiting_bytes += bytes.len();
             self.waiting.push_back(ReplyPlace::Told(bytes));
         }
@@ -112,7 +141,7 @@ impl ReplyQueue {
 
     pub(crate) fn fill(&mut self, number: u64, write: impl FnOnce(&mut Vec<u8>)) {
         if number == self.first && !self.waiting.is_empty() {
-            write(&mut self.sending);
+            self.panicked = append(&mut self.sending, write).err().or(self.panicked.take());
             self.forget_reserved(0);
             self.waiting.pop_front();
             self.first += 1;
@@ -127,7 +156,7 @@ impl ReplyQueue {
         {
             self.forget_reserved(at);
             let mut bytes = Vec::new();
-            write(&mut bytes);
+            self.panicked = append(&mut bytes, write).err().or(self.panicked.take());
             self.waiting_bytes += bytes.len();
             self.waiting[at] = ReplyPlace::Told(bytes);
         }
@@ -153,15 +182,24 @@ impl ReplyQueue {
             self.sending.clear();
             self.sent_bytes = 0;
             self.sending.shrink_to(Self::KEEP_BYTES);
-        } else if self.sent_bytes >= Self::KEEP_BYTES && self.sent_bytes * 2 >= self.sending.len() {
+        } else if (self.sent_bytes >= Self::KEEP_BYTES || self.account.counts())
+            && self.sent_bytes * 2 >= self.sending.len()
+        {
+            // Half of it, so that bytes are moved a constant number of times.
             self.sending.drain(..self.sent_bytes);
             self.sent_bytes = 0;
         }
+        self.count();
     }
 
     /// Nothing waits, told or not.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.to_send().is_empty()
+    }
+
+    /// Its caller has left a request for want of room.
+    pub(crate) fn has_turned_away(&self) -> bool {
+        self.turned_away
     }
 
     /// Replies that nobody has heard: those that wait, and one for what is not sent whole.
@@ -178,15 +216,71 @@ impl ReplyQueue {
         self.is_beyond
     }
 
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panicked.is_some()
+    }
+
+    /// What a panic of a reply's writer said, if there was one.
+    pub(crate) fn panicked(&mut self) -> Option<Box<str>> {
+        self.panicked.take()
+    }
+
     /// Whether a caller was turned away and there is room again; says so once.
     pub(crate) fn takes_again(&mut self) -> bool {
-        let takes = self.turned_away && !self.is_full();
+        let takes = self.turned_away && !self.is_full() && !self.lacks_memory();
         self.turned_away &= !takes;
+        self.wanted_bytes = if takes { 0 } else { self.wanted_bytes };
         takes
     }
 
+    /// Whether a caller was turned away for want of memory, and there is none yet.
+    pub(crate) fn waits_for_memory(&self) -> bool {
+        self.turned_away && !self.is_full() && self.lacks_memory()
+    }
+
+    fn lacks_memory(&self) -> bool {
+        let wants = self.wanted_bytes > 0;
+        !self.account.has_some() || wants && self.fit_of(self.wanted_bytes) != MemoryFit::Fits
+    }
+
+    /// Bytes that the connection has. What is reserved behind the bytes to be sent is not there until it is written to.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let places = self.waiting.len() * size_of::<ReplyPlace>();
+        self.received_bytes + self.sending.len() + self.waiting_bytes + places
+    }
+
+    /// Whether a reply of this length may be kept.
+    fn fit_of(&self, reply_bytes: usize) -> MemoryFit {
+        let with = |bytes: usize| bytes.saturating_add(reply_bytes).saturating_add(size_of::<ReplyPlace>());
+        self.account.fits(with(self.memory_bytes()), with(self.received_bytes))
+    }
+
+    /// The buffer of arrived bytes is about to have this room: whether it may (W16).
+    pub(crate) fn may_receive(&mut self, bytes: usize) -> MemoryFit {
+        let wanted = self.memory_bytes() - self.received_bytes + bytes;
+        if self.account.try_set(wanted) {
+            self.received_bytes = bytes;
+            return MemoryFit::Fits;
+        }
+        match self.account.fits(wanted, bytes) {
+            MemoryFit::Never => MemoryFit::Never,
+            MemoryFit::Fits | MemoryFit::Later => MemoryFit::Later,
+        }
+    }
+
+    /// The buffer of arrived bytes has this room.
+    pub(crate) fn set_received(&mut self, bytes: usize) {
+        self.received_bytes = bytes;
+        self.count();
+    }
+
+    #[inline]
+    fn count(&mut self) {
+        self.account.set(self.memory_bytes());
+    }
+
     fn check_bytes(&mut self) {
-        if self.unsent_bytes() > self.unsent_bytes_max {
+        if self.unsent_bytes() > self.unsent_bytes_max || self.panicked.is_some() {
             self.is_beyond = true;
         }
         if self.is_beyond {
@@ -198,7 +292,26 @@ impl ReplyQueue {
             });
             self.waiting_bytes = 0;
         }
+        self.count();
     }
+}
+
+/// Appends a reply; one whose writer panics leaves nothing. The panic hook has reported it.
+///
+/// # Errors
+/// What the panic said.
+fn append(buffer: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Box<str>> {
+    let before = buffer.len();
+    // The buffer is cut to what was there; what the writer leaves half changed is its owner's.
+    catch_unwind(AssertUnwindSafe(|| write(&mut *buffer))).map_err(|panic| {
+        buffer.truncate(before);
+        panic_text(&*panic).into()
+    })
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }
 
 #[cfg(test)]

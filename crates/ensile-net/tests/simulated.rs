@@ -5,12 +5,17 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
+use ensile_base::sync::Arc;
 use ensile_net::simulated::{ClientId, SimulatedTransport};
-use ensile_net::{CloseReason, ConnectionId, ListenAddress, NetEvent, NetLimits, NetLoop, ReplySlot};
+use ensile_net::{
+    CloseReason, ConnectionId, ConnectionMemory, ListenAddress, MemoryFit, NetEvent, NetLimits, NetLoop,
+    ReplySlot,
+};
 
 const LIMITS: NetLimits = NetLimits {
     connections_max: 6,
@@ -19,9 +24,12 @@ const LIMITS: NetLimits = NetLimits {
     parked_max: 7,
     idle: Some(Duration::from_secs(30)),
     stalled: Duration::from_secs(5),
+    ending: Duration::from_secs(22),
     keepalive: None,
     linger: Duration::from_secs(3),
     linger_bytes_max: 5000,
+    free_bytes: 400,
+    memory_wait: Duration::from_secs(10),
     step_bytes: 200,
     accept_pause: Duration::from_millis(100),
 };
@@ -31,15 +39,21 @@ const READ_BYTES: usize = 32 << 10;
 
 struct Server {
     net: NetLoop<SimulatedTransport>,
+    limits: NetLimits,
     clock: Clock,
     random: Random,
     parked: Vec<(ReplySlot, Vec<u8>)>,
     /// Connections in the order in which they were opened: that of the clients.
     opened: Vec<ConnectionId>,
     closed: HashMap<ConnectionId, CloseReason>,
+    /// Bytes of requests that were taken.
+    taken: HashMap<ConnectionId, usize>,
     pauses: usize,
     /// Of a hundred replies this number is parked.
     parked_percent: u64,
+    /// Each request is replied with as many copies of its line.
+    copies: usize,
+    out_of_memory: Vec<ConnectionId>,
     /// Parked replies are told.
     tells: bool,
 }
@@ -50,20 +64,28 @@ impl Server {
     }
 
     fn with_limits(seed: u64, limits: NetLimits) -> Self {
+        Self::with_memory(seed, limits, &ConnectionMemory::new(usize::MAX))
+    }
+
+    fn with_memory(seed: u64, limits: NetLimits, memory: &Arc<ConnectionMemory>) -> Self {
         let clock = Clock::manual();
         let transport = SimulatedTransport::new(clock.clone(), seed);
-        let mut net = NetLoop::new(transport, clock.clone(), limits);
+        let mut net = NetLoop::new(transport, clock.clone(), limits).with_memory(Arc::clone(memory));
         net.listen(&ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)))).expect("it is simulated");
         let random = Random::seeded(seed ^ 0x5eed);
         Self {
             net,
+            limits,
             clock,
             random,
             parked: Vec::new(),
             opened: Vec::new(),
             closed: HashMap::new(),
+            taken: HashMap::new(),
             pauses: 0,
             parked_percent: 50,
+            copies: 1,
+            out_of_memory: Vec::new(),
             tells: true,
         }
     }
@@ -81,6 +103,13 @@ impl Server {
                 NetEvent::Closed(id, reason) => {
                     assert!(self.closed.insert(id, reason).is_none(), "closed twice")
                 }
+                NetEvent::OutOfMemory(id) => {
+                    self.out_of_memory.push(id);
+                    if let Some((_, replies)) = self.net.parts(id) {
+                        replies.reply(|buffer| buffer.extend_from_slice(b"no memory\n"));
+                        self.net.close_when_sent(id);
+                    }
+                }
                 NetEvent::AcceptPaused(_) => self.pauses += 1,
                 NetEvent::TimerDue(_) | NetEvent::WokenUp => {}
             }
@@ -95,25 +124,31 @@ impl Server {
 
     fn serve(&mut self, id: ConnectionId) {
         let Some((received, replies)) = self.net.parts(id) else { return };
-        assert!(received.len() <= LIMITS.unread_bytes_max, "W2");
+        assert!(received.len() <= self.limits.unread_bytes_max, "W2");
         let mut consumed = 0;
         while let Some(end) = received[consumed..].iter().position(|&byte| byte == b'\n') {
             if !replies.has_room() {
                 break;
             }
             let line = &received[consumed..=consumed + end];
+            let reply = line.repeat(self.copies);
+            if self.copies > 1 && replies.fits(reply.len()) == MemoryFit::Later {
+                break;
+            }
             if self.random.percent(self.parked_percent) {
-                self.parked.push((replies.reserve(line.len()), line.to_vec()));
+                self.parked.push((replies.reserve(reply.len()), reply));
             } else {
-                replies.reply(|buffer| buffer.extend_from_slice(line));
+                replies.reply(|buffer| buffer.extend_from_slice(&reply));
             }
             assert!(
-                replies.parked() <= LIMITS.parked_max && replies.unsent_bytes() <= LIMITS.unsent_bytes_max,
+                replies.parked() <= self.limits.parked_max
+                    && replies.unsent_bytes() <= self.limits.unsent_bytes_max,
                 "W2"
             );
             consumed += line.len();
         }
         self.net.consume(id, consumed);
+        *self.taken.entry(id).or_default() += consumed;
     }
 
     /// Steps until `done`, a bounded number of times.
@@ -359,6 +394,270 @@ fn w13_a_client_that_does_not_end_is_closed_at_a_limit() {
             }
             assert_eq!(server.net.stats().open, 0);
         }
+    }
+}
+
+/// `stalled` begins anew with each byte that goes, so it never ends a client that takes one now and then.
+#[test]
+fn w13_a_client_that_takes_a_byte_now_and_then_is_closed_at_a_limit() {
+    for seed in 0..20 {
+        for client_ends in [false, true] {
+            let mut server = Server::new(seed);
+            server.parked_percent = 0;
+            let client = server.clients().connect(3, 0);
+            server.clients().send(client, &[[b'x'; 99].as_slice(), b"\n"].concat());
+            if client_ends {
+                server.clients().end(client);
+            }
+            server.run("it is replied", |server| server.taken.values().sum::<usize>() == 100);
+            let (id, began) = (server.opened[0], server.clock.nanos());
+            if !client_ends {
+                server.net.close_when_sent(id);
+            }
+            let nanos_max = (LIMITS.ending + LIMITS.stalled).as_nanos() as u64;
+            while server.closed.is_empty() {
+                let nanos = server.clock.nanos() - began;
+                assert!(nanos < nanos_max, "W13: it is open still after {nanos} ns");
+                let next = server.clock.nanos() + LIMITS.stalled.as_nanos() as u64 * 4 / 5;
+                server.run("a byte goes", |server| {
+                    let goes = server.clock.nanos() >= next;
+                    server.clients().set_speed(client, usize::from(goes));
+                    goes || !server.closed.is_empty()
+                });
+                server.step();
+            }
+            assert_eq!(server.closed[&id], CloseReason::Stalled, "seed {seed}");
+            let nanos = server.clock.nanos() - began;
+            assert!(nanos >= LIMITS.ending.as_nanos() as u64, "it had its time: {nanos} ns");
+            assert!((1..100).contains(&server.clients().received(client).len()), "it took some");
+        }
+    }
+}
+
+#[test]
+fn w14_the_end_of_a_loop_loses_no_reply_of_clients_that_still_send() {
+    for seed in 0..100 {
+        let mut server = Server::new(seed);
+        let mut random = Random::seeded(seed);
+        let clients: Vec<ClientId> = (0..4)
+            .map(|_| {
+                server.clients().connect(random.between(1, 200) as usize, random.between(1, 100) as usize)
+            })
+            .collect();
+        let sent: Vec<Vec<u8>> = (0..4).map(|client| lines(client, 20, &mut random)).collect();
+        for (client, sent) in clients.iter().zip(&sent) {
+            server.clients().send(*client, sent);
+        }
+        let steps = random.below(60);
+        server.run("all are open", |server| server.opened.len() == 4);
+        (0..steps).for_each(|_| server.step());
+        server.net.end_all(Duration::from_secs(1));
+        for _ in 0..random.below(30) {
+            for client in &clients {
+                // Once it has read the end it has no reason to.
+                if !server.clients().has_closed(*client) {
+                    server.clients().send(*client, b"more that is not carried out\n");
+                }
+            }
+            server.step();
+        }
+        server.run("it is over", |server| server.net.stats().open == 0);
+        for ((client, sent), id) in clients.iter().zip(&sent).zip(server.opened.clone()) {
+            let taken = server.taken.get(&id).copied().unwrap_or_default();
+            let received = server.clients().received(*client);
+            assert!(received == &sent[..taken], "W14: seed {seed}: {} of {taken} bytes", received.len());
+            assert_eq!(server.closed[&id], CloseReason::Asked);
+        }
+        let late = server.clients().connect(10, 10);
+        (0..50).for_each(|_| server.step());
+        assert!(
+            server.opened.len() == 4 && !server.clients().has_closed(late),
+            "nobody is accepted any more"
+        );
+    }
+}
+
+#[test]
+fn w14_the_end_of_a_loop_waits_for_a_silent_client_for_a_short_time_only() {
+    let quiet = Duration::from_secs(1);
+    for seed in 0..20 {
+        for sends_on in [false, true] {
+            let mut server = Server::new(seed);
+            let client = server.clients().connect(100, 100);
+            server.clients().stay(client);
+            server.run("it is open", |server| !server.opened.is_empty());
+            // It lingers already, with all the time that a connection has by itself.
+            if random_bit(seed) {
+                server.net.close_when_sent(server.opened[0]);
+                (0..20).for_each(|_| server.step());
+            }
+            let began = server.clock.nanos();
+            server.net.end_all(quiet);
+            let mut last = began;
+            while server.closed.is_empty() {
+                if sends_on && server.clock.nanos() - last > quiet.as_nanos() as u64 / 2 {
+                    last = server.clock.nanos();
+                    server.clients().send(client, b"y");
+                }
+                server.step();
+            }
+            let ended = server.clock.nanos() - began;
+            let limit = if sends_on { LIMITS.linger } else { quiet }.as_nanos() as u64;
+            assert!((limit / 2..=limit + 100_000_000).contains(&ended), "W14: seed {seed}: {ended} ns");
+        }
+    }
+}
+
+fn random_bit(seed: u64) -> bool {
+    Random::seeded(seed).percent(50)
+}
+
+#[test]
+fn w15_a_reply_whose_writer_panics_ends_its_connection_and_no_other() {
+    for seed in 0..50 {
+        for is_parked in [false, true] {
+            let mut server = Server::new(seed);
+            server.parked_percent = 0;
+            let (one, other) = (server.clients().connect(100, 100), server.clients().connect(10, 3));
+            server.clients().send(one, b"before\n");
+            server.run("it is replied", |server| server.clients().received(one) == b"before\n");
+            let (id, parts) = (server.opened[0], "it is open");
+            let slot = is_parked.then(|| server.net.parts(id).expect(parts).1.reserve(5));
+            if is_parked {
+                // It waits behind the one that panics, and is never sent.
+                server.net.parts(id).expect(parts).1.reply(|buffer| buffer.extend_from_slice(b"behind\n"));
+            }
+            let panics = |buffer: &mut Vec<u8>| {
+                buffer.extend_from_slice(b"half of");
+                std::panic::resume_unwind(Box::new("the owner's bug"))
+            };
+            let crossed = catch_unwind(AssertUnwindSafe(|| match slot {
+                Some(slot) => server.net.fill(slot, panics),
+                None => server.net.parts(id).expect(parts).1.reply(panics),
+            }));
+            assert!(crossed.is_ok(), "W15: the panic crosses");
+            let sent = lines(1, 20, &mut Random::seeded(seed));
+            server.clients().send(other, &sent);
+            server.run("it is closed", |server| server.closed.contains_key(&id));
+            assert_eq!(server.closed[&id], CloseReason::Panicked);
+            assert_eq!(server.net.last_panic(), Some("the owner's bug"));
+            server.run("the other is served", |server| server.clients().received(other) == sent);
+            assert_eq!(server.clients().received(one), b"before\n", "W15: nothing follows what is missing");
+        }
+    }
+}
+
+/// Requests and replies of up to some thousand bytes each, of which the limit over all is a few.
+const MEMORY_LIMITS: NetLimits =
+    NetLimits { unread_bytes_max: 4000, unsent_bytes_max: 8000, idle: None, ..LIMITS };
+
+#[test]
+fn w16_all_connections_of_all_loops_stay_within_the_limit_and_are_served() {
+    for seed in 0..60 {
+        let memory = ConnectionMemory::new(8000);
+        // The requests of all, and a reply, fit.
+        let memory_wait = Duration::from_secs(1000);
+        let limits = NetLimits { unread_bytes_max: 1000, memory_wait, ..MEMORY_LIMITS };
+        let mut servers =
+            [0, 1].map(|loop_number| Server::with_memory(seed * 2 + loop_number, limits, &memory));
+        let mut random = Random::seeded(seed);
+        let mut clients = Vec::new();
+        for server in &mut servers {
+            server.copies = 20;
+            for number in 0..4 {
+                let (window, speed) = (random.between(1, 200) as usize, random.between(1, 100) as usize);
+                let client = server.clients().connect(window, speed);
+                let sent = lines(number, 30, &mut random);
+                server.clients().send(client, &sent);
+                server.clients().end(client);
+                let replies: Vec<u8> =
+                    sent.split_inclusive(|byte| *byte == b'\n').flat_map(|line| line.repeat(20)).collect();
+                clients.push((client, replies));
+            }
+        }
+        let mut peak = 0;
+        for step in 0.. {
+            assert!(step < 200_000, "W16: seed {seed}: somebody is never served");
+            servers.iter_mut().for_each(Server::step);
+            peak = peak.max(memory.bytes());
+            let has_read = |(number, (client, _)): (usize, &(ClientId, Vec<u8>))| {
+                servers[number / 4].net.transport_mut().has_closed(*client)
+            };
+            if clients.iter().enumerate().all(has_read) {
+                break;
+            }
+        }
+        // A reply of 20 lines, which was written, and its line.
+        let reply_max = 21 * 66;
+        assert!(peak > 4000 && peak <= 8000 + 2 * reply_max, "W16: seed {seed}: {peak} bytes");
+        for (number, (client, replies)) in clients.iter().enumerate() {
+            let server = &mut servers[number / 4];
+            assert!(server.out_of_memory.is_empty(), "W16: they wait for each other");
+            assert!(server.clients().received(*client) == replies, "W16: seed {seed}: each reply comes");
+        }
+        drop(servers);
+        assert_eq!(memory.bytes(), 0, "W16: all is given back");
+    }
+}
+
+/// Each has a part of a request, and there is no memory for the rest of any.
+#[test]
+fn w16_clients_that_wait_for_each_other_are_told_one_by_one_the_largest_first() {
+    for seed in 0..30 {
+        let memory = ConnectionMemory::new(5000);
+        let mut server = Server::with_memory(seed, MEMORY_LIMITS, &memory);
+        let clients: Vec<ClientId> = (0..4).map(|_| server.clients().connect(100, 100)).collect();
+        for (number, client) in clients.iter().enumerate() {
+            server.clients().send(*client, &vec![b'a' + number as u8; 1500 + 100 * number]);
+        }
+        (0..500).for_each(|_| server.step());
+        clients.iter().for_each(|client| server.clients().send(*client, &[b'x'; 2000]));
+        (0..500).for_each(|_| server.step());
+        assert!(server.out_of_memory.is_empty(), "W16: its time is not over");
+        clients.iter().for_each(|client| server.clients().send(*client, b"\n"));
+        let began = server.clock.nanos();
+        server.run("all are replied", |server| {
+            clients.iter().all(|client| server.net.transport_mut().received(*client).ends_with(b"\n"))
+        });
+        let told = server.out_of_memory.len();
+        assert!((1..4).contains(&told), "W16: {told} of four");
+        assert!(server.clock.nanos() - began >= LIMITS.memory_wait.as_nanos() as u64 / 2);
+        for client in &clients {
+            let received = server.clients().received(*client);
+            assert!(received == b"no memory\n" || received.len() > 3500, "W16: {} bytes", received.len());
+        }
+    }
+}
+
+#[test]
+fn w16_what_a_connection_that_vanishes_had_is_given_back() {
+    for seed in 0..30 {
+        let memory = ConnectionMemory::new(5000);
+        let mut server = Server::with_memory(seed, MEMORY_LIMITS, &memory);
+        let gone = server.clients().connect(100, 100);
+        server.clients().send(gone, &[b'x'; 3000]);
+        server.run("it has much", |_| memory.bytes() > 1000);
+        server.clients().vanish(gone);
+        server.run("it is closed", |server| !server.closed.is_empty());
+        assert_eq!(memory.bytes(), 0, "W16: all is given back");
+    }
+}
+
+#[test]
+fn w16_a_request_that_is_larger_than_the_memory_of_all_is_told_at_once() {
+    for seed in 0..30 {
+        let memory = ConnectionMemory::new(1000);
+        let mut server = Server::with_memory(seed, MEMORY_LIMITS, &memory);
+        let (large, small) = (server.clients().connect(100, 100), server.clients().connect(100, 100));
+        server.clients().send(large, b"first\n");
+        server.clients().send(large, &[b'x'; 3000]);
+        server.run("it is told", |server| server.clients().received(large) == b"first\nno memory\n");
+        assert!(server.clock.nanos() < LIMITS.memory_wait.as_nanos() as u64, "W16: at once");
+        server.clients().send(small, b"small\n");
+        server.run("others are served", |server| server.clients().received(small) == b"small\n");
+        server.run("it is closed", |server| server.closed.len() == 1);
+        assert_eq!(server.out_of_memory.len(), 1, "W16: told once");
+        assert_eq!(memory.bytes(), 0, "W16: all is given back");
     }
 }
 

@@ -22,8 +22,8 @@ pub use checkpoints::CheckpointArguments;
 use crate::his::HostService;
 use crate::partition::Partition;
 use crate::pht::PersistentTable;
-use crate::server::KEEPALIVE_SECONDS;
 use crate::server::threads::{ReadyServer, ServerConfig, TransportChoice, serve};
+use crate::server::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS};
 use crate::ups::UrlService;
 
 /// The services.
@@ -122,6 +122,11 @@ pub struct ServeArguments {
     #[arg(long, default_value_t = KEEPALIVE_SECONDS, value_name = "SECONDS",
         value_parser = value_parser!(u64).range(..=KEEPALIVE_SECONDS_MAX))]
     pub tcp_keepalive: u64,
+    /// Most bytes of memory that all clients may have together: of requests that have not come whole or wait, and of
+    /// replies that are not sent, beyond the first 64 KiB of each. Clients that want more wait until others have been
+    /// served; one that waits for ten seconds, or alone wants more than all may have, gets an error. 0 is no limit
+    #[arg(long, default_value_t = CLIENT_MEMORY_BYTES, value_name = "BYTES")]
+    pub client_memory: usize,
     /// Finished checkpoints and closed log files also go to this shared folder, some seconds later, so that another
     /// machine can take over (`ensile objects take-over`). Once one has, this one takes no more changes
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_log")]
@@ -239,6 +244,7 @@ pub fn run(
         transport: arguments.transport.into(),
         idle: seconds(arguments.timeout),
         keepalive: seconds(arguments.tcp_keepalive),
+        client_memory: Some(arguments.client_memory).filter(|bytes| *bytes > 0),
         ended: Some(end_at_signals()?),
         tell,
     };

@@ -23,6 +23,7 @@
 //!     transport: TransportChoice::Auto,
 //!     idle: None,
 //!     keepalive: Some(std::time::Duration::from_secs(300)),
+//!     client_memory: Some(ensile_services::server::CLIENT_MEMORY_BYTES),
 //!     ended: None,
 //!     tell: |notice| eprintln!("{notice}"),
 //! };

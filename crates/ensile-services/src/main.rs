@@ -41,6 +41,10 @@ fn main() -> ExitCode {
     }
     let ready = |server: ReadyServer<'_>| {
         tell(&format_args!("sockets by {}", server.transport));
+        match server.client_memory {
+            Some(bytes) => tell(&format_args!("clients may have {bytes} bytes of memory together")),
+            None => tell(&format_args!("the memory of all clients together has no limit")),
+        }
         for what in [server.name_given, server.not_proven, server.unreachable].into_iter().flatten() {
             tell(&format_args!("{what}"));
         }

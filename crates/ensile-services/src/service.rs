@@ -263,14 +263,15 @@ pub enum CallError {
     ReplyTooLong(usize),
     /// The keys of one bucket alone would be longer than a reply may be.
     #[error(
-        "bucket {bucket} has more keys than the {limit} bytes of a reply: give a MATCH that fewer of them fit, or go on behind it, from cursor {next}"
+        "bucket {bucket} has more keys than the {limit} bytes of a reply: give a MATCH that fewer of them fit, or {}",
+        behind(*.next)
     )]
     BucketTooLong {
         /// The bucket.
         bucket: u64,
         /// The limit.
         limit: usize,
-        /// The cursor behind it.
+        /// The cursor behind it; 0 if it is the last.
         next: u64,
     },
     /// A change of this bucket of a hash table panicked, so nobody knows what is in it.
@@ -313,6 +314,14 @@ pub enum CallError {
         /// What was said of the next key.
         why: Box<CallError>,
     },
+}
+
+/// How a scan goes on behind a bucket that it cannot show.
+fn behind(next: u64) -> String {
+    match next {
+        0 => "end the scan here, as no bucket is behind it (cursor 0)".to_owned(),
+        next => format!("go on behind it, from cursor {next}"),
+    }
 }
 
 /// What is to be known of deletions that cannot be waited for.

@@ -16,7 +16,7 @@ use ensile_epoch::Advance;
 use super::Log;
 use super::logger::Logger;
 use super::marks::Frontier;
-use super::waiters::{LogEnd, wake_all};
+use super::waiters::LogEnd;
 use crate::DurabilityError;
 use crate::store::manifest::Manifest;
 use crate::store::mapped;
@@ -129,6 +129,13 @@ impl Log {
         )
     }
 
+    /// Whether this thread is in a waker that this log calls. A close that is under way may wait for this thread then,
+    /// so that no second one may wait for the first.
+    #[must_use]
+    pub fn is_in_waker(&self) -> bool {
+        self.waiters.is_waking()
+    }
+
     /// Stops the log for good as a failed write does, for a thread without which nothing becomes durable.
     pub fn stop(&self, reason: &str) {
         if self.store.is_forked() {
@@ -143,7 +150,7 @@ impl Log {
         debug_assert!(self.waiters.has_ended());
         self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);
-        wake_all(woken);
+        self.waiters.wake_all(woken);
     }
 
     fn step_towards_close(&self) -> Advance {

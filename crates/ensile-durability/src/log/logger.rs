@@ -26,7 +26,7 @@ use ensile_epoch::Advance;
 use super::claim::scan_slots;
 use super::marks::Frontier;
 use super::segments::Segments;
-use super::waiters::{LogEnd, wake_all};
+use super::waiters::LogEnd;
 use super::{Log, LoggerStep};
 use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
 use crate::on_panic::OnPanic;
@@ -480,7 +480,7 @@ fn stop<L>(log: &Log, locks: L, error: &DiskError) -> bool {
     let woken = log.waiters.end(LogEnd::Poisoned(error.to_string().into()));
     drop(locks);
     log.poison(&error.to_string());
-    wake_all(woken);
+    log.waiters.wake_all(woken);
     false
 }
 

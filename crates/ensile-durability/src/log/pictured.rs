@@ -14,7 +14,7 @@ use ensile_base::Epoch;
 
 use super::Log;
 use super::marks::Frontier;
-use super::waiters::{LogEnd, wake_all};
+use super::waiters::LogEnd;
 use crate::DurabilityError;
 use crate::wake_up::WakeUp;
 
@@ -64,7 +64,7 @@ impl Log {
     /// A picture was not installed: results that wait for one hear why. They may wait again, for the next.
     pub(crate) fn picture_failed(&self, reason: &Arc<str>) {
         if !self.has_loggers() {
-            wake_all(self.waiters.expire_all(reason));
+            self.waiters.wake_all(self.waiters.expire_all(reason));
         }
     }
 

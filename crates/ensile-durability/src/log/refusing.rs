@@ -12,7 +12,7 @@ use ensile_disk::DiskError;
 
 use super::Log;
 use super::logger::Logger;
-use super::waiters::{Fullness, LogEnd, wake_all};
+use super::waiters::{Fullness, LogEnd};
 use crate::DurabilityError;
 
 /// Does the log work?
@@ -152,7 +152,8 @@ impl Log {
         let since_nanos = refusal.full_since_nanos;
         drop(refusal);
         let (now_nanos, wait_nanos) = (self.clock.nanos(), self.full_wait_nanos);
-        wake_all(self.waiters.expire(&Fullness { now_nanos, since_nanos, wait_nanos, reason }));
+        let fullness = Fullness { now_nanos, since_nanos, wait_nanos, reason };
+        self.waiters.wake_all(self.waiters.expire(&fullness));
     }
 
     /// What this logger held is written.

@@ -285,7 +285,7 @@ impl Waiters {
         }
         list.check(epoch);
         drop(list);
-        wake_all(woken.into_values().map(|waiter| waiter.waker));
+        self.wake_all(woken.into_values().map(|waiter| waiter.waker));
         Some(epoch)
     }
 
@@ -305,11 +305,29 @@ impl Waiters {
     }
 }
 
-/// Wakes each of them, also those behind one that panics. The panic hook has reported the panic.
-pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
-    for waker in wakers {
-        // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+thread_local! {
+    /// The waiters whose wakers this thread calls at the moment, by address: a waker may end another log, and so call
+    /// that one's.
+    static WAKING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Waiters {
+    /// Wakes each of them, also those behind one that panics. The panic hook has reported the panic.
+    pub(crate) fn wake_all(&self, wakers: impl IntoIterator<Item = Waker>) {
+        let own = std::ptr::from_ref(self).addr();
+        for waker in wakers {
+            WAKING.with(|waking| waking.borrow_mut().push(own));
+            // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            let popped = WAKING.with(|waking| waking.borrow_mut().pop());
+            debug_assert_eq!(popped, Some(own), "wakers that a waker calls end before it does (O8)");
+        }
+    }
+
+    /// Whether this thread is in a waker that this log calls.
+    pub(crate) fn is_waking(&self) -> bool {
+        let own = std::ptr::from_ref(self).addr();
+        WAKING.with(|waking| waking.borrow().contains(&own))
     }
 }
 

@@ -102,7 +102,8 @@ impl Database {
     /// and gives the folder free. From then on every run, commit, new transaction or snapshot and opening of a table
     /// returns [`Error::Closed`]. Reads of transactions and snapshots that are open go on, so the memory is given back
     /// when the last handle goes. A second call waits for the first and returns what it returned. The last handle that
-    /// is dropped closes too, but cannot tell of an error.
+    /// is dropped closes too, but cannot tell of an error. A future's waker that calls this while another thread closes
+    /// is refused, as that one waits for it (O8).
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -123,6 +124,7 @@ impl Database {
     /// the error says up to which epoch the database is durable. With a shared store that does not answer,
     /// [`DurabilityError::NotShipped`](crate::DurabilityError::NotShipped) says what that lacks, after
     /// [`close_wait`](crate::folder::ShippingConfig::close_wait): everything is durable in the folder then.
+    /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.
     pub fn close(&self) -> Result<()> {
         self.open.close(LastPicture::Taken).map(drop)
     }

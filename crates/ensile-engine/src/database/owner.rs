@@ -1,6 +1,7 @@
 //! Who owns a database: its last handle closes it.
 //!
 //! Invariants:
+//! - O8: a close waits for no waker that waits for it: a second one from a waker is refused.
 //! - Whatever panics in a close, the database's threads end with it, and a second close returns an error.
 //! - A shared store that does not answer holds a close up for a stated time, and no longer.
 //!
@@ -9,7 +10,7 @@
 use std::ops::RangeInclusive;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, Mutex};
+use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_durability::DurabilityError;
 
 use super::threads::{SHIPPER, Threads};
@@ -72,7 +73,7 @@ impl OpenDatabase {
     fn close_by(&self, end_files: impl FnOnce() -> Closed) -> Result<Option<RangeInclusive<Epoch>>> {
         self.shared.check_process()?;
         // A second call waits for the first, and returns what it returned.
-        let mut closed = self.closed.lock();
+        let mut closed = self.lock_closed()?;
         if closed.is_none() {
             // If this one panics.
             *closed = Some(Err(DurabilityError::Stopped(CLOSE_PANICKED.into())));
@@ -85,6 +86,15 @@ impl OpenDatabase {
             *closed = Some(result.and_then(|lost| shipped.map(|()| lost)));
         }
         Ok(closed.clone().expect("it was just closed")?)
+    }
+
+    /// The result of closing, for a thread that may wait for a close that is under way (O8).
+    fn lock_closed(&self) -> std::result::Result<MutexGuard<'_, Option<Closed>>, DurabilityError> {
+        // The close that is under way waits for the thread that calls this waker, or is below it on its stack.
+        if self.shared.log.as_ref().is_some_and(|log| log.is_in_waker()) {
+            return self.closed.try_lock().ok_or(DurabilityError::InCallBack);
+        }
+        Ok(self.closed.lock())
     }
 
     /// Waits for the shipper's step under way, or leaves its thread to itself if that takes too long.

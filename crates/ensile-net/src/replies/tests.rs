@@ -1,8 +1,15 @@
 //! Order of replies, and their limits.
 use super::ReplyQueue;
 use crate::event::ConnectionId;
+use crate::limits::NetLimits;
+use crate::memory::{ConnectionMemory, LoopMemory};
 
 const ID: ConnectionId = ConnectionId { index: 3, generation: 5 };
+
+fn queue(unsent_bytes_max: usize, parked_max: usize) -> ReplyQueue {
+    let limits = NetLimits { unsent_bytes_max, parked_max, ..NetLimits::default() };
+    ReplyQueue::new(ID, &limits, &LoopMemory::new(ConnectionMemory::new(usize::MAX)))
+}
 
 fn put(text: &str) -> impl FnOnce(&mut Vec<u8>) {
     move |buffer| buffer.extend_from_slice(text.as_bytes())
@@ -10,7 +17,7 @@ fn put(text: &str) -> impl FnOnce(&mut Vec<u8>) {
 
 #[test]
 fn replies_go_in_the_order_of_their_places() {
-    let mut replies = ReplyQueue::new(ID, 1000, 10);
+    let mut replies = queue(1000, 10);
     replies.reply(put("a"));
     let b = replies.reserve(0);
     replies.reply(put("c"));
@@ -35,7 +42,7 @@ fn replies_go_in_the_order_of_their_places() {
 
 #[test]
 fn a_full_queue_turns_away_until_there_is_room() {
-    let mut replies = ReplyQueue::new(ID, 10, 2);
+    let mut replies = queue(10, 2);
     assert!(replies.has_room() && !replies.takes_again());
     let (a, b) = (replies.reserve(0), replies.reserve(0));
     assert!(!replies.has_room());
@@ -59,7 +66,7 @@ fn a_full_queue_turns_away_until_there_is_room() {
 
 #[test]
 fn much_that_was_sent_is_let_go() {
-    let mut replies = ReplyQueue::new(ID, usize::MAX, 2);
+    let mut replies = queue(usize::MAX, 2);
     replies.reply(|buffer| buffer.resize(1 << 20, 7));
     replies.sent(1 << 19);
     assert!(replies.sending.len() == 1 << 19 && replies.to_send().len() == 1 << 19);
@@ -69,7 +76,7 @@ fn much_that_was_sent_is_let_go() {
 
 #[test]
 fn what_is_kept_for_a_place_counts_until_it_is_told() {
-    let mut replies = ReplyQueue::new(ID, 100, 10);
+    let mut replies = queue(100, 10);
     let (a, b) = (replies.reserve(40), replies.reserve(20));
     assert_eq!(replies.unsent_bytes(), 60);
     assert!(!replies.has_room(), "W2: more than half of the bytes are kept");

@@ -359,9 +359,12 @@ impl ApplicationLog {
         &self.runtime.report
     }
 
-    /// Makes all that was logged durable and lets go of the folder, for all handles.
+    /// Makes all that was logged durable and lets go of the folder, for all handles. A second call waits for the first,
+    /// and returns what it returned. A call-back that a close waits for is refused: one of a checkpoint always, a
+    /// future's waker while another thread closes (O8).
     ///
     /// # Errors
+    /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.
     /// [`ObjectsError::Durability`]: not everything could be made durable; or, as
     /// [`DurabilityError::NotShipped`](crate::DurabilityError::NotShipped), a shared store did not answer within
     /// [`close_wait`](crate::ShippingConfig::close_wait), and all is durable in the folder.

@@ -515,10 +515,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         self.runtime.checkpoints.demand()
     }
 
-    /// Figures.
+    /// Figures; those that are behind a lock are 0 in a forked child, whose
+    /// [`log_health`](ObjectsStats::log_health) says that it is one.
     #[must_use]
     pub fn stats(&self) -> ObjectsStats {
-        let (objects, poisoned) = self.state.counts();
+        // I4: a lock that another thread of the parent had at the fork is never let go.
+        let is_own = self.runtime.check_process().is_ok();
+        let (objects, poisoned) = if is_own { self.state.counts() } else { (0, 0) };
         self.runtime.stats(objects, poisoned)
     }
 
@@ -528,9 +531,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         &self.runtime.report
     }
 
-    /// Makes all that was logged durable and lets go of the folder, for all handles. Later changes are errors.
+    /// Makes all that was logged durable and lets go of the folder, for all handles. Later changes are errors. A second
+    /// call waits for the first, and returns what it returned. A call-back that a close waits for is refused: one of a
+    /// checkpoint always, a future's waker while another thread closes (O8).
     ///
     /// # Errors
+    /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.
     /// [`ObjectsError::Durability`]: not everything could be made durable; or, as
     /// [`DurabilityError::NotShipped`](crate::DurabilityError::NotShipped), a shared store did not answer within
     /// [`close_wait`](crate::ShippingConfig::close_wait), and all is durable in the folder.
@@ -540,6 +546,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
 
     pub(crate) fn runtime(&self) -> &OpenRuntime {
         &self.runtime
+    }
+
+    /// Calls `f` while one of the collection's locks is held.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.state.shards.while_locked(f)
     }
 
     /// Whether a key's cell is found and locked in the way that is usual.

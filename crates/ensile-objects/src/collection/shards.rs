@@ -236,6 +236,13 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         (number..end).filter_map(|number| Some((number, shard.cells.get(number)?)))
     }
 
+    /// Holds a lock that another thread of a parent may have at a fork.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(super) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _last = self.shards[SHARDS - 1].state.lock();
+        f()
+    }
+
     /// How many cells there are that have a key.
     pub(super) fn count(&self) -> u64 {
         self.shards.iter().map(|shard| shard.state.lock().count() as u64).sum()

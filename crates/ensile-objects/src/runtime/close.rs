@@ -2,6 +2,8 @@
 //!
 //! Invariants:
 //! - I4: in a forked child nothing is closed, joined or freed.
+//! - O8: a close waits for no call-back that waits for it: a second one from a waker, and any from a checkpoint's
+//!   call-back, is refused.
 //! - Whatever panics in a close, the threads end with it, and a second close returns an error.
 //! - A shared store that does not answer holds a close up for a stated time, and no longer.
 //!
@@ -11,13 +13,13 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Mutex, Ordering, fence, sleep};
+use ensile_base::sync::{Mutex, MutexGuard, Ordering, fence, sleep};
 use ensile_durability::DurabilityError;
 use ensile_epoch::Advance;
 
 use super::Runtime;
 use super::threads::ObjectThreads;
-use crate::error::ObjectsResult as Result;
+use crate::error::{ObjectsError, ObjectsResult as Result};
 
 /// A runtime and the threads that drive it.
 pub(crate) struct OpenRuntime {
@@ -58,7 +60,7 @@ impl OpenRuntime {
     /// The first call ends the files so.
     fn close_by(&self, end_files: impl FnOnce() -> Result<(), DurabilityError>) -> Result<()> {
         self.check_process()?;
-        let mut closed = self.closed.lock();
+        let mut closed = self.lock_closed()?;
         if closed.is_none() {
             // If this one panics.
             *closed = Some(Err(DurabilityError::Stopped(CLOSE_PANICKED.into())));
@@ -76,6 +78,19 @@ impl OpenRuntime {
 }
 
 impl OpenRuntime {
+    /// The result of closing, for a thread that may wait for a close that is under way (O8).
+    fn lock_closed(&self) -> Result<MutexGuard<'_, Option<Result<(), DurabilityError>>>, DurabilityError> {
+        // A close waits for the step of a checkpoint that this thread is in.
+        if self.runtime.is_in_checkpoint_step() {
+            return Err(DurabilityError::InCallBack);
+        }
+        // The close that is under way waits for the thread that calls this waker, or is below it on its stack.
+        if self.runtime.log.is_in_waker() {
+            return self.closed.try_lock().ok_or(DurabilityError::InCallBack);
+        }
+        Ok(self.closed.lock())
+    }
+
     /// Waits for the shipper's step under way, or leaves its thread to itself if that takes too long.
     fn end_shipping(&self) -> Result<(), DurabilityError> {
         let ended = self.runtime.shipping.as_ref().map_or(Ok(()), |shipping| shipping.end());
@@ -88,6 +103,9 @@ impl OpenRuntime {
 
 /// Why the log stops when a close panics.
 const CLOSE_PANICKED: &str = "a close of the objects panicked";
+/// Why the log stops when a checkpoint's call-back drops the last handle.
+const DROPPED_IN_CALL_BACK: &str =
+    "the last handle of the objects was dropped in a call-back of a checkpoint";
 
 /// Ends the threads of open objects when it is dropped, also by a panic in the midst of a close.
 struct EndObjectThreads<'o> {
@@ -140,7 +158,13 @@ impl Drop for OpenRuntime {
             return;
         }
         // An error has nowhere to go here. Strict results were waited for, and `close` returns errors.
-        let _ = self.close();
+        if let Err(ObjectsError::Durability(DurabilityError::InCallBack)) = self.close() {
+            // Nobody else can close it. The threads end by themselves, and the folder is free with the last of them.
+            // SeqCst: as in `close_by`.
+            self.runtime.closed.store(true, Ordering::SeqCst);
+            self.runtime.log.stop(DROPPED_IN_CALL_BACK);
+            self.runtime.stop.stop();
+        }
     }
 }
 

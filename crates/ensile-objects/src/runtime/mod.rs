@@ -20,12 +20,13 @@ mod stop;
 mod threads;
 mod worker;
 
+use std::cell::Cell;
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, yield_now};
+use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, thread_local, yield_now};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
@@ -444,7 +445,36 @@ impl Runtime {
 
     /// One step of a checkpointer.
     pub(crate) fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
+        let _in_step = InCheckpointStep::of(self);
         self.checkpoints.step(checkpointer, &*self.state)
+    }
+
+    /// Whether this thread is in a step of a checkpoint of these objects: in a call-back that encodes one of them.
+    pub(crate) fn is_in_checkpoint_step(&self) -> bool {
+        CHECKPOINT_STEP_OF.with(Cell::get) == std::ptr::from_ref(self).addr()
+    }
+}
+
+thread_local! {
+    /// The objects, by address, in a step of whose checkpoint this thread is; 0 in none.
+    static CHECKPOINT_STEP_OF: Cell<usize> = const { Cell::new(0) };
+}
+
+/// This thread is in a step of a checkpoint until it is dropped.
+struct InCheckpointStep {
+    /// In a step of these it was before.
+    outer: usize,
+}
+
+impl InCheckpointStep {
+    fn of(runtime: &Runtime) -> Self {
+        Self { outer: CHECKPOINT_STEP_OF.with(|of| of.replace(std::ptr::from_ref(runtime).addr())) }
+    }
+}
+
+impl Drop for InCheckpointStep {
+    fn drop(&mut self) {
+        CHECKPOINT_STEP_OF.with(|of| of.set(self.outer));
     }
 }
 

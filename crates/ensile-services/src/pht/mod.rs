@@ -299,6 +299,16 @@ impl PersistentTable {
     /// A cursor is the number of the bucket to go on from. A bucket is shown whole, so a step may show more keys than
     /// it was asked for.
     fn scan(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+        self.scan_within(SCAN_BYTES, request, reply)
+    }
+
+    /// A step that shows keys of `limit` bytes at most, with what a reply has beside them.
+    fn scan_within(
+        &self,
+        limit: usize,
+        request: &CommandRequest<'_>,
+        reply: &mut ReplyEncoder<'_>,
+    ) -> CallResult {
         let from: u64 = number(key(request, 1)).map_err(|_| CallError::Cursor)?;
         let (mut pattern, mut count) = (None, SCAN_COUNT);
         for at in (2..request.len()).step_by(2) {
@@ -314,9 +324,9 @@ impl PersistentTable {
                 _ => return Err(CallError::Syntax),
             }
         }
-        let (mut keys, mut seen) = (ShownKeys::within(SCAN_BYTES), 0);
+        let (mut keys, mut seen) = (ShownKeys::within(limit), 0);
         let mut next = from;
-        while seen < count && next < BUCKETS && keys.bytes < SCAN_BYTES / 2 {
+        while seen < count && next < BUCKETS && keys.bytes < limit / 2 {
             let bucket = self.buckets.guarded.lock(next, &request.rests)?;
             let shown = |key: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, key));
             if !keys.add(bucket.iter().map(|(key, _)| key).filter(|key| shown(key))) {
@@ -324,14 +334,14 @@ impl PersistentTable {
                     // It begins the next step.
                     break;
                 }
-                return Err(CallError::BucketTooLong { bucket: next, limit: SCAN_BYTES, next: next + 1 });
+                return Err(CallError::BucketTooLong { bucket: next, limit, next: cursor(next + 1) });
             }
             seen += bucket.len() as u64;
             next += 1;
         }
         let keys = keys.keys;
         reply.array(2);
-        reply.bulk(if next < BUCKETS { next } else { 0 }.to_string().as_bytes());
+        reply.bulk(cursor(next).to_string().as_bytes());
         reply.array(keys.len());
         keys.iter().for_each(|key| reply.bulk(key));
         Ok(())
@@ -343,6 +353,11 @@ impl PersistentTable {
         reply.integer(elements as i64);
         Ok(())
     }
+}
+
+/// The cursor of a scan that goes on from this bucket: 0 behind the last, which ends a scan.
+fn cursor(next: u64) -> u64 {
+    if next < BUCKETS { next } else { 0 }
 }
 
 /// The keys of whole buckets that a step of a scan shows.

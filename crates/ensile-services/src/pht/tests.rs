@@ -1,5 +1,5 @@
 //! A bucket whose change panics: what the table refuses, what its checkpoints say, what the next open makes of it. And
-//! which buckets a step of a scan shows.
+//! which buckets a step of a scan shows, and how it goes on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_objects::{Application, CheckpointPolicy, ObjectDurability, ObjectsBuilder};
+use ensile_resp::{ReplyEncoder, RequestDecoder, RequestLimits, RespVersion};
 use ensile_sim::SimDisk;
 
-use super::table::PhtBuckets;
+use super::table::{BUCKETS, PhtBuckets};
 use super::{CallError, PersistentTable, ShownKeys};
-use crate::service::{CallResult, RestsOn, Service};
+use crate::service::{CallResult, CommandRequest, RestsOn, Service};
 
 /// A table, and the clock of its steps.
 struct Life {
@@ -116,4 +117,31 @@ fn a_step_of_a_scan_shows_whole_buckets_within_its_limit() {
     assert!(keys.add(bucket("d")), "another one fits");
     let mut none = ShownKeys::within(50);
     assert!(!none.add(bucket("ab")) && none.keys.is_empty(), "W2: it is too long by itself");
+}
+
+/// A client that follows the advice goes on, or is done: no bucket has the number that is behind the last one.
+#[test]
+fn a_bucket_that_a_scan_cannot_show_is_told_with_a_cursor_that_goes_on_or_ends() {
+    let life = Life::open(&SimDisk::new());
+    let scan = |from: u64| {
+        let mut decoder = RequestDecoder::new(RequestLimits::default());
+        let line = format!("SCAN {from}\r\n");
+        let requests = decoder.decode(line.as_bytes(), 1);
+        let request = CommandRequest::new(requests.iter().next().expect("a request"));
+        let mut reply = Vec::new();
+        let mut encoder = ReplyEncoder::new(&mut reply, RespVersion::Resp2);
+        life.table.scan_within(100, &request, &mut encoder).map(|()| reply)
+    };
+    for (bucket, advice) in [
+        (7, "or go on behind it, from cursor 8"),
+        (BUCKETS - 1, "or end the scan here, as no bucket is behind it (cursor 0)"),
+    ] {
+        let keys = (0_u64..).map(|number| format!("key {number}").into_bytes());
+        let its = keys.filter(|key| life.table.buckets.key(key).bucket == bucket);
+        its.take(20).for_each(|key| life.put(&key, b"1").expect("it is logged"));
+        let error = scan(bucket).expect_err("its keys do not fit").to_string();
+        assert!(error.ends_with(advice), "{error}");
+    }
+    let reply = scan(8).expect_err("the last is met").to_string();
+    assert!(!reply.contains(&BUCKETS.to_string()), "{reply}");
 }

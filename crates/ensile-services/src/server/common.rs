@@ -90,7 +90,7 @@ pub(super) fn carry_out<S: Service>(
         "ECHO" => reply.bulk(request.get(1).unwrap_or_default()),
         "HELLO" => hello::<S>((version, number), request, reply),
         "COMMAND" => tell_commands::<S>(request, reply),
-        "CONFIG" => config(state.durability, &state.limits.lock(), request, reply),
+        "CONFIG" => config(state, request, reply),
         "INFO" => reply.verbatim(*b"txt", figures(state).as_bytes()),
         "BGSAVE" => {
             // The handle waits for its end, and nobody does.
@@ -229,24 +229,21 @@ fn tell_command(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
 
 /// Parameters that are told in redis' words: what is logged, when it reaches the disk, and that nothing is kept beside
 /// the log on a schedule of `save`. What is process-safe has reached the system before its reply, as with `everysec`.
-/// Times are in seconds, and zero is none.
-fn config(
-    durability: ObjectDurability,
-    limits: &NetLimits,
-    request: Request<'_>,
-    reply: &mut ReplyEncoder<'_>,
-) {
+/// Times are in seconds, and zero is none; so is a memory of zero bytes.
+fn config<S: Service>(state: &ServerState<S>, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
     let word = request.get(1).unwrap_or_default();
     if !is_called(word, "GET") {
         return unknown_subcommand(word, "CONFIG: nothing is set while it runs;", reply);
     }
-    let (log, sync) = match durability {
+    let (log, sync) = match state.durability {
         ObjectDurability::Strict => ("yes", "always"),
         ObjectDurability::Relaxed | ObjectDurability::Process => ("yes", "everysec"),
         ObjectDurability::NoLog => ("no", "no"),
     };
     let seconds = |time: Option<Duration>| time.map_or(0, |time| time.as_secs()).to_string();
-    let (idle, keepalive) = (seconds(limits.idle), seconds(limits.keepalive));
+    let NetLimits { idle, keepalive, .. } = *state.limits.lock();
+    let (idle, keepalive) = (seconds(idle), seconds(keepalive));
+    let memory = state.client_memory_max().unwrap_or(0).to_string();
     let parameters = [
         ("appendonly", log),
         ("appendfsync", sync),
@@ -254,6 +251,7 @@ fn config(
         ("databases", "1"),
         ("timeout", idle.as_str()),
         ("tcp-keepalive", keepalive.as_str()),
+        ("maxmemory-clients", memory.as_str()),
     ];
     let is_asked = |(name, _): &&(&str, &str)| request.iter().skip(2).any(|asked| is_called(asked, name));
     reply.map(parameters.iter().filter(is_asked).count());

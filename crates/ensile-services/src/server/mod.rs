@@ -29,7 +29,10 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
-use ensile_net::{ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport};
+use ensile_net::{
+    ConnectionId, ConnectionMemory, ListenAddress, LoopWakeUp, MemoryFit, NetEvent, NetLimits, NetLoop,
+    ReplyQueue, Transport,
+};
 use ensile_objects::ObjectDurability;
 use ensile_resp::{
     ProtocolError, ReplyEncoder, Request, RequestDecoder, RequestLimits, Requests, RespVersion,
@@ -51,12 +54,26 @@ pub const LIMITS: NetLimits = NetLimits {
     parked_max: 16 << 10,
     idle: None,
     stalled: Duration::from_secs(60),
+    ending: Duration::from_secs(300),
     keepalive: Some(Duration::from_secs(KEEPALIVE_SECONDS)),
     linger: Duration::from_secs(30),
     linger_bytes_max: 1 << 30,
+    free_bytes: 64 << 10,
+    memory_wait: Duration::from_secs(10),
     step_bytes: 64 << 10,
     accept_pause: Duration::from_millis(100),
 };
+
+/// What all clients of a server may have together, in bytes, unless it is told another number: requests that have not
+/// come whole or wait, and replies that are not sent, beyond the first 64 KiB of each client.
+pub const CLIENT_MEMORY_BYTES: usize = 1 << 30;
+/// A reply up to this length is kept, whatever memory there is.
+const SHORT_REPLY_BYTES: usize = 4 << 10;
+
+/// How long a server that ends waits for clients to take their replies, at most.
+pub const END_WAIT: Duration = Duration::from_secs(10);
+/// A client that has all its replies, and sends nothing for this time, is not waited for.
+const END_QUIET: Duration = Duration::from_secs(1);
 
 const REQUEST_LIMITS: RequestLimits = RequestLimits {
     arguments_max: 1 << 20,
@@ -76,6 +93,10 @@ pub struct ServerState<S> {
     clock: Clock,
     /// Those of its loops.
     limits: Mutex<NetLimits>,
+    /// What their clients may have together.
+    memory: ensile_base::sync::Arc<ConnectionMemory>,
+    /// Clients that were disconnected for want of it, and replies that it had no room for.
+    out_of_memory: AtomicU64,
     /// The transports of its loops' sockets, in words.
     transports: Mutex<BTreeSet<String>>,
     /// Whether it is to end.
@@ -104,6 +125,8 @@ impl<S: Service> ServerState<S> {
             durability,
             clock,
             limits: Mutex::new(LIMITS),
+            memory: ConnectionMemory::new(CLIENT_MEMORY_BYTES),
+            out_of_memory: AtomicU64::new(0),
             transports: Mutex::new(BTreeSet::new()),
             stopped: AtomicBool::new(false),
             connections: AtomicU64::new(0),
@@ -117,11 +140,25 @@ impl<S: Service> ServerState<S> {
         }
     }
 
+    /// What all clients of its loops may have together, in bytes; `None` is no limit (W16). Without it that is
+    /// [`CLIENT_MEMORY_BYTES`].
+    #[must_use]
+    pub fn with_client_memory(self, bytes_max: Option<usize>) -> Self {
+        Self { memory: ConnectionMemory::new(bytes_max.unwrap_or(usize::MAX)), ..self }
+    }
+
     /// Tells people by this what they are to know when it happens: that the log has stopped, for instance, and what to
-    /// do. Without it nobody is told.
+    /// do. Without it nobody is told. It is called on a loop's thread, whose clients all wait meanwhile, so it does not
+    /// wait for anything: [`threads::serve`] hands what is told to a thread of its own. If it panics that is all that
+    /// comes of it (W15).
     #[must_use]
     pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { notices: LogNotices::new(Box::new(tell)), ..self }
+    }
+
+    /// What clients may have together, in bytes, if that has a limit.
+    fn client_memory_max(&self) -> Option<usize> {
+        Some(self.memory.bytes_max()).filter(|bytes| *bytes < usize::MAX)
     }
 
     /// Tells how the log is, if that is news.
@@ -217,7 +254,7 @@ impl<T, S: Service> std::fmt::Debug for ServiceLoop<T, S> {
 impl<T: Transport, S: Service> ServiceLoop<T, S> {
     /// A loop over this transport, without listeners.
     pub fn new(transport: T, state: Arc<ServerState<S>>, limits: NetLimits) -> Self {
-        let net = NetLoop::new(transport, state.clock.clone(), limits);
+        let net = NetLoop::new(transport, state.clock.clone(), limits).with_memory(state.memory.clone());
         *state.limits.lock() = limits;
         let parked = ParkedReplies::new(net.wake_up());
         let reported_nanos = state.clock.nanos();
@@ -248,6 +285,12 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         self.net.wake_up()
     }
 
+    /// Bytes that all clients of the server's loops have together, as far as they count (W16).
+    #[must_use]
+    pub fn client_memory_bytes(&self) -> usize {
+        self.state.memory.bytes()
+    }
+
     /// The transport, for a test that plays its clients.
     pub fn transport_mut(&mut self) -> &mut T {
         self.net.transport_mut()
@@ -258,11 +301,24 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     /// # Errors
     /// What the system says of waiting itself: the loop cannot go on.
     pub fn step(&mut self, wait_max: Duration) -> io::Result<bool> {
+        self.step_sockets(wait_max)?;
+        let are_durable = self.parked.fill_durable(&mut self.net, self.state.service.kept());
+        if !are_durable && !self.has_failed {
+            self.has_failed = true;
+            self.state.look_at_log();
+        }
+        self.report();
+        Ok(!self.state.has_stopped())
+    }
+
+    /// A step of the loop of sockets, and what it brings.
+    fn step_sockets(&mut self, wait_max: Duration) -> io::Result<()> {
         self.net.step(wait_max)?;
         while let Some(event) = self.net.next_event() {
             match event {
                 NetEvent::Opened(id) => self.open(id),
                 NetEvent::Received(id) => self.serve(id),
+                NetEvent::OutOfMemory(id) => self.end_for_memory(id),
                 NetEvent::Closed(id, _) => {
                     self.sessions.remove(&id);
                     // Relaxed: a figure for people.
@@ -271,13 +327,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                 NetEvent::TimerDue(_) | NetEvent::WokenUp | NetEvent::AcceptPaused(_) => {}
             }
         }
-        let are_durable = self.parked.fill_durable(&mut self.net, self.state.service.kept());
-        if !are_durable && !self.has_failed {
-            self.has_failed = true;
-            self.state.look_at_log();
-        }
-        self.report();
-        Ok(!self.state.has_stopped())
+        Ok(())
     }
 
     /// Tells the load, which a policy of checkpoints may follow.
@@ -296,20 +346,23 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         }
     }
 
-    /// Replies to what is durable now, and sends as long as any bytes go: the last steps, behind the close of the
-    /// objects.
+    /// The last steps, behind the close of the objects: replies to what is durable now, and lets clients take what
+    /// waits for them, and an end behind it (W14). That takes [`END_WAIT`] at most, whatever they do.
     ///
     /// # Errors
     /// As for [`step`](Self::step).
     pub fn end(&mut self) -> io::Result<()> {
-        self.parked.fill_durable(&mut self.net, self.state.service.kept());
-        loop {
-            let before = self.net.stats().sent_bytes;
-            self.net.step(Duration::ZERO)?;
-            if self.net.stats().sent_bytes == before {
-                return Ok(());
-            }
+        // Nothing that comes from now on is carried out.
+        self.state.stop();
+        self.net.end_all(END_QUIET);
+        let nanos = || self.state.clock.nanos();
+        let until_nanos = nanos().saturating_add(END_WAIT.as_nanos() as u64);
+        while self.net.stats().open > 0 && self.state.clock.nanos() < until_nanos {
+            self.parked.fill_durable(&mut self.net, self.state.service.kept());
+            let left = until_nanos.saturating_sub(self.state.clock.nanos());
+            self.step_sockets(Duration::from_nanos(left))?;
         }
+        Ok(())
     }
 
     fn open(&mut self, id: ConnectionId) {
@@ -319,6 +372,18 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         let number = self.state.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let decoder = RequestDecoder::new(REQUEST_LIMITS);
         self.sessions.insert(id, ClientSession { decoder, version: RespVersion::default(), number });
+    }
+
+    /// A client's request, or a reply to it, does not fit into the memory of all clients: it is told so, behind its
+    /// other replies, and disconnected (W16). Nothing of that request was carried out.
+    fn end_for_memory(&mut self, id: ConnectionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let Some((_, replies)) = self.net.parts(id) else { return };
+        let told = no_memory_for("the request", "send less at once, or try again later", &self.state.memory);
+        replies.reply(|buffer| ReplyEncoder::new(buffer, session.version).error("OOM", &told));
+        // Relaxed: a figure for people.
+        self.state.out_of_memory.fetch_add(1, Ordering::Relaxed);
+        self.net.close_when_sent(id);
     }
 
     /// Carries out the requests that a connection has sent, as far as there is room for replies. It looks ahead: the
@@ -353,6 +418,11 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                 taken += 1;
                 self.reply.clear();
                 let flow = carry_out(&self.state, command, (version, *number), request, &mut self.reply);
+                if may_repeat(command) && !may_keep(&self.state, replies, *version, &mut self.reply) {
+                    // It is carried out again when there is memory.
+                    taken -= 1;
+                    break;
+                }
                 match flow {
                     Flow::Reply(epoch)
                         if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
@@ -387,6 +457,49 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         // Relaxed: a figure for people.
         self.state.requests.fetch_add(served, Ordering::Relaxed);
     }
+}
+
+/// Whether a request of this command may be carried out twice: it changes nothing. Of those that change something the
+/// replies are short.
+fn may_repeat<S>(command: Option<&ServiceCommand<S>>) -> bool {
+    command.is_none_or(|command| command.info.flags.contains(&"readonly"))
+}
+
+/// Whether there is memory for a reply (W16). An error takes the place of one that is longer than all clients' memory.
+/// It tells of what was looked at, so it waits as the reply would have (R2).
+fn may_keep<S>(
+    state: &ServerState<S>,
+    replies: &mut ReplyQueue,
+    version: RespVersion,
+    reply: &mut Vec<u8>,
+) -> bool {
+    if reply.len() <= SHORT_REPLY_BYTES {
+        return true;
+    }
+    match replies.fits(reply.len()) {
+        MemoryFit::Fits => true,
+        MemoryFit::Later => false,
+        MemoryFit::Never => {
+            let told = no_memory_for(
+                &format!("a reply of {} bytes", reply.len()),
+                "ask for less at once",
+                &state.memory,
+            );
+            reply.clear();
+            ReplyEncoder::new(reply, version).error("OOM", &told);
+            // Relaxed: a figure for people.
+            state.out_of_memory.fetch_add(1, Ordering::Relaxed);
+            true
+        }
+    }
+}
+
+/// An error for a client that does not fit.
+fn no_memory_for(what: &str, way_out: &str, memory: &ConnectionMemory) -> String {
+    format!(
+        "{what} does not fit into the memory of all clients, which is {} bytes (--client-memory): {way_out}",
+        memory.bytes_max()
+    )
 }
 
 /// An error of the protocol; of a limit also which that is.

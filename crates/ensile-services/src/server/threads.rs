@@ -42,9 +42,14 @@ pub struct ServerConfig {
     /// A client that was silent for this time is asked by the kernel whether it is still there, and one that does not
     /// answer is disconnected ([`NetLimits::keepalive`]). `None`: none is asked.
     pub keepalive: Option<Duration>,
+    /// What all clients may have together, in bytes: requests that have not come whole or wait, and replies that are
+    /// not sent, beyond the first 64 KiB of each (W16). `None` is no limit.
+    pub client_memory: Option<usize>,
     /// Once this is set, by a signal for instance, the server ends as if a client had asked for it.
     pub ended: Option<&'static SignalFlag>,
-    /// Tells people what they are to know, when it happens: that the log has stopped, for instance, and what to do.
+    /// Tells people what they are to know, when it happens: that the log has stopped, for instance, and what to do. It
+    /// is called on a thread that does nothing else, so no client waits while it blocks, as on a pipe that nobody
+    /// reads.
     pub tell: fn(&str),
 }
 
@@ -93,12 +98,53 @@ pub struct ReadyServer<'s> {
     pub name_given: Option<&'s str>,
     /// Why no checkpoint keeps the recovery time that was asked for, with the figure, if that is so.
     pub unreachable: Option<&'s str>,
+    /// What all clients may have together, in bytes; `None` is no limit.
+    pub client_memory: Option<usize>,
 }
 
 type MachineLoop<S> = ServiceLoop<MachineTransport, S>;
 
 /// Where a loop listens, and what ends its wait; told once it does.
 type Begun = io::Result<(SocketAddr, LoopWakeUp)>;
+
+/// A thread that tells people: what they listen by may block for as long as nobody reads it.
+struct Teller {
+    /// Taken at the end: the thread ends with what was sent before.
+    sender: Arc<Mutex<Option<mpsc::Sender<String>>>>,
+    ended: mpsc::Receiver<()>,
+}
+
+/// What is still to be told at the end is waited for this long: it may block.
+const TELL_WAIT: Duration = Duration::from_secs(1);
+
+impl Teller {
+    fn start(tell: fn(&str)) -> io::Result<Self> {
+        let ((sender, notices), (ending, ended)) = (mpsc::channel::<String>(), mpsc::channel());
+        std::thread::Builder::new().name("ensile-tell".to_owned()).spawn(move || {
+            // Dropped at its end, also if that is a panic.
+            let _ending: mpsc::Sender<()> = ending;
+            notices.iter().for_each(|notice| tell(&notice));
+        })?;
+        Ok(Self { sender: Arc::new(Mutex::new(Some(sender))), ended })
+    }
+
+    /// What hands a notice over, and does not wait.
+    fn tell(&self) -> impl Fn(&str) + Send + Sync + 'static {
+        let sender = Arc::clone(&self.sender);
+        move |notice| {
+            if let Some(sender) = &*sender.lock() {
+                // Nobody listens where the thread has panicked.
+                let _ = sender.send(notice.to_owned());
+            }
+        }
+    }
+
+    /// Waits until all is told, or for a moment.
+    fn end(self) {
+        drop(self.sender.lock().take());
+        let _ = self.ended.recv_timeout(TELL_WAIT);
+    }
+}
 
 /// Calls this when it goes, also if that is by a panic.
 struct CallAtEnd<F: Fn()>(F);
@@ -119,7 +165,10 @@ pub fn serve<S: Service>(
     config: ServerConfig,
     ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let state = ServerState::new(service, config.durability, Clock::machine()).telling(config.tell);
+    let teller = Teller::start(config.tell)?;
+    let state = ServerState::new(service, config.durability, Clock::machine())
+        .telling(teller.tell())
+        .with_client_memory(config.client_memory);
     let (state, wake_ups) = (Arc::new(state), Mutex::new(Vec::new()));
     if config.loops > 1 {
         check_free(config.address)?;
@@ -157,6 +206,7 @@ pub fn serve<S: Service>(
                 not_proven: not_proven.as_deref(),
                 name_given: name_given.as_deref(),
                 unreachable: unreachable.as_deref(),
+                client_memory: config.client_memory,
             })
         });
         if begun.is_err() {
@@ -164,6 +214,7 @@ pub fn serve<S: Service>(
         }
         threads.into_iter().fold(begun, |outcome, thread| outcome.and(thread.join().unwrap_or_else(panicked)))
     });
+    teller.end();
     // A loop that has failed has not closed. A second close returns what the first has.
     served.and(state.service.kept().close().map_err(io::Error::other))
 }

@@ -212,6 +212,7 @@ fn a_loop_that_panics_ends_the_server_which_says_why() {
             transport: TransportChoice::Epoll,
             idle: None,
             keepalive: None,
+            client_memory: Some(ensile_services::server::CLIENT_MEMORY_BYTES),
             ended: None,
             tell: |notice| panic!("{notice}"),
         };

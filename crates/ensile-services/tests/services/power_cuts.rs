@@ -127,7 +127,7 @@ fn opened<S: Service>(
         if attempt < 2 && random.percent(30) {
             disturb(disk, level, random);
         }
-        let rig = Rig::try_with(disk, random.next_u64(), open, LIMITS, level);
+        let rig = Rig::try_with(disk, random.next_u64(), open, LIMITS, level, None);
         let is_ended = disk.is_without_power();
         match rig {
             Ok(rig) if !is_ended => {

@@ -11,8 +11,8 @@ use ensile_resp::encode_request;
 use ensile_services::his::HostService;
 use ensile_services::partition::Partition;
 use ensile_services::pht::PersistentTable;
-use ensile_services::server::LIMITS;
-use ensile_services::service::Service;
+use ensile_services::server::{END_WAIT, LIMITS};
+use ensile_services::service::{RestsOn, Service};
 use ensile_services::ups::UrlService;
 use ensile_sim::SimDisk;
 
@@ -416,6 +416,47 @@ fn what_is_behind_a_shutdown_is_not_carried_out() {
     assert!(said[0].starts_with("!ERR SHUTDOWN takes no such argument"), "{said:?}");
 }
 
+/// A client sends without a pause while another one ends the server. What it sent last is unread then.
+#[test]
+fn w14_a_shutdown_loses_no_reply_of_a_client_that_still_sends() {
+    for seed in 0..20 {
+        let mut rig = Rig::on(&SimDisk::new(), 30 + seed, PersistentTable::open, LIMITS);
+        let (busy, mute) = (rig.clients().connect(50, 7), rig.clients().connect(5, 0));
+        rig.told(&["SET a 1"]);
+        // What is replied now waits until the objects are closed.
+        rig.keeps = false;
+        rig.clients().send(busy, b"INCR n\r\nPING\r\n");
+        rig.clients().send(mute, b"INCR m\r\nPING\r\n");
+        rig.steps(60 + seed);
+        let ends = rig.connect();
+        rig.clients().send(ends, b"SHUTDOWN\r\n");
+        let mut steps = 0;
+        while rig.step() {
+            rig.clients().send(busy, b"INCR n\r\n");
+            steps += 1;
+            assert!(steps < 10_000, "it goes on");
+        }
+        rig.clients().send(busy, &b"INCR n\r\n".repeat(100));
+        rig.service.kept().close().expect("closes");
+        let began = rig.clock.nanos();
+        rig.server.end().expect("it is simulated");
+        let said = replies(rig.clients().received(busy));
+        assert!(rig.clients().has_closed(busy), "W14: it reads the end behind {said:?}");
+        let done = said.iter().filter(|reply| reply.starts_with(':')).count();
+        let wanted: Vec<String> = (1..=done).map(|number| format!(":{number}")).collect();
+        let numbers: Vec<&String> = said.iter().filter(|reply| *reply != "+PONG").collect();
+        assert!(done > 0 && numbers.iter().copied().eq(wanted.iter()), "W14: {said:?}");
+        let rests = RestsOn::default();
+        let kept = rig.service.look(b"n", &rests, |value| value.map(<[u8]>::to_vec)).expect("it is whole");
+        assert_eq!(kept, Some(done.to_string().into_bytes()), "W14: each that was carried out is replied");
+        let waited = Duration::from_nanos(rig.clock.nanos() - began);
+        assert!(
+            waited >= END_WAIT && waited < END_WAIT + LIMITS.linger,
+            "for one that takes nothing: {waited:?}"
+        );
+    }
+}
+
 #[test]
 fn a_page_in_a_browser_cannot_post_commands() {
     let mut rig = table(13);
@@ -543,4 +584,70 @@ fn a_pattern_that_would_take_long_is_refused() {
         .told(&[&format!("SCAN 0 MATCH {}", "a".repeat(257)), &format!("SCAN 0 MATCH {}", "a".repeat(256))]);
     assert_eq!(said[0], "!ERR a pattern has 256 bytes at most");
     assert!(said[1].starts_with('['), "{said:?}");
+}
+
+#[test]
+fn w16_clients_that_wait_for_memory_are_served_in_turn_and_none_is_told_a_lie() {
+    let limits = NetLimits { free_bytes: 8 << 10, ..LIMITS };
+    let mut rig = Rig::with_client_memory(&SimDisk::new(), 40, PersistentTable::open, limits, 300_000);
+    let value = "x".repeat(60_000);
+    assert_eq!(rig.told(&[&format!("SET long {value}")]), ["+OK"]);
+    let clients: Vec<ClientId> = (0..10).map(|_| rig.clients().connect(20_000, 5_000)).collect();
+    for client in &clients {
+        let mut bytes = Vec::new();
+        for _ in 0..10 {
+            encode_request(&mut bytes, &["GET", "long"]);
+            encode_request(&mut bytes, &["SET", "other", "1"]);
+            encode_request(&mut bytes, &["INCR", "n"]);
+        }
+        rig.clients().send(*client, &bytes);
+        rig.clients().end(*client);
+    }
+    let mut peak = 0;
+    rig.run("all is replied", |rig| {
+        let told = rig.server.client_memory_bytes();
+        peak = peak.max(told);
+        clients.iter().all(|client| rig.clients().has_closed(*client))
+    });
+    // A reply is written whole.
+    assert!(peak > 200_000 && peak < 300_000 + 61_000, "W16: {peak} bytes");
+    for client in &clients {
+        let said = replies(rig.clients().received(*client));
+        assert!(
+            said.len() == 30 && said.iter().step_by(3).all(|reply| *reply == value),
+            "W16: each as if alone"
+        );
+    }
+    let said = rig.told(&["GET n", "INFO", "CONFIG GET maxmemory-clients"]);
+    assert_eq!(said[0], "100", "W16: each was carried out once");
+    assert!(
+        said[1].contains("\r\nclient_memory_bytes_max:300000\r\nclients_out_of_memory:0\r\n"),
+        "{}",
+        said[1]
+    );
+    assert!(said[2].contains("300000"), "{}", said[2]);
+}
+
+#[test]
+fn w16_what_alone_is_more_than_the_memory_of_all_is_an_error() {
+    let limits = NetLimits { free_bytes: 8 << 10, ..LIMITS };
+    let mut rig = Rig::with_client_memory(&SimDisk::new(), 41, PersistentTable::open, limits, 100_000);
+    let value = "x".repeat(50_000);
+    assert_eq!(rig.told(&[&format!("SET long {value}")]), ["+OK"]);
+    let reply = "!OOM a reply of 150034 bytes does not fit into the memory of all clients, which is 100000 bytes \
+                 (--client-memory): ask for less at once";
+    assert_eq!(rig.told(&["MGET long long long", "INCR n"]), [reply, ":1"], "W16");
+    let mut bytes = Vec::new();
+    encode_request(&mut bytes, &["INCR", "n"]);
+    encode_request(&mut bytes, &["SET", "longer", &"x".repeat(200_000)]);
+    encode_request(&mut bytes, &["INCR", "n"]);
+    let client = rig.connect();
+    rig.clients().send(client, &bytes);
+    rig.run("it is closed", |rig| rig.clients().has_closed(client));
+    let request = "!OOM the request does not fit into the memory of all clients, which is 100000 bytes \
+                   (--client-memory): send less at once, or try again later";
+    assert_eq!(replies(rig.clients().received(client)), [":2", request], "W16");
+    let said = rig.told(&["EXISTS longer", "GET n", "INFO"]);
+    assert_eq!(said[..2], [":0", "2"], "W16: nothing of it was carried out");
+    assert!(said[2].contains("\r\nclients_out_of_memory:2\r\n"), "{}", said[2]);
 }

@@ -38,6 +38,18 @@ impl<S: Service> Rig<S> {
         Self::with(disk, seed, open, limits, ObjectDurability::Strict)
     }
 
+    /// With a limit of memory over all clients, in bytes.
+    pub(crate) fn with_client_memory(
+        disk: &SimDisk,
+        seed: u64,
+        open: Open<S>,
+        limits: NetLimits,
+        bytes_max: usize,
+    ) -> Self {
+        let durability = ObjectDurability::Strict;
+        Self::try_with(disk, seed, open, limits, durability, Some(bytes_max)).expect("it opens")
+    }
+
     pub(crate) fn with(
         disk: &SimDisk,
         seed: u64,
@@ -45,7 +57,7 @@ impl<S: Service> Rig<S> {
         limits: NetLimits,
         durability: ObjectDurability,
     ) -> Self {
-        Self::try_with(disk, seed, open, limits, durability).expect("it opens")
+        Self::try_with(disk, seed, open, limits, durability, None).expect("it opens")
     }
 
     pub(crate) fn try_with(
@@ -54,6 +66,7 @@ impl<S: Service> Rig<S> {
         open: Open<S>,
         limits: NetLimits,
         durability: ObjectDurability,
+        client_memory: Option<usize>,
     ) -> ObjectsResult<Self> {
         let clock = Clock::manual();
         let objects = ObjectsBuilder::new("/")
@@ -67,6 +80,7 @@ impl<S: Service> Rig<S> {
         let notices = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&notices);
         let state = ServerState::new(Arc::clone(&service), durability, clock.clone())
+            .with_client_memory(client_memory)
             .telling(move |notice| told.lock().expect("no panic").push(notice.to_owned()));
         let state = Arc::new(state);
         let mut server = ServiceLoop::new(SimulatedTransport::new(clock.clone(), seed), state, limits);

@@ -1,9 +1,13 @@
-//! A close that panics: nothing goes on behind it.
+//! A close that panics: nothing goes on behind it. A close in a waker: nothing hangs.
+#![expect(clippy::disallowed_methods, reason = "tests start threads that may hang")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
-use ensile_durability::Health;
+use ensile_durability::{DurabilityError, Health};
 use ensile_sim::SimDisk;
 
 use crate::{Database, Error, Readable, Result};
@@ -56,4 +60,50 @@ fn a_handle_that_is_dropped_by_a_panic_closes_the_database_whole() -> Result<()>
     let again = open()?;
     assert!(again.recovery_report().is_some_and(|report| report.torn_tails.is_empty()));
     again.close()
+}
+
+/// A test that waits for longer hangs.
+const HANG: Duration = Duration::from_secs(600);
+
+/// Calls this as a waker.
+struct CallAsWaker<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for CallAsWaker<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn o8_a_waker_that_closes_while_another_thread_closes_is_refused_and_both_end() -> Result<()> {
+    let disk = SimDisk::new();
+    let db = Database::builder("closing").disk(Arc::new(disk.mounted())).open()?;
+    let table = db.table::<u64, u64>("numbers")?;
+    let ((begin, begun), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    let its = db.clone();
+    let waker = Waker::from(Arc::new(CallAsWaker(move || {
+        begin.send(()).expect("the other thread waits for it");
+        // Until the other thread is in its close.
+        while its.open.closed.try_lock().is_some() {
+            std::thread::yield_now();
+        }
+        tell.send(its.close()).expect("the test waits for it");
+    })));
+    loop {
+        let mut durable = db.submit(|tx| tx.put(&table, &1, &1))?.1.durable_async();
+        if Pin::new(&mut durable).poll(&mut Context::from_waker(&waker)).is_pending() {
+            // A future that is dropped takes its waker back.
+            std::mem::forget(durable);
+            break;
+        }
+    }
+    let (its, (tell_closed, closed)) = (db.clone(), mpsc::channel());
+    std::thread::spawn(move || {
+        begun.recv().expect("it is called");
+        tell_closed.send(its.close()).expect("the test waits for it");
+    });
+    let refused = told.recv_timeout(HANG).expect("O8: the waker waits for the close that waits for it");
+    assert!(matches!(refused, Err(Error::Durability(DurabilityError::InCallBack))), "{refused:?}");
+    closed.recv_timeout(HANG).expect("O8: it ends")?;
+    db.close()
 }

@@ -1,11 +1,18 @@
-//! A close that panics: nothing goes on behind it.
+//! A close that panics: nothing goes on behind it. A close in a call-back, and figures in a forked child: nothing
+//! hangs.
+#![expect(clippy::disallowed_methods, reason = "tests start threads that may hang")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
+use ensile_base::clock::Clock;
+use ensile_durability::{DurabilityError, Health};
 use ensile_sim::SimDisk;
 
-use crate::{CodecResult, Objects, ObjectsBuilder, ObjectsError, Persistent};
+use crate::{CodecResult, Objects, ObjectsBuilder, ObjectsError, ObjectsResult, Persistent};
 
 struct Counter(u64);
 
@@ -79,4 +86,168 @@ fn changes_that_the_log_refuses_take_no_worker_each_and_leave_no_object() {
     }
     assert_eq!(figures(), before);
     counters.close().expect_err("not everything is durable");
+}
+
+/// A test that waits for longer hangs.
+const HANG: Duration = Duration::from_secs(600);
+
+fn is_in_call_back(closed: &ObjectsResult<()>) -> bool {
+    matches!(closed, Err(ObjectsError::Durability(DurabilityError::InCallBack)))
+}
+
+/// Calls this as a waker.
+struct CallAsWaker<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for CallAsWaker<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// Logs, and has `call` called as a waker once that is durable.
+fn call_when_durable(counters: &Objects<u64, Counter>, call: impl Fn() + Send + Sync + 'static) {
+    let waker = Waker::from(Arc::new(CallAsWaker(call)));
+    loop {
+        let mut durable = counters.submit(1, &1).expect("logs").1.durable_async();
+        if Pin::new(&mut durable).poll(&mut Context::from_waker(&waker)).is_pending() {
+            // A future that is dropped takes its waker back.
+            std::mem::forget(durable);
+            return;
+        }
+    }
+}
+
+#[test]
+fn o8_a_waker_that_closes_while_another_thread_closes_is_refused_and_both_end() {
+    let disk = SimDisk::new();
+    let counters: Arc<Objects<u64, Counter>> =
+        Arc::new(ObjectsBuilder::new("closing").disk(Arc::new(disk.mounted())).open().expect("opens"));
+    let ((begin, begun), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    let its = Arc::clone(&counters);
+    call_when_durable(&counters, move || {
+        begin.send(()).expect("the other thread waits for it");
+        // Until the other thread is in its close.
+        while its.runtime().closed.try_lock().is_some() {
+            std::thread::yield_now();
+        }
+        tell.send(its.close()).expect("the test waits for it");
+    });
+    let its = Arc::clone(&counters);
+    let (tell_closed, closed) = mpsc::channel();
+    std::thread::spawn(move || {
+        begun.recv().expect("it is called");
+        tell_closed.send(its.close()).expect("the test waits for it");
+    });
+    let refused = told.recv_timeout(HANG).expect("O8: the waker waits for the close that waits for it");
+    assert!(is_in_call_back(&refused), "{refused:?}");
+    closed.recv_timeout(HANG).expect("O8: it ends").expect("closes");
+    counters.close().expect("it is closed");
+}
+
+#[test]
+fn o8_a_waker_that_a_close_calls_is_refused_and_one_that_is_the_first_closes() {
+    for is_first in [false, true] {
+        let disk = SimDisk::new();
+        let clock = Clock::manual();
+        let counters: Arc<Objects<u64, Counter>> = Arc::new(
+            ObjectsBuilder::new("closing")
+                .disk(Arc::new(disk.mounted()))
+                .manual_clock(clock.clone())
+                .without_threads()
+                .open()
+                .expect("opens"),
+        );
+        let (tell, told) = mpsc::channel();
+        let its = Arc::clone(&counters);
+        call_when_durable(&counters, move || tell.send(its.close()).expect("the test waits for it"));
+        let closes = std::thread::spawn(move || {
+            if is_first {
+                for _ in 0..100 {
+                    clock.advance(Duration::from_millis(50));
+                    counters.heartbeat_step();
+                    counters.logger_step(0);
+                }
+            }
+            counters.close()
+        });
+        let in_waker = told.recv_timeout(HANG).expect("O8: the waker waits for the close below it");
+        if is_first {
+            in_waker.expect("nobody else closes");
+        } else {
+            assert!(is_in_call_back(&in_waker), "{in_waker:?}");
+        }
+        closes.join().expect("no panic").expect("closes");
+    }
+}
+
+/// It closes its collection whenever it is encoded.
+struct Closer;
+
+static CLOSERS: OnceLock<Objects<u64, Closer>> = OnceLock::new();
+static CLOSED: Mutex<Vec<ObjectsResult<()>>> = Mutex::new(Vec::new());
+
+impl Persistent for Closer {
+    type Operation = u64;
+    type Output = ();
+    const VERSION: u16 = 1;
+    const OPERATION_VERSION: u16 = 1;
+
+    fn apply(object: &mut Option<Self>, _: &u64) {
+        *object = Some(Self);
+    }
+
+    fn encode(&self, _: &mut Vec<u8>) {
+        if let Some(closers) = CLOSERS.get() {
+            CLOSED.lock().expect("no panic").push(closers.close());
+        }
+    }
+
+    fn decode(_: u16, _: &[u8]) -> CodecResult<Self> {
+        Ok(Self)
+    }
+
+    fn encode_operation(by: &u64, out: &mut Vec<u8>) {
+        Counter::encode_operation(by, out);
+    }
+
+    fn decode_operation(version: u16, bytes: &[u8]) -> CodecResult<u64> {
+        Counter::decode_operation(version, bytes)
+    }
+}
+
+#[test]
+fn o8_a_checkpoints_call_back_that_closes_is_refused() {
+    let disk = SimDisk::new();
+    let closers = ObjectsBuilder::new("closing").disk(Arc::new(disk.mounted())).open().expect("opens");
+    let closers = CLOSERS.get_or_init(|| closers);
+    closers.update(1, &1).expect("logs");
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || tell.send(closers.checkpoint().wait()).expect("the test waits for it"));
+    told.recv_timeout(HANG).expect("O8: the close waits for the step that it is in").expect("a checkpoint");
+    let closed = std::mem::take(&mut *CLOSED.lock().expect("no panic"));
+    assert!(!closed.is_empty() && closed.iter().all(is_in_call_back), "{closed:?}");
+    closers.close().expect("closes");
+}
+
+#[test]
+fn i4_figures_in_a_child_wait_for_no_lock_that_its_parent_had() {
+    let disk = SimDisk::new().mounted();
+    let counters: Objects<u64, Counter> = ObjectsBuilder::new("figures")
+        .disk(Arc::new(disk.clone()))
+        .manual_clock(Clock::manual())
+        .without_threads()
+        .open()
+        .expect("opens");
+    counters.submit(1, &1).expect("logs");
+    assert_eq!(counters.stats().objects, 1);
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let child = disk.in_child();
+        let stats = counters.while_locked(|| counters.stats());
+        drop(child);
+        tell.send((stats, counters.stats())).expect("the test waits for it");
+    });
+    let (stats, after) = told.recv_timeout(HANG).expect("I4: it waits for a lock that nobody lets go");
+    assert_eq!((stats.objects, stats.log_health), (0, Health::Forked));
+    assert_eq!((after.objects, after.log_health), (1, Health::Running));
 }

@@ -1,0 +1,232 @@
+//! The memory of all connections of a server: a limit over all its loops, beside those of each connection (W16).
+//!
+//! What a connection has up to [`NetLimits::free_bytes`](crate::NetLimits::free_bytes) does not count, so a request and
+//! a reply of common size touch nothing here. What is beyond that counts in its loop. A loop takes blocks from what all
+//! loops share, and gives them back: no line is written by several threads but for a block.
+//!
+//! Invariants:
+//! - W16: what loops have taken is within the limit, but for one reply a loop.
+//! - A loop's counts are written by its thread alone.
+//!
+//! Neighbours: [`crate::replies`] and [`crate::connection`] count what they have; [`crate::NetLoop`] looks again at
+//! connections that wait for memory.
+
+use ensile_base::sync::{Arc, AtomicUsize, Ordering};
+
+/// A loop takes and keeps at most this part of the limit at once.
+const BLOCKS: usize = 256;
+/// No block is larger than this.
+const BLOCK_BYTES_MAX: usize = 1 << 20;
+
+/// What all connections of a server may have together, beyond [`NetLimits::free_bytes`](crate::NetLimits::free_bytes)
+/// of each.
+#[derive(Debug)]
+pub struct ConnectionMemory {
+    bytes_max: usize,
+    block_bytes: usize,
+    /// Bytes that loops have taken.
+    taken: AtomicUsize,
+}
+
+impl ConnectionMemory {
+    /// With a limit in bytes; `usize::MAX` is none. The loops that share it are given it by
+    /// [`NetLoop::with_memory`](crate::NetLoop::with_memory).
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Arc<Self> {
+        let block_bytes = (bytes_max / BLOCKS).clamp(1, BLOCK_BYTES_MAX);
+        Arc::new(Self { bytes_max, block_bytes, taken: AtomicUsize::new(0) })
+    }
+
+    /// The limit, in bytes.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Bytes that its loops have taken, in blocks: no more are in use.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        // Relaxed: a count; nothing is ordered by it.
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes bytes if the limit allows it.
+    fn try_take(&self, bytes: usize) -> bool {
+        let within = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= self.bytes_max);
+        // Relaxed, both: a count; the memory itself is its loop's alone.
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
+    }
+
+    /// Takes bytes that are in use already.
+    fn take(&self, bytes: usize) {
+        // Relaxed: a count; the memory itself is its loop's alone.
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn give_back(&self, bytes: usize) {
+        // Relaxed: a count; the memory itself is its loop's alone.
+        let before = self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "W16: a loop gives back what it has taken");
+    }
+}
+
+/// A loop's part of it.
+#[derive(Debug)]
+pub(crate) struct LoopMemory {
+    shared: Arc<ConnectionMemory>,
+    /// What its connections have, and what it has taken for them. Only its thread writes these.
+    used: AtomicUsize,
+    taken: AtomicUsize,
+}
+
+impl LoopMemory {
+    pub(crate) fn new(shared: Arc<ConnectionMemory>) -> Arc<Self> {
+        Arc::new(Self { shared, used: AtomicUsize::new(0), taken: AtomicUsize::new(0) })
+    }
+
+    fn used(&self) -> usize {
+        // Relaxed: this thread alone writes it.
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn taken(&self) -> usize {
+        // Relaxed: this thread alone writes it.
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, used: usize, taken: usize) {
+        debug_assert!(used <= taken, "W16: what is used was taken");
+        // Relaxed: this thread alone reads it.
+        self.used.store(used, Ordering::Relaxed);
+        // Relaxed: this thread alone reads it.
+        self.taken.store(taken, Ordering::Relaxed);
+    }
+
+    /// Takes what is lacking for `used` bytes, a block at a time where there is one. How many it has then, if it has
+    /// enough.
+    fn taken_for(&self, used: usize) -> Option<usize> {
+        let taken = self.taken();
+        let Some(lacking) = used.checked_sub(taken).filter(|lacking| *lacking > 0) else {
+            return Some(taken);
+        };
+        let blocks = lacking.max(self.shared.block_bytes);
+        [blocks, lacking].into_iter().find(|bytes| self.shared.try_take(*bytes)).map(|bytes| taken + bytes)
+    }
+
+    /// Counts bytes that a connection is about to have, if there is room for them.
+    fn try_grow(&self, bytes: usize) -> bool {
+        let used = self.used().saturating_add(bytes);
+        let Some(taken) = self.taken_for(used) else { return false };
+        self.set(used, taken);
+        true
+    }
+
+    /// Counts bytes that a connection has.
+    fn grow(&self, bytes: usize) {
+        if !self.try_grow(bytes) {
+            let used = self.used() + bytes;
+            self.shared.take(used - self.taken());
+            self.set(used, used);
+        }
+    }
+
+    /// Counts bytes that a connection had. While memory is short all that is free goes back: other loops wait for it.
+    fn shrink(&self, bytes: usize) {
+        debug_assert!(bytes <= self.used(), "W16: what goes was counted");
+        let (used, taken) = (self.used() - bytes, self.taken());
+        let block = self.shared.block_bytes;
+        let is_short = self.shared.bytes() > self.shared.bytes_max - block;
+        let keeps = if is_short || used == 0 { 0 } else { 2 * block };
+        let given = (taken - used).saturating_sub(keeps);
+        if given > 0 {
+            self.shared.give_back(given);
+        }
+        self.set(used, taken - given);
+    }
+
+    /// Whether this many bytes more could be counted now.
+    fn fits(&self, bytes: usize) -> bool {
+        let lacking = self.used().saturating_add(bytes).saturating_sub(self.taken());
+        lacking == 0 || self.shared.bytes().saturating_add(lacking) <= self.shared.bytes_max
+    }
+}
+
+/// Whether there is memory for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryFit {
+    /// There is.
+    Fits,
+    /// Not now: when other connections have given some back there may be.
+    Later,
+    /// It alone is more than all connections may have.
+    Never,
+}
+
+/// What one connection has.
+#[derive(Debug)]
+pub(crate) struct MemoryAccount {
+    memory: Arc<LoopMemory>,
+    free_bytes: usize,
+    /// What of it counts.
+    counted: usize,
+}
+
+impl MemoryAccount {
+    pub(crate) fn new(memory: &Arc<LoopMemory>, free_bytes: usize) -> Self {
+        Self { memory: Arc::clone(memory), free_bytes, counted: 0 }
+    }
+
+    /// It has this many bytes now.
+    #[inline]
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let counts = bytes.saturating_sub(self.free_bytes);
+        if counts > self.counted {
+            self.memory.grow(counts - self.counted);
+        } else if counts < self.counted {
+            self.memory.shrink(self.counted - counts);
+        }
+        self.counted = counts;
+    }
+
+    /// It is about to have this many bytes: whether it may.
+    pub(crate) fn try_set(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.free_bytes).saturating_sub(self.counted);
+        let may = more == 0 || self.memory.try_grow(more);
+        self.counted += if may { more } else { 0 };
+        may
+    }
+
+    /// Whether it may have this many bytes. It never may if it has `least` of them even when its client has taken all
+    /// replies, and that is more than the limit.
+    pub(crate) fn fits(&self, bytes: usize, least: usize) -> MemoryFit {
+        debug_assert!(least <= bytes, "W16: replies are a part of what a connection has");
+        let more = bytes.saturating_sub(self.free_bytes).saturating_sub(self.counted);
+        if more == 0 || self.memory.fits(more) {
+            MemoryFit::Fits
+        } else if least.saturating_sub(self.free_bytes) > self.memory.shared.bytes_max {
+            MemoryFit::Never
+        } else {
+            MemoryFit::Later
+        }
+    }
+
+    /// Whether it has more than it may have by itself.
+    pub(crate) fn counts(&self) -> bool {
+        self.counted > 0
+    }
+
+    /// Whether it may have something more: it has little, or there is memory.
+    #[inline]
+    pub(crate) fn has_some(&self) -> bool {
+        self.counted == 0 || self.memory.fits(1)
+    }
+}
+
+impl Drop for MemoryAccount {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

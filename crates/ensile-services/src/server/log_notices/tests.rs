@@ -1,0 +1,54 @@
+//! What people are told of the log: news alone, not too often, whatever the teller does.
+//!
+//! Neighbours: `tests/services` has whole servers whose log stops.
+
+use std::sync::Arc;
+
+use ensile_base::sync::Mutex;
+use ensile_objects::LogHealth;
+
+use super::{LogNotices, PAUSE_NANOS};
+
+#[test]
+fn w15_a_teller_that_panics_harms_nobody_and_is_told_the_next_thing() {
+    let told = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&told);
+    let notices = LogNotices::new(Box::new(move |_| {
+        *count.lock() += 1;
+        std::panic::resume_unwind(Box::new("a teller's"));
+    }));
+    notices.look(&LogHealth::Full("no space left on device".to_owned()), 0);
+    notices.look(&LogHealth::Running, PAUSE_NANOS);
+    assert_eq!(*told.lock(), 2, "W15: it was told both");
+}
+
+#[test]
+fn what_passes_is_told_now_and_then_and_what_stays_once() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&told);
+    let notices = LogNotices::new(Box::new(move |notice| kept.lock().push(notice.to_owned())));
+    let full = || LogHealth::Full("no space left on device".to_owned());
+    let stopped = || LogHealth::Poisoned("log0: the sync failed".to_owned());
+    let at = |health: LogHealth, seconds: u64| {
+        notices.look(&health, seconds * 1_000_000_000);
+        std::mem::take(&mut *told.lock())
+    };
+    assert_eq!(at(LogHealth::Running, 0), [""; 0], "that is no news");
+    let said = at(full(), 1);
+    assert!(said.len() == 1 && said[0].starts_with("the log has no space: no space left"), "{said:?}");
+    let pause = PAUSE_NANOS / 1_000_000_000;
+    for second in 2..=pause {
+        let health = if second % 2 == 0 { LogHealth::Running } else { full() };
+        assert_eq!(at(health, second), [""; 0], "not so often");
+    }
+    assert_eq!(at(LogHealth::Running, pause + 1), ["the log takes changes again"]);
+    let said = at(stopped(), pause + 2);
+    assert!(
+        said.len() == 1 && said[0].starts_with("the log has stopped: log0: the sync failed. "),
+        "{said:?}"
+    );
+    for second in [pause + 3, 10 * pause] {
+        assert_eq!(at(stopped(), second), [""; 0], "it was told");
+        assert_eq!(at(LogHealth::Closed, second), [""; 0], "the server ends");
+    }
+}
