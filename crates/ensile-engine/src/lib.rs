@@ -104,7 +104,7 @@ pub mod checkpoint {
     pub use ensile_durability::CheckpointStep;
     pub use ensile_durability::{
         AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
-        CheckpointTurn, CheckpointVerdict, LogCount, RecoveryForecast, RecoveryRates, Strategy,
+        CheckpointTurn, CheckpointVerdict, RecoveryForecast, RecoveryRates, Strategy, ThresholdMeasure,
     };
 
     pub use crate::open::tuning::Schedule;

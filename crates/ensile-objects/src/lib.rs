@@ -66,9 +66,9 @@ pub use ensile_durability::SharedObjects;
 pub use ensile_durability::{
     AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
     CheckpointStats, CheckpointTurn, CheckpointVerdict, Creation, DurabilityError, Health as LogHealth,
-    LogCount, LogStats, NameGiven, NotProven, NotProvenReason, Phase, PhaseReport, RecoveryForecast,
-    RecoveryRates, RecoveryReport, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload,
-    ShipStep, ShippingConfig, ShippingStats, TakeOverReport, TornTail, UnprovenEntries, UnprovenFile,
+    LogStats, NameGiven, NotProven, NotProvenReason, Phase, PhaseReport, RecoveryForecast, RecoveryRates,
+    RecoveryReport, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep,
+    ShippingConfig, ShippingStats, TakeOverReport, ThresholdMeasure, TornTail, UnprovenEntries, UnprovenFile,
     WhenFenced,
 };
 pub use epoch_count::EpochCount;

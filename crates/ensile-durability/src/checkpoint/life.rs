@@ -50,7 +50,7 @@ use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
 use super::walk::Slice;
 use crate::block::Salt;
-use crate::control::adaptive::{AdaptiveThreshold, LogCount};
+use crate::control::adaptive::{AdaptiveThreshold, ThresholdMeasure};
 use crate::control::load::{LoadAverage, LoadCounts};
 use crate::control::recovery_time::{LogWork, RecoveryForecast, RecoveryOutlook};
 use crate::control::trigger::{CheckpointReason, CheckpointVerdict, Policy, Situation};
@@ -834,8 +834,8 @@ impl Life {
     /// What is counted elsewhere, and what stands here.
     pub(super) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
         let adaptive = self.rules.adaptive;
-        let threshold = |of: LogCount| {
-            let terms = adaptive.filter(|terms| terms.counts == of)?;
+        let threshold = |of: ThresholdMeasure| {
+            let terms = adaptive.filter(|terms| terms.measure == of)?;
             Some(terms.threshold(self.load.load()))
         };
         let target = self.rules.recovery_time;
@@ -847,8 +847,8 @@ impl Life {
             running: self.attempt.as_ref().map(|attempt| attempt.ticket.progress()),
             load: adaptive.map(|_| self.load.load()),
             capacity: adaptive.map(|terms| self.load.capacity(&terms) as u64),
-            log_bytes_threshold: threshold(LogCount::Bytes),
-            log_records_threshold: threshold(LogCount::Records),
+            log_bytes_threshold: threshold(ThresholdMeasure::Bytes),
+            log_records_threshold: threshold(ThresholdMeasure::Records),
             verdict: self.verdict,
             unreachable: recovery.and_then(|recovery| recovery.refusal()),
             recovery,

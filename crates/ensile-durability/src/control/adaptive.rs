@@ -11,10 +11,10 @@
 
 use std::time::Duration;
 
-/// What of the log an [`AdaptiveThreshold`] counts.
+/// What an [`AdaptiveThreshold`] is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum LogCount {
+pub enum ThresholdMeasure {
     /// Its bytes; without a log, bytes that commits have changed.
     Bytes,
     /// Its entries, as the paper has it: logged operations, whole values and removals; of a database its transactions.
@@ -38,9 +38,9 @@ pub enum LogCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveThreshold {
     /// What `lower` and `upper` are of.
-    pub counts: LogCount,
+    pub measure: ThresholdMeasure,
     /// How many a second are all that can be done: requests where the application reports them, or else what
-    /// [`AdaptiveThreshold::counts`] says. Not 0.
+    /// [`AdaptiveThreshold::measure`] says. Not 0.
     pub capacity: u64,
     /// Whether the capacity follows what the application reports of lost requests: it is the rate at which 5 % of them
     /// are lost (§6.1). `capacity` is taken until then. Off by default.
@@ -66,7 +66,7 @@ impl AdaptiveThreshold {
     #[must_use]
     pub const fn of_capacity(capacity: u64) -> Self {
         Self {
-            counts: LogCount::Bytes,
+            measure: ThresholdMeasure::Bytes,
             capacity,
             is_probed: false,
             lower: 512 << 20,
@@ -83,7 +83,7 @@ impl AdaptiveThreshold {
     #[must_use]
     pub const fn of_ups(capacity: u64) -> Self {
         let (lower, upper) = (1_000_000, 8_000_000);
-        Self { counts: LogCount::Records, lower, upper, ..Self::of_capacity(capacity) }
+        Self { measure: ThresholdMeasure::Records, lower, upper, ..Self::of_capacity(capacity) }
     }
 
     /// Table 3's for HIS, a service with daily bursts of up to this many requests a second: between 0.3 and 1.8 million

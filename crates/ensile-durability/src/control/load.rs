@@ -12,7 +12,7 @@
 //!
 //! Neighbours: `checkpoint::life` counts and asks; `adaptive` has alpha, the window and the capacity.
 
-use super::adaptive::{AdaptiveThreshold, LogCount};
+use super::adaptive::{AdaptiveThreshold, ThresholdMeasure};
 
 const NANOS: f64 = 1e9;
 /// A service has its capacity at the rate at which so much of its requests is lost (SLACH §6.1).
@@ -36,11 +36,11 @@ impl LoadCounts {
     }
 
     /// What the load is a rate of.
-    fn counted(&self, is_of_requests: bool, counts: LogCount) -> u64 {
-        match counts {
+    fn counted(&self, is_of_requests: bool, measure: ThresholdMeasure) -> u64 {
+        match measure {
             _ if is_of_requests => self.served + self.lost,
-            LogCount::Bytes => self.log_bytes,
-            LogCount::Records => self.log_records,
+            ThresholdMeasure::Bytes => self.log_bytes,
+            ThresholdMeasure::Records => self.log_records,
         }
     }
 }
@@ -123,7 +123,7 @@ impl LoadAverage {
             *self = Self::new(now_nanos, counted);
             return;
         }
-        let counts = |of: &LoadCounts| of.counted(self.is_of_requests, terms.counts);
+        let counts = |of: &LoadCounts| of.counted(self.is_of_requests, terms.measure);
         let (before, now) = (counts(&self.counted), counts(&counted));
         debug_assert!(now >= before, "counts grow");
         let rate = now.saturating_sub(before) as f64 * NANOS / passed;

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::adaptive::{AdaptiveThreshold, LogCount};
+use super::adaptive::{AdaptiveThreshold, ThresholdMeasure};
 use super::recovery_time::RecoveryForecast;
 
 /// The log has hardly grown while it is smaller than this part of the installed checkpoint: writing all again would
@@ -181,7 +181,10 @@ impl Trigger {
         if self.log_records.is_some_and(|most| now.log_records >= most) {
             return Some(CheckpointReason::LogRecords);
         }
-        if self.adaptive.is_some_and(|adaptive| now.count(adaptive.counts) >= adaptive.threshold(now.load)) {
+        if self
+            .adaptive
+            .is_some_and(|adaptive| now.measured(adaptive.measure) >= adaptive.threshold(now.load))
+        {
             return Some(CheckpointReason::Adaptive);
         }
         let is_late = self.recovery_time.is_some_and(|target| now.misses(target));
@@ -202,10 +205,10 @@ impl Situation {
         self.log_bytes >= HARDLY_GREW_BYTES.max(self.checkpoint_bytes / HARDLY_GREW_SHARE)
     }
 
-    fn count(&self, of: LogCount) -> u64 {
+    fn measured(&self, of: ThresholdMeasure) -> u64 {
         match of {
-            LogCount::Bytes => self.log_bytes,
-            LogCount::Records => self.log_records,
+            ThresholdMeasure::Bytes => self.log_bytes,
+            ThresholdMeasure::Records => self.log_records,
         }
     }
 

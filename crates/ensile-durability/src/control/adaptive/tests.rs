@@ -1,6 +1,6 @@
 //! The formula, with the parameters of the paper, and what is refused.
 
-use super::{AdaptiveThreshold, LogCount};
+use super::{AdaptiveThreshold, ThresholdMeasure};
 use std::time::Duration;
 
 const M: u64 = 1_000_000;
@@ -17,7 +17,7 @@ fn the_services_parameters_are_those_of_table_3() {
         let AdaptiveThreshold {
             lower, upper, low_watermark, high_watermark, scaling, weight, window, ..
         } = service;
-        assert_eq!((service.counts, window), (LogCount::Records, Duration::from_secs(5)));
+        assert_eq!((service.measure, window), (ThresholdMeasure::Records, Duration::from_secs(5)));
         (weight, upper, lower, high_watermark, low_watermark, scaling)
     };
     assert_eq!(of(ups), (80, 8 * M, M, 85, 20, 3));
