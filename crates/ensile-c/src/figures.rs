@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use ensile_objects::{
     CheckpointReason, CheckpointReport, CheckpointStats, CheckpointVerdict, ObjectsStats, RecoveryReport,
+    ThresholdMeasure,
 };
 
 use crate::code::Failure;
+use crate::settings::numbers;
 
 /// The numbers of reasons, verdicts and texts, as in the header.
 #[expect(missing_docs, reason = "the header has them")]
@@ -106,7 +108,7 @@ pub(crate) unsafe fn put_text(place: *mut c_char, size: usize, text: &str) -> Re
 }
 
 /// `ensile_checkpoint_report`: figures of one checkpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 #[expect(missing_docs, reason = "the header has them")]
 pub struct ForeignCheckpoint {
@@ -115,6 +117,19 @@ pub struct ForeignCheckpoint {
     pub bytes: u64,
     pub micros: u64,
     pub reason: u64,
+    pub load: f64,
+    pub capacity: u64,
+    pub measure: u64,
+    pub threshold: u64,
+    pub reached: u64,
+}
+
+fn measure_of(measure: ThresholdMeasure) -> u64 {
+    u64::from(match measure {
+        ThresholdMeasure::Records => numbers::MEASURE_RECORDS,
+        ThresholdMeasure::Time => numbers::MEASURE_TIME,
+        _ => numbers::MEASURE_BYTES,
+    })
 }
 
 fn micros(time: Duration) -> u64 {
@@ -123,8 +138,19 @@ fn micros(time: Duration) -> u64 {
 
 impl From<&CheckpointReport> for ForeignCheckpoint {
     fn from(report: &CheckpointReport) -> Self {
-        let CheckpointReport { number, entries, bytes, .. } = *report;
-        Self { number, entries, bytes, micros: micros(report.elapsed), reason: reason_of(report.reason) }
+        let CheckpointReport { number, entries, bytes, adaptive, .. } = *report;
+        Self {
+            number,
+            entries,
+            bytes,
+            micros: micros(report.elapsed),
+            reason: reason_of(report.reason),
+            load: adaptive.map_or(-1.0, |reading| reading.load),
+            capacity: adaptive.map_or(0, |reading| reading.capacity),
+            measure: adaptive.map_or(0, |reading| measure_of(reading.measure)),
+            threshold: adaptive.map_or(0, |reading| reading.threshold),
+            reached: adaptive.map_or(0, |reading| reading.reached),
+        }
     }
 }
 
@@ -153,6 +179,7 @@ pub struct ForeignStats {
     pub checkpoint_verdict_reason: u64,
     pub checkpoint_last_reason: u64,
     pub recovery_unreachable: u64,
+    pub interval_threshold_millis: u64,
 }
 
 impl From<&ObjectsStats> for ForeignStats {
@@ -186,6 +213,9 @@ impl From<&ObjectsStats> for ForeignStats {
                 .as_ref()
                 .map_or(u64::from(told::REASON_NONE), |last| reason_of(last.reason)),
             recovery_unreachable: u64::from(checkpoints.unreachable.is_some()),
+            interval_threshold_millis: checkpoints
+                .interval_threshold
+                .map_or(0, |interval| u64::try_from(interval.as_millis()).unwrap_or(u64::MAX)),
         }
     }
 }

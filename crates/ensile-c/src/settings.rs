@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use ensile_base::limits::NICENESS_MAX;
 use ensile_durability::ApplicationName;
-use ensile_objects::{AdaptiveThreshold, CheckpointPolicy, ObjectDurability, ObjectsBuilder};
+use ensile_objects::{
+    AdaptiveThreshold, CheckpointPolicy, ObjectDurability, ObjectsBuilder, ThresholdMeasure,
+};
 
 use crate::boundary::{AnswerPlace, HandleKind, HandleType, boundary, handle_mut, take_handle};
 use crate::code::{Code, ErrorText, Failure};
@@ -38,8 +40,11 @@ pub mod numbers {
     pub const POLICY_ADAPTIVE_SCALING: u32 = 42;
     pub const POLICY_ADAPTIVE_WEIGHT: u32 = 43;
     pub const POLICY_ADAPTIVE_WINDOW_MILLIS: u32 = 44;
-    pub const POLICY_ADAPTIVE_RECORDS: u32 = 45;
+    pub const POLICY_ADAPTIVE_MEASURE: u32 = 45;
     pub const POLICY_ADAPTIVE_PROBED: u32 = 46;
+    pub const MEASURE_BYTES: u32 = 0;
+    pub const MEASURE_RECORDS: u32 = 1;
+    pub const MEASURE_TIME: u32 = 2;
     pub const LOG_FOLDER: u32 = 1;
     pub const CHECKPOINT_FOLDER: u32 = 2;
 }
@@ -77,10 +82,10 @@ impl<T> UsualReason<T> {
 }
 
 /// What was set of an adaptive threshold, which is there once it has a capacity. The order does not matter.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct AdaptiveValues {
     capacity: Option<u64>,
-    is_of_records: bool,
+    measure: ThresholdMeasure,
     is_probed: bool,
     lower: Option<u64>,
     upper: Option<u64>,
@@ -92,12 +97,29 @@ struct AdaptiveValues {
 }
 
 impl AdaptiveValues {
-    /// What is not set is of table 3, for UPS; of bytes as the engine has it.
+    /// Nothing was set.
+    fn new() -> Self {
+        Self {
+            capacity: None,
+            measure: ThresholdMeasure::Bytes,
+            is_probed: false,
+            lower: None,
+            upper: None,
+            low_watermark: None,
+            high_watermark: None,
+            scaling: None,
+            weight: None,
+            window: None,
+        }
+    }
+
+    /// What is not set is of table 3, for UPS; of bytes and of time as the engine has it.
     fn threshold(&self) -> Option<AdaptiveThreshold> {
         let capacity = self.capacity?;
-        let usual = match self.is_of_records {
-            true => AdaptiveThreshold::of_ups(capacity),
-            false => AdaptiveThreshold::of_capacity(capacity),
+        let usual = match self.measure {
+            ThresholdMeasure::Records => AdaptiveThreshold::of_ups(capacity),
+            ThresholdMeasure::Time => AdaptiveThreshold::of_time(capacity),
+            _ => AdaptiveThreshold::of_capacity(capacity),
         };
         Some(AdaptiveThreshold {
             is_probed: self.is_probed,
@@ -131,7 +153,7 @@ impl PolicyValues {
             interval: UsualReason::Untouched,
             log_records: None,
             recovery_time: None,
-            adaptive: AdaptiveValues::default(),
+            adaptive: AdaptiveValues::new(),
         }
     }
 
@@ -238,7 +260,7 @@ impl SettingValues {
             n::POLICY_ADAPTIVE_SCALING => adaptive.scaling = Some(small(value)?),
             n::POLICY_ADAPTIVE_WEIGHT => adaptive.weight = Some(small(value)?),
             n::POLICY_ADAPTIVE_WINDOW_MILLIS => adaptive.window = Some(Duration::from_millis(value)),
-            n::POLICY_ADAPTIVE_RECORDS => adaptive.is_of_records = yes(value)?,
+            n::POLICY_ADAPTIVE_MEASURE => adaptive.measure = measure(value)?,
             n::POLICY_ADAPTIVE_PROBED => adaptive.is_probed = yes(value)?,
             _ => return Err(Failure::invalid(format!("{setting} is the number of no setting"))),
         }
@@ -265,6 +287,15 @@ fn small(value: u64) -> Result<u8, Failure> {
 fn niceness(value: u64) -> Result<u8, Failure> {
     let niceness = small(value)?;
     if niceness > NICENESS_MAX { Err(too_large(value)) } else { Ok(niceness) }
+}
+
+fn measure(value: u64) -> Result<ThresholdMeasure, Failure> {
+    match u32::try_from(value) {
+        Ok(numbers::MEASURE_BYTES) => Ok(ThresholdMeasure::Bytes),
+        Ok(numbers::MEASURE_RECORDS) => Ok(ThresholdMeasure::Records),
+        Ok(numbers::MEASURE_TIME) => Ok(ThresholdMeasure::Time),
+        _ => Err(Failure::invalid("this setting is an ENSILE_MEASURE_..: 0, 1 or 2")),
+    }
 }
 
 fn yes(value: u64) -> Result<bool, Failure> {

@@ -54,7 +54,7 @@ mod backup;
 
 mod shipping;
 
-pub use control::adaptive::{AdaptiveThreshold, ThresholdMeasure};
+pub use control::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 pub use control::recovery_time::{RecoveryForecast, RecoveryRates};
 pub use control::trigger::{CheckpointReason, CheckpointVerdict};
 

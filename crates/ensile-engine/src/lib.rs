@@ -105,6 +105,7 @@ pub mod checkpoint {
     pub use ensile_durability::{
         AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
         CheckpointTurn, CheckpointVerdict, RecoveryForecast, RecoveryRates, Strategy, ThresholdMeasure,
+        ThresholdReading,
     };
 
     pub use crate::open::tuning::Schedule;

@@ -68,8 +68,8 @@ pub use ensile_durability::{
     CheckpointStats, CheckpointTurn, CheckpointVerdict, Creation, DurabilityError, Health as LogHealth,
     LogStats, NameGiven, NotProven, NotProvenReason, Phase, PhaseReport, RecoveryForecast, RecoveryRates,
     RecoveryReport, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep,
-    ShippingConfig, ShippingStats, TakeOverReport, ThresholdMeasure, TornTail, UnprovenEntries, UnprovenFile,
-    WhenFenced,
+    ShippingConfig, ShippingStats, TakeOverReport, ThresholdMeasure, ThresholdReading, TornTail,
+    UnprovenEntries, UnprovenFile, WhenFenced,
 };
 pub use epoch_count::EpochCount;
 pub use error::{ObjectsError, ObjectsResult};

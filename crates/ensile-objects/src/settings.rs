@@ -68,8 +68,9 @@ pub struct CheckpointPolicy {
     pub log_bytes: Option<u64>,
     /// Entries since the last one began, or since the open: logged operations, whole values and removals.
     pub log_records: Option<u64>,
-    /// As by entries or by bytes, with a number that follows the load (SLACH §4). [`AdaptiveThreshold::of_ups`] and
-    /// [`of_his`](AdaptiveThreshold::of_his) are the paper's.
+    /// As by entries, by bytes or by time, with a number that follows the load (SLACH §4).
+    /// [`AdaptiveThreshold::of_ups`] and [`of_his`](AdaptiveThreshold::of_his) are the paper's, by entries;
+    /// [`of_capacity`](AdaptiveThreshold::of_capacity) is by bytes, [`of_time`](AdaptiveThreshold::of_time) by time.
     pub adaptive: Option<AdaptiveThreshold>,
     /// Time since the last one ended, put off while the log hardly grows.
     pub interval: Option<Duration>,

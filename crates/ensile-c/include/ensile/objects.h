@@ -151,12 +151,13 @@ enum {
     ENSILE_POLICY_INTERVAL_MILLIS = 35,
     /* In time for no recovery to take longer than this, as far as that is known. */
     ENSILE_POLICY_RECOVERY_MILLIS = 36,
-    /* A number of log bytes or records that follows the load (SLACH section 4): how many of them a second, or requests
-     * where these are reported, are all that the service can do. It takes the place of the 10 seconds and the 4 GiB,
-     * unless these are set. The settings below are those of the paper's table 3 for its first service where they are
-     * not set; bounds in bytes are this library's. */
+    /* A number of log bytes, of records or of milliseconds that follows the load (SLACH section 4): how many requests a
+     * second are all that the service can do, where these are reported, or else bytes, or records, which stand for time
+     * too. It takes the place of the 10 seconds and the 4 GiB, unless these are set. The settings below are those of the
+     * paper's table 3 for its first service where they are not set; bounds of bytes and of time are this library's. */
     ENSILE_POLICY_ADAPTIVE_CAPACITY = 37,
-    /* LB and UB. Of records 1,000,000 and 8,000,000 by default; of bytes 512 MiB and 4 GiB. */
+    /* LB and UB. Of records 1,000,000 and 8,000,000 by default; of bytes 512 MiB and 4 GiB; of time 10,000 and 80,000
+     * milliseconds. */
     ENSILE_POLICY_ADAPTIVE_LOWER = 38,
     ENSILE_POLICY_ADAPTIVE_UPPER = 39,
     /* LW and HW, in percent of the capacity: 20 and 85 by default. */
@@ -168,10 +169,20 @@ enum {
     ENSILE_POLICY_ADAPTIVE_WEIGHT = 43,
     /* w: 5000 by default. */
     ENSILE_POLICY_ADAPTIVE_WINDOW_MILLIS = 44,
-    /* What is counted: 0, the default, bytes; 1 records, which are logged operations. */
-    ENSILE_POLICY_ADAPTIVE_RECORDS = 45,
+    /* What LB and UB are of: an ENSILE_MEASURE_.., of which bytes are the default. */
+    ENSILE_POLICY_ADAPTIVE_MEASURE = 45,
     /* 1: the capacity becomes the rate at which 5 % of the reported requests are lost. 0 by default. */
     ENSILE_POLICY_ADAPTIVE_PROBED = 46
+};
+
+/* Figures have these as uint64_t. */
+enum {
+    /* Bytes of log since the last checkpoint began. */
+    ENSILE_MEASURE_BYTES = 0,
+    /* Records since then, which are logged operations. */
+    ENSILE_MEASURE_RECORDS = 1,
+    /* Milliseconds since the last checkpoint ended; none begins before the log has grown. */
+    ENSILE_MEASURE_TIME = 2
 };
 
 typedef uint32_t ensile_folder;
@@ -268,7 +279,7 @@ enum {
     /* The log has as many bytes, or as many operations, as it may have. */
     ENSILE_REASON_LOG_BYTES = 3,
     ENSILE_REASON_LOG_RECORDS = 4,
-    /* It has as many as it may have at this load. */
+    /* It has as many as it may have at this load, or as much time has passed as may, and the log has grown. */
     ENSILE_REASON_ADAPTIVE = 5,
     /* Recovery would take as long as it may. */
     ENSILE_REASON_RECOVERY = 6,
@@ -301,6 +312,14 @@ typedef struct ensile_checkpoint_report {
     uint64_t micros;
     /* ENSILE_REASON_.. */
     uint64_t reason;
+    /* How a threshold that follows the load stood when it was decided that this one begins: the load, which is below 0
+     * where none did; what a second is all that can be done; an ENSILE_MEASURE_..; the threshold at this load; and what
+     * it was compared with. */
+    double load;
+    uint64_t capacity;
+    uint64_t measure;
+    uint64_t threshold;
+    uint64_t reached;
 } ensile_checkpoint_report;
 
 /* Asks for a checkpoint that begins from now on, and does not wait. */
@@ -349,6 +368,8 @@ typedef struct ensile_stats {
     /* 1: no checkpoint keeps the recovery time that is set, as loading alone takes longer. An open is not refused for
      * it. ENSILE_TEXT_UNREACHABLE has the figure. */
     uint64_t recovery_unreachable;
+    /* The threshold at this load, in milliseconds; 0 where it is not of time. */
+    uint64_t interval_threshold_millis;
 } ensile_stats;
 
 /* Figures, in *stats. `size` is sizeof *stats: a later library fills what the caller has. */

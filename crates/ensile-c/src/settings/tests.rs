@@ -24,11 +24,13 @@ fn adaptive(threshold: AdaptiveThreshold) -> CheckpointPolicy {
 fn a_capacity_alone_is_the_whole_policy_with_the_papers_bounds() {
     assert_eq!(policy(&[]), CheckpointPolicy::default());
     let capacity = (n::POLICY_ADAPTIVE_CAPACITY, 56_000);
-    let records = (n::POLICY_ADAPTIVE_RECORDS, 1);
+    let records = (n::POLICY_ADAPTIVE_MEASURE, 1);
     for settings in [[capacity, records], [records, capacity]] {
         assert_eq!(policy(&settings), adaptive(AdaptiveThreshold::of_ups(56_000)));
     }
     assert_eq!(policy(&[capacity]), adaptive(AdaptiveThreshold::of_capacity(56_000)));
+    let time = (n::POLICY_ADAPTIVE_MEASURE, u64::from(n::MEASURE_TIME));
+    assert_eq!(policy(&[capacity, time]), adaptive(AdaptiveThreshold::of_time(56_000)));
     assert_eq!(policy(&[capacity, (n::POLICY_ADAPTIVE_CAPACITY, 0)]), CheckpointPolicy::default());
     let given = AdaptiveThreshold { upper: 9_000_000, scaling: 6, ..AdaptiveThreshold::of_ups(56_000) };
     let settings =
@@ -55,7 +57,7 @@ fn on_demand_takes_back_all_of_the_policy() {
     let all = [
         (n::POLICY_ADAPTIVE_LOWER, 1),
         (n::POLICY_ADAPTIVE_UPPER, 2),
-        (n::POLICY_ADAPTIVE_RECORDS, 1),
+        (n::POLICY_ADAPTIVE_MEASURE, 1),
         (n::POLICY_ADAPTIVE_PROBED, 1),
         (n::POLICY_ADAPTIVE_WEIGHT, 3),
         (n::POLICY_ADAPTIVE_CAPACITY, 5),

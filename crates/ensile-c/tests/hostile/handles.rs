@@ -247,7 +247,7 @@ fn settings_have_their_effect_and_others_are_refused() {
         );
         assert!(std::fs::read_dir(&elsewhere.0).expect("is there").next().is_some(), "the log is elsewhere");
 
-        set(n::POLICY_ADAPTIVE_RECORDS, 1).expect("is set");
+        set(n::POLICY_ADAPTIVE_MEASURE, u64::from(n::MEASURE_RECORDS)).expect("is set");
         set(n::POLICY_ADAPTIVE_PROBED, 1).expect("is set");
         call(|e| ensile_objects_register_policy(objects, settings, e)).expect("is registered");
         call(|e| ensile_objects_report_requests(objects, 7, 1, e)).expect("is reported");
@@ -274,6 +274,16 @@ fn settings_have_their_effect_and_others_are_refused() {
         assert_eq!((stats.capacity, stats.recovery_unreachable), (0, 0));
         let report = handle.checkpoint().expect("is made");
         assert_eq!(report.reason, u64::from(told::REASON_DEMAND));
+        assert_eq!((report.load, report.capacity, report.threshold), (-1.0, 0, 0), "nothing follows a load");
+        // How the threshold stood, where one follows the load.
+        set(n::POLICY_ADAPTIVE_MEASURE, 3).expect_err("is no measure");
+        set(n::POLICY_ADAPTIVE_MEASURE, u64::from(n::MEASURE_TIME)).expect("is set");
+        set(n::POLICY_ADAPTIVE_CAPACITY, 1 << 40).expect("is set");
+        call(|e| ensile_objects_register_policy(objects, settings, e)).expect("is registered");
+        let report = handle.checkpoint().expect("is made");
+        assert_eq!((report.load, report.capacity, report.threshold), (0.0, 1 << 40, 10_000), "{report:?}");
+        assert_eq!(report.measure, u64::from(n::MEASURE_TIME));
+        assert_eq!(handle.stats().expect("figures").interval_threshold_millis, 10_000);
         let sized = |report: *mut ForeignCheckpoint, size| {
             call(|e| ensile_objects_checkpoint(objects, report, size, e))
         };

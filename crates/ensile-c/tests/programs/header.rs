@@ -210,7 +210,21 @@ fn every_struct_has_the_same_layout_and_the_headers_compile_without_a_warning() 
         next_object,
         save_one
     );
-    layout!(out, ForeignCheckpoint, "ensile_checkpoint_report", number, entries, bytes, micros, reason);
+    layout!(
+        out,
+        ForeignCheckpoint,
+        "ensile_checkpoint_report",
+        number,
+        entries,
+        bytes,
+        micros,
+        reason,
+        load,
+        capacity,
+        measure,
+        threshold,
+        reached
+    );
     layout!(
         out,
         ForeignStats,
@@ -234,7 +248,8 @@ fn every_struct_has_the_same_layout_and_the_headers_compile_without_a_warning() 
         checkpoint_verdict,
         checkpoint_verdict_reason,
         checkpoint_last_reason,
-        recovery_unreachable
+        recovery_unreachable,
+        interval_threshold_millis
     );
     layout!(
         out,

@@ -67,7 +67,7 @@ pub struct CheckpointConfig {
     /// Begin a checkpoint once this many entries were written since the last one began, or since the open; `None`: not
     /// by entries. A cycling checkpoint of n ranges begins a turn after an n-th of it. Without a log there are none.
     pub log_records: Option<u64>,
-    /// As by bytes or by entries, with a number that follows the load (SLACH §4); `None`: not so.
+    /// As by bytes, by entries or by time, with a number that follows the load (SLACH §4); `None`: not so.
     pub adaptive: Option<AdaptiveThreshold>,
     /// Begin a checkpoint in time for no recovery to take longer than this, as far as that is known; `None`: not so.
     pub recovery_time: Option<Duration>,

@@ -50,7 +50,7 @@ use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
 use super::walk::Slice;
 use crate::block::Salt;
-use crate::control::adaptive::{AdaptiveThreshold, ThresholdMeasure};
+use crate::control::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 use crate::control::load::{LoadAverage, LoadCounts};
 use crate::control::recovery_time::{LogWork, RecoveryForecast, RecoveryOutlook};
 use crate::control::trigger::{CheckpointReason, CheckpointVerdict, Policy, Situation};
@@ -86,8 +86,9 @@ struct Attempt {
     salt: Salt,
     ticket: Arc<Ticket>,
     reason: CheckpointReason,
-    /// What a recovery would have taken when it was decided.
+    /// What a recovery would have taken when it was decided, and how a threshold that follows the load stood.
     recovery: RecoveryForecast,
+    adaptive: Option<ThresholdReading>,
     began_nanos: u64,
     /// What was logged when the walk was opened, of a picture when its freeze was announced.
     logged: LogWork,
@@ -154,9 +155,10 @@ pub(super) struct Life {
     rules: Rules,
     load: LoadAverage,
     outlook: RecoveryOutlook,
-    /// What was decided last, and what a recovery would have taken then.
+    /// What was decided last, what a recovery would have taken then, and how a threshold that follows the load stood.
     verdict: CheckpointVerdict,
     recovery: RecoveryForecast,
+    adaptive: Option<ThresholdReading>,
     /// Why an attempt is about to begin.
     due: CheckpointReason,
     stage: Stage,
@@ -214,6 +216,7 @@ impl Life {
             outlook,
             verdict: CheckpointVerdict::default(),
             recovery: RecoveryForecast::default(),
+            adaptive: None,
             due: CheckpointReason::Demand,
             stage: Stage::Idle,
             attempt: None,
@@ -350,6 +353,8 @@ impl Life {
         };
         self.verdict = self.rules.policy.verdict(&situation);
         self.recovery = situation.recovery;
+        self.adaptive =
+            self.rules.adaptive.map(|terms| situation.reading(&terms, self.load.capacity(&terms)));
         let CheckpointVerdict::Begins(reason) = self.verdict else { return Action::Rest };
         self.due = reason;
         self.enter(Stage::Busy(Duty::LookForRoom));
@@ -485,6 +490,7 @@ impl Life {
             ticket: self.demand.take().unwrap_or_default(),
             reason: self.due,
             recovery: self.recovery,
+            adaptive: self.adaptive,
             began_nanos: seen.now_nanos,
             logged: seen.log_work(),
             room: Arc::new(room),
@@ -688,7 +694,8 @@ impl Life {
                     let attempt = self.under_way();
                     let (number, high) = (installed.number(), installed.durable_min());
                     assert_eq!((attempt.last_number(), attempt.demanded()), (number, high));
-                    let (logged, reason, recovery) = (attempt.logged, attempt.reason, attempt.recovery);
+                    let (logged, reason) = (attempt.logged, attempt.reason);
+                    let (recovery, adaptive) = (attempt.recovery, attempt.adaptive);
                     let written = || attempt.written.iter().flatten();
                     let displaced = written().map(|part| part.displaced).sum();
                     let closed = attempt.closed.as_ref();
@@ -712,6 +719,7 @@ impl Life {
                         bytes_written,
                         turn,
                         recovery,
+                        adaptive,
                         elapsed: Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos)),
                     });
                     (self.log_bytes_base, self.log_bytes_before) = (logged.bytes, 0);
@@ -849,6 +857,7 @@ impl Life {
             capacity: adaptive.map(|terms| self.load.capacity(&terms) as u64),
             log_bytes_threshold: threshold(ThresholdMeasure::Bytes),
             log_records_threshold: threshold(ThresholdMeasure::Records),
+            interval_threshold: threshold(ThresholdMeasure::Time).map(Duration::from_millis),
             verdict: self.verdict,
             unreachable: recovery.and_then(|recovery| recovery.refusal()),
             recovery,

@@ -3,6 +3,7 @@
 //! Neighbours: raised by `manager`, read by the engine's statistics.
 
 use std::io;
+use std::time::Duration;
 
 use ensile_base::sync::OnceLock;
 
@@ -49,6 +50,9 @@ pub struct CheckpointStats {
     pub log_bytes_threshold: Option<u64>,
     /// Entries of the log at which the next one begins at this load, where entries are counted.
     pub log_records_threshold: Option<u64>,
+    /// The time after the end of the last one at which the next one begins at this load, if the log has grown, where
+    /// time counts.
+    pub interval_threshold: Option<Duration>,
     /// Whether one was to begin when that was looked at last, and why, or why not.
     pub verdict: CheckpointVerdict,
     /// What the next open would take if the process ended now, at which rates, and what it may take. `None` without a

@@ -10,12 +10,13 @@ use ensile_base::sync::{Condvar, Mutex};
 use ensile_disk::Process;
 
 use crate::DurabilityError;
+use crate::control::adaptive::ThresholdReading;
 use crate::control::recovery_time::RecoveryForecast;
 use crate::control::trigger::CheckpointReason;
 use crate::counter::Counter;
 
 /// An installed checkpoint, in figures.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CheckpointReport {
     /// Its number.
@@ -45,6 +46,9 @@ pub struct CheckpointReport {
     pub turn: Option<CheckpointTurn>,
     /// What a recovery would have taken when it was decided that it begins, and what it may take.
     pub recovery: RecoveryForecast,
+    /// The load, the threshold that follows it, and what it was compared with, when it was decided that it begins;
+    /// `None` where no threshold followed a load.
+    pub adaptive: Option<ThresholdReading>,
     /// From its beginning until it was installed.
     pub elapsed: Duration,
 }

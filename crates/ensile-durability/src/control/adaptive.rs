@@ -1,4 +1,5 @@
-//! How long the log may grow before a checkpoint begins, by how busy the database is (SLACH §4).
+//! How long the log may grow, or how much time may pass, before a checkpoint begins, by how busy the database is (SLACH
+//! §4).
 //!
 //! ```text
 //! threshold = LB + F(load) (UB - LB)
@@ -15,17 +16,20 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThresholdMeasure {
-    /// Its bytes; without a log, bytes that commits have changed.
+    /// Bytes of log; without one, bytes that commits have changed.
     Bytes,
-    /// Its entries, as the paper has it: logged operations, whole values and removals; of a database its transactions.
+    /// Entries of the log: logged operations, whole values and removals; of a database its transactions.
     Records,
+    /// Time since the last checkpoint ended, in milliseconds. As with a fixed interval, none begins while the log has
+    /// hardly grown.
+    Time,
 }
 
-/// The log's length at which a checkpoint begins, between two bounds, by the load (SLACH §4).
+/// What the log's length, or the time, comes to when a checkpoint begins: between two bounds, by the load (SLACH §4).
 ///
 /// The load is a rate, as a share of [`AdaptiveThreshold::capacity`]: of the requests that the application reports, or,
 /// while it reports none, of what is logged. The defaults are those of the paper's table 3 for its first service;
-/// [`AdaptiveThreshold::of_capacity`] has bytes in place of records.
+/// [`AdaptiveThreshold::of_capacity`] has bytes in place of records, and [`AdaptiveThreshold::of_time`] has time.
 ///
 /// ```
 /// use ensile_durability::AdaptiveThreshold;
@@ -40,12 +44,12 @@ pub struct AdaptiveThreshold {
     /// What `lower` and `upper` are of.
     pub measure: ThresholdMeasure,
     /// How many a second are all that can be done: requests where the application reports them, or else what
-    /// [`AdaptiveThreshold::measure`] says. Not 0.
+    /// [`AdaptiveThreshold::measure`] says, and of time entries of the log. Not 0.
     pub capacity: u64,
     /// Whether the capacity follows what the application reports of lost requests: it is the rate at which 5 % of them
     /// are lost (§6.1). `capacity` is taken until then. Off by default.
     pub is_probed: bool,
-    /// LB: the threshold while the load is low.
+    /// LB: the threshold while the load is low. In bytes, entries or milliseconds.
     pub lower: u64,
     /// UB: the threshold while the load is high. Not below `lower`.
     pub upper: u64,
@@ -77,6 +81,14 @@ impl AdaptiveThreshold {
             weight: 80,
             window: Duration::from_secs(5),
         }
+    }
+
+    /// The defaults, for a database or a service of this many requests a second, by time: between 10 and 80 seconds.
+    /// The paper has no bounds of time. These begin at the usual interval, and are as far apart as those of UPS.
+    #[must_use]
+    pub const fn of_time(capacity: u64) -> Self {
+        let (lower, upper) = (10_000, 80_000);
+        Self { measure: ThresholdMeasure::Time, lower, upper, ..Self::of_capacity(capacity) }
     }
 
     /// Table 3's for UPS, a service of this many requests a second: between 1 and 8 million records.
@@ -111,6 +123,11 @@ impl AdaptiveThreshold {
         if self.lower > self.upper {
             return Some("its lower bound is above its upper one");
         }
+        if self.measure == ThresholdMeasure::Time && self.lower == 0 {
+            return Some(
+                "its lower bound of time is 0: say how many milliseconds lie between two checkpoints",
+            );
+        }
         if self.low_watermark >= self.high_watermark {
             return Some("its low watermark is not below its high one");
         }
@@ -124,6 +141,23 @@ impl AdaptiveThreshold {
         }
         (self.window < Duration::from_millis(1)).then_some("its window is below a millisecond")
     }
+}
+
+/// How a threshold that follows the load stood when it was decided whether a checkpoint begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ThresholdReading {
+    /// The load: 1 is the capacity.
+    pub load: f64,
+    /// What a second is all that can be done: as it was set, or as it was probed.
+    pub capacity: u64,
+    /// What the two below are of.
+    pub measure: ThresholdMeasure,
+    /// What it took for a checkpoint to begin at this load: bytes, entries or milliseconds.
+    pub threshold: u64,
+    /// What it had come to: bytes or entries since the last one began, or milliseconds since it ended. Of a turn of a
+    /// cycling checkpoint what a round of such turns would come to.
+    pub reached: u64,
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -40,7 +40,7 @@ impl LoadCounts {
         match measure {
             _ if is_of_requests => self.served + self.lost,
             ThresholdMeasure::Bytes => self.log_bytes,
-            ThresholdMeasure::Records => self.log_records,
+            ThresholdMeasure::Records | ThresholdMeasure::Time => self.log_records,
         }
     }
 }

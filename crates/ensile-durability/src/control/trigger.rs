@@ -10,7 +10,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::adaptive::{AdaptiveThreshold, ThresholdMeasure};
+use super::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 use super::recovery_time::RecoveryForecast;
 
 /// The log has hardly grown while it is smaller than this part of the installed checkpoint: writing all again would
@@ -36,7 +36,7 @@ pub(crate) struct Trigger {
     pub(crate) log_bytes: Option<u64>,
     /// Entries written since the last one began, or the open.
     pub(crate) log_records: Option<u64>,
-    /// As by bytes or by entries, with a number that follows the load.
+    /// As by bytes, by entries or by time, with a number that follows the load.
     pub(crate) adaptive: Option<AdaptiveThreshold>,
     /// What recovery may take.
     pub(crate) recovery_time: Option<Duration>,
@@ -84,7 +84,7 @@ pub enum CheckpointReason {
     LogBytes,
     /// The log has as many entries as it may have.
     LogRecords,
-    /// The log is as long as it may be at this load (SLACH §4).
+    /// The log is as long as it may be at this load, or as much time has passed, and the log has grown (SLACH §4).
     Adaptive,
     /// Recovery would take as long as it may, by the time that a checkpoint that begins now is installed.
     RecoveryTime,
@@ -159,12 +159,11 @@ impl Policy for Trigger {
         if let Some(reason) = self.reached(now) {
             return CheckpointVerdict::Begins(reason);
         }
-        let is_due = self.interval.is_some_and(|interval| now.since_end >= interval / now.turns);
         let has_grown = if self.is_without_log { now.log_bytes > 0 } else { now.has_grown() };
-        match (is_due, has_grown) {
-            (true, true) => CheckpointVerdict::Begins(CheckpointReason::Interval),
-            (true, false) => CheckpointVerdict::HardlyGrew,
-            (false, _) => CheckpointVerdict::NotDue,
+        match (self.passed(now), has_grown) {
+            (Some(reason), true) => CheckpointVerdict::Begins(reason),
+            (Some(_), false) => CheckpointVerdict::HardlyGrew,
+            (None, _) => CheckpointVerdict::NotDue,
         }
     }
 }
@@ -181,14 +180,20 @@ impl Trigger {
         if self.log_records.is_some_and(|most| now.log_records >= most) {
             return Some(CheckpointReason::LogRecords);
         }
-        if self
-            .adaptive
-            .is_some_and(|adaptive| now.measured(adaptive.measure) >= adaptive.threshold(now.load))
-        {
+        if self.adaptive.is_some_and(|of| of.measure != ThresholdMeasure::Time && now.reaches(&of)) {
             return Some(CheckpointReason::Adaptive);
         }
         let is_late = self.recovery_time.is_some_and(|target| now.misses(target));
         is_late.then_some(CheckpointReason::RecoveryTime)
+    }
+
+    /// By what as much time has passed as may.
+    fn passed(&self, now: &Situation) -> Option<CheckpointReason> {
+        if self.interval.is_some_and(|interval| now.since_end >= interval / now.turns) {
+            return Some(CheckpointReason::Interval);
+        }
+        let is_due = self.adaptive.is_some_and(|of| of.measure == ThresholdMeasure::Time && now.reaches(&of));
+        is_due.then_some(CheckpointReason::Adaptive)
     }
 }
 
@@ -205,10 +210,30 @@ impl Situation {
         self.log_bytes >= HARDLY_GREW_BYTES.max(self.checkpoint_bytes / HARDLY_GREW_SHARE)
     }
 
+    /// What a threshold of this measure is compared with. Of a turn time counts as bytes do: what a round comes to.
     fn measured(&self, of: ThresholdMeasure) -> u64 {
         match of {
             ThresholdMeasure::Bytes => self.log_bytes,
             ThresholdMeasure::Records => self.log_records,
+            ThresholdMeasure::Time => {
+                let millis = u64::try_from(self.since_end.as_millis()).unwrap_or(u64::MAX);
+                millis.saturating_mul(u64::from(self.turns))
+            }
+        }
+    }
+
+    fn reaches(&self, adaptive: &AdaptiveThreshold) -> bool {
+        self.measured(adaptive.measure) >= adaptive.threshold(self.load)
+    }
+
+    /// How this threshold stands, for people; the load is a share of `capacity`.
+    pub(crate) fn reading(&self, adaptive: &AdaptiveThreshold, capacity: f64) -> ThresholdReading {
+        ThresholdReading {
+            load: self.load,
+            capacity: capacity as u64,
+            measure: adaptive.measure,
+            threshold: adaptive.threshold(self.load),
+            reached: self.measured(adaptive.measure),
         }
     }
 

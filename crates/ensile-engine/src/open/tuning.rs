@@ -165,6 +165,7 @@ impl Default for Tuning {
 pub struct Schedule {
     interval: Option<Duration>,
     log_bytes: Option<u64>,
+    log_records: Option<u64>,
     adaptive: Option<AdaptiveThreshold>,
     recovery_time: Option<Duration>,
 }
@@ -172,7 +173,7 @@ pub struct Schedule {
 impl Schedule {
     /// Only when [`Database::checkpoint`](crate::Database::checkpoint) asks for one. The log grows until then.
     pub const fn on_demand() -> Self {
-        Self { interval: None, log_bytes: None, adaptive: None, recovery_time: None }
+        Self { interval: None, log_bytes: None, log_records: None, adaptive: None, recovery_time: None }
     }
 
     /// A checkpoint begins this long after the last one ended, later while the log hardly grows, or, without a log,
@@ -187,9 +188,16 @@ impl Schedule {
         Self { log_bytes: Some(bytes), ..self }
     }
 
+    /// A checkpoint begins once this many transactions were logged since the last one began, or since the open. Without
+    /// a log there are none to count, so this asks for none.
+    pub const fn log_records(self, records: u64) -> Self {
+        Self { log_records: Some(records), ..self }
+    }
+
     /// A checkpoint begins once the log is as long as it may be at the load of the moment (SLACH §4): while little is
-    /// written the log is kept short, while much is written checkpoints are put off. In place of the interval and of
-    /// [`Schedule::log_bytes`], which may be set again behind this.
+    /// written the log is kept short, while much is written checkpoints are put off. Or once as much time has passed as
+    /// may, by the load ([`AdaptiveThreshold::of_time`]). In place of the interval, of [`Schedule::log_bytes`] and of
+    /// [`Schedule::log_records`], which may be set again behind this.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;
@@ -201,7 +209,7 @@ impl Schedule {
     /// # Ok(()) }
     /// ```
     pub const fn adaptive(self, adaptive: AdaptiveThreshold) -> Self {
-        Self { interval: None, log_bytes: None, adaptive: Some(adaptive), ..self }
+        Self { interval: None, log_bytes: None, log_records: None, adaptive: Some(adaptive), ..self }
     }
 
     /// Checkpoints begin in time for no open to take longer than this, as far as that is known: at what opens of this
@@ -221,17 +229,17 @@ impl Schedule {
 
 impl Default for Schedule {
     fn default() -> Self {
-        let CheckpointConfig { interval, log_bytes, adaptive, recovery_time, .. } =
+        let CheckpointConfig { interval, log_bytes, log_records, adaptive, recovery_time, .. } =
             CheckpointConfig::default();
-        Self { interval, log_bytes, adaptive, recovery_time }
+        Self { interval, log_bytes, log_records, adaptive, recovery_time }
     }
 }
 
 impl Schedule {
     /// The configuration with this schedule.
     pub(crate) fn of(self, config: CheckpointConfig) -> CheckpointConfig {
-        let Self { interval, log_bytes, adaptive, recovery_time } = self;
-        CheckpointConfig { interval, log_bytes, adaptive, recovery_time, ..config }
+        let Self { interval, log_bytes, log_records, adaptive, recovery_time } = self;
+        CheckpointConfig { interval, log_bytes, log_records, adaptive, recovery_time, ..config }
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_engine::checkpoint::{
-    AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointStep, Schedule, Strategy,
+    AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointReport, CheckpointStep, Schedule,
+    Strategy, ThresholdMeasure,
 };
 use ensile_engine::receipt::Epoch;
 use ensile_engine::{Database, Durability, Error, Readable, Result, Table, Tuning};
@@ -814,6 +815,58 @@ fn a_busy_databases_log_grows_longer_before_a_checkpoint_begins() {
     let wrong = AdaptiveThreshold { capacity: 0, ..adaptive };
     let refused = life.db.reschedule_checkpoints(Schedule::default().adaptive(wrong));
     assert!(matches!(&refused, Err(Error::Misuse(why)) if why.contains("capacity")), "{refused:?}");
+}
+
+/// Commits so many rows between two ticks of the heartbeat until a checkpoint has begun by itself and ended: its report.
+fn next_checkpoint(life: &Life, rows: u64) -> CheckpointReport {
+    let seen = || life.db.stats().checkpoints.expect("it has checkpoints");
+    let installed = seen().installed;
+    for _ in 0..100_000 {
+        if seen().running.is_none() {
+            life.put_large(rows);
+        }
+        life.settle();
+        life.step_all();
+        if seen().installed > installed {
+            return seen().last.expect("one was installed");
+        }
+    }
+    panic!("no checkpoint begins: {:?}", seen());
+}
+
+#[test]
+fn a_busy_databases_checkpoints_are_farther_apart_by_time() {
+    let life = Life::open(&SimDisk::new());
+    let (lower, upper) = (2_000, 16_000);
+    let window = Duration::from_millis(400);
+    // 25 ticks a second, and a transaction each: the capacity is far above, then below.
+    let of = |capacity| AdaptiveThreshold { lower, upper, window, ..AdaptiveThreshold::of_time(capacity) };
+    let read = |capacity, threshold| {
+        life.db.reschedule_checkpoints(Schedule::default().adaptive(of(capacity))).expect("it can work");
+        // The first one ends what was there before; the load has to be learned.
+        let _ = next_checkpoint(&life, 50);
+        let report = next_checkpoint(&life, 50);
+        let reading = report.adaptive.expect("a threshold follows the load");
+        assert_eq!((report.reason, reading.measure), (CheckpointReason::Adaptive, ThresholdMeasure::Time));
+        assert_eq!((reading.threshold, reading.capacity), (threshold, capacity), "{reading:?}");
+        assert!((threshold..threshold + 500).contains(&reading.reached), "{reading:?}");
+        let stats = life.db.stats().checkpoints.expect("it has checkpoints");
+        assert_eq!(stats.interval_threshold, Some(Duration::from_millis(threshold)));
+        assert_eq!((stats.log_bytes_threshold, stats.log_records_threshold), (None, None));
+        reading.load
+    };
+    assert!(read(1_000_000, lower) < 0.2);
+    assert!(read(1, upper) > 0.85);
+}
+
+#[test]
+fn so_many_transactions_begin_a_checkpoint() {
+    let life = Life::open(&SimDisk::new());
+    life.db.reschedule_checkpoints(Schedule::on_demand().log_records(20)).expect("it can work");
+    let report = next_checkpoint(&life, 1);
+    assert_eq!((report.reason, report.adaptive), (CheckpointReason::LogRecords, None));
+    let logged = life.db.stats().log.expect("it has a log").entries;
+    assert!((20..25).contains(&logged), "{logged} transactions");
 }
 
 /// Its pages are in no directory before, and the catalogue names it in some pictures before it has any.

@@ -121,7 +121,12 @@ fn the_load_may_be_of_requests_and_the_threshold_of_records() {
             life.settle();
             life.step_checkpointers();
         }
-        assert_eq!(checkpoints(&life).last.expect("is installed").reason, CheckpointReason::Adaptive);
+        let report = checkpoints(&life).last.expect("is installed");
+        assert_eq!(report.reason, CheckpointReason::Adaptive);
+        let reading = report.adaptive.expect("a threshold follows the load");
+        assert_eq!((Some(reading.load), Some(reading.capacity)), (seen.load, seen.capacity));
+        assert_eq!(Some(reading.threshold), seen.log_records_threshold);
+        assert!(reading.reached >= reading.threshold, "{reading:?}");
         (life.objects.stats().log.entries - before, seen)
     };
     let (records, seen) = until(1, 0);

@@ -7,11 +7,23 @@
 
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::{Args, ValueEnum, value_parser};
 use ensile_base::limits::NICENESS_MAX;
 use ensile_objects::{AdaptiveThreshold, CheckpointPolicy};
 
 use super::ServiceKind;
+
+/// What `--adaptive-lower` and `--adaptive-upper` are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum AdaptiveMeasure {
+    /// Records of the log since the last checkpoint began
+    #[default]
+    Records,
+    /// Bytes of the log since then
+    Bytes,
+    /// Milliseconds since the last checkpoint ended; none begins before the log has grown
+    Time,
+}
 
 /// When checkpoints begin.
 #[derive(Clone, Debug, Default, Args)]
@@ -31,19 +43,22 @@ pub struct CheckpointArguments {
     /// A checkpoint in time for no recovery to take longer than this many milliseconds, as far as that is known
     #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
     pub recovery_ms: Option<u64>,
-    /// A checkpoint after a number of records that follows the load; this many requests a second are all that the
-    /// service can do
+    /// A checkpoint after a number of records, or of --adaptive-measure, that follows the load; this many requests a
+    /// second are all that the service can do
     #[arg(long, value_name = "REQUESTS", value_parser = value_parser!(u64).range(1..))]
     pub adaptive: Option<u64>,
     /// The number of requests follows those that are lost: it is the rate at which 5 % of them are. Lost are those that
     /// the log refuses, and replies that no client had waited for; --adaptive is taken until then
     #[arg(long, requires = "adaptive")]
     pub adaptive_probed: bool,
-    /// Records while the load is low [default: 1000000; of his 300000]
-    #[arg(long, requires = "adaptive", value_name = "RECORDS")]
+    /// What follows the load
+    #[arg(long, requires = "adaptive", value_enum, default_value_t, value_name = "MEASURE")]
+    pub adaptive_measure: AdaptiveMeasure,
+    /// Records, bytes or milliseconds while the load is low [default: 1000000; of his 300000; 512 MiB; 10000 ms]
+    #[arg(long, requires = "adaptive", value_name = "NUMBER")]
     pub adaptive_lower: Option<u64>,
-    /// Records while the load is high [default: 8000000; of his 1800000]
-    #[arg(long, requires = "adaptive", value_name = "RECORDS")]
+    /// Records, bytes or milliseconds while the load is high [default: 8000000; of his 1800000; 4 GiB; 80000 ms]
+    #[arg(long, requires = "adaptive", value_name = "NUMBER")]
     pub adaptive_upper: Option<u64>,
     /// Up to this load, in percent of --adaptive, it is low [default: 20; of his 35]
     #[arg(long, requires = "adaptive", value_name = "PERCENT")]
@@ -96,22 +111,28 @@ impl CheckpointArguments {
     }
 
     /// Table 3's for the service, but for what is given. The paper has none for its hash table, which takes those of
-    /// UPS.
+    /// UPS; nor has it bounds of bytes and of time, which are the durability's.
     fn threshold(&self, service: ServiceKind, capacity: u64) -> AdaptiveThreshold {
         let table_3 = match service {
             ServiceKind::Pht | ServiceKind::Ups => AdaptiveThreshold::of_ups(capacity),
             ServiceKind::His => AdaptiveThreshold::of_his(capacity),
         };
+        let bounds = match self.adaptive_measure {
+            AdaptiveMeasure::Records => table_3,
+            AdaptiveMeasure::Bytes => AdaptiveThreshold::of_capacity(capacity),
+            AdaptiveMeasure::Time => AdaptiveThreshold::of_time(capacity),
+        };
         AdaptiveThreshold {
-            lower: self.adaptive_lower.unwrap_or(table_3.lower),
-            upper: self.adaptive_upper.unwrap_or(table_3.upper),
+            measure: bounds.measure,
+            lower: self.adaptive_lower.unwrap_or(bounds.lower),
+            upper: self.adaptive_upper.unwrap_or(bounds.upper),
             low_watermark: self.adaptive_low_watermark.unwrap_or(table_3.low_watermark),
             high_watermark: self.adaptive_high_watermark.unwrap_or(table_3.high_watermark),
             scaling: self.adaptive_scaling.unwrap_or(table_3.scaling),
             weight: self.adaptive_weight.unwrap_or(table_3.weight),
             window: self.adaptive_window_ms.map_or(table_3.window, Duration::from_millis),
+            capacity,
             is_probed: self.adaptive_probed,
-            ..table_3
         }
     }
 }

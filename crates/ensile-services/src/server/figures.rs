@@ -116,6 +116,13 @@ fn checkpoints(stats: &ObjectsStats, lines: &mut FigureLines) {
     lines.add_some("capacity", *capacity);
     lines.add_some("log_bytes_threshold", checkpoints.log_bytes_threshold);
     lines.add_some("log_records_threshold", checkpoints.log_records_threshold);
+    let millis = checkpoints.interval_threshold.map(|interval| interval.as_millis());
+    lines.add_some("interval_threshold_ms", millis);
+    if let Some(reading) = checkpoints.last.as_ref().and_then(|last| last.adaptive) {
+        lines.add("checkpoint_last_load", format!("{:.4}", reading.load));
+        lines.add("checkpoint_last_threshold", reading.threshold);
+        lines.add("checkpoint_last_reached", reading.reached);
+    }
     if let Some(recovery) = recovery {
         lines.add("recovery_ms", recovery.total().as_millis());
         lines.add_some("recovery_target_ms", recovery.target.map(|target| target.as_millis()));

@@ -360,6 +360,10 @@ fn when_checkpoints_begin_and_why_not_is_told() {
     assert!(!told.contains("recovery_unreachable"), "{told}");
     client.connection().call(&["BGSAVE"], |_| Some(())).expect("it serves");
     while !figures(&mut client).contains("checkpoint_last_reason:demand\r\n") {}
+    let told = figures(&mut client);
+    for line in ["checkpoint_last_load:0.0000", "checkpoint_last_threshold:1000000"] {
+        assert!(told.lines().any(|told| told == line), "{line} in {told}");
+    }
     drop(server);
 
     // No recovery takes so little, even of an empty folder.

@@ -57,7 +57,7 @@ fn the_threshold_never_falls_as_the_load_grows() {
 #[test]
 fn what_cannot_work_is_said() {
     let [ups, _] = services();
-    assert_eq!(ups.problem(), None);
+    assert_eq!((ups.problem(), AdaptiveThreshold::of_time(1).problem()), (None, None));
     for wrong in [
         AdaptiveThreshold { capacity: 0, ..ups },
         AdaptiveThreshold { lower: 9 * M, ..ups },
@@ -65,6 +65,7 @@ fn what_cannot_work_is_said() {
         AdaptiveThreshold { scaling: 0, ..ups },
         AdaptiveThreshold { weight: 100, ..ups },
         AdaptiveThreshold { window: Duration::from_micros(999), ..ups },
+        AdaptiveThreshold { lower: 0, ..AdaptiveThreshold::of_time(1) },
     ] {
         assert!(wrong.problem().is_some(), "{wrong:?}");
     }

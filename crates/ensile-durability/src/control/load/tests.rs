@@ -52,11 +52,12 @@ fn who_looks_seldom_sees_the_same() {
 }
 
 #[test]
-fn a_policy_of_records_counts_records() {
-    let terms = AdaptiveThreshold::of_ups(1000);
-    let mut average = LoadAverage::new(0, LoadCounts::default());
-    average.observe(5 * SECOND, LoadCounts { log_records: 5 * 300, ..bytes(5_000_000) }, &terms);
-    assert_near(average.load(), 0.3);
+fn a_policy_of_records_or_of_time_counts_records() {
+    for terms in [AdaptiveThreshold::of_ups(1000), AdaptiveThreshold::of_time(1000)] {
+        let mut average = LoadAverage::new(0, LoadCounts::default());
+        average.observe(5 * SECOND, LoadCounts { log_records: 5 * 300, ..bytes(5_000_000) }, &terms);
+        assert_near(average.load(), 0.3);
+    }
 }
 
 /// Loads and capacities after windows of 5 s with so many requests a second, and so many of them lost.

@@ -1,7 +1,7 @@
 //! When a checkpoint begins: by time, by bytes of log, by demand, and after failures.
 
 use super::{CheckpointReason, CheckpointVerdict, Policy, Situation, Trigger};
-use crate::control::adaptive::AdaptiveThreshold;
+use crate::control::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 use crate::control::recovery_time::RecoveryForecast;
 use std::time::Duration;
 
@@ -141,6 +141,56 @@ fn a_policy_of_records_takes_no_notice_of_bytes() {
         assert_eq!(decide(&trigger, &after(least - 1, load)), None, "{load}");
         assert_eq!(decide(&trigger, &after(least, load)), Some(CheckpointReason::Adaptive), "{load}");
     }
+}
+
+/// A trace of a quiet and of a busy hour: between 10 and 80 seconds, by the load.
+#[test]
+fn an_interval_follows_the_load_between_its_bounds() {
+    let trigger = Trigger { adaptive: Some(AdaptiveThreshold::of_time(1)), ..Trigger::default() };
+    // ((0.5 - 0.2) / 0.65)^3 = 0.09832 of 70 seconds: 16.882 in all.
+    for (load, least) in [(0.0, 10_000), (0.2, 10_000), (0.5, 16_882), (0.85, 80_000), (3.0, 80_000)] {
+        let after =
+            |millis| Situation { since_end: Duration::from_millis(millis), load, ..situation(0, MB, 0) };
+        assert_eq!(trigger.verdict(&after(least - 1)), CheckpointVerdict::NotDue, "{load}");
+        assert_eq!(decide(&trigger, &after(least)), Some(CheckpointReason::Adaptive), "{load}");
+    }
+}
+
+#[test]
+fn an_interval_by_load_is_put_off_while_the_log_hardly_grows() {
+    let trigger = Trigger { adaptive: Some(AdaptiveThreshold::of_time(1)), ..Trigger::default() };
+    assert_eq!(trigger.verdict(&situation(9_999, MB - 1, 0)), CheckpointVerdict::HardlyGrew);
+    assert_eq!(trigger.verdict(&situation(9_999, 100 * MB, 1000 * MB)), CheckpointVerdict::HardlyGrew);
+    assert_eq!(decide(&trigger, &situation(10, MB, 0)), Some(CheckpointReason::Adaptive));
+    // However long the log is: the time has not come.
+    assert_eq!(trigger.verdict(&situation(9, 1 << 40, 0)), CheckpointVerdict::NotDue);
+    let without_log = Trigger { is_without_log: true, ..trigger };
+    assert_eq!(decide(&without_log, &situation(10, 1, 1000 * MB)), Some(CheckpointReason::Adaptive));
+}
+
+#[test]
+fn a_turn_of_n_begins_after_an_nth_of_the_interval_by_load() {
+    let trigger = Trigger { adaptive: Some(AdaptiveThreshold::of_time(1)), ..Trigger::default() };
+    let turn = |since_end| Situation { turns: 5, ..situation(since_end, MB, 0) };
+    assert_eq!(trigger.verdict(&turn(1)), CheckpointVerdict::NotDue);
+    assert_eq!(decide(&trigger, &turn(2)), Some(CheckpointReason::Adaptive));
+}
+
+#[test]
+fn a_reading_has_what_was_compared() {
+    let now = Situation { log_records: 7, load: 0.85, turns: 2, ..situation(3, 5 * MB, 0) };
+    let of = |adaptive: AdaptiveThreshold| now.reading(&adaptive, 1000.4);
+    let reading = |measure, threshold, reached| ThresholdReading {
+        load: 0.85,
+        capacity: 1000,
+        measure,
+        threshold,
+        reached,
+    };
+    use ThresholdMeasure::{Bytes, Records, Time};
+    assert_eq!(of(AdaptiveThreshold::of_capacity(9)), reading(Bytes, 4 << 30, 5 * MB));
+    assert_eq!(of(AdaptiveThreshold::of_ups(9)), reading(Records, 8_000_000, 7));
+    assert_eq!(of(AdaptiveThreshold::of_time(9)), reading(Time, 80_000, 6_000));
 }
 
 #[test]

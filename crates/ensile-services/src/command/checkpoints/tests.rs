@@ -71,6 +71,13 @@ fn an_adaptive_threshold_is_table_3s_but_for_what_is_given() {
         ..his
     };
     assert_eq!(of(ServiceKind::His, given), Some(all));
+    // Bounds of time and of bytes with the watermarks of the service.
+    let time = AdaptiveThreshold::of_time(1000);
+    assert_eq!(of(ServiceKind::Ups, "--adaptive 1000 --adaptive-measure time"), Some(time));
+    let time = AdaptiveThreshold { low_watermark: 35, scaling: 6, ..time };
+    assert_eq!(of(ServiceKind::His, "--adaptive 1000 --adaptive-measure time"), Some(time));
+    let bytes = AdaptiveThreshold::of_capacity(1000);
+    assert_eq!(of(ServiceKind::Pht, "--adaptive 1000 --adaptive-measure bytes"), Some(bytes));
 }
 
 #[test]
@@ -89,6 +96,8 @@ fn what_cannot_stand_together_is_refused() {
         ("--checkpoint-on-demand --checkpoint-records 9", "--checkpoint-records"),
         ("--adaptive-lower 9", "--adaptive <REQUESTS>"),
         ("--adaptive-probed", "--adaptive <REQUESTS>"),
+        ("--adaptive-measure time", "--adaptive <REQUESTS>"),
+        ("--adaptive 9 --adaptive-measure miles", "miles"),
         ("--ship-bandwidth 9", "--ship-to <FOLDER>"),
         ("--ship-to x --no-log", "--no-log"),
         ("--checkpoint-records 0", "--checkpoint-records"),
