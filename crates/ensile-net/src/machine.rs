@@ -33,12 +33,19 @@ impl MachineTransport {
     /// # Errors
     /// io_uring was asked for and cannot be had, with the reason: ask for another. Or the system lacks descriptors.
     pub fn new(choice: TransportChoice) -> io::Result<Self> {
+        Self::chosen(choice, Self::io_uring)
+    }
+
+    /// The one that is asked for, where `io_uring` says whether that can be had.
+    fn chosen(choice: TransportChoice, io_uring: impl FnOnce() -> io::Result<Self>) -> io::Result<Self> {
         match choice {
             TransportChoice::Epoll => Self::epoll("epoll".to_owned()),
-            TransportChoice::IoUring => Self::io_uring()
-                .map_err(|error| io::Error::new(error.kind(), format!("no io_uring: {error}"))),
-            TransportChoice::Auto => Self::io_uring()
-                .or_else(|error| Self::epoll(format!("epoll, as there is no io_uring: {error}"))),
+            TransportChoice::IoUring => {
+                io_uring().map_err(|error| io::Error::new(error.kind(), format!("no io_uring: {error}")))
+            }
+            TransportChoice::Auto => {
+                io_uring().or_else(|error| Self::epoll(format!("epoll, as there is no io_uring: {error}")))
+            }
         }
     }
 
@@ -113,5 +120,28 @@ impl Transport for MachineTransport {
 
     fn wake_up(&self) -> LoopWakeUp {
         self.transport.wake_up()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::io;
+
+    use super::{MachineTransport, TransportChoice};
+
+    /// What is in use, or the error, where the kernel refuses io_uring.
+    fn refused(choice: TransportChoice) -> Result<String, io::Error> {
+        let io_uring = || Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not allowed here"));
+        MachineTransport::chosen(choice, io_uring).map(|transport| transport.in_use().to_owned())
+    }
+
+    #[test]
+    fn w11_where_io_uring_is_refused_it_is_epoll_and_says_why() {
+        let told = refused(TransportChoice::Auto).expect("epoll is there");
+        assert_eq!(told, "epoll, as there is no io_uring: it is not allowed here");
+        assert_eq!(refused(TransportChoice::Epoll).expect("epoll is there"), "epoll");
+        let error = refused(TransportChoice::IoUring).expect_err("it was asked for");
+        assert_eq!(error.to_string(), "no io_uring: it is not allowed here");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }
 }
