@@ -817,7 +817,8 @@ fn a_busy_databases_log_grows_longer_before_a_checkpoint_begins() {
     assert!(matches!(&refused, Err(Error::Misuse(why)) if why.contains("capacity")), "{refused:?}");
 }
 
-/// Commits so many rows between two ticks of the heartbeat until a checkpoint has begun by itself and ended: its report.
+/// Commits this number of rows between two ticks of the heartbeat until a checkpoint has begun by itself and ended: its
+/// report.
 fn next_checkpoint(life: &Life, rows: u64) -> CheckpointReport {
     let seen = || life.db.stats().checkpoints.expect("it has checkpoints");
     let installed = seen().installed;
