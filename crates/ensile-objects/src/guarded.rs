@@ -227,6 +227,16 @@ impl<T> GuardedObjects<T> {
         })
     }
 
+    /// Slices of about as many objects: what [`slice_starts`](crate::Application::slice_starts) returns.
+    #[must_use]
+    pub fn slice_starts(&self, parts: usize) -> Vec<u64> {
+        // In 128 bits: a product of two numbers of 64.
+        let start = |part| (part as u128 * self.objects.len() as u128 / parts as u128) as u64;
+        let mut starts: Vec<u64> = (1..parts).map(start).collect();
+        starts.dedup();
+        starts
+    }
+
     /// How many objects are poisoned.
     #[must_use]
     pub fn poisoned(&self) -> u64 {

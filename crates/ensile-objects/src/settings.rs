@@ -225,7 +225,8 @@ impl ObjectsBuilder {
     }
 
     /// Folders for the checkpointers' files: a checkpointer for each. They are remembered as [those of the loggers
-    /// ](Self::log_folders).
+    /// ](Self::log_folders). An [`Application`] uses more than the first one only with
+    /// [`slice_starts`](Application::slice_starts).
     #[must_use]
     pub fn checkpoint_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
         self.settings.checkpoints.folders = folders.into_iter().map(Into::into).collect();
@@ -249,7 +250,9 @@ impl ObjectsBuilder {
         self
     }
 
-    /// How many checkpointers walk in parallel, each in files of its own.
+    /// How many checkpointers walk in parallel, each in files of its own. Objects of a collection are dealt out to all
+    /// of them; those of an [`Application`] as its [`slice_starts`](Application::slice_starts) says, and to one without
+    /// that.
     #[must_use]
     pub fn checkpointers(mut self, checkpointers: usize) -> Self {
         self.settings.checkpoints.checkpointers = checkpointers;

@@ -75,7 +75,29 @@ pub trait Application: Send + Sync + 'static {
     /// their numbers, each by [`ObjectWriter::ckpt`] under its guard. When that says that there is no more room,
     /// returns the number to go on from; `None` once there is no further object. [`ObjectWriter::refuse`] gives the
     /// checkpoint up.
+    ///
+    /// It is called for a slice of the numbers at a time ([`slice_starts`](Self::slice_starts)), from several threads
+    /// where there are several slices and checkpointers. It needs to know nothing of the end of a slice: the writer
+    /// takes no object behind that, and says that there is no more room.
     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64>;
+
+    /// Numbers of objects, ascending, at which a new slice of a checkpoint begins: `parts` slices, which are as many as
+    /// there are [checkpointers](crate::ObjectsBuilder::checkpointers), are for as many threads. Slices that take about
+    /// as long as each other are the best. Without an implementation there is one slice, which one thread writes,
+    /// whatever the number of checkpointers. It is asked when a checkpoint begins; more slices than asked for, and
+    /// fewer, are written too.
+    ///
+    /// ```
+    /// // Objects with the numbers 0 to 999,999, whose bytes are about as long as each other.
+    /// fn slice_starts(parts: usize) -> Vec<u64> {
+    ///     (1..parts as u64).map(|part| part * 1_000_000 / parts as u64).collect()
+    /// }
+    /// assert_eq!(slice_starts(4), [250_000, 500_000, 750_000]);
+    /// ```
+    fn slice_starts(&self, parts: usize) -> Vec<u64> {
+        let _ = parts;
+        Vec::new()
+    }
 
     /// Loads one object from what its checkpoint has. It is called from several threads, for one object once.
     ///

@@ -3,7 +3,8 @@
 //! Invariants:
 //! - O7: an entry has the TID of its object's slot, read while the application holds the object's guard.
 //! - O5: a long object stands in pieces of one TID.
-//! - Objects come in the order of their numbers, each once: what stands in a checkpoint twice could not be loaded.
+//! - Objects come in the order of their numbers, each once: what stands in a checkpoint twice could not be loaded. A
+//!   slice has a range of numbers, and takes no object of another one.
 //!
 //! Neighbours: a checkpointer calls in, a block at a time; `crate::pieces` has its place.
 
@@ -27,6 +28,10 @@ pub struct ObjectWriter<'w> {
     version: u16,
     /// The least number that it takes: behind the objects that it has.
     least: u64,
+    /// Where the next slice begins: an object of this number or a larger one is left to that.
+    end: u64,
+    /// An object behind the slice came: nothing further is of it.
+    is_over: bool,
     /// Why this cannot become a checkpoint.
     refusal: Option<String>,
 }
@@ -39,7 +44,7 @@ impl std::fmt::Debug for ObjectWriter<'_> {
 
 impl ObjectWriter<'_> {
     /// Takes an object's bytes, whose guard the caller holds since it made them. False: it was taken, and there is room
-    /// for no other; the call-back returns with the next one's number.
+    /// for no other, or it is of the next slice; the call-back returns with the next one's number in either case.
     #[must_use = "if there is no more room, the call-back returns"]
     pub fn ckpt(&mut self, object: u64, bytes: &[u8]) -> bool {
         if bytes.len() > OBJECT_BYTES_MAX {
@@ -52,7 +57,7 @@ impl ObjectWriter<'_> {
         self.take(object, |place, block, tid, key| place.push(block, tid, (version, key), bytes))
     }
 
-    /// Takes the objects of these numbers, as far as there is room; returns as
+    /// Takes the objects of these numbers, as far as the slice goes and there is room; returns as
     /// [`checkpoint`](crate::Application::checkpoint) does. `make` appends an object's bytes to an empty buffer and
     /// returns its guard, which is held until they are taken; `None` if there is no such object.
     ///
@@ -64,7 +69,7 @@ impl ObjectWriter<'_> {
         mut make: impl FnMut(u64, &mut Vec<u8>) -> Result<Option<G>, String>,
     ) -> Option<u64> {
         let mut bytes = Vec::new();
-        for number in numbers {
+        for number in numbers.start..numbers.end.min(self.end) {
             bytes.clear();
             let guard = match make(number, &mut bytes) {
                 Ok(Some(guard)) => guard,
@@ -81,6 +86,13 @@ impl ObjectWriter<'_> {
             }
         }
         None
+    }
+
+    /// Where the slice ends: an object of this number or a larger one is of another slice. A call-back that stops there
+    /// saves the making of bytes that would not be taken.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.end
     }
 
     /// Notes that there is no object of this number, after operations on it: those are not replayed then. Its guard is
@@ -107,12 +119,18 @@ impl ObjectWriter<'_> {
         object: u64,
         push: impl FnOnce(&mut WalkPlace<'_>, &mut CheckpointBlock, Tid, &[u8]) -> bool,
     ) -> bool {
-        if self.is_full {
+        if self.is_over {
+            self.refuse(format!("object {object} was written although the slice had ended"));
+        } else if self.is_full {
             self.refuse(format!("object {object} was written although there was no more room"));
         } else if object < self.least || object == u64::MAX {
             self.refuse(format!("object {object} was written where {} is the least number", self.least));
         }
         if self.refusal.is_some() {
+            return false;
+        }
+        if object >= self.end {
+            self.is_over = true;
             return false;
         }
         self.least = object + 1;
@@ -123,34 +141,61 @@ impl ObjectWriter<'_> {
 }
 
 impl<A: Application> Walk for ApplicationState<A> {
-    /// One slice: only the application knows its objects.
+    /// As the application cuts them: only it knows its objects.
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         *self.refusal.lock() = None;
-        let all = Slice { section: 0, from: Box::default(), to: None };
+        let starts = match catch_unwind(AssertUnwindSafe(|| self.application.slice_starts(parts))) {
+            Ok(starts) if starts.is_sorted_by(|one, next| one < next) => starts,
+            Ok(starts) => {
+                *self.refusal.lock() = Some(format!("`slice_starts` does not ascend: {starts:?}"));
+                Vec::new()
+            }
+            Err(_) => {
+                *self.refusal.lock() = Some("the application's `slice_starts` panicked".to_owned());
+                Vec::new()
+            }
+        };
+        let bound = |number: &u64| Box::from(number.to_be_bytes());
+        // What stands before the first start is a slice, too.
+        let starts: Vec<Box<[u8]>> = starts.iter().filter(|start| **start > 0).map(bound).collect();
         let mut slices = vec![Vec::new(); parts];
-        slices[0].push(all);
+        for at in 0..=starts.len() {
+            let from = if at == 0 { Box::default() } else { starts[at - 1].clone() };
+            slices[at % parts].push(Slice { section: 0, from, to: starts.get(at).cloned() });
+        }
         slices
     }
 
-    fn walk(&self, _slice: &Slice, resume: &mut Vec<u8>, _low: Epoch, block: &mut CheckpointBlock) -> bool {
-        let mut place = WalkPlace::of(resume, 0);
+    fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, _low: Epoch, block: &mut CheckpointBlock) -> bool {
+        let first = if slice.from.is_empty() { 0 } else { number_of(&slice.from) };
+        let end = slice.to.as_deref().map_or(u64::MAX, number_of);
+        let mut place = WalkPlace::of(resume, first);
         if !place.push_waiting(block) {
             return true;
         }
         let from = place.next();
-        if from == u64::MAX {
+        if from >= end {
             return false;
         }
         let version = self.version;
-        let mut writer =
-            ObjectWriter { slots: self, place, block, is_full: false, version, least: from, refusal: None };
+        let mut writer = ObjectWriter {
+            slots: self,
+            place,
+            block,
+            is_full: false,
+            version,
+            least: from,
+            end,
+            is_over: false,
+            refusal: None,
+        };
         let next = catch_unwind(AssertUnwindSafe(|| self.application.checkpoint(from, &mut writer)));
         let refusal = match next {
             Err(_) => Some("the application's call-back panicked".to_owned()),
-            Ok(Some(next)) if next <= from || next < writer.least => {
+            Ok(Some(next)) if !writer.is_over && (next <= from || next < writer.least) => {
                 Some(format!("the call-back went back from {} to {next}", writer.least.max(from)))
             }
-            Ok(Some(_)) if !writer.is_full && writer.refusal.is_none() => {
+            Ok(Some(_)) if !writer.is_full && !writer.is_over && writer.refusal.is_none() => {
                 Some("the call-back ended with room, and has more objects".to_owned())
             }
             Ok(_) => writer.refusal.take(),
@@ -159,11 +204,17 @@ impl<A: Application> Walk for ApplicationState<A> {
             *self.refusal.lock() = refusal;
             return false;
         }
-        writer.place.set_next(next.ok().flatten().unwrap_or(u64::MAX));
+        let next = if writer.is_over { None } else { next.ok().flatten() };
+        writer.place.set_next(next.unwrap_or(u64::MAX));
         writer.is_full
     }
 
     fn refusal(&self) -> Option<String> {
         self.refusal.lock().clone()
     }
+}
+
+/// Bounds of slices are numbers whose bytes are in their order.
+fn number_of(bound: &[u8]) -> u64 {
+    u64::from_be_bytes(bound.try_into().expect("a bound is an object's number"))
 }

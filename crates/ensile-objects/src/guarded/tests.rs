@@ -28,6 +28,15 @@ fn half_change(pairs: &GuardedObjects<[u64; 2]>, number: u64) {
 }
 
 #[test]
+fn slices_have_about_as_many_objects_and_none_is_cut_where_there_are_few() {
+    let starts = |count, parts| GuardedObjects::new(count, |_| ()).slice_starts(parts);
+    assert_eq!(starts(1000, 1), []);
+    assert_eq!(starts(1000, 4), [250, 500, 750]);
+    assert_eq!(starts(2, 5), [0, 1]);
+    assert_eq!(starts(0, 3), [0]);
+}
+
+#[test]
 fn a_look_rests_on_the_last_change_and_a_change_on_its_own() {
     let (pairs, rests) = (pairs(), RestsOn::default());
     let mut pair = pairs.lock(1, &rests).expect("it is whole");

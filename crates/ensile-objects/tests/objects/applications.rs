@@ -34,6 +34,9 @@ struct Numbers {
     removed: Mutex<BTreeMap<u64, ()>>,
     misbehaves: Option<Misbehaviour>,
     version: u16,
+    /// Where slices begin, and where the call-back was asked to begin.
+    starts: Vec<u64>,
+    asked: Mutex<Vec<u64>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,7 +81,13 @@ impl Application for Numbers {
         self.version
     }
 
+    fn slice_starts(&self, parts: usize) -> Vec<u64> {
+        assert_eq!(parts, 2, "there are two checkpointers");
+        self.starts.clone()
+    }
+
     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(from);
         let objects = self.all();
         let removed = self.removed();
         let mut all: BTreeMap<u64, Option<&Padded>> =
@@ -185,7 +194,9 @@ fn run(seed: u64) -> (u64, u64) {
     let mut expected = BTreeMap::new();
     let mut last: (Vec<(Epoch, u64, u32, u64)>, Epoch) = (Vec::new(), Epoch::ZERO);
     for number in 0..6 {
-        let life = Life::open(&disk);
+        // One slice, and slices of which some have no object, in turn.
+        let starts = [vec![], vec![3], vec![0, 2, 5, 9], vec![7, 100]][(seed + number) as usize % 4].clone();
+        let life = Life::try_open(&disk, Numbers { starts, ..Numbers::default() }).expect("opens");
         let report = life.log.recovery();
         loaded += report.checkpoint_entries;
         replayed += report.entries;
@@ -292,6 +303,66 @@ fn a_call_back_that_misbehaves_makes_no_checkpoint_and_harms_nothing_else() {
         life.change(1, PAD, 3).expect("goes on");
         life.log.close().expect("closes");
         assert_eq!(Life::open(&disk).rows()[&1], (0, 3));
+    }
+}
+
+/// Ten objects, and slices that begin here; some objects do not fit a block.
+fn in_slices(disk: &SimDisk, starts: &[u64]) -> Life {
+    let numbers = Numbers { starts: starts.to_vec(), ..Numbers::default() };
+    let life = Life::try_open(disk, numbers).expect("opens");
+    for object in 0..10 {
+        life.change(object, DOUBLE_AND_ADD, object).expect("logs");
+        life.change(object, PAD, object % 3 * 200_000).expect("logs");
+    }
+    life.settle();
+    life
+}
+
+#[test]
+fn slices_are_written_by_a_checkpointer_each_and_every_object_once() {
+    for starts in [&[][..], &[5], &[0, 4], &[3, 6, 7, 9], &[10, 20]] {
+        let disk = SimDisk::new();
+        let life = in_slices(&disk, starts);
+        let asked = life.log.checkpoint();
+        // The first checkpointer does all that it has to do; the other one has done nothing.
+        for _ in 0..200 {
+            life.log.checkpoint_step(0);
+            life.settle();
+        }
+        let from = |life: &Life| -> Vec<u64> {
+            let mut asked = life.numbers.asked.lock().expect("nothing panics").clone();
+            asked.retain(|from| *from == 0 || starts.contains(from));
+            asked
+        };
+        let cut: Vec<u64> =
+            std::iter::once(0).chain(starts.iter().copied().filter(|start| *start > 0)).collect();
+        let own: Vec<u64> = cut.iter().copied().step_by(2).collect();
+        assert!(own.iter().all(|start| from(&life).contains(start)), "{starts:?}: {:?}", from(&life));
+        assert!(asked.outcome().is_none(), "{starts:?}: the other one is missing");
+        while asked.outcome().is_none() {
+            life.log.checkpoint_step(1);
+            life.log.checkpoint_step(0);
+            life.settle();
+        }
+        assert!(cut.iter().all(|start| from(&life).contains(start)), "{starts:?}: {:?}", from(&life));
+        asked.wait().expect("is installed");
+        let rows = life.rows();
+        life.log.close().expect("closes");
+        let again = Life::open(&disk);
+        assert_eq!((again.rows(), again.log.recovery().entries), (rows, 0), "{starts:?}");
+    }
+}
+
+#[test]
+fn slices_that_do_not_ascend_make_no_checkpoint_and_harm_nothing_else() {
+    for starts in [[5, 3], [4, 4]] {
+        let disk = SimDisk::new();
+        let life = in_slices(&disk, &starts);
+        let said = life.checkpoint().expect_err("is given up");
+        assert!(said.contains("`slice_starts` does not ascend"), "{said}");
+        let rows = life.rows();
+        life.log.close().expect("closes");
+        assert_eq!(Life::open(&disk).rows(), rows);
     }
 }
 
