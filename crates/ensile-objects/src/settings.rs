@@ -307,6 +307,62 @@ impl ObjectsBuilder {
         self
     }
 
+    /// No threads of its own: logging and checkpoints are driven by the application's threads, through
+    /// [`ApplicationLog::drive`] or [`Objects::drive`], for as long as the objects are open. It is for a process that
+    /// has a loop already, or that may start no threads. Recovery takes place on the thread that opens, whatever
+    /// [`recovery_threads`](Self::recovery_threads) says.
+    ///
+    /// *How often.* `drive` says for how long it has nothing to do: an epoch's interval at most, and no time at all
+    /// while a checkpoint is written, a block or so a call. What is late makes results late, and lets the log grow, and
+    /// no more. But at most 64 MiB may be logged between two calls: a thread that logs more waits until another one
+    /// drives. One thread that does both would wait for ever.
+    ///
+    /// *What waits.* A thread that waits for a result, as strict updates do, drives the log while it waits, but no
+    /// checkpoint. What waits for a checkpoint or for shipping
+    /// ([`CheckpointHandle::wait`](crate::CheckpointHandle::wait), `ship`) is not for the thread that drives: it asks
+    /// [`outcome`](crate::CheckpointHandle::outcome) between two calls. A waker of
+    /// [`durable_async`](crate::ObjectReceipt::durable_async) is called on the thread that drives. Closing needs nobody
+    /// else. There is no niceness, as there is no thread that it would be of.
+    ///
+    /// ```
+    /// # use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsError, Persistent};
+    /// # struct Price(u64);
+    /// # impl Persistent for Price {
+    /// #     type Operation = u64;
+    /// #     type Output = ();
+    /// #     const VERSION: u16 = 1;
+    /// #     const OPERATION_VERSION: u16 = 1;
+    /// #     fn apply(price: &mut Option<Self>, to: &u64) { *price = Some(Price(*to)) }
+    /// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
+    /// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
+    /// #     fn encode_operation(to: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&to.to_le_bytes()) }
+    /// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
+    /// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
+    /// #     }
+    /// # }
+    /// # fn main() -> Result<(), ObjectsError> {
+    /// # let folder = std::env::temp_dir().join(format!("ensile-driven-doc-{}", std::process::id()));
+    /// let prices: Objects<u64, Price> = ObjectsBuilder::new(&folder).without_threads().open()?;
+    /// prices.update(1, &250)?; // strict: durable behind this
+    /// let (_, receipt) = prices.submit(2, &99)?;
+    /// let checkpoint = prices.checkpoint();
+    /// // The process's loop: it does what else there is to do, and this.
+    /// while !receipt.is_durable() || checkpoint.outcome().is_none() {
+    ///     let pause = prices.drive().expect("it is open");
+    ///     std::thread::sleep(pause); // or wait for sockets, no longer than this
+    /// }
+    /// assert_eq!(checkpoint.wait()?.entries, 2);
+    /// prices.close()?;
+    /// # std::fs::remove_dir_all(&folder).expect("it is there");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn without_threads(mut self) -> Self {
+        self.settings.own_threads = false;
+        self
+    }
+
     /// How many threads recover; as many as the machine has without this.
     #[must_use]
     pub fn recovery_threads(mut self, threads: usize) -> Self {
@@ -436,6 +492,26 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     }
 }
 
+impl ApplicationLog {
+    /// Of an application that was opened [`without_threads`](ObjectsBuilder::without_threads): takes each step of the
+    /// log, of checkpoints and of shipping that is due. Returns for how long nothing is due behind that; `None` once it
+    /// is closed, or its log has stopped. A checkpoint's call-back runs in here, so the caller holds no guard.
+    ///
+    /// One thread at a time drives: for another one that calls meanwhile nothing is due, and neither is anything where
+    /// there are threads of its own.
+    pub fn drive(&self) -> Option<Duration> {
+        self.runtime().drive()
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> Objects<K, T> {
+    /// As [`ApplicationLog::drive`]. It is not called from within a look at an object or an operation: a checkpoint
+    /// takes their locks.
+    pub fn drive(&self) -> Option<Duration> {
+        self.runtime().drive()
+    }
+}
+
 fn register(runtime: &OpenRuntime, policy: &CheckpointPolicy) -> Result<()> {
     runtime.reschedule(|config| policy.apply(config))
 }
@@ -463,14 +539,6 @@ mod simulation {
         #[must_use]
         pub fn manual_clock(mut self, clock: Clock) -> Self {
             self.settings.clock = clock;
-            self
-        }
-
-        /// No threads of its own: the caller drives the steps. Strict results that are waited for on the driving thread
-        /// may wait for ever.
-        #[must_use]
-        pub fn without_threads(mut self) -> Self {
-            self.settings.own_threads = false;
             self
         }
     }

@@ -15,6 +15,7 @@
 //! Neighbours: `open` makes it, `threads` drives it, `close` ends it; `collection` and `application` log through it.
 
 mod close;
+mod driving;
 mod open;
 mod stop;
 mod threads;
@@ -36,6 +37,7 @@ use ensile_durability::{
 use ensile_epoch::Epochs;
 
 pub(crate) use close::OpenRuntime;
+use driving::Driver;
 pub(crate) use open::{KeyCheck, ObjectsSettings};
 use stop::HeartbeatStop;
 pub(crate) use worker::LogWorker;
@@ -92,6 +94,11 @@ pub(crate) struct Runtime {
     epoch_interval: Duration,
     closed: AtomicBool,
     stop: HeartbeatStop,
+    driver: Driver,
+    /// Threads of its own take the steps.
+    has_threads: bool,
+    /// A thread that waits drives the log. Not where a test has the clock, as time then stands still while it waits.
+    is_driven: bool,
     checkpoint_config: Mutex<CheckpointConfig>,
     pub(crate) report: RecoveryReport,
 }
@@ -362,7 +369,8 @@ impl Runtime {
             return Ok(());
         }
         self.check_given(epoch)?;
-        Ok(self.log.wait_durable(epoch)?)
+        let waited = if self.is_driven { self.wait_driving(epoch) } else { self.log.wait_durable(epoch) };
+        Ok(waited?)
     }
 
     /// As [`wait_durable`](Self::wait_durable), as a future.

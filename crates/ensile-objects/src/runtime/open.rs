@@ -17,6 +17,7 @@ use ensile_durability::{
 use ensile_epoch::{EpochConfig, Epochs};
 
 use super::close::OpenRuntime;
+use super::driving::Driver;
 use super::stop::HeartbeatStop;
 use super::threads::share;
 use super::worker::LogWorkers;
@@ -91,6 +92,7 @@ impl ObjectsSettings {
         let config = CheckpointConfig { recovery_threads: self.threads(), ..self.checkpoints.clone() };
         let checkpoints = Checkpoints::start(&store, &log, config, checkpoints)?;
         let shipping = self.shipping.map(|shipping| Shipper::start(&store, &log, shipping)).transpose()?;
+        let is_clock_a_tests = self.clock.is_manual();
         let runtime = StdArc::new(Runtime {
             state,
             log,
@@ -105,6 +107,9 @@ impl ObjectsSettings {
             epoch_interval: self.log.epoch_interval,
             closed: AtomicBool::new(false),
             stop: HeartbeatStop::default(),
+            driver: Driver::default(),
+            has_threads: self.own_threads,
+            is_driven: !self.own_threads && !is_clock_a_tests,
             checkpoint_config: Mutex::new(self.checkpoints),
             report,
         });

@@ -7,6 +7,7 @@
 mod applications;
 mod calls;
 mod conditions;
+mod driven;
 mod folders;
 mod giving_way;
 mod kept;
