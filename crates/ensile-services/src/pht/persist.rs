@@ -33,10 +33,6 @@ impl Application for PhtBuckets {
         })
     }
 
-    fn slice_starts(&self, parts: usize) -> Vec<u64> {
-        self.guarded.slice_starts(parts)
-    }
-
     fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult {
         let mut parts = Parts::of(bytes);
         while let Some(key) = parts.next() {
