@@ -5,17 +5,19 @@
 //! ```
 //! Exit codes: 0 whole and as it should be, 1 something is not, 2 it could not be told.
 //!
-//! Neighbours: `collection::check` replays; the `ensile` command runs such a program and passes its verdict on.
+//! Neighbours: `collection::check` and `application::check` replay; the `ensile` command runs such a program and passes
+//! its verdict on.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::collection::Objects;
 use crate::collection::check::FolderCheck;
 use crate::collection::persistent::{ObjectKey, Persistent};
+use crate::error::ObjectsResult;
 
 /// Exit code where something is not as it should be.
 const WRONG: u8 = 1;
@@ -48,6 +50,15 @@ const UNTOLD: u8 = 2;
 /// }
 /// ```
 pub fn check_command<K: ObjectKey, T: Persistent>(folders: impl IntoIterator<Item = OsString>) -> ExitCode {
+    check_folders(folders, |folder| Objects::<K, T>::check(folder))
+}
+
+/// As [`check_command`], by a check of the program's own: [`ApplicationLog::check`](crate::ApplicationLog::check) of an
+/// application that keeps its own objects.
+pub fn check_folders(
+    folders: impl IntoIterator<Item = OsString>,
+    mut check: impl FnMut(&Path) -> ObjectsResult<FolderCheck>,
+) -> ExitCode {
     let folders: Vec<PathBuf> = folders.into_iter().map(PathBuf::from).collect();
     if folders.is_empty() {
         say(&mut io::stderr(), "usage: PROGRAM FOLDER..: replays folders of objects against this program\n");
@@ -55,7 +66,7 @@ pub fn check_command<K: ObjectKey, T: Persistent>(folders: impl IntoIterator<Ite
     }
     let mut worst = 0;
     for folder in folders {
-        match Objects::<K, T>::check(&folder) {
+        match check(&folder) {
             Ok(check) => {
                 say(&mut io::stdout(), &format!("{}: {check}\n", folder.display()));
                 worst = worst.max(u8::from(!check.is_whole()) * WRONG);
@@ -93,6 +104,12 @@ impl fmt::Display for FolderCheck {
         }
         if let Some((object, difference)) = &self.difference {
             write!(out, "\n  object {object}: {difference}")?;
+        }
+        if let Some(error) = &self.not_replayed {
+            write!(out, "\n  {error}")?;
+        }
+        if let Some(why) = &self.not_written {
+            write!(out, "\n  no checkpoint can be made of it: {why}")?;
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ pub use application::{Application, ApplicationLog, CallBackResult, ObjectWriter}
 pub use collection::Objects;
 pub use collection::check::{Examination, FolderCheck};
 pub use collection::persistent::{CodecResult, ObjectKey, Persistent};
-pub use command::check_command;
+pub use command::{check_command, check_folders};
 pub use ensile_base::{Epoch, Tid};
 #[cfg(feature = "object-store")]
 pub use ensile_durability::SharedObjects;

@@ -1,30 +1,37 @@
-//! The `ensile-service` command: which service, of which folder, where, and how durable.
+//! The `ensile-service` command: which service, of which folder, where, and how durable; and the check of folders that
+//! were recorded.
 //!
 //! Neighbours: the binary parses these options, the bench hands them to a process of its own; `checkpoints` has those
 //! of when checkpoints begin; [`crate::server::threads`] serves.
 
 mod checkpoints;
 
+use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
 use ensile_base::sync::SignalFlag;
-use ensile_objects::{ObjectDurability, ObjectsBuilder, ObjectsResult, SharedFolder, ShippingConfig};
+use ensile_objects::{
+    ApplicationLog, DurabilityError, FolderCheck, ObjectDurability, ObjectsBuilder, ObjectsResult,
+    SharedFolder, ShippingConfig, check_folders,
+};
 use signal_hook::consts::signal::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 pub use checkpoints::CheckpointArguments;
 
-use crate::his::HostService;
+use crate::his::{HostService, Hosts};
 use crate::partition::Partition;
-use crate::pht::PersistentTable;
+use crate::pht::{PersistentTable, PhtBuckets};
 use crate::server::threads::{ReadyServer, ServerConfig, TransportChoice, serve};
 use crate::server::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS};
-use crate::ups::UrlService;
+use crate::service::Service as _;
+use crate::ups::{UrlService, Urls};
 
 /// The services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -204,6 +211,47 @@ impl ServeArguments {
             ..ShippingConfig::new(Arc::new(store))
         }))
     }
+}
+
+/// Which folders are checked.
+#[derive(Clone, Debug, Args)]
+pub struct ServiceCheckArguments {
+    /// Which service
+    #[arg(value_enum)]
+    pub service: ServiceKind,
+    /// Folders of it, which an earlier version has recorded, or this one; no process has them open
+    #[arg(required = true, value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
+}
+
+impl ServiceKind {
+    /// Replays a folder of this service against the present program, twice ([`ApplicationLog::check`]); nothing is
+    /// changed.
+    ///
+    /// # Errors
+    /// The folder cannot be read, is in use, is no folder of objects, or is another service's.
+    pub fn check(self, folder: &Path) -> ObjectsResult<FolderCheck> {
+        let (name, check) = match self {
+            Self::Pht => (PersistentTable::NAME, ApplicationLog::check(folder, PhtBuckets::new)?),
+            Self::Ups => (UrlService::NAME, Urls::check(folder)?),
+            Self::His => (HostService::NAME, Hosts::check(folder)?),
+        };
+        // Behind the service's name stands the number of a partition.
+        match &check.examination.application {
+            Some(found) if !found.starts_with(name) => {
+                let (folder, found) = (folder.into(), found.as_str().into());
+                Err(DurabilityError::OtherApplication { folder, found, given: Some(name.into()) }.into())
+            }
+            _ => Ok(check),
+        }
+    }
+}
+
+/// Replays folders of a service against the present program, and says what came of each. The exit code is 0 if all are
+/// as they should be, 1 if one is not, 2 if that could not be told.
+#[must_use]
+pub fn check(arguments: ServiceCheckArguments) -> ExitCode {
+    check_folders(arguments.folders.into_iter().map(OsString::from), |folder| arguments.service.check(folder))
 }
 
 /// A time in seconds, of which zero is none.

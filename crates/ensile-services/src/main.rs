@@ -6,8 +6,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-use ensile_services::command::{self, ServeArguments};
+use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser};
+use ensile_services::command::{self, ServeArguments, ServiceCheckArguments};
 use ensile_services::server::threads::ReadyServer;
 
 /// Services that keep an application's own objects in memory, persistent, and speak RESP.
@@ -16,6 +16,19 @@ use ensile_services::server::threads::ReadyServer;
 struct ServiceCommandLine {
     #[command(flatten)]
     serve: ServeArguments,
+}
+
+const CHECK: &str = "check";
+const ABOUT_CHECK: &str = "Replay recorded folders against this program, twice, and name what is damaged, is not \
+    understood or comes out differently; nothing is changed. Exit codes: 0 whole, 1 not, 2 untold";
+
+/// To serve, which needs no name, or to check.
+fn command_line() -> Command {
+    let check = ServiceCheckArguments::augment_args(Command::new(CHECK).about(ABOUT_CHECK));
+    ServiceCommandLine::command()
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
+        .subcommand(check)
 }
 
 const EXAMPLES: &str = "Examples:
@@ -27,7 +40,8 @@ const EXAMPLES: &str = "Examples:
   ensile-service pht --data cache.ensile --no-log             only what a checkpoint has is kept
   ensile-service pht --data table.ensile --ship-to /mnt/shared  another machine can take over
   ensile-service ups --data urls-0.ensile --listen 127.0.0.1:7000 --partition 0 --partitions 2
-  ensile-service his --data hosts.ensile --listen 127.0.0.1:7100";
+  ensile-service his --data hosts.ensile --listen 127.0.0.1:7100
+  ensile-service check pht table.ensile                       replay a recorded folder against this program";
 
 /// Tells people something. Where nobody listens the service goes on.
 fn tell(what: &std::fmt::Arguments<'_>) {
@@ -35,7 +49,17 @@ fn tell(what: &std::fmt::Arguments<'_>) {
 }
 
 fn main() -> ExitCode {
-    let arguments = ServiceCommandLine::parse().serve;
+    let matches = command_line().get_matches();
+    if let Some((CHECK, matches)) = matches.subcommand() {
+        return match ServiceCheckArguments::from_arg_matches(matches) {
+            Ok(arguments) => command::check(arguments),
+            Err(error) => error.exit(),
+        };
+    }
+    let arguments = match ServiceCommandLine::from_arg_matches(&matches) {
+        Ok(line) => line.serve,
+        Err(error) => error.exit(),
+    };
     if let Some(warning) = arguments.warning() {
         tell(&format_args!("{warning}"));
     }
@@ -63,14 +87,14 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, ValueEnum};
+    use clap::ValueEnum;
     use ensile_services::command::{ReplyDurability, ServiceKind, SocketTransport};
 
-    use super::ServiceCommandLine;
+    use super::command_line;
 
     #[test]
     fn the_command_line_is_sound_and_its_help_names_every_service() {
-        let mut command = ServiceCommandLine::command();
+        let mut command = command_line();
         command.clone().debug_assert();
         let help = command.render_long_help().to_string();
         for service in ServiceKind::value_variants() {

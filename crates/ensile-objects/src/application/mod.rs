@@ -13,8 +13,10 @@
 //!   its object's slot, read while the application holds the object's guard.
 //! - O4: at recovery an object's operations come in the order of TIDs, none that its loaded bytes include.
 //!
-//! Neighbours: applications implement [`Application`]; `recover` and `walk` call it.
+//! Neighbours: applications implement [`Application`]; `recover` and `walk` call it, and `check` both of a recorded
+//! folder.
 
+mod check;
 mod recover;
 mod walk;
 
@@ -59,6 +61,9 @@ pub type CallBackResult = Result<(), Box<str>>;
 /// Where the change can fail all the same, its object is in no checkpoint from then on, and shown to nobody:
 /// [`checkpoint`](Self::checkpoint) calls [`ObjectWriter::refuse`] at it, or panics, as it does by itself where the
 /// guard is a lock of std's that a panic has poisoned. What becomes of it is known when the objects are opened again.
+///
+/// A replay that panics fails the open, unless the application poisons the object there as well and goes on.
+/// [`GuardedObjects`](crate::GuardedObjects) has guards that do all of this.
 ///
 /// # Versions
 /// [`version`](Self::version) is written with every object and operation. What an older program has written goes to

@@ -8,6 +8,7 @@
 //!
 //! Neighbours: a checkpointer calls in, a block at a time; `crate::pieces` has its place.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,8 +22,7 @@ use crate::pieces::WalkPlace;
 /// Takes objects of an application for a checkpoint (SLACH §3.2's `ckpt`).
 pub struct ObjectWriter<'w> {
     slots: &'w dyn Slots,
-    place: WalkPlace<'w>,
-    block: &'w mut CheckpointBlock,
+    sink: ObjectSink<'w>,
     is_full: bool,
     /// Of the application's objects.
     version: u16,
@@ -34,6 +34,21 @@ pub struct ObjectWriter<'w> {
     is_over: bool,
     /// Why this cannot become a checkpoint.
     refusal: Option<String>,
+}
+
+/// Where objects go.
+pub(super) enum ObjectSink<'w> {
+    /// Into a block of a checkpoint.
+    Block { place: WalkPlace<'w>, block: &'w mut CheckpointBlock },
+    /// Into memory, to be compared: full once there is no room.
+    Collected { objects: &'w mut VecDeque<CollectedObject>, room: usize },
+}
+
+/// What was written of an object.
+pub(super) struct CollectedObject {
+    pub(super) number: u64,
+    /// `None`: there is none.
+    pub(super) bytes: Option<Box<[u8]>>,
 }
 
 impl std::fmt::Debug for ObjectWriter<'_> {
@@ -53,8 +68,7 @@ impl ObjectWriter<'_> {
                 "object {object} takes {bytes} bytes, above the limit of {OBJECT_BYTES_MAX}"
             ));
         }
-        let version = self.version;
-        self.take(object, |place, block, tid, key| place.push(block, tid, (version, key), bytes))
+        self.take(object, Some(bytes))
     }
 
     /// Takes the objects of these numbers, as far as the slice goes and there is room; returns as
@@ -99,7 +113,7 @@ impl ObjectWriter<'_> {
     /// held as for [`ckpt`](Self::ckpt).
     #[must_use = "if there is no more room, the call-back returns"]
     pub fn absent(&mut self, object: u64) -> bool {
-        self.take(object, |place, block, tid, key| place.push_absent(block, tid, key))
+        self.take(object, None)
     }
 
     /// Gives this checkpoint up, and says why: an object's bytes cannot be made. Those who asked for the checkpoint are
@@ -114,11 +128,8 @@ impl ObjectWriter<'_> {
         self.refusal.as_deref()
     }
 
-    fn take(
-        &mut self,
-        object: u64,
-        push: impl FnOnce(&mut WalkPlace<'_>, &mut CheckpointBlock, Tid, &[u8]) -> bool,
-    ) -> bool {
+    /// Takes an object's bytes, or that there is none.
+    fn take(&mut self, object: u64, bytes: Option<&[u8]>) -> bool {
         if self.is_over {
             self.refuse(format!("object {object} was written although the slice had ended"));
         } else if self.is_full {
@@ -134,9 +145,21 @@ impl ObjectWriter<'_> {
             return false;
         }
         self.least = object + 1;
-        let tid = *self.slots.of(object).lock();
-        self.is_full = !push(&mut self.place, self.block, tid, &object.to_le_bytes());
-        !self.is_full
+        let tid: Tid = *self.slots.of(object).lock();
+        let key = object.to_le_bytes();
+        let has_room = match (&mut self.sink, bytes) {
+            (ObjectSink::Block { place, block }, Some(bytes)) => {
+                place.push(block, tid, (self.version, &key), bytes)
+            }
+            (ObjectSink::Block { place, block }, None) => place.push_absent(block, tid, &key),
+            (ObjectSink::Collected { objects, room }, bytes) => {
+                objects.push_back(CollectedObject { number: object, bytes: bytes.map(Box::from) });
+                *room = room.saturating_sub(bytes.map_or(0, <[u8]>::len) + key.len());
+                *room > 0
+            }
+        };
+        self.is_full = !has_room;
+        has_room
     }
 }
 
@@ -177,36 +200,16 @@ impl<A: Application> Walk for ApplicationState<A> {
         if from >= end {
             return false;
         }
-        let version = self.version;
-        let mut writer = ObjectWriter {
-            slots: self,
-            place,
-            block,
-            is_full: false,
-            version,
-            least: from,
-            end,
-            is_over: false,
-            refusal: None,
-        };
-        let next = catch_unwind(AssertUnwindSafe(|| self.application.checkpoint(from, &mut writer)));
-        let refusal = match next {
-            Err(_) => Some("the application's call-back panicked".to_owned()),
-            Ok(Some(next)) if !writer.is_over && (next <= from || next < writer.least) => {
-                Some(format!("the call-back went back from {} to {next}", writer.least.max(from)))
+        match written(self, from..end, ObjectSink::Block { place, block }) {
+            Ok((next, is_full)) => {
+                WalkPlace::of(resume, first).set_next(next.unwrap_or(u64::MAX));
+                is_full
             }
-            Ok(Some(_)) if !writer.is_full && !writer.is_over && writer.refusal.is_none() => {
-                Some("the call-back ended with room, and has more objects".to_owned())
+            Err(why) => {
+                *self.refusal.lock() = Some(why);
+                false
             }
-            Ok(_) => writer.refusal.take(),
-        };
-        if refusal.is_some() {
-            *self.refusal.lock() = refusal;
-            return false;
         }
-        let next = if writer.is_over { None } else { next.ok().flatten() };
-        writer.place.set_next(next.unwrap_or(u64::MAX));
-        writer.is_full
     }
 
     fn refusal(&self) -> Option<String> {
@@ -217,4 +220,38 @@ impl<A: Application> Walk for ApplicationState<A> {
 /// Bounds of slices are numbers whose bytes are in their order.
 fn number_of(bound: &[u8]) -> u64 {
     u64::from_be_bytes(bound.try_into().expect("a bound is an object's number"))
+}
+
+/// Has the application write its objects of these numbers: the number to go on from, if there may be more, and whether
+/// there was no more room; or why that cannot become a checkpoint.
+pub(super) fn written<A: Application>(
+    state: &ApplicationState<A>,
+    numbers: Range<u64>,
+    sink: ObjectSink<'_>,
+) -> Result<(Option<u64>, bool), String> {
+    let Range { start: from, end } = numbers;
+    let version = state.version;
+    let mut writer = ObjectWriter {
+        slots: state,
+        sink,
+        is_full: false,
+        version,
+        least: from,
+        end,
+        is_over: false,
+        refusal: None,
+    };
+    let next = catch_unwind(AssertUnwindSafe(|| state.application.checkpoint(from, &mut writer)));
+    let next = next.map_err(|_| "the application's call-back panicked".to_owned())?;
+    if let Some(why) = writer.refusal.take() {
+        return Err(why);
+    }
+    match next {
+        _ if writer.is_over => Ok((None, writer.is_full)),
+        Some(next) if next <= from || next < writer.least => {
+            Err(format!("the call-back went back from {} to {next}", writer.least.max(from)))
+        }
+        Some(_) if !writer.is_full => Err("the call-back ended with room, and has more objects".to_owned()),
+        next => Ok((next, writer.is_full)),
+    }
 }

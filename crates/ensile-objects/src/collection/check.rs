@@ -11,10 +11,11 @@ pub use ensile_durability::examine::Examination;
 use ensile_durability::examine::examine;
 
 use super::checked::difference_of;
+pub(crate) use super::checked::first_difference;
 use super::persistent::{ObjectKey, Persistent};
 use super::shards::SHARDS;
 use super::{Objects, ObjectsState};
-use crate::error::ObjectsResult as Result;
+use crate::error::{ObjectsError, ObjectsResult as Result};
 
 /// What replaying a folder came to.
 #[derive(Debug)]
@@ -28,13 +29,27 @@ pub struct FolderCheck {
     pub poisoned: Vec<String>,
     /// The first object, by its key, that comes to something else when the folder is replayed again, and how.
     pub difference: Option<(String, Box<str>)>,
+    /// Of an application: the first operation that its call-backs do not replay.
+    pub not_replayed: Option<ObjectsError>,
+    /// Of an application: why no checkpoint can be made of what was replayed.
+    pub not_written: Option<String>,
 }
 
 impl FolderCheck {
     /// Whether all is as it should be.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.examination.is_whole() && self.poisoned.is_empty() && self.difference.is_none()
+        self.examination.is_whole()
+            && self.poisoned.is_empty()
+            && self.difference.is_none()
+            && self.not_replayed.is_none()
+            && self.not_written.is_none()
+    }
+
+    /// Of a folder whose bytes were judged.
+    pub(crate) fn of(examination: Examination) -> Self {
+        let (poisoned, difference) = (Vec::new(), None);
+        Self { examination, objects: 0, poisoned, difference, not_replayed: None, not_written: None }
     }
 }
 
@@ -55,7 +70,7 @@ pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Res
     let (first, again) = (ObjectsState::<K, T>::new(&clock), ObjectsState::<K, T>::new(&clock));
     let examination = examine(disk, &first)?;
     examine(disk, &again)?;
-    let mut check = FolderCheck { examination, objects: 0, poisoned: Vec::new(), difference: None };
+    let mut check = FolderCheck::of(examination);
     for shard in 0..SHARDS {
         for (_, cell) in first.shards.from(shard, 0, u32::MAX) {
             let state = cell.lock();

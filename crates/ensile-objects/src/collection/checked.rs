@@ -53,7 +53,8 @@ fn bytes_of<T: Persistent>(object: &T) -> Vec<u8> {
     bytes
 }
 
-fn first_difference(object: &[u8], copy: &[u8]) -> Option<Box<str>> {
+/// The first byte that differs, if any.
+pub(crate) fn first_difference(object: &[u8], copy: &[u8]) -> Option<Box<str>> {
     if object == copy {
         return None;
     }

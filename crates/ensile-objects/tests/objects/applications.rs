@@ -8,9 +8,10 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
+use ensile_objects::simulation::Disk;
 use ensile_objects::{
-    Application, ApplicationLog, CallBackResult, DurabilityError, ObjectWriter, Objects, ObjectsError,
-    ObjectsResult as Result,
+    Application, ApplicationLog, CallBackResult, DurabilityError, FolderCheck, ObjectWriter, Objects,
+    ObjectsError, ObjectsResult as Result,
 };
 use ensile_sim::SimDisk;
 
@@ -554,4 +555,106 @@ fn objects_longer_than_a_block_are_written_in_pieces() {
     disk.crash(1);
     let life = Life::open(&disk);
     assert_eq!((life.rows(), life.log.recovery().entries), (rows, 0));
+}
+
+/// Numbers to which each replay adds something else.
+struct Drifting(Numbers, u64);
+
+impl Application for Drifting {
+    fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
+        self.0.checkpoint(from, out)
+    }
+
+    fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult {
+        self.0.load_one(object, bytes)
+    }
+
+    fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
+        self.0.replay_one(object, operation, parameters)?;
+        let mut all = self.0.all();
+        match object {
+            2 => all.entry(2).or_default().0 += self.1,
+            3 if self.1 > 1 => drop(all.remove(&3)),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A recorded folder: objects 1 to 5 in a checkpoint, two of them longer than what is compared at once, and operations.
+fn recorded() -> SimDisk {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    for object in 1..6 {
+        life.change(object, DOUBLE_AND_ADD, object).expect("logs");
+    }
+    for object in [1, 4] {
+        life.change(object, PAD, 1_500_000).expect("logs");
+    }
+    life.settle();
+    life.checkpoint().expect("is installed");
+    life.change(3, DOUBLE_AND_ADD, 7).expect("logs");
+    life.change(5, REMOVE, 0).expect("logs");
+    life.log.close().expect("closes");
+    disk
+}
+
+fn checked<A: Application>(disk: &SimDisk, make: impl FnMut() -> A) -> FolderCheck {
+    ApplicationLog::check_on(&(Arc::new(disk.mounted()) as Arc<dyn Disk>), make).expect("reads")
+}
+
+#[test]
+fn a_recorded_folder_is_replayed_twice_and_the_first_difference_is_named() {
+    let disk = recorded();
+    let check = checked(&disk, Numbers::default);
+    assert!(check.is_whole() && check.objects == 4, "{check}");
+    // Nothing was changed.
+    assert_eq!(Life::open(&disk).rows()[&3], (13, 0));
+
+    let drifting = |drifts: bool| {
+        let mut made = 0;
+        move || {
+            made += u64::from(drifts);
+            Drifting(Numbers::default(), made)
+        }
+    };
+    assert!(checked(&recorded(), drifting(false)).is_whole());
+    let check = checked(&recorded(), drifting(true));
+    let said = check.to_string();
+    assert!(
+        !check.is_whole() && said.contains("object 3: replayed again, there is no such object"),
+        "{said}"
+    );
+    let disk = recorded();
+    let life = Life::open(&disk);
+    life.change(2, DOUBLE_AND_ADD, 1).expect("logs");
+    life.log.close().expect("closes");
+    let said = checked(&disk, drifting(true)).to_string();
+    assert!(
+        said.contains("object 2: byte 0 of the object's encoding is 6; applied again, it is 7"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_check_names_what_is_not_understood_and_what_no_checkpoint_can_be_made_of() {
+    let disk = recorded();
+    let life = Life::open(&disk);
+    life.log.log(9, DOUBLE_AND_ADD, &[b"one parameter, and not two"]).expect("logs");
+    life.log.close().expect("closes");
+    let check = checked(&disk, Numbers::default);
+    let is_named = matches!(check.not_replayed, Some(ObjectsError::NotReplayed { object: 9, .. }));
+    assert!(is_named && check.to_string().contains("two parameters"), "{check}");
+
+    for (with_checkpoint, what) in [(true, "an object"), (false, "an operation")] {
+        let check = checked(&written_by(3, with_checkpoint), Numbers::default);
+        let said = check.to_string();
+        assert!(!check.examination.is_whole() && said.contains(what) && said.contains("version 3"), "{said}");
+    }
+
+    let refuses = || Numbers { misbehaves: Some(Misbehaviour::Refuses), ..Numbers::default() };
+    let check = checked(&recorded(), refuses);
+    assert_eq!(check.not_written.as_deref(), Some("bytes cannot be made"), "{check}");
+    let panics = || Numbers { misbehaves: Some(Misbehaviour::Panics), ..Numbers::default() };
+    assert!(checked(&recorded(), panics).to_string().contains("the application's call-back panicked"));
 }

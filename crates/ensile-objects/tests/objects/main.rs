@@ -10,6 +10,7 @@ mod conditions;
 mod driven;
 mod folders;
 mod giving_way;
+mod guarded;
 mod kept;
 mod lives;
 mod names;

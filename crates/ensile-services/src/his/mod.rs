@@ -23,7 +23,7 @@ use crate::service::{
     CallResult, CommandRequest, KeptObjects, READ, Service, ServiceCommand, WRITE, command,
 };
 pub use host::{DailyFigures, HostInformation, HostOperation};
-use persist::Hosts;
+pub(crate) use persist::Hosts;
 
 /// The hosts.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::host::{HostInformation, HostOperation};
 use crate::service::{CallError, CallResult, RestsOn, Service};
 
 /// All hosts.
-pub(super) type Hosts = Objects<Vec<u8>, HostInformation>;
+pub(crate) type Hosts = Objects<Vec<u8>, HostInformation>;
 
 impl Persistent for HostInformation {
     type Operation = HostOperation;

@@ -32,7 +32,8 @@ use crate::service::{
     WRITE, check_length, command,
 };
 use bucket::PhtBucket;
-use table::{BUCKETS, PhtBuckets, PhtChange};
+pub(crate) use table::PhtBuckets; // persist
+use table::{BUCKETS, PhtChange};
 
 /// A persistent hash table.
 #[derive(Debug)]

@@ -69,7 +69,7 @@ impl PhtBucket {
 }
 
 /// All buckets.
-pub(super) struct PhtBuckets {
+pub(crate) struct PhtBuckets {
     pub(super) guarded: GuardedObjects<PhtBucket>,
     /// Of hashes within buckets. It is drawn, so that keys that meet there are hard to choose.
     secrets: RapidSecrets,
@@ -84,7 +84,7 @@ impl std::fmt::Debug for PhtBuckets {
 }
 
 impl PhtBuckets {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             guarded: GuardedObjects::new(BUCKETS, |_| PhtBucket::default()),
             secrets: RapidSecrets::seed(Random::unpredictable().next_u64()),

@@ -24,7 +24,7 @@ use crate::partition::Partition;
 use crate::service::{
     CallError, CallResult, CommandRequest, KeptObjects, READ, Service, ServiceCommand, WRITE, command,
 };
-use persist::Urls;
+pub(crate) use persist::Urls;
 pub use properties::{COUNTERS, UrlOperation, UrlProperties};
 
 /// The URLs of one process.

@@ -8,7 +8,7 @@ use super::properties::{UrlOperation, UrlProperties};
 use crate::service::{CallError, CallResult, RestsOn};
 
 /// All URLs of a process.
-pub(super) type Urls = Objects<Vec<u8>, UrlProperties>;
+pub(crate) type Urls = Objects<Vec<u8>, UrlProperties>;
 
 impl Persistent for UrlProperties {
     type Operation = UrlOperation;

@@ -12,7 +12,7 @@ use ensile_durability::{AdoptOptions, adopt, adopt_with};
 use ensile_net::{MachineTransport, TransportChoice};
 use ensile_objects::ObjectsBuilder;
 use ensile_resp::Reply;
-use ensile_services::client::{ClientError, HostClient, TableClient, UrlClient, in_words};
+use ensile_services::client::{ClientError, HostClient, RespClient, TableClient, UrlClient, in_words};
 use ensile_services::his::{DailyFigures, HostInformation};
 use ensile_services::ups::UrlProperties;
 
@@ -486,5 +486,39 @@ fn strict_replies_of_many_clients_come_before_the_end(transport: &'static str) {
     }
     for client in &mut clients[1..] {
         client.connection().receive(|_| ()).expect("it was sent before the end");
+    }
+}
+
+#[test]
+fn a_check_replays_a_recorded_folder_of_each_service_and_refuses_anothers() {
+    let folder = Folder::new("check", "epoll");
+    let options = "--durability relaxed --checkpoint-on-demand";
+    let mut table = folder.start(&format!("pht table {options}"));
+    let mut client = TableClient::connect(table.address).expect("it connects");
+    client.set(b"name", b"value").expect("it sets");
+    client.shut_down().expect("it ends");
+    table.ends_well();
+    for line in ["ups urls --partition 1 --partitions 2", "his hosts"] {
+        let mut server = folder.start(&format!("{line} {options}"));
+        RespClient::connect(server.address).expect("it connects").shut_down().expect("it ends");
+        server.ends_well();
+    }
+    let check = |service: &str, name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ensile-service"));
+        let output =
+            command.args(["check", service]).arg(folder.0.join(name)).output().expect("it was built");
+        let said =
+            [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+        (output.status.code(), said)
+    };
+    let (code, said) = check("pht", "table");
+    assert!(code == Some(0) && said.contains("whole; 1 objects, replayed twice"), "{code:?}: {said}");
+    for (service, name) in [("ups", "urls"), ("his", "hosts")] {
+        let (code, said) = check(service, name);
+        assert!(code == Some(0) && said.contains("whole; 0 objects"), "{code:?}: {said}");
+    }
+    for (service, name) in [("ups", "hosts"), ("his", "urls"), ("pht", "hosts"), ("pht", "nowhere")] {
+        let (code, said) = check(service, name);
+        assert!(code == Some(2) && said.contains(name), "{service} {name}: {code:?}: {said}");
     }
 }

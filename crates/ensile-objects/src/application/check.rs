@@ -1,0 +1,157 @@
+//! A folder of an application replayed against the present program, without opening it: for a test that has a recorded
+//! folder.
+//!
+//! ```text
+//! examined into a fresh application    its checkpoint call-back, some objects at a time  \
+//!                                                                                          compared, object by object
+//! examined into another fresh one      its checkpoint call-back, some objects at a time  /
+//! ```
+//! Neighbours: the durability crate examines and replays; `recover` takes in, twice; `walk` has the writer that the
+//! call-backs fill; [`crate::check_folders`] prints.
+
+use std::collections::VecDeque;
+use std::iter::Peekable;
+use std::path::Path;
+use std::sync::Arc;
+
+use ensile_disk::{Disk, RealDisk};
+use ensile_durability::examine::{Examination, examine};
+
+use super::walk::{CollectedObject, ObjectSink, written};
+use super::{Application, ApplicationLog, ApplicationState};
+use crate::collection::check::{FolderCheck, first_difference};
+use crate::error::ObjectsResult as Result;
+
+/// Bytes of objects that are asked for at once; one more object may come with them.
+const COLLECTED_BYTES: usize = 1 << 20;
+
+impl ApplicationLog {
+    /// Replays a folder, which no process has open, against this program, twice: into two applications that `make`
+    /// makes. Every byte is judged, and every object and operation goes through the call-backs. What each of the two
+    /// writes as its checkpoint is compared, object by object: the first that differs is named. Nothing is changed.
+    ///
+    /// The check finds what depends on a clock, on chance, on other objects or on the order of threads, and what does
+    /// not come back from an object's bytes. An object that a checkpoint does not write is not compared.
+    ///
+    /// For CI, on a folder that an earlier version of the program has recorded; as a whole program:
+    /// ```no_run
+    /// # use std::sync::Mutex;
+    /// # use ensile_objects::{Application, ApplicationLog, CallBackResult, ObjectWriter, check_folders};
+    /// # #[derive(Default)]
+    /// # struct Items(Mutex<Vec<u8>>);
+    /// # impl Application for Items {
+    /// #     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> { None }
+    /// #     fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult { Ok(()) }
+    /// #     fn replay_one(&self, object: u64, op: u32, parameters: &[&[u8]]) -> CallBackResult { Ok(()) }
+    /// # }
+    /// fn main() -> std::process::ExitCode {
+    ///     let folders = std::env::args_os().skip(1);
+    ///     check_folders(folders, |folder| ApplicationLog::check(folder, Items::default))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no
+    /// folder of ours, or cannot be read. An object or operation that this program does not understand is no error of
+    /// the call: the result names it.
+    pub fn check<A: Application>(folder: impl AsRef<Path>, make: impl FnMut() -> A) -> Result<FolderCheck> {
+        check_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>), make)
+    }
+
+    /// As [`check`](Self::check), on a disk of a test's.
+    ///
+    /// # Errors
+    /// As there.
+    #[cfg(feature = "simulation")]
+    pub fn check_on<A: Application>(disk: &Arc<dyn Disk>, make: impl FnMut() -> A) -> Result<FolderCheck> {
+        check_on(disk, make)
+    }
+}
+
+fn check_on<A: Application>(disk: &Arc<dyn Disk>, mut make: impl FnMut() -> A) -> Result<FolderCheck> {
+    let (first, again) = (ApplicationState::new(Arc::new(make())), ApplicationState::new(Arc::new(make())));
+    let mut check = FolderCheck::of(examine(disk, &first)?);
+    if !check.examination.is_whole() {
+        // A part was replayed: nothing to compare.
+        return Ok(check);
+    }
+    let twice: Examination = examine(disk, &again)?;
+    check.not_replayed = first.failure.lock().take().or_else(|| again.failure.lock().take());
+    check.not_written = [&first, &again]
+        .iter()
+        .find(|state| !state.pieces.is_whole())
+        .map(|_| "an object of the checkpoint lacks pieces".to_owned());
+    if !twice.is_whole() {
+        // The bytes are the same: it is the program that differs.
+        check.difference = Some(("of the checkpoint".to_owned(), "loaded again, it is refused".into()));
+    }
+    if check.is_whole() {
+        compare(&mut check, &first, &again);
+    }
+    Ok(check)
+}
+
+/// Compares what two applications write.
+fn compare<A: Application>(
+    check: &mut FolderCheck,
+    first: &ApplicationState<A>,
+    again: &ApplicationState<A>,
+) {
+    let (mut first, mut again) = (WrittenObjects::of(first).peekable(), WrittenObjects::of(again).peekable());
+    while check.difference.is_none() {
+        let number = match (first.peek(), again.peek()) {
+            (Some(Err(why)), _) | (_, Some(Err(why))) => {
+                check.not_written = Some(why.clone());
+                return;
+            }
+            (Some(Ok(object)), Some(Ok(other))) => object.number.min(other.number),
+            (Some(Ok(object)), None) | (None, Some(Ok(object))) => object.number,
+            (None, None) => return,
+        };
+        let difference = match (take(&mut first, number), take(&mut again, number)) {
+            (Some(object), Some(other)) => {
+                check.objects += 1;
+                first_difference(&object, &other)
+            }
+            (None, None) => None,
+            (Some(_), None) => Some("replayed again, there is no such object".into()),
+            (None, Some(_)) => Some("there is no such object; replayed again, there is".into()),
+        };
+        check.difference = difference.map(|difference| (number.to_string(), difference));
+    }
+}
+
+/// The bytes of the object of this number, if that is the next one, and is there.
+fn take<A: Application>(objects: &mut Peekable<WrittenObjects<'_, A>>, number: u64) -> Option<Box<[u8]>> {
+    objects.next_if(|object| matches!(object, Ok(object) if object.number == number))?.ok()?.bytes
+}
+
+/// What an application writes as its checkpoint, in the order of numbers; an error ends it.
+struct WrittenObjects<'s, A> {
+    state: &'s ApplicationState<A>,
+    collected: VecDeque<CollectedObject>,
+    /// Where the call-back goes on; `None`: there is nothing more.
+    next: Option<u64>,
+}
+
+impl<'s, A: Application> WrittenObjects<'s, A> {
+    fn of(state: &'s ApplicationState<A>) -> Self {
+        Self { state, collected: VecDeque::new(), next: Some(0) }
+    }
+}
+
+impl<A: Application> Iterator for WrittenObjects<'_, A> {
+    type Item = std::result::Result<CollectedObject, String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.collected.is_empty() {
+            let from = self.next.take()?;
+            let sink = ObjectSink::Collected { objects: &mut self.collected, room: COLLECTED_BYTES };
+            match written(self.state, from..u64::MAX, sink) {
+                Ok((next, _)) => self.next = next,
+                Err(why) => return Some(Err(why)),
+            }
+        }
+        self.collected.pop_front().map(Ok)
+    }
+}

@@ -1,0 +1,130 @@
+//! Objects under the library's guards: one whose operation panics at recovery, through lives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_objects::simulation::Disk;
+use ensile_objects::{
+    Application, ApplicationLog, CallBackResult, GuardedObjects, ObjectWriter, ObjectsResult, RestsOn,
+};
+use ensile_sim::SimDisk;
+
+use crate::rig::{CHECKPOINTERS, builder};
+
+/// The program of today breaks off in the midst of adding this.
+const UNLUCKY: u64 = 13;
+
+/// Pairs of numbers whose halves are equal.
+struct Pairs {
+    objects: GuardedObjects<[u64; 2]>,
+    is_broken: bool,
+}
+
+impl Pairs {
+    fn new(is_broken: bool) -> Self {
+        Self { objects: GuardedObjects::new(4, |_| [0; 2]), is_broken }
+    }
+
+    fn add(&self, pair: &mut [u64; 2], by: u64) {
+        pair[0] += by;
+        assert!(!self.is_broken || by != UNLUCKY, "broken");
+        pair[1] += by;
+    }
+}
+
+impl Application for Pairs {
+    fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
+        self.objects.checkpoint(from, out, |pair, bytes| {
+            assert_eq!(pair[0], pair[1], "O6: half a change is in a checkpoint");
+            bytes.extend_from_slice(&pair[0].to_le_bytes());
+            pair[0] > 0
+        })
+    }
+
+    fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult {
+        let number = u64::from_le_bytes(bytes.try_into().map_err(|_| "no number")?);
+        self.objects.replay(object, |pair| {
+            *pair = [number; 2];
+            Ok(())
+        })
+    }
+
+    fn replay_one(&self, object: u64, _: u32, parameters: &[&[u8]]) -> CallBackResult {
+        let by = u64::from_le_bytes(parameters[0].try_into().map_err(|_| "no number")?);
+        self.objects.replay(object, |pair| {
+            self.add(pair, by);
+            Ok(())
+        })
+    }
+}
+
+struct Life {
+    pairs: Arc<Pairs>,
+    log: ApplicationLog,
+    clock: Clock,
+}
+
+impl Life {
+    fn open(disk: &SimDisk, is_broken: bool) -> Self {
+        let (pairs, clock) = (Arc::new(Pairs::new(is_broken)), Clock::manual());
+        let log = builder(disk, 1).manual_clock(clock.clone()).open_application(Arc::clone(&pairs));
+        Self { pairs, log: log.expect("O6: the others are to be served"), clock }
+    }
+
+    fn add(&self, object: u64, by: u64) {
+        let rests = RestsOn::default();
+        let mut pair = self.pairs.objects.lock(object, &rests).expect("it is whole");
+        let logged = || -> ObjectsResult<_> { Ok(self.log.log(object, 0, &[&by.to_le_bytes()])?.epoch()) };
+        pair.change(&rests, logged, |pair| self.pairs.add(pair, by)).expect("it is logged");
+        assert_eq!(rests.epoch(), pair.last());
+    }
+
+    fn pair(&self, object: u64) -> Option<[u64; 2]> {
+        self.pairs.objects.lock(object, &RestsOn::default()).ok().map(|pair| *pair)
+    }
+
+    fn checkpoint(&self) -> Result<u64, String> {
+        let asked = self.log.checkpoint();
+        while asked.outcome().is_none() {
+            (0..CHECKPOINTERS).for_each(|checkpointer| {
+                self.log.checkpoint_step(checkpointer);
+            });
+            self.clock.advance(Duration::from_millis(1));
+            self.log.heartbeat_step();
+            self.log.logger_step(0);
+        }
+        asked.wait().map(|report| report.entries).map_err(|error| error.to_string())
+    }
+}
+
+#[test]
+fn o6_an_object_whose_replay_panics_is_refused_and_a_mended_program_has_all_of_its_operations() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, false);
+    life.add(1, 1);
+    life.add(2, 5);
+    assert_eq!(life.checkpoint(), Ok(2));
+    for (object, by) in [(1, UNLUCKY), (1, 4), (2, 1)] {
+        life.add(object, by);
+    }
+    life.log.close().expect("closes");
+
+    for more in 0..2 {
+        let life = Life::open(&disk, true);
+        assert_eq!((life.pair(1), life.pair(2)), (None, Some([6 + more; 2])), "O6: half a change is shown");
+        assert_eq!(life.pairs.objects.poisoned(), 1);
+        let refused = life.checkpoint().expect_err("O6: a poisoned object is in a checkpoint");
+        assert!(refused.contains("object 1 is poisoned"), "{refused}");
+        life.add(2, 1);
+        life.log.close().expect("closes");
+    }
+    let mounted = Arc::new(disk.mounted()) as Arc<dyn Disk>;
+    let check = ApplicationLog::check_on(&mounted, || Pairs::new(true)).expect("reads");
+    assert!(check.not_written.is_some_and(|why| why.contains("object 1 is poisoned")));
+    assert!(ApplicationLog::check_on(&mounted, || Pairs::new(false)).expect("reads").is_whole());
+
+    let life = Life::open(&disk, false);
+    assert_eq!((life.pair(1), life.pair(2)), (Some([18; 2]), Some([8; 2])), "an operation is lost");
+    assert_eq!(life.checkpoint(), Ok(2));
+}
