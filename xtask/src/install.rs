@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! PREFIX/include/ensile/objects.h, objects.hpp
-//! PREFIX/lib/libensile_c.a, libensile_c.so -> libensile_c.so.2 (the header's ABI version), pkgconfig/ensile-c.pc
+//! PREFIX/lib/libensile_c.a, libensile_c.so -> libensile_c.so.3 (the header's ABI version), pkgconfig/ensile-c.pc
 //! ```
 //! Invariant: the names of what was built come from cargo, and the version from the header.
 //!

@@ -20,6 +20,9 @@ type ReplayOne =
     unsafe extern "C" fn(*mut c_void, u64, u32, *const ForeignBytes, usize, *mut ErrorText) -> i32;
 type WriteCheckpoint =
     unsafe extern "C" fn(*mut c_void, u64, *mut ForeignWriter, *mut u64, *mut ErrorText) -> i32;
+type LoadOlder = unsafe extern "C" fn(*mut c_void, u32, u64, ForeignBytes, *mut ErrorText) -> i32;
+type ReplayOlder =
+    unsafe extern "C" fn(*mut c_void, u32, u64, u32, *const ForeignBytes, usize, *mut ErrorText) -> i32;
 type NextObject = unsafe extern "C" fn(*mut c_void, u64, *mut u64, *mut ErrorText) -> i32;
 type SaveOne = unsafe extern "C" fn(*mut c_void, u64, *mut ForeignWriter, *mut ErrorText) -> i32;
 
@@ -29,9 +32,12 @@ type SaveOne = unsafe extern "C" fn(*mut c_void, u64, *mut ForeignWriter, *mut E
 #[expect(missing_docs, reason = "the header has them")]
 pub struct ForeignApplication {
     pub abi_version: u32,
+    pub version: u32,
     pub user: *mut c_void,
     pub load_one: Option<LoadOne>,
     pub replay_one: Option<ReplayOne>,
+    pub load_older: Option<LoadOlder>,
+    pub replay_older: Option<ReplayOlder>,
     pub checkpoint: Option<WriteCheckpoint>,
     pub next_object: Option<NextObject>,
     pub save_one: Option<SaveOne>,
@@ -50,8 +56,11 @@ enum Enumeration {
 #[derive(Debug)]
 pub(crate) struct CallBacks {
     user: *mut c_void,
+    version: u16,
     load_one: LoadOne,
     replay_one: ReplayOne,
+    load_older: Option<LoadOlder>,
+    replay_older: Option<ReplayOlder>,
     enumeration: Enumeration,
 }
 
@@ -91,12 +100,28 @@ impl CallBacks {
                 return Err(Failure::invalid(why));
             }
         };
+        let version = u16::try_from(table.version).map_err(|_| {
+            let version = table.version;
+            Failure::invalid(format!("the application's version is {version}, and {} at most", u16::MAX))
+        })?;
         Ok(Self {
             user: table.user,
+            version,
+            load_older: table.load_older,
+            replay_older: table.replay_older,
             load_one: table.load_one.ok_or_else(|| missing("load_one"))?,
             replay_one: table.replay_one.ok_or_else(|| missing("replay_one"))?,
             enumeration,
         })
+    }
+
+    /// Why an older version is refused that the application has no call-back for.
+    fn no_up_cast(&self, call_back: &str, version: u16) -> Box<str> {
+        let newest = self.version;
+        format!(
+            "it is of version {version}; this program writes version {newest}, and its {call_back} is NULL"
+        )
+        .into()
     }
 
     /// Writes objects by the application's iterator, until there is no room.
@@ -128,6 +153,10 @@ impl CallBacks {
 }
 
 impl Application for CallBacks {
+    fn version(&self) -> u16 {
+        self.version
+    }
+
     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
         let next = match self.enumeration {
             Enumeration::ByCallBack(checkpoint) => {
@@ -155,6 +184,26 @@ impl Application for CallBacks {
         let (first, count) = (list.as_ptr(), list.len());
         // SAFETY: it is a call-back of the application, called as the header says.
         call_back(|why| unsafe { (self.replay_one)(self.user, object, operation, first, count, why) })
+    }
+
+    fn load_older(&self, version: u16, object: u64, bytes: &[u8]) -> CallBackResult {
+        let load_older = self.load_older.ok_or_else(|| self.no_up_cast("load_older", version))?;
+        // SAFETY: it is a call-back of the application, called as the header says.
+        call_back(|why| unsafe { load_older(self.user, version.into(), object, bytes.into(), why) })
+    }
+
+    fn replay_older(
+        &self,
+        version: u16,
+        object: u64,
+        operation: u32,
+        parameters: &[&[u8]],
+    ) -> CallBackResult {
+        let replay_older = self.replay_older.ok_or_else(|| self.no_up_cast("replay_older", version))?;
+        let list: Vec<ForeignBytes> = parameters.iter().map(|bytes| (*bytes).into()).collect();
+        let (first, count, version) = (list.as_ptr(), list.len(), version.into());
+        // SAFETY: it is a call-back of the application, called as the header says.
+        call_back(|why| unsafe { replay_older(self.user, version, object, operation, first, count, why) })
     }
 }
 

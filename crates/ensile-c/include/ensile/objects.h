@@ -13,11 +13,14 @@
  * Nothing may fail between ensile_objects_log and the change: what can fail comes before. Where the change has failed all
  * the same, the operation is logged and the object does not have it: a checkpoint that takes the object loses the
  * operation, though it was durable. So the call-back of each checkpoint from then on fails at that object, and the program
- * ends or opens again, which applies the operation.
+ * ends or opens again, which applies the operation. The same may happen at an open: a replay_one that fails at one object
+ * fails it. A program that would rather serve all other objects returns 0 there, refuses that object to its own callers from
+ * then on, passes later operations on it over, and has checkpoints fail at it: the log then keeps all of them.
  *
- * Versions. Nothing here says of which version an object's bytes or an operation's parameters are: put a number into them,
- * and have load_one and replay_one fail for one that they do not know. Then the open fails, and names the object. Nothing
- * was changed: a program that knows the version, or that passes the operation over, opens the folder.
+ * Versions. `version` of the application stands with every object and operation that it writes. What an older program has
+ * written goes to load_older and replay_older, which make it one of today (an up-cast); without them, and for what a newer
+ * program has written, the open fails and says which versions met. Nothing was changed: a program that knows the version
+ * opens the folder. A checkpoint of today's program writes every object in today's version.
  *
  * Calls. Every function can be called from any thread, and functions of one ensile_objects several at once, but for its
  * end. Settings are used by one thread at a time. A call-back calls ensile_writer_ckpt and ensile_writer_absent, and no
@@ -33,8 +36,10 @@
  * Pointers. NULL, a handle of another kind, a writer whose call-back has returned and a closed handle are noticed, and
  * get a code. A handle that was freed is not: it must not be used, nor freed again.
  *
- * Not here yet: shipping to a shared store, from which another machine takes over. Programs in Rust have it
- * (ObjectsBuilder::ship_to).
+ * Not here yet, and in Rust (ensile-objects): shipping to a shared store (ObjectsBuilder::ship_to), and so the take-over
+ * from it by another machine (take_over); objects whose operations are not logged and which only checkpoints keep
+ * (ObjectDurability::NoLog); a call-back or a future for a receipt that becomes durable (ensile_objects_durable waits,
+ * ensile_objects_is_durable asks); the replay of a recorded folder against the present program (ApplicationLog::check).
  *
  * Unwinding. A panic inside the library becomes ENSILE_PANICKED. A call-back must return: no exception and no longjmp
  * leaves it (objects.hpp sees to that).
@@ -51,7 +56,7 @@ extern "C" {
 #endif
 
 /* What this file declares. ensile_objects_open compares it with the library's. */
-#define ENSILE_ABI_VERSION 2
+#define ENSILE_ABI_VERSION 3
 
 /* The number of no object: an object's number is smaller. */
 #define ENSILE_NO_OBJECT UINT64_MAX
@@ -224,6 +229,9 @@ ensile_code ensile_writer_absent(ensile_writer *writer, uint64_t object);
 typedef struct ensile_application {
     /* ENSILE_ABI_VERSION. */
     uint32_t abi_version;
+    /* The version of all that this application writes: its objects' bytes, the numbers of its operations and their
+     * parameters. 65535 at most. Raise it when one of these changes. */
+    uint32_t version;
     /* Comes with every call-back. */
     void *user;
     /* Loads one object from what its checkpoint has: while the folder is opened, for one object once. */
@@ -232,6 +240,11 @@ typedef struct ensile_application {
      * and in order. */
     int32_t (*replay_one)(void *user, uint64_t object, uint32_t operation, const ensile_bytes *parameters,
                           size_t parameters_count, ensile_error *why);
+    /* As the two above, of bytes and of an operation that a program of an older version has written. NULL: such ones fail
+     * the open. */
+    int32_t (*load_older)(void *user, uint32_t version, uint64_t object, ensile_bytes bytes, ensile_error *why);
+    int32_t (*replay_older)(void *user, uint32_t version, uint64_t object, uint32_t operation,
+                            const ensile_bytes *parameters, size_t parameters_count, ensile_error *why);
     /* Writes a checkpoint of the objects with the number `from` or a larger one, in the order of their numbers, each by
      * ensile_writer_ckpt under its guard. When that returns ENSILE_BLOCK_FULL: stores the number to go on from in *next,
      * and returns. *next is ENSILE_NO_OBJECT before: there is no further object. NULL with the two below. */

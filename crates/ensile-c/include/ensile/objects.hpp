@@ -125,6 +125,17 @@ public:
     virtual uint64_t checkpoint(uint64_t from, Writer &out) = 0;
     virtual void load_one(uint64_t object, const void *data, size_t size) = 0;
     virtual void replay_one(uint64_t object, uint32_t operation, const Parameters &parameters) = 0;
+    /* The version of all that this application writes. Raise it when bytes, operations or parameters change. */
+    virtual uint16_t version() const noexcept { return 0; }
+    /* As load_one and replay_one, of what a program of an older version has written. Without these the open fails. */
+    virtual void load_older(uint16_t version, uint64_t, const void *, size_t) { no_up_cast(version); }
+    virtual void replay_older(uint16_t version, uint64_t, uint32_t, const Parameters &) { no_up_cast(version); }
+
+private:
+    [[noreturn]] void no_up_cast(uint16_t written) const {
+        throw std::invalid_argument("it is of version " + std::to_string(written) + "; this program writes version " +
+                                    std::to_string(version()) + ", and has no up-cast from that");
+    }
 };
 
 /* An application that says which objects there are, and leaves the loop to this. */
@@ -268,6 +279,7 @@ private:
     void open(const std::string &folder, Application &application, const Settings &settings, bool is_enumerated) {
         ensile_application table = {};
         table.abi_version = ENSILE_ABI_VERSION;
+        table.version = application.version();
         table.user = &application;
         table.load_one = [](void *user, uint64_t object, ensile_bytes bytes, ensile_error *why) noexcept {
             return call_back(why, [&] { of(user).load_one(object, bytes.data, bytes.size); });
@@ -275,6 +287,15 @@ private:
         table.replay_one = [](void *user, uint64_t object, uint32_t operation, const ensile_bytes *parameters,
                               size_t count, ensile_error *why) noexcept {
             return call_back(why, [&] { of(user).replay_one(object, operation, Parameters(parameters, count)); });
+        };
+        table.load_older = [](void *user, uint32_t version, uint64_t object, ensile_bytes bytes,
+                              ensile_error *why) noexcept {
+            return call_back(why, [&] { of(user).load_older(uint16_t(version), object, bytes.data, bytes.size); });
+        };
+        table.replay_older = [](void *user, uint32_t version, uint64_t object, uint32_t operation,
+                                const ensile_bytes *parameters, size_t count, ensile_error *why) noexcept {
+            const Parameters list(parameters, count);
+            return call_back(why, [&] { of(user).replay_older(uint16_t(version), object, operation, list); });
         };
         if (is_enumerated) {
             table.next_object = [](void *user, uint64_t from, uint64_t *object, ensile_error *why) noexcept {

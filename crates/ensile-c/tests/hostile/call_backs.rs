@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use ensile_c::*;
 
-use crate::foreign::{Folder, Handle, InCallBack, Numbers, call, open, refused, table, try_open};
+use crate::foreign::{
+    Folder, Handle, InCallBack, Numbers, call, load_older, open, refused, replay_older, table, try_open,
+};
 
 /// The codes of calls that a call-back makes, of each one.
 fn calls_in_call_back(numbers: &Numbers, handle: Handle) -> Vec<Result<(), Code>> {
@@ -169,4 +171,50 @@ fn checkpoints_of_many_blocks_are_walked_by_the_iterator_while_numbers_change() 
     let numbers = Numbers::default();
     open(&folder, &numbers).free().expect("ends");
     assert_eq!(numbers.all()[&1], 40);
+}
+
+#[test]
+fn what_an_older_program_has_written_goes_to_the_up_casts_and_a_newer_ones_is_refused() {
+    let folder = Folder::new();
+    let both = |numbers: &Numbers| {
+        let all = numbers.all();
+        (all[&1], all[&2])
+    };
+    let of_version =
+        |numbers: &Numbers, version| try_open(&folder, &ForeignApplication { version, ..table(numbers) });
+    let numbers = Numbers::default();
+    let handle = of_version(&numbers, 2).expect("opens");
+    handle.add(&numbers, 1, 4).expect("logs");
+    handle.checkpoint().expect("is made");
+    handle.add(&numbers, 1, 5).expect("logs");
+    handle.add(&numbers, 2, 6).expect("logs");
+    handle.free().expect("ends");
+    for (version, says) in [
+        (1, "of version 2, and this program knows versions up to 1"),
+        (3, "it is of version 2; this program writes version 3, and its load_older is NULL"),
+    ] {
+        let (code, why) = of_version(&Numbers::default(), version).map(drop).expect_err("is refused");
+        assert!(code == Code::NotUnderstood && why.contains(says), "{code:?}: {why}");
+    }
+    let up_casting = |numbers: &Numbers| ForeignApplication {
+        version: 3,
+        load_older: Some(load_older),
+        replay_older: Some(replay_older),
+        ..table(numbers)
+    };
+    let numbers = Numbers::default();
+    let half = ForeignApplication { replay_older: None, ..up_casting(&numbers) };
+    let (code, why) = try_open(&folder, &half).map(drop).expect_err("is refused");
+    assert!(code == Code::NotUnderstood && why.contains("its replay_older is NULL"), "{code:?}: {why}");
+    let numbers = Numbers::default();
+    let handle = try_open(&folder, &up_casting(&numbers)).expect("opens");
+    assert_eq!(both(&numbers), (90, 60));
+    // What it writes is of its own version.
+    handle.checkpoint().expect("is made");
+    handle.add(&numbers, 2, 1).expect("logs");
+    handle.free().expect("ends");
+    let numbers = Numbers::default();
+    let handle = of_version(&numbers, 3).expect("it needs no up-cast any more");
+    assert_eq!(both(&numbers), (90, 61));
+    handle.free().expect("ends");
 }

@@ -112,6 +112,44 @@ unsafe extern "C" fn replay_one(
     numbers.returns
 }
 
+/// Until version 3 numbers were counted in tens.
+pub(crate) unsafe extern "C" fn load_older(
+    user: *mut c_void,
+    version: u32,
+    object: u64,
+    bytes: ForeignBytes,
+    why: *mut ErrorText,
+) -> i32 {
+    assert_eq!(version, 2);
+    // SAFETY: the library passes what the table has.
+    let code = unsafe { load_one(user, object, bytes, why) };
+    // SAFETY: the table has numbers that live.
+    *unsafe { of(user) }.all().get_mut(&object).expect("it was loaded") *= 10;
+    code
+}
+
+/// As [`load_older`], of an operation.
+pub(crate) unsafe extern "C" fn replay_older(
+    user: *mut c_void,
+    version: u32,
+    object: u64,
+    operation: u32,
+    parameters: *const ForeignBytes,
+    count: usize,
+    why: *mut ErrorText,
+) -> i32 {
+    assert_eq!(version, 2);
+    // SAFETY: the library passes what the table has.
+    let numbers = unsafe { of(user) };
+    let before = numbers.all().get(&object).copied().unwrap_or(0);
+    // SAFETY: the library passes parameters that are there.
+    let code = unsafe { replay_one(user, object, operation, parameters, count, why) };
+    let mut all = numbers.all();
+    let number = all.get_mut(&object).expect("it was replayed");
+    *number = before + (*number - before) * 10;
+    code
+}
+
 unsafe extern "C" fn next_object(user: *mut c_void, from: u64, object: *mut u64, _: *mut ErrorText) -> i32 {
     // SAFETY: the library passes what the table has, and a place.
     unsafe {
@@ -142,9 +180,12 @@ unsafe extern "C" fn save_one(
 pub(crate) fn table(numbers: &Numbers) -> ForeignApplication {
     ForeignApplication {
         abi_version: ABI_VERSION,
+        version: 0,
         user: (&raw const *numbers).cast_mut().cast(),
         load_one: Some(load_one),
         replay_one: Some(replay_one),
+        load_older: None,
+        replay_older: None,
         checkpoint: None,
         next_object: Some(next_object),
         save_one: Some(save_one),

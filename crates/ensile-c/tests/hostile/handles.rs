@@ -329,7 +329,9 @@ fn a_table_of_another_version_or_without_a_call_back_opens_nothing() {
     let open = |table: ForeignApplication| try_open(&folder, &table).map(drop);
     let (code, why) =
         open(ForeignApplication { abi_version: ABI_VERSION + 1, ..whole }).expect_err("is refused");
-    assert!(code == Code::AbiMismatch && why.contains("version 2"), "{why}");
+    assert!(code == Code::AbiMismatch && why.contains("of version 3"), "{why}");
+    let (code, why) = open(ForeignApplication { version: 65_536, ..whole }).expect_err("is refused");
+    assert!(code == Code::Invalid && why.contains("65535 at most"), "{why}");
     for table in [
         ForeignApplication { load_one: None, ..whole },
         ForeignApplication { replay_one: None, ..whole },

@@ -132,6 +132,8 @@ fn every_call_back_has_the_parameters_that_the_library_gives() {
     for (field, alias) in [
         ("load_one", "LoadOne"),
         ("replay_one", "ReplayOne"),
+        ("load_older", "LoadOlder"),
+        ("replay_older", "ReplayOlder"),
         ("checkpoint", "WriteCheckpoint"),
         ("next_object", "NextObject"),
         ("save_one", "SaveOne"),
@@ -175,7 +177,7 @@ fn every_number_has_the_same_name() {
     }
     assert!(known.len() > 30, "{known:?}");
     assert_eq!(declared, known);
-    assert_eq!((ABI_VERSION, NO_OBJECT), (2, u64::MAX));
+    assert_eq!((ABI_VERSION, NO_OBJECT), (3, u64::MAX));
 }
 
 /// A line for each size and place of a struct, by Rust, and the lines of a program that print the same in C.
@@ -203,9 +205,12 @@ fn every_struct_has_the_same_layout_and_the_headers_compile_without_a_warning() 
         ForeignApplication,
         "ensile_application",
         abi_version,
+        version,
         user,
         load_one,
         replay_one,
+        load_older,
+        replay_older,
         checkpoint,
         next_object,
         save_one

@@ -83,6 +83,44 @@ public:
     }
 };
 
+/* Texts whose program ends each one otherwise since version 1, and knows how version 0 did. */
+class NewTexts : public ensile::Application {
+public:
+    std::mutex guard;
+    std::map<uint64_t, std::string> texts;
+
+    uint16_t version() const noexcept override { return 1; }
+    uint64_t checkpoint(uint64_t from, ensile::Writer &out) override {
+        std::lock_guard<std::mutex> hold(guard);
+        for (auto text = texts.lower_bound(from); text != texts.end(); ++text) {
+            if (!out.ckpt(text->first, text->second)) {
+                return text->first + 1;
+            }
+        }
+        return ENSILE_NO_OBJECT;
+    }
+    void load_one(uint64_t id, const void *data, size_t size) override {
+        std::lock_guard<std::mutex> hold(guard);
+        texts[id] = std::string(static_cast<const char *>(data), size);
+    }
+    void replay_one(uint64_t id, uint32_t, const ensile::Parameters &parameters) override {
+        std::lock_guard<std::mutex> hold(guard);
+        texts[id].append(parameters.text(0)).append("?");
+    }
+};
+class UpCastTexts final : public NewTexts {
+public:
+    void load_older(uint16_t version, uint64_t id, const void *data, size_t size) override {
+        MUST(version == 0);
+        load_one(id, data, size);
+    }
+    void replay_older(uint16_t version, uint64_t id, uint32_t, const ensile::Parameters &parameters) override {
+        MUST(version == 0 && parameters.size() == 2);
+        std::lock_guard<std::mutex> hold(guard);
+        texts[id].append(parameters.text(0)).append(parameters.text(1));
+    }
+};
+
 static ensile::Settings on_demand() {
     ensile::Settings settings;
     settings.set(ENSILE_POLICY_ON_DEMAND, 0).set(ENSILE_RECOVERY_THREADS, 3);
@@ -157,6 +195,31 @@ int main(int, char **arguments) {
     }
     Texts other;
     FAILS(ensile::Objects(folder + ".named", other, on_demand()), ENSILE_WRONG_FOLDER, "without a name");
+    {
+        const std::string old = folder + ".old";
+        {
+            Texts texts;
+            ensile::Objects objects(old, texts, on_demand());
+            append(objects, texts, 1, "loaded");
+            objects.checkpoint();
+            append(objects, texts, 1, "replayed");
+            append(objects, texts, 2, "replayed");
+        }
+        NewTexts without;
+        FAILS(ensile::Objects(old, without, on_demand()), ENSILE_NOT_UNDERSTOOD,
+              "it is of version 0; this program writes version 1, and has no up-cast from that");
+        for (int life = 0; life < 2; life++) {
+            UpCastTexts texts;
+            ensile::Objects objects(old, texts, on_demand());
+            MUST(texts.texts[1] == "loaded!replayed!" && texts.texts[2] == (life ? "replayed!new?" : "replayed!"));
+            std::lock_guard<std::mutex> hold(texts.guard);
+            if (life == 0) {
+                objects.log(2, 0, "new");
+            }
+        }
+        Texts texts;
+        FAILS(ensile::Objects(old, texts, on_demand()), ENSILE_NOT_UNDERSTOOD, "of version 1");
+    }
     const ensile_bytes bytes[] = {{"ab", 2}};
     const ensile::Parameters one(bytes, 1);
     try {
