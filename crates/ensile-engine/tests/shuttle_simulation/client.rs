@@ -116,6 +116,9 @@ impl Client {
         }
         let receipt = tx.submit().expect("nobody else is here");
         self.recorder.commit(trace, Some(receipt.tid()), life.now());
+        if !life.plan.snapshots {
+            return;
+        }
         let mut trace = self.recorder.begin(life.now());
         let mut snapshot = life.db.snapshot_latest().expect("it is open");
         read(&life, &mut snapshot, &mut trace, Operation::ScanReverse, all).expect("nobody else is here");

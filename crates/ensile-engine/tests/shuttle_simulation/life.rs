@@ -122,6 +122,7 @@ impl Life {
             // Part of the runs with a log, without a draw that would make other runs of all known seeds.
             .before_images(plan.loggers_of(number) == 2)
             .garbage_bytes_max(plan.garbage_bytes_max)
+            .snapshots(plan.snapshots)
             .tuning(tuning)
             .without_threads()
             .open()?;
@@ -290,7 +291,7 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
     life.is_over.store(true, Ordering::SeqCst);
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     if life.plan.checkpointers > 0 {
-        seen::count(life.strategy, &life.db);
+        seen::count(life.strategy, life.plan.snapshots, &life.db);
     }
     recorders
 }

@@ -42,6 +42,7 @@ fn lives_with_pictures_are_one_serializable_history() {
     schedules::check(300, life::STEPS_MAX, || life::run(Plan::with_pictures));
     // Some give way to commits, and their walks and ends have more steps.
     seen::assert(Strategy::Pictures, 60);
+    seen::assert_without_snapshots(Strategy::Pictures, 20);
     seen::assert_pages(2);
 }
 

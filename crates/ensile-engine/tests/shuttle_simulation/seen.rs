@@ -14,6 +14,8 @@ use crate::picture_pages::PagesSeen;
 /// Checkpoints installed, and lives begun with one, by the strategy of the life.
 static INSTALLED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 static LOADED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+/// Of the installed ones, those of lives without snapshots.
+static WITHOUT_SNAPSHOTS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 /// Lives whose newest checkpoint was a turn of one range of several.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 /// Opens of what was left in the middle of a round: the ranges' last turns are of different epochs.
@@ -22,9 +24,13 @@ static ROUNDS: AtomicU64 = AtomicU64::new(0);
 pub(crate) static PAGES: PagesSeen = PagesSeen::new();
 
 /// Counts a life that ends.
-pub(crate) fn count(strategy: Strategy, db: &Database) {
+pub(crate) fn count(strategy: Strategy, snapshots: bool, db: &Database) {
     let stats = db.stats().checkpoints;
-    INSTALLED[strategy as usize].fetch_add(stats.as_ref().map_or(0, |stats| stats.installed), SeqCst);
+    let installed = stats.as_ref().map_or(0, |stats| stats.installed);
+    INSTALLED[strategy as usize].fetch_add(installed, SeqCst);
+    if !snapshots {
+        WITHOUT_SNAPSHOTS[strategy as usize].fetch_add(installed, SeqCst);
+    }
     let loaded = db.recovery_report().is_some_and(|report| report.checkpoint.is_some());
     LOADED[strategy as usize].fetch_add(u64::from(loaded), SeqCst);
     let turn = stats.and_then(|stats| stats.last?.turn);
@@ -50,6 +56,13 @@ pub(crate) fn assert(strategy: Strategy, least: u64) {
         (INSTALLED[strategy as usize].load(SeqCst), LOADED[strategy as usize].load(SeqCst));
     println!("{strategy:?}: {installed} checkpoints installed, {loaded} lives began with one");
     assert!(is_asked_for_few(300) || installed.min(loaded) > least);
+}
+
+/// More than this number of checkpoints of this strategy were installed in lives without snapshots.
+pub(crate) fn assert_without_snapshots(strategy: Strategy, least: u64) {
+    let installed = WITHOUT_SNAPSHOTS[strategy as usize].load(SeqCst);
+    println!("{strategy:?}: {installed} checkpoints installed without snapshots");
+    assert!(is_asked_for_few(300) || installed > least);
 }
 
 /// More increments than this kept pages, and in more than this pages were split, and joined.
