@@ -8,6 +8,7 @@
 //! Invariants:
 //! - An order counts as acknowledged when its whole record has left the victim: what a client would have seen.
 //! - With several lives the orders of all lives before must still be there after each kill.
+//! - With `--no-log` an order is acknowledged once an installed picture has it, and with that it has to be there.
 //! - With `--kill-in-recovery` a victim that only recovers is killed at a random moment, so often, before the recovery
 //!   that is judged: what is left then is of a recovery of a recovery.
 //!
@@ -22,6 +23,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use ensile::checkpoint::Strategy;
 use ensile::recovery::RecoveryReport;
 use ensile::{Database, Durability, Readable};
 use ensile_base::clock::Clock;
@@ -34,6 +36,7 @@ use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::number::grouped;
 use crate::progress::Progress;
+use crate::system::Options;
 use crate::tpcc::arguments::TpccArguments;
 use crate::tpcc::consistency;
 use crate::tpcc::keys::{self, LineNumber};
@@ -44,6 +47,40 @@ use victim::Acknowledged;
 const TOLD_MAX: usize = 5;
 /// A process starts, opens a small database and is ready in about this time.
 const RECOVERY_SECONDS: f64 = 0.02;
+
+/// What a victim's orders are kept by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeptBy {
+    /// A log, and fuzzy checkpoints.
+    Log,
+    /// A log, and pictures.
+    LogAndPictures,
+    /// Pictures alone.
+    Pictures,
+}
+
+impl KeptBy {
+    pub(crate) fn of(pictures: bool, no_log: bool) -> Self {
+        match (pictures, no_log) {
+            (_, true) => Self::Pictures,
+            (true, false) => Self::LogAndPictures,
+            (false, false) => Self::Log,
+        }
+    }
+
+    /// Opens the database in this folder. Without a log nothing is strict.
+    fn open(self, mut options: Options, folder: &Path, durability: Durability) -> Result<Database> {
+        if self != Self::Log {
+            options.tuning.checkpoint_strategy = Some(Strategy::Pictures);
+        }
+        let builder = Database::builder(folder);
+        if self == Self::Pictures {
+            options.loggers = 0;
+            return options.open(builder.without_log());
+        }
+        options.open(builder.durability(durability))
+    }
+}
 
 /// What one kill showed.
 #[derive(Clone, Debug, Serialize)]
@@ -230,6 +267,8 @@ fn victim(arguments: &TpccArguments, folder: &Path, life: u32) -> Result<Command
     if let Some(millis) = arguments.checkpoint_ms {
         command.args(["--checkpoint-ms", &millis.to_string()]);
     }
+    command.args(arguments.picture_checkpoints.then_some("--picture-checkpoints"));
+    command.args(arguments.no_log.then_some("--no-log"));
     Ok(command)
 }
 
@@ -241,7 +280,11 @@ fn recover(
     kill: u32,
 ) -> Result<Verdict> {
     let clock = Clock::machine();
-    let db = arguments.run.options().open_at(folder, Durability::Relaxed)?;
+    let db = KeptBy::of(arguments.picture_checkpoints, arguments.no_log).open(
+        arguments.run.options(),
+        folder,
+        Durability::Relaxed,
+    )?;
     let tables = Tables::open(&db, arguments.business.scale())?;
     let recovery_seconds = clock.nanos() as f64 / 1e9;
     let report = db.recovery_report().cloned().unwrap_or_default();

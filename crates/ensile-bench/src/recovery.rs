@@ -256,6 +256,8 @@ fn tpcc<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result
         business: arguments.business.clone(),
         check: false,
         crash_after: None,
+        picture_checkpoints: false,
+        no_log: false,
         repeat: 1,
         lives: 1,
         kill_in_recovery: 0,

@@ -25,6 +25,12 @@ pub struct VictimArguments {
     /// Time between checkpoints
     #[arg(long)]
     pub(crate) checkpoint_ms: Option<u64>,
+    /// Checkpoints are pictures
+    #[arg(long)]
+    pub(crate) picture_checkpoints: bool,
+    /// There is no log
+    #[arg(long)]
+    pub(crate) no_log: bool,
     /// The database's folder
     #[arg(long)]
     pub(crate) folder: PathBuf,

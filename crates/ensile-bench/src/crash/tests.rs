@@ -11,7 +11,7 @@ use ensile::checkpoint::Schedule;
 use ensile::{Database, Readable};
 
 use super::victim::{Acknowledged, schedule};
-use super::{missing_orders, victim};
+use super::{KeptBy, missing_orders, victim};
 use crate::command::Bench;
 use crate::tpcc::draw::Constants;
 use crate::tpcc::keys::LineNumber;
@@ -41,6 +41,25 @@ fn the_victim_makes_checkpoints_at_the_interval_that_was_asked_for_and_otherwise
         let words = command.get_args().map(OsStr::to_owned);
         let Bench::TpccVictim(arguments) = parsed(words) else { panic!("{command:?}") };
         assert_eq!(schedule(&arguments), expected, "{line}");
+    }
+}
+
+#[test]
+fn the_victims_orders_are_kept_by_what_was_asked_for() {
+    for (options, kept_by) in [
+        ("", KeptBy::Log),
+        (" --picture-checkpoints", KeptBy::LogAndPictures),
+        (" --no-log", KeptBy::Pictures),
+        (" --picture-checkpoints --no-log", KeptBy::Pictures),
+    ] {
+        let line = format!("tpcc --crash-after 1{options}");
+        let Bench::Tpcc(arguments) = parsed(line.split(' ').map(OsString::from)) else { panic!("{line}") };
+        assert_eq!(KeptBy::of(arguments.picture_checkpoints, arguments.no_log), kept_by, "{line}");
+        let command = victim(&arguments, Path::new("folder"), 0).expect("this program is there");
+        let Bench::TpccVictim(arguments) = parsed(command.get_args().map(OsStr::to_owned)) else {
+            panic!("{command:?}")
+        };
+        assert_eq!(KeptBy::of(arguments.picture_checkpoints, arguments.no_log), kept_by, "{line}");
     }
 }
 

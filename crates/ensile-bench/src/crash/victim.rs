@@ -1,4 +1,5 @@
-//! The process that is killed: TPC-C with a log, which tells on its standard output what has become durable.
+//! The process that is killed: TPC-C with a log, or with pictures alone, which tells on its standard output what has
+//! become durable.
 //!
 //! Neighbours: started by [`super`]; the terminals' [`Observer`] hears of every placed order at commit, and a thread
 //! passes it on when its epoch is durable.
@@ -12,6 +13,7 @@ use ensile_base::sync::{AtomicBool, Mutex, Ordering};
 use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::crash::KeptBy;
 use crate::crash::arguments::VictimArguments;
 use crate::driver::{self, Pace, Plan};
 use crate::failure::{Failure, Result};
@@ -66,7 +68,11 @@ pub(super) fn schedule(arguments: &VictimArguments) -> Schedule {
 pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
     let run = &arguments.run;
     let options = Options { checkpoints: schedule(arguments), ..run.options() };
-    let db = options.open(Database::builder(&arguments.folder).durability(Durability::Strict))?;
+    let db = KeptBy::of(arguments.picture_checkpoints, arguments.no_log).open(
+        options,
+        &arguments.folder,
+        Durability::Strict,
+    )?;
     let tables = Tables::open(&db, arguments.business.scale())?;
     if arguments.recover_only {
         tell(&[0; size_of::<Acknowledged>()])?;

@@ -116,6 +116,12 @@ pub struct TpccArguments {
     /// The process that is killed makes a checkpoint at this interval, in milliseconds [default: as a database does]
     #[arg(long, requires = "crash_after", value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) checkpoint_ms: Option<u64>,
+    /// The checkpoints of the process that is killed are pictures
+    #[arg(long, requires = "crash_after")]
+    pub(crate) picture_checkpoints: bool,
+    /// The process that is killed has no log: an order is acknowledged once a picture has it
+    #[arg(long, requires = "crash_after")]
+    pub(crate) no_log: bool,
 }
 
 fn parse_mix(text: &str) -> Result<Mix, String> {
