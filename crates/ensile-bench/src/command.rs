@@ -138,6 +138,7 @@ const SIREN_EXAMPLES: &str = "Examples:
   ensile-bench siren skew --ways lists --updates 50000
   ensile-bench siren against-fuzzy --rows 1000000 --seconds 30
   ensile-bench siren fig9 --clients 1,2,20 --rounds 3                   at the device's full speed
+  ensile-bench siren bare-copy --rows 10000000        what copying memory to a file costs YCSB beside it
   ensile-bench siren fig9 --slow --sync-ms 1 --checkpoint-updates 2000000 --seconds 120
   ensile-bench siren increments --rounds 3            1 % and 10 % of pages, then 1,000 increments of 1 %
   ensile-bench siren backup --rows 10000000           a backup of 1 GB under load, an increment, a restore

@@ -9,6 +9,7 @@
 //! fig9           §5    throughput by clients: pictures and redo, fuzzy with undo and redo  `fig9`
 //! cycling        -     log that a recovery replays, by ranges and with whole checkpoints     `cycling`
 //! foreground     -     throughput and tails of YCSB while a full picture is written       `foreground`
+//! bare-copy      -     throughput of YCSB while a thread copies memory to a file            `bare_copy`
 //! hang           -     the longest commit while each write of a picture hangs             `foreground`
 //! increments     §2.1  what a picture costs of which few pages have changed               `increments`
 //! backup         -     YCSB while a backup is made, its increments, and what is restored    `backup`
@@ -25,6 +26,7 @@ mod against_fuzzy;
 pub(crate) mod arguments;
 mod backup;
 pub(crate) mod backup_kills;
+mod bare_copy;
 pub(crate) mod cost;
 mod cycling;
 mod device;
@@ -70,6 +72,8 @@ pub(crate) enum Name {
     Cycling,
     /// Throughput and latencies of YCSB while a full picture is written, against without one.
     Foreground,
+    /// Throughput of YCSB in memory while a thread copies memory to a file, against without one.
+    BareCopy,
     /// The longest commit of YCSB while each write and sync of a picture takes seconds, against without one.
     Hang,
     /// Bytes and processor time of pictures of which few pages have changed; files and opens behind many of them.
@@ -103,6 +107,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Fig9, run: fig9::run, seconds: expected::fig9 },
     Experiment { name: Name::Cycling, run: cycling::run, seconds: cycling::expected_seconds },
     Experiment { name: Name::Foreground, run: foreground::foreground, seconds: expected::foreground },
+    Experiment { name: Name::BareCopy, run: bare_copy::run, seconds: expected::bare_copy },
     Experiment { name: Name::Hang, run: foreground::hang, seconds: expected::hang },
     Experiment { name: Name::Increments, run: increments::run, seconds: expected::increments },
     Experiment { name: Name::Backup, run: backup::run, seconds: expected::backup },

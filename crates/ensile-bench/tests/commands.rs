@@ -30,6 +30,29 @@ fn a_killed_business_recovers_with_everything_that_it_acknowledged() {
 }
 
 #[test]
+fn a_killed_business_recovers_from_pictures_with_and_without_a_log() {
+    let folder = Folder::new("bench-crash-pictures");
+    for kept_by in ["--picture-checkpoints", "--no-log"] {
+        let line = format!(
+            "tpcc --crash-after 0.3 --lives 2 --kill-in-recovery 1 --checkpoint-ms 50 --items 200 --customers 30 {kept_by}"
+        );
+        let (output, stdout, stderr) = bench(&folder, &line);
+        assert!(output.status.success(), "{kept_by}: {stdout}\n{stderr}");
+        assert!(
+            stdout.ends_with("verdict: clean\n") && !stdout.contains(": 0 orders"),
+            "{kept_by}: {stdout}"
+        );
+        // Without a log nothing is replayed.
+        let replays =
+            stdout.lines().filter(|line| line.starts_with("kill ") && !line.contains(": 0 entries ("));
+        assert!(kept_by == "--picture-checkpoints" || replays.count() == 0, "{stdout}");
+        let left =
+            std::fs::read_to_string(folder.0.join("ensile-data/tpcc-crash/MANIFEST")).expect("is there");
+        assert!(left.lines().any(|line| line.starts_with("picture ")), "{kept_by}: {left}");
+    }
+}
+
+#[test]
 fn a_victim_is_killed_after_its_first_acknowledgement_however_slow_the_machine_is() {
     let folder = Folder::new("bench-at-once");
     // An epoch takes longer than that, so nothing is acknowledged by then.
@@ -264,6 +287,50 @@ fn commits_beside_a_picture_are_timed_whether_it_is_written_or_hangs() {
         for (way, side) in [("lists", "without"), ("lists", "within"), ("semi-fuzzy", "within")] {
             assert!(text.contains(&format!("{way},{side},\"relaxed commit, p99.9\",ms,")), "{text}");
         }
+    }
+    assert!(!folder.0.join("ensile-data").exists(), "the databases are gone");
+}
+
+#[test]
+fn a_bare_copy_of_memory_is_made_beside_ycsb() {
+    let folder = Folder::new("bench-siren-bare-copy");
+    let small = "--rows 20000 --seconds 0.5 --rounds 1 --picture-mb 20 --out figures";
+    let (output, stdout, stderr) = bench(&folder, &format!("siren bare-copy {small}"));
+    // A busy machine may copy less: then that is said, and the exit code is 1.
+    let held = !stdout.contains("NOT HELD");
+    assert_eq!(output.status.code(), Some(i32::from(!held)), "{stdout}\n{stderr}");
+    assert!(stdout.contains("  throughput within / without: "), "{stdout}");
+    assert!(stdout.contains("  asked: 20.0 MB/s copied; held: "), "{stdout}");
+    let text = std::fs::read_to_string(folder.0.join("figures/bare-copy.csv")).expect("written");
+    for row in
+        ["YCSB in memory,without,throughput,", "YCSB in memory,within,throughput,", "copy,within,copied,"]
+    {
+        assert!(text.contains(row), "{row}: {text}");
+    }
+    assert!(!folder.0.join("ensile-data").exists(), "what was copied is gone");
+}
+
+#[test]
+fn pictures_are_compared_with_fuzzy_checkpoints_at_a_pace_that_is_said() {
+    let folder = Folder::new("bench-siren-against-fuzzy");
+    for (pace, said) in
+        [("", "checkpoints are written as fast as this machine's disk\n"), ("--disk-mb 50", "at 50 MB/s\n")]
+    {
+        let small = "--rows 20000 --seconds 0.5 --rounds 1 --ways semi-fuzzy --out figures";
+        let (output, stdout, stderr) = bench(&folder, &format!("siren against-fuzzy {small} {pace}"));
+        let held = !stdout.contains("NOT HELD");
+        assert_eq!(output.status.code(), Some(i32::from(!held)), "{stdout}\n{stderr}");
+        assert!(stdout.contains("  semi-fuzzy / fuzzy (SiloR): ") && stdout.contains(said), "{stdout}");
+        let text = std::fs::read_to_string(folder.0.join("figures/against-fuzzy.csv")).expect("written");
+        // A run in which no version was displaced has no such figure.
+        let has_displaced = text.lines().any(|line| {
+            line.contains("displaced versions in a checkpoint")
+                && line.starts_with("semi-fuzzy,")
+                && line.split(',').rev().nth(3).and_then(|count| count.parse::<f64>().ok()) > Some(0.0)
+        });
+        let is_told = stdout.contains("processor time of clients, more than fuzzy: ");
+        assert_eq!(is_told, has_displaced, "{stdout}\n{text}");
+        assert_eq!(text.contains("ns a displaced version"), has_displaced, "{text}");
     }
     assert!(!folder.0.join("ensile-data").exists(), "the databases are gone");
 }

@@ -30,6 +30,8 @@ use crate::tally::{SAMPLE_EVERY, Step, epoch_to_wait_for};
 use crate::timeline::{Part, STEP_NANOS};
 
 const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
+const CLIENTS: (&str, &str) = ("processor time of clients", "us a transaction");
+const PENDING_REMOVE: (&str, &str) = ("processor time of clients, more than fuzzy", "ns a displaced version");
 /// What a row takes in a checkpoint beside its value: TID and length, and a key with its length.
 const ROW_FRAME_BYTES: u64 = 12 + 2 + 8;
 /// What averages leave out at the beginning, in steps of the timeline.
@@ -158,6 +160,8 @@ pub(super) struct Asked {
     pub(super) is_strict: bool,
     /// Whether everything is on the slow device.
     pub(super) is_slow: bool,
+    /// What a checkpoint may write if it is not, in bytes a second. `None`: as fast as the device is.
+    pub(super) pace: Option<u64>,
     /// A checkpoint is asked for when so much was updated since the one before; without this, when that has ended.
     pub(super) every_updates: Option<u64>,
     pub(super) seed: u64,
@@ -173,7 +177,10 @@ pub(super) struct Course {
     entries: f64,
     /// Of these, versions that were displaced.
     displaced: f64,
-    /// Versions that were displaced, for each write of all checkpoints that ended.
+    /// What checkpoints that ended wrote, in bytes a second of their time.
+    written_per_s: f64,
+    /// Versions that were displaced, for each transaction and for each write of all checkpoints that ended.
+    displaced_a_transaction: f64,
     pub(super) displaced_a_write: f64,
     /// Parts of all bytes of log and of checkpoints that ended: what stands beside pages, and what no row takes in
     /// the checkpoints. The free tails of pages are most of that.
@@ -205,6 +212,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
                 clients: arguments.workers(),
                 is_strict: false,
                 is_slow: false,
+                pace: arguments.pace(),
                 every_updates: None,
                 seed: arguments.seed + round as u64,
             };
@@ -232,7 +240,9 @@ pub(super) fn one(arguments: &SirenArguments, asked: Asked) -> Result<Course> {
     if let Some(disk) = &slow {
         builder = builder.disk(Arc::<SlowDisk>::clone(disk));
     }
-    let db = options(arguments, &setup).open(builder)?;
+    let mut options = options(arguments, &setup);
+    options.tuning.checkpoint_bandwidth = asked.pace.filter(|_| !is_slow);
+    let db = options.open(builder)?;
     let threads = arguments.workers() as u64;
     let benchmark = Benchmark::load(db, (arguments.rows, arguments.row_bytes), threads, strategy.has_log())?;
     let slow_down = |is_slow| slow.iter().for_each(|disk| disk.slow_down(is_slow));
@@ -278,7 +288,8 @@ fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benc
     let (after, processor) = (db.stats(), processor.until_now());
     let transactions = (after.commits - before.commits).max(1) as f64;
     let turns = repeated.turns();
-    let writes = turns.map_or(0, |(_, commits)| commits) as f64 * updates_a_commit;
+    let commits = turns.map_or(0, |(_, commits)| commits) as f64;
+    let per = |displaced: f64, all: f64| if all > 0.0 { displaced / all } else { 0.0 };
     let lead_in = LEAD_IN_STEPS.min(timeline.len() / 4);
     // With pauses only whole turns are looked at: each has a checkpoint and a pause.
     let whole = turns.filter(|_| every > 0).map(|(times, _)| times);
@@ -297,7 +308,9 @@ fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benc
         seconds: seconds / ended.max(1) as f64,
         entries: entries as f64 / ended.max(1) as f64,
         displaced: displaced as f64 / ended.max(1) as f64,
-        displaced_a_write: if writes > 0.0 { displaced as f64 / writes } else { 0.0 },
+        written_per_s: bytes_written as f64 / seconds.max(f64::MIN_POSITIVE),
+        displaced_a_transaction: per(displaced as f64, commits),
+        displaced_a_write: per(displaced as f64, commits * updates_a_commit),
         beside_pages: rows_of(displaced) as f64 / all_bytes,
         without_rows: bytes_written.saturating_sub(rows_of(entries)) as f64 / all_bytes,
         log_bytes: logged as f64 / transactions,
@@ -306,6 +319,20 @@ fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benc
         within: looks.0 as f64 / looks.1.max(1) as f64,
         displaced_peak: after.displaced_bytes_peak,
     })
+}
+
+impl Course {
+    /// What pictures cost clients, for each version that they displaced: a pending remove and all that goes with it.
+    /// `None` if none was displaced, or none was counted: those that stay in lists are not.
+    fn pending_remove_nanos(&self, fuzzy: &Self) -> Option<f64> {
+        pending_remove_nanos((self.clients_us, fuzzy.clients_us), self.displaced_a_transaction)
+    }
+}
+
+/// The nanoseconds that clients need more with pictures than with fuzzy checkpoints, for each displaced version: by the
+/// microseconds of a transaction with either, and the versions that one displaces in the mean.
+fn pending_remove_nanos((pictures_us, fuzzy_us): (f64, f64), displaced: f64) -> Option<f64> {
+    (displaced > 0.0).then(|| (pictures_us - fuzzy_us) * 1e3 / displaced)
 }
 
 /// Nanoseconds of processor time.
@@ -350,6 +377,10 @@ fn made(arguments: &SirenArguments, strategies: &[Strategy], courses: &[Vec<Cour
         row(("displaced versions in a checkpoint", "1"), &|course| {
             (course.checkpoints > 0).then_some(course.displaced)
         });
+        row(("checkpoints write", "MB/s"), &|course| {
+            (course.checkpoints > 0).then_some(course.written_per_s / 1e6)
+        });
+        row(CLIENTS, &|course| Some(course.clients_us));
         row(("within a checkpoint", "% of the time"), &|course| Some(course.within * 100.0));
         row(("displaced at the peak", "MB"), &|course| Some(course.displaced_peak as f64 / 1e6));
         for course in courses {
@@ -363,19 +394,45 @@ fn made(arguments: &SirenArguments, strategies: &[Strategy], courses: &[Vec<Cour
             );
         }
     }
-    let fuzzy = rates(&courses[0]);
+    let fuzzy_courses = &courses[0];
+    let fuzzy = rates(fuzzy_courses);
     for (strategy, courses) in strategies.iter().zip(courses).skip(1) {
         let ratio = Row::ratio((strategy.name(), &rates(courses)), (strategies[0].name(), &fuzzy), place());
         said += &format!("  {}: {:.3} ({:.3} .. {:.3})\n", ratio.system, ratio.median, ratio.min, ratio.max);
         rows.push(ratio);
+        let costs = courses.iter().zip(fuzzy_courses);
+        let costs: Vec<f64> =
+            costs.filter_map(|(pictures, fuzzy)| pictures.pending_remove_nanos(fuzzy)).collect();
+        if !costs.is_empty() {
+            let cost = Row::new(strategy.name(), place(), PENDING_REMOVE, costs);
+            said += &format!(
+                "  {}: {}: {:.0} ns ({:.0} .. {:.0})\n",
+                cost.system, cost.metric, cost.median, cost.min, cost.max
+            );
+            rows.push(cost);
+        }
     }
+    said += &format!("  checkpoints are written {}\n", arguments.pace_words());
     let title = format!(
-        "Five {} a transaction while a full checkpoint is written: {} rows of {} bytes, {} MB/s",
+        "Five {} a transaction while a full checkpoint is written {}: {} rows of {} bytes",
         if arguments.read_percent == 0 { "updates" } else { "updates or reads" },
+        arguments.pace_words(),
         grouped(arguments.rows as f64),
-        arguments.row_bytes,
-        arguments.disk_mb
+        arguments.row_bytes
     );
     let figure = Figure { name: "against-fuzzy", title, drawn: THROUGHPUT, rows, ..Figure::default() };
     Made(vec![figure], is_as_asked, said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pending_remove_nanos;
+
+    #[test]
+    fn a_pending_remove_costs_what_clients_need_more_by_the_versions_they_displace() {
+        // Five updates a transaction, a tenth of them first changes: 0.5 versions for 0.25 us.
+        assert_eq!(pending_remove_nanos((3.25, 3.0), 0.5), Some(500.0));
+        assert_eq!(pending_remove_nanos((3.0, 3.25), 0.5), Some(-500.0), "noise is not hidden");
+        assert_eq!(pending_remove_nanos((3.25, 3.0), 0.0), None);
+    }
 }

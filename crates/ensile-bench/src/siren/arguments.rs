@@ -13,6 +13,9 @@ use super::slow_disk::{SlowFiles, Speed};
 use super::strategy::{Strategy, Way};
 use crate::arguments::positive_seconds;
 
+/// The disk of the paper, in MB a second.
+const PAPERS_DISK_MB: u64 = 30;
+
 /// `ensile-bench siren`.
 #[derive(Clone, Debug, Args)]
 pub struct SirenArguments {
@@ -40,9 +43,10 @@ pub struct SirenArguments {
     /// How much of a page is rows, in percent: for formula (2) only, as pictures pack their pages
     #[arg(long, default_value_t = 70, value_parser = value_parser!(u64).range(1..=100))]
     pub(crate) fill: u64,
-    /// What the device takes, in MB a second
-    #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(1..=1_000_000))]
-    pub(crate) disk_mb: u64,
+    /// What the device takes, in MB a second [default: 30, as the paper's; `against-fuzzy`, and `fig9` without
+    /// `--slow`, have the device of this machine, and with this option their checkpoints are paced]
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) disk_mb: Option<u64>,
     /// What a sync of the slow device takes, in milliseconds
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(0..=60_000))]
     pub(crate) sync_ms: u64,
@@ -63,8 +67,8 @@ pub struct SirenArguments {
     /// Threads that update [default: one less than there are cores, which is left to the checkpointer]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) workers: Option<usize>,
-    /// Rounds; figures are medians over them [default: 1; 3 for `against-fuzzy`, 9 for `foreground`, 5 for
-    /// `hang` and `backup`]
+    /// Rounds; figures are medians over them [default: 1; 3 for `against-fuzzy` and `bare-copy`, 9 for `foreground`,
+    /// 5 for `hang` and `backup`]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) rounds: Option<usize>,
     /// Of a hundred transactions of `against-fuzzy` and `fig9` so many only read
@@ -76,8 +80,8 @@ pub struct SirenArguments {
     /// Tuples a second that are written, for the experiment `formulas`: what the paper has for 30 MB/s
     #[arg(long, default_value_t = 70_000, value_parser = value_parser!(u64).range(1..))]
     pub(crate) formula_writes: u64,
-    /// Length of a run of `against-fuzzy`, `fig9` and `device`, and of each side of `foreground` and `hang`, in
-    /// seconds; `backup` has one without for as long, and one that takes as long as the backup does
+    /// Length of a run of `against-fuzzy`, `fig9` and `device`, and of each side of `foreground`, `hang` and
+    /// `bare-copy`, in seconds; `backup` has one without for as long, and one that takes as long as the backup does
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
     /// Clients of `fig9`, one run each
@@ -115,7 +119,7 @@ pub struct SirenArguments {
     #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) transactions: u64,
     /// What the picture of `foreground` may write, in MB a second: some 3.3 s for each GB of rows; in `backup` also
-    /// what the copy may read and write (1000000: as fast as it can)
+    /// what the copy may read and write (1000000: as fast as it can), and what `bare-copy` copies
     #[arg(long, default_value_t = 350, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) picture_mb: u64,
     /// How many copiers are killed in `backup-kills`
@@ -132,10 +136,29 @@ impl SirenArguments {
         (self.page_bytes as f64 * self.fill as f64 / 100.0 / self.row_bytes as f64).max(1.0)
     }
 
+    /// What the slow device takes, in MB a second.
+    pub(super) fn slow_mb(&self) -> u64 {
+        self.disk_mb.unwrap_or(PAPERS_DISK_MB)
+    }
+
+    /// What checkpoints may write on the device of this machine where none is slow, in bytes a second. `None`: as fast
+    /// as it is.
+    pub(super) fn pace(&self) -> Option<u64> {
+        self.disk_mb.map(|megabytes| megabytes * 1_000_000)
+    }
+
+    /// The same for people.
+    pub(super) fn pace_words(&self) -> String {
+        self.disk_mb.map_or_else(
+            || "as fast as this machine's disk".to_owned(),
+            |megabytes| format!("at {megabytes} MB/s"),
+        )
+    }
+
     /// The slow device.
     pub(super) fn speed(&self) -> Speed {
         Speed {
-            bytes_per_s: self.disk_mb * 1_000_000,
+            bytes_per_s: self.slow_mb() * 1_000_000,
             sync: Duration::from_millis(self.sync_ms),
             write: Duration::ZERO,
         }

@@ -36,7 +36,7 @@ use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
 use crate::number::{grouped, median};
 use crate::progress::Progress;
-use crate::system::fresh_folder;
+use crate::system::{SystemKind, fresh_folder};
 use crate::ycsb::engine::Engine;
 use crate::ycsb::payload::Payload;
 
@@ -155,7 +155,7 @@ fn one(arguments: &SirenArguments, seed: u64) -> Result<Course> {
     let paths = [folder(FOLDER)?, folder(BACKUP_FOLDER)?, folder(RESTORED_FOLDER)?];
     let options = paced_options(arguments, STRATEGY, seed);
     let db = options.open(Database::builder(&paths[0]).durability(Durability::Relaxed))?;
-    let engine = loaded(arguments, db)?;
+    let engine = loaded(arguments, SystemKind::Silo, db)?;
     let made = on(arguments, &engine, &paths, seed);
     engine.database().close()?;
     for path in &paths {
@@ -203,7 +203,7 @@ fn beside_a_backup(
     std::thread::scope(|scope| {
         let is_given_up = &is_given_up;
         let mut backing = Backing { scope, db, target, options, is_given_up, thread: None, made: None };
-        let sides = watched(arguments, engine, (seed, most), &mut backing);
+        let sides = watched(arguments, engine, (seed, most, None), &mut backing);
         // Relaxed: it ends a loop.
         is_given_up.store(true, Ordering::Relaxed);
         let given_up =

@@ -274,7 +274,7 @@ fn made(arguments: &SirenArguments, courses: &[Vec<Course>; 2]) -> Made {
         "Log that a recovery replays: {} rows of {} bytes, checkpoints of {} MB/s, {} ranges",
         grouped(arguments.rows as f64),
         arguments.row_bytes,
-        arguments.disk_mb,
+        arguments.slow_mb(),
         arguments.ranges
     );
     let figure = Figure { name: "cycling", title, drawn: REPLAYED, rows, ..Figure::default() };

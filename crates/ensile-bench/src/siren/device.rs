@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
         rows.push(Row::new("slow device", place(), OFF, vec![off]));
     }
     std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
-    let title = format!("A device of {} MB/s, on the disk of this machine", arguments.disk_mb);
+    let title = format!("A device of {} MB/s, on the disk of this machine", arguments.slow_mb());
     let figure = Figure { name: "device", title, drawn: RATE, rows, ..Figure::default() };
     Ok(Made(vec![figure], held, said))
 }

@@ -39,6 +39,11 @@ fn fill(arguments: &SirenArguments) -> f64 {
     arguments.rows as f64 / FILLED_PER_S + AROUND_SECONDS
 }
 
+/// A full picture where no device is slow.
+fn paced(arguments: &SirenArguments) -> f64 {
+    bytes(arguments) / arguments.pace().map_or(PICTURED_PER_S, |bytes_per_s| bytes_per_s as f64)
+}
+
 fn on_device(arguments: &SirenArguments) -> f64 {
     bytes(arguments) / arguments.speed().bytes_per_s as f64
 }
@@ -58,7 +63,7 @@ pub(super) fn pages(arguments: &SirenArguments) -> f64 {
 }
 
 pub(super) fn against_fuzzy(arguments: &SirenArguments) -> f64 {
-    let run = fill(arguments) + arguments.seconds.max(on_device(arguments));
+    let run = fill(arguments) + arguments.seconds.max(paced(arguments));
     (1 + arguments.strategies().len()) as f64 * rounds(arguments, super::against_fuzzy::ROUNDS) * run
 }
 
@@ -67,7 +72,8 @@ pub(super) fn fig9(arguments: &SirenArguments) -> f64 {
         let images = updates as f64 * arguments.row_bytes as f64 * 2.0;
         if arguments.slow { 2.0 * images / arguments.speed().bytes_per_s as f64 } else { 0.0 }
     });
-    let run = fill(arguments) + arguments.seconds.max(on_device(arguments)).max(turn);
+    let picture = if arguments.slow { on_device(arguments) } else { paced(arguments) };
+    let run = fill(arguments) + arguments.seconds.max(picture).max(turn);
     fig9::runs(arguments) as f64 * rounds(arguments, 1) * run
 }
 
@@ -78,6 +84,11 @@ fn beside(arguments: &SirenArguments, within: f64, usual: usize) -> f64 {
 
 pub(super) fn foreground(arguments: &SirenArguments) -> f64 {
     beside(arguments, bytes(arguments) / PICTURED_PER_S, super::foreground::FOREGROUND_ROUNDS)
+}
+
+pub(super) fn bare_copy(arguments: &SirenArguments) -> f64 {
+    // A lead-in of a second at most.
+    fill(arguments) + rounds(arguments, super::bare_copy::ROUNDS) * (1.0 + 2.0 * arguments.seconds)
 }
 
 pub(super) fn backup(arguments: &SirenArguments) -> f64 {

@@ -91,6 +91,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
                         clients,
                         is_strict,
                         is_slow: arguments.slow,
+                        pace: arguments.pace(),
                         every_updates: arguments.checkpoint_updates,
                         seed: arguments.seed + round as u64,
                     };
@@ -148,9 +149,9 @@ fn made(arguments: &SirenArguments, all: &[Vec<Rounds>]) -> Made {
     }
     rows.sort_by(|a, b| a.system.cmp(&b.system));
     let device = if arguments.slow {
-        format!("{} MB/s, {} ms a sync", arguments.disk_mb, arguments.sync_ms)
+        format!("{} MB/s, {} ms a sync", arguments.slow_mb(), arguments.sync_ms)
     } else {
-        "this machine's disk".to_owned()
+        format!("checkpoints {}", arguments.pace_words())
     };
     let checkpoints = arguments.checkpoint_updates.map_or_else(
         || "within full checkpoints".to_owned(),

@@ -88,6 +88,8 @@ pub(super) const WITHIN: usize = 1;
 /// YCSB, each commit timed.
 struct Timed<'e> {
     engine: &'e Engine<VALUE_BYTES>,
+    /// The core that the first worker keeps to, if they keep to any.
+    pin: Option<usize>,
     clock: Clock,
     phase: AtomicU32,
     /// Nanoseconds of commits, of each side.
@@ -97,10 +99,11 @@ struct Timed<'e> {
 }
 
 impl<'e> Timed<'e> {
-    fn new(engine: &'e Engine<VALUE_BYTES>, looks_at_own: bool) -> Self {
+    fn new(engine: &'e Engine<VALUE_BYTES>, looks_at_own: bool, pin: Option<usize>) -> Self {
         let commits = Mutex::new([new_histogram(), new_histogram()]);
         let own = looks_at_own.then(|| Mutex::new([0; 2]));
-        Self { engine, clock: Clock::machine(), phase: AtomicU32::new(Phase::LeadIn as u32), commits, own }
+        let phase = AtomicU32::new(Phase::LeadIn as u32);
+        Self { engine, pin, clock: Clock::machine(), phase, commits, own }
     }
 
     fn phase(&self) -> Phase {
@@ -120,7 +123,7 @@ impl Subject for Timed<'_> {
     }
 
     fn durable_epoch(&self) -> Option<u64> {
-        Some(self.engine.database().durable_epoch().number())
+        self.engine.durable_epoch()
     }
 
     fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
@@ -154,7 +157,7 @@ impl Subject for Timed<'_> {
 
 /// What one side of a run came to.
 pub(super) struct Side {
-    /// By what became durable.
+    /// By what became durable, or in memory by what was committed.
     pub(super) part: Part,
     commits: Histogram<u64>,
     /// Of the longest, less what it waited for a processor, if that was looked at.
@@ -378,7 +381,7 @@ fn one(arguments: &SirenArguments, strategy: Strategy, seed: u64, hang: Hang) ->
     if hang.is_some() {
         options.tuning.checkpoint_bandwidth = None;
     }
-    let engine = loaded(arguments, options.open(builder)?)?;
+    let engine = loaded(arguments, SystemKind::Silo, options.open(builder)?)?;
     let made = beside_a_picture(arguments, &engine, seed, disk.as_deref());
     // What is left to write is not measured.
     disk.iter().for_each(|disk| disk.slow_down(false));
@@ -403,10 +406,14 @@ pub(super) fn paced_options(arguments: &SirenArguments, strategy: Strategy, seed
 }
 
 /// YCSB 80/20 on a fresh database, loaded.
-pub(super) fn loaded(arguments: &SirenArguments, db: Database) -> Result<Engine<VALUE_BYTES>> {
+pub(super) fn loaded(
+    arguments: &SirenArguments,
+    kind: SystemKind,
+    db: Database,
+) -> Result<Engine<VALUE_BYTES>> {
     let requests = Requests::new(Workload::Silo, arguments.rows, None);
     let load = LoadPlan::in_order(arguments.rows, arguments.workers());
-    Engine::over(SystemKind::Silo, db, requests, &load)
+    Engine::over(kind, db, requests, &load)
 }
 
 /// Runs the load without a picture and then within one.
@@ -419,20 +426,20 @@ fn beside_a_picture(
     let most = if hanging.is_some() { arguments.seconds } else { arguments.seconds * LONGER_MAX };
     let db = engine.database();
     let mut picturing = Picturing { db, hanging, asked: None, report: None };
-    let subject = Timed::new(engine, hanging.is_some());
+    let subject = Timed::new(engine, hanging.is_some(), None);
     let sides = watched_subject(arguments, subject, (seed, most), &mut picturing)?;
     Ok(Course { sides, report: picturing.report, displaced_peak: db.stats().displaced_bytes_peak })
 }
 
 /// Runs the load without what is to run beside it, and then within: until that has ended, or for so many seconds at
-/// most.
+/// most. The first worker keeps to the core `pin`, if there is one, and the others to those behind it.
 pub(super) fn watched(
     arguments: &SirenArguments,
     engine: &Engine<VALUE_BYTES>,
-    (seed, most): (u64, f64),
+    (seed, most, pin): (u64, f64, Option<usize>),
     beside: &mut dyn Beside,
 ) -> Result<[Side; 2]> {
-    watched_subject(arguments, Timed::new(engine, false), (seed, most), beside)
+    watched_subject(arguments, Timed::new(engine, false, pin), (seed, most), beside)
 }
 
 /// The same of commits that are timed in this way.
@@ -444,7 +451,7 @@ fn watched_subject(
 ) -> Result<[Side; 2]> {
     let (lead_in, seconds) = ((arguments.seconds / 4.0).min(1.0), arguments.seconds);
     let threads = arguments.workers();
-    let plan = Plan { threads, batch: 1, pace: Pace::Timed(seconds), rounds: 1, seed, pin: None };
+    let plan = Plan { threads, batch: 1, pace: Pace::Timed(seconds), rounds: 1, seed, pin: subject.pin };
     let mut failed = None;
     // When the sides began and ended, in nanoseconds.
     let mut sides = [(0, u64::MAX); 2];

@@ -137,7 +137,8 @@ impl<'a> Measured<'a> {
 
     /// Rows at each rate.
     fn peaks(&self, name: &'static str, updates: &str) -> Figure {
-        let SirenArguments { rows, row_bytes, disk_mb, .. } = *self.arguments;
+        let SirenArguments { rows, row_bytes, .. } = *self.arguments;
+        let disk_mb = self.arguments.slow_mb();
         let title = format!(
             "A full picture of {:.0} MB at {disk_mb} MB/s, {updates}: {} rows of {row_bytes} bytes",
             rows as f64 * row_bytes as f64 / MB,
