@@ -74,7 +74,7 @@ pub use machine::{MachineTransport, TransportChoice};
 pub use memory::{ConnectionMemory, MemoryFit};
 pub use net_loop::{NetLoop, NetStats};
 pub use replies::{ReplyQueue, ReplySlot};
-pub use sockets::{KEEPALIVE_PROBES, check_free, raise_descriptors_max};
+pub use sockets::{KEEPALIVE_PROBES, KEEPALIVE_SECONDS_MAX, check_free, raise_descriptors_max};
 pub use timers::TimerId;
 pub use transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 #[cfg(all(

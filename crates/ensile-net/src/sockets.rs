@@ -16,8 +16,8 @@ use crate::transport::ListenAddress;
 const BACKLOG: i32 = 128;
 /// How often a silent client is asked whether it is still there: redis' number.
 pub const KEEPALIVE_PROBES: u32 = 3;
-/// The most that Linux takes for a time of keepalive.
-const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
+/// The longest time of keepalive that Linux takes, in seconds. A longer one is as this.
+pub const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
 
 /// What is open.
 pub(crate) struct MachineSocket {

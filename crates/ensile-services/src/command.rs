@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
 use ensile_base::sync::SignalFlag;
+use ensile_net::KEEPALIVE_SECONDS_MAX;
 use ensile_objects::{
     ApplicationLog, DurabilityError, FolderCheck, ObjectDurability, ObjectsBuilder, ObjectsResult,
     SharedFolder, ShippingConfig, check_folders,
@@ -91,8 +92,6 @@ impl From<SocketTransport> for TransportChoice {
 
 /// The longest time that a client may be idle: ten years.
 const SECONDS_MAX: u64 = 10 * 366 * 24 * 60 * 60;
-/// The longest time of keepalive, which is Linux's.
-const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
 
 /// How a service is run.
 #[derive(Clone, Debug, Args)]

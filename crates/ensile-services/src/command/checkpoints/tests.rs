@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Parser;
+use ensile_net::KEEPALIVE_SECONDS_MAX;
 use ensile_objects::{AdaptiveThreshold, CheckpointPolicy};
 
 use crate::command::{ServeArguments, ServiceKind};
@@ -35,6 +36,14 @@ fn what_is_asked_for_is_the_whole_policy() {
     assert_eq!(of("--recovery-ms 1000"), CheckpointPolicy { recovery_time: second, ..none() });
     let both = CheckpointPolicy { interval: second, log_records: Some(9), ..none() };
     assert_eq!(of("--checkpoint-ms 1000 --checkpoint-records 9"), both);
+}
+
+#[test]
+fn a_keepalive_is_as_long_as_sockets_take_at_most() {
+    let of = |seconds: u64| parsed(&format!("--tcp-keepalive {seconds}")).map(|line| line.tcp_keepalive);
+    assert_eq!(of(KEEPALIVE_SECONDS_MAX), Ok(KEEPALIVE_SECONDS_MAX));
+    let refused = of(KEEPALIVE_SECONDS_MAX + 1).expect_err("sockets would take less");
+    assert!(refused.contains(&format!("not in 0..={KEEPALIVE_SECONDS_MAX}")), "{refused}");
 }
 
 #[test]
