@@ -30,6 +30,7 @@ mod tally;
 mod target;
 mod to_epoch;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,7 @@ use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 
 use crate::control::pace::WritePace;
+use crate::copy_progress::CopyProgress;
 use crate::not_proven::NotProven;
 use crate::recovery::archived::ArchiveSource;
 use crate::recovery::examine::left_behind;
@@ -59,6 +61,9 @@ pub struct CopyOptions {
     pub keep: Option<usize>,
 }
 
+/// Told of each piece of a step that has several: how far the run is by now, and bytes that count against its rate.
+type SpendPiece<'s> = dyn FnMut(&CopyProgress, u64) -> Result<(), DurabilityError> + 's;
+
 /// Why an ended run does nothing.
 const HAS_ENDED: &str = "the copy has ended: begin another one";
 /// Most states of a backup.
@@ -79,47 +84,6 @@ impl CopyOptions {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// What a run is at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CopyPhase {
-    /// It has not begun: it waits for a picture of the open database, or until what was committed is in its log.
-    Checkpoint,
-    /// It copies what the target lacks.
-    Copying,
-    /// It reads what will count in the target.
-    Verifying,
-    /// It has ended.
-    Ended,
-}
-
-/// How far a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyProgress {
-    /// What it is at.
-    pub phase: CopyPhase,
-    /// Bytes that the phase is through with; of those that are copied, some were there already.
-    pub bytes: u64,
-    /// All bytes of the phase.
-    pub bytes_total: u64,
-    /// Pages that the phase is through with; 0 where files are copied.
-    pub pages: u64,
-    /// All pages of the phase.
-    pub pages_total: u64,
-    /// Bytes that were written so far, in all phases.
-    pub bytes_written: u64,
-    /// How often the copy began anew so far, as its lease was overrun: it is slower than the database changes.
-    pub overruns: u64,
-}
-
-impl CopyProgress {
-    /// Of a phase of which nothing is known yet.
-    #[must_use]
-    pub const fn before(phase: CopyPhase) -> Self {
-        Self { phase, bytes: 0, bytes_total: 0, pages: 0, pages_total: 0, bytes_written: 0, overruns: 0 }
     }
 }
 
@@ -364,17 +328,22 @@ impl CopySource {
 }
 
 impl CopyRun {
-    /// As [`step`](Self::step), at the time of this clock. What an archive has is one step: its pieces wait within it
-    /// for the rate, on this thread.
+    /// As [`step`](Self::step), at the time of this clock. What an archive has is one step. Behind each piece of it
+    /// `pause` is shown how far the run is, and for how long the rate has no room for the next piece. It waits for that
+    /// time or for less, and is asked again until there is room. The run is over if it breaks.
     ///
     /// # Errors
-    /// As for [`step`](Self::step).
+    /// As for [`step`](Self::step); [`DurabilityError::Cancelled`].
     pub fn step_by(
         &mut self,
         verifier: &dyn Recoverable,
         clock: &Clock,
+        pause: &mut dyn FnMut(&CopyProgress, Duration) -> ControlFlow<()>,
     ) -> Result<CopyStep, DurabilityError> {
-        self.step_at(verifier, clock.nanos(), Some(clock))
+        let spend = &mut |pace: &mut WritePace, progress: &CopyProgress, bytes| {
+            pace.spend_by_pieces(bytes, clock, &mut |wait| pause(progress, wait))
+        };
+        self.step_at(verifier, clock.nanos(), spend)
     }
 
     /// Copies or reads a page, a file or a piece of one, unless the rate is used up at this time. Entries that will
@@ -385,14 +354,18 @@ impl CopyRun {
     /// target, [`DurabilityError::TooSlow`] if the database changes faster than it is copied, or the disk's. The target
     /// has what it had, and the run is over.
     pub fn step(&mut self, verifier: &dyn Recoverable, now_nanos: u64) -> Result<CopyStep, DurabilityError> {
-        self.step_at(verifier, now_nanos, None)
+        let spend = &mut |pace: &mut WritePace, _: &CopyProgress, bytes| {
+            pace.spend(bytes);
+            ControlFlow::Continue(())
+        };
+        self.step_at(verifier, now_nanos, spend)
     }
 
     fn step_at(
         &mut self,
         verifier: &dyn Recoverable,
         now_nanos: u64,
-        clock: Option<&Clock>,
+        spend: &mut dyn FnMut(&mut WritePace, &CopyProgress, u64) -> ControlFlow<()>,
     ) -> Result<CopyStep, DurabilityError> {
         let Self { copying, pace, .. } = self;
         let wait = pace.wait(now_nanos);
@@ -400,21 +373,20 @@ impl CopyRun {
             return Ok(CopyStep::Paced(wait));
         }
         let (before, mut by_pieces) = (copying.tally().spent(), 0);
-        let mut spend = |bytes| {
+        let mut spend_piece = |progress: &CopyProgress, bytes| {
             by_pieces += bytes;
-            match clock {
-                Some(clock) => pace.spend_and_wait(bytes, clock),
-                None => pace.spend(bytes),
+            match spend(pace, progress, bytes) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => Err(DurabilityError::Cancelled),
             }
         };
         let report = match &mut *copying {
-            Copying::Pages(copy) => copy.step(verifier, &mut spend)?,
-            Copying::Files(copy) => copy.step(verifier, &mut spend)?,
+            Copying::Pages(copy) => copy.step(verifier, &mut spend_piece)?,
+            Copying::Files(copy) => copy.step(verifier, &mut spend_piece)?,
         };
-        // A step with pieces has nothing else, and its bytes count once.
-        if by_pieces == 0 {
-            pace.spend(copying.tally().spent() - before);
-        }
+        let spent = copying.tally().spent() - before;
+        // Pieces have spent theirs, and are counted too.
+        pace.spend(spent.saturating_sub(by_pieces));
         Ok(match report {
             Some(report) => CopyStep::Ended(CopyReport { not_proven: self.not_proven.take(), ..report }),
             None => CopyStep::Worked,

@@ -27,6 +27,7 @@
 
 // A module uses those above it, and none below.
 mod control;
+mod copy_progress;
 mod counter;
 mod identity;
 mod not_proven;
@@ -59,8 +60,8 @@ pub use control::recovery_time::{RecoveryForecast, RecoveryRates};
 pub use control::trigger::{CheckpointReason, CheckpointVerdict};
 
 pub use backup::{
-    CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopySource, CopyStep, backup,
-    restorable_epochs, restore, restore_to_epoch,
+    CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, backup, restorable_epochs, restore,
+    restore_to_epoch,
 };
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
@@ -68,6 +69,7 @@ pub use checkpoint::{
     PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, RangeCut, Slice, Strategy, TakenPage,
     Walk, WantedPages,
 };
+pub use copy_progress::{CopyPhase, CopyProgress};
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
 pub use not_proven::{NotProven, NotProvenReason, UnprovenEntries, UnprovenFile};

@@ -45,11 +45,8 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
     let RestoreArguments { archive, folder, to_epoch, rate_mb, json } = arguments;
     let rate = rate_mb.map(|rate| rate * MEGABYTE);
     let mut shown = ShownProgress::default();
-    let mut watch = |progress: &CopyProgress| {
-        let _ = shown.show(progress);
-    };
-    let to = Epoch::new(*to_epoch);
-    let outcome = folder::restore_from_archive_watched(archive, folder, to, rate, &mut watch);
+    let mut watch = |progress: &CopyProgress| shown.show(progress);
+    let outcome = folder::restore_from_archive_with(archive, folder, Epoch::new(*to_epoch), rate, &mut watch);
     shown.end();
     match outcome {
         Ok(restored) if *json => {

@@ -292,7 +292,11 @@ impl ShownProgress {
         let percent = (progress.bytes * 100).checked_div(progress.bytes_total).unwrap_or(0);
         let now = Some((progress.phase, percent));
         if self.last != now && io::stderr().is_terminal() {
-            let what = if progress.phase == CopyPhase::Verifying { "verifying" } else { "copying" };
+            let what = match progress.phase {
+                CopyPhase::Verifying => "verifying",
+                CopyPhase::Archive => "taking from the archive",
+                _ => "copying",
+            };
             // A terminal that is gone stops no backup.
             let _ = write!(
                 io::stderr(),

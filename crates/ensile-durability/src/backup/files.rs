@@ -36,9 +36,10 @@ use super::known::KnownFiles;
 use super::source::{FilesSource, Purpose};
 use super::tally::CopyTally;
 use super::target::{TargetFolder, failed};
-use super::{CopyPhase, CopyReport, HAS_ENDED};
+use super::{CopyReport, HAS_ENDED, SpendPiece};
 use crate::block::origin::write_copied;
 use crate::block::{FORMAT, Salt};
+use crate::copy_progress::CopyPhase;
 use crate::number;
 use crate::recovery::archived::ArchiveSource;
 use crate::recovery::copied::{self, CopiedLogs, LogPlace, ShortLogs};
@@ -241,7 +242,7 @@ impl FilesCopy {
     pub(super) fn step(
         &mut self,
         verifier: &dyn Recoverable,
-        spend: &mut dyn FnMut(u64),
+        spend: &mut SpendPiece<'_>,
     ) -> Result<Option<CopyReport>, DurabilityError> {
         match std::mem::replace(&mut self.stage, FilesStage::Ended) {
             FilesStage::Copying => self.copy()?,
@@ -425,15 +426,19 @@ impl FilesCopy {
         &mut self,
         next: Manifest,
         verifier: &dyn Recoverable,
-        spend: &mut dyn FnMut(u64),
+        spend: &mut SpendPiece<'_>,
     ) -> Result<Manifest, DurabilityError> {
         // Of what did not end together the verification says why.
         let Some((archive, ended)) = self.archive.as_ref().zip(self.ended.as_ref()) else { return Ok(next) };
         let disk = &self.target.store.disk;
-        let (next, taken) = archive.beside(disk, (next, ended.shown), verifier, spend)?;
+        let tally = &mut self.tally;
+        let mut took = |piece| {
+            tally.took(&piece);
+            spend(&tally.progress(), piece.bytes())
+        };
+        let (next, taken) = archive.beside(disk, (next, ended.shown), verifier, &mut took)?;
         let taken = taken.map(|taken| TakenBehind { entries: taken.entries, bytes: taken.bytes });
         self.taken = taken.unwrap_or_default();
-        self.tally.wrote(self.taken.bytes);
         Ok(next)
     }
 

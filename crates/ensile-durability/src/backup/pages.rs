@@ -26,7 +26,7 @@ use super::check::PictureCheck;
 use super::source::{Found, PictureSource, Purpose, look};
 use super::tally::CopyTally;
 use super::target::{PageName, Target, TargetPicture, failed};
-use super::{CopyOptions, CopyPhase, CopyReport, HAS_ENDED};
+use super::{CopyOptions, CopyReport, HAS_ENDED, SpendPiece};
 use crate::block::Header;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::checkpoint::picture::blocks::encode_block;
@@ -36,6 +36,7 @@ use crate::checkpoint::picture::page::PagePlace;
 use crate::checkpoint::picture::place::PictureStamp;
 use crate::checkpoint::picture::root::RemovesPlace;
 use crate::checkpoint::picture::writer::BlockWriter;
+use crate::copy_progress::CopyPhase;
 use crate::recovery::archived::ArchiveSource;
 use crate::store::MadeFrom;
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
@@ -217,12 +218,12 @@ impl PagesCopy {
         &self.tally
     }
 
-    /// Does a part of the work; the report once it counts. What an archive has is one part: `spend` is told its bytes a
-    /// piece at a time, and may wait.
+    /// Does a part of the work; the report once it counts. What an archive has is one part: `spend` is told of
+    /// each piece of it. It may wait, and what it fails with ends the run.
     pub(super) fn step(
         &mut self,
         verifier: &dyn Recoverable,
-        spend: &mut dyn FnMut(u64),
+        spend: &mut SpendPiece<'_>,
     ) -> Result<Option<CopyReport>, DurabilityError> {
         match std::mem::replace(&mut self.stage, PagesStage::Ended) {
             PagesStage::Copying => self.copy_pages()?,
@@ -364,7 +365,7 @@ impl PagesCopy {
         &mut self,
         closed: ClosedCopy,
         verifier: &dyn Recoverable,
-        spend: &mut dyn FnMut(u64),
+        spend: &mut SpendPiece<'_>,
     ) -> Result<CopyReport, DurabilityError> {
         let ClosedCopy { picture, reached, held } = closed;
         let database = self.source.database;
@@ -378,10 +379,13 @@ impl PagesCopy {
         let next = match &self.archive {
             Some(archive) => {
                 let disk = &self.target.folder.store.disk;
-                let (next, taken) = archive.beside(disk, (next, picture.epoch), verifier, spend)?;
-                let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
-                (epoch, log_entries) = (archive.to(), entries);
-                self.tally.wrote(bytes);
+                let tally = &mut self.tally;
+                let mut took = |piece| {
+                    tally.took(&piece);
+                    spend(&tally.progress(), piece.bytes())
+                };
+                let (next, taken) = archive.beside(disk, (next, picture.epoch), verifier, &mut took)?;
+                (epoch, log_entries) = (archive.to(), taken.map_or(0, |taken| taken.entries));
                 Manifest { made_from: Some(MadeFrom::Restored { epoch }), ..next }
             }
             None => next,

@@ -4,7 +4,7 @@
 //!
 //! Neighbours: [`super::pages`] and [`super::files`] count; [`super::CopyRun`] paces them, and shows the progress.
 
-use super::{CopyPhase, CopyProgress};
+use crate::copy_progress::{ArchivePiece, CopyPhase, CopyProgress};
 
 /// The counts of one run.
 #[derive(Debug)]
@@ -30,15 +30,13 @@ impl CopyTally {
 
     /// A phase begins, or begins anew, with so much to do. What was written before stays written.
     pub(super) fn begin(&mut self, phase: CopyPhase, bytes_total: u64, pages_total: u64) {
-        let CopyProgress { bytes_written, overruns, .. } = self.progress;
-        self.progress =
-            CopyProgress { bytes_total, pages_total, bytes_written, overruns, ..CopyProgress::before(phase) };
+        self.progress.begin(phase, bytes_total, pages_total);
     }
 
     /// Bytes and pages that the copy is through with, whether they were written or were there.
     pub(super) fn copied(&mut self, bytes: u64, pages: u64) {
         assert_eq!(self.progress.phase, CopyPhase::Copying, "it copies");
-        self.add(bytes, pages);
+        self.progress.add(bytes, pages);
     }
 
     /// The copy begins anew, as its lease was overrun.
@@ -54,14 +52,13 @@ impl CopyTally {
     pub(super) fn verified(&mut self, bytes: u64, pages: u64) {
         assert_eq!(self.progress.phase, CopyPhase::Verifying, "it verifies");
         self.verified += bytes;
-        self.add(bytes, pages);
+        self.progress.add(bytes, pages);
     }
 
-    fn add(&mut self, bytes: u64, pages: u64) {
-        let progress = &mut self.progress;
-        (progress.bytes, progress.pages) = (progress.bytes + bytes, progress.pages + pages);
-        // A file may have grown since its length was added up.
-        progress.bytes_total = progress.bytes_total.max(progress.bytes);
+    /// A piece of what an archive has.
+    pub(super) fn took(&mut self, piece: &ArchivePiece) {
+        self.verified += piece.read;
+        self.progress.took(piece);
     }
 
     /// It counts.

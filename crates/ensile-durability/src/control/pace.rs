@@ -6,10 +6,10 @@
 //! Neighbours: asked by `checkpoint::manager` before each block, by copies and take-overs between their steps, and by a
 //! restore from an archive between the pieces of its one step.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_base::sync::sleep;
 
 /// Time for which unused allowance is kept, so that a pause is not followed by a burst.
 const BURST: Duration = Duration::from_millis(10);
@@ -45,19 +45,20 @@ impl WritePace {
         Duration::from_nanos((debt * NANOS).div_ceil(u128::from(rate)) as u64)
     }
 
-    /// As [`spend`](Self::spend), of a piece of work that is one step: this thread waits until the next piece may be
-    /// begun. A manual clock is moved, as nobody else moves it meanwhile.
-    pub(crate) fn spend_and_wait(&mut self, bytes: u64, clock: &Clock) {
+    /// As [`spend`](Self::spend), of a piece of work that is one step. `pause` is asked at least once, and until the
+    /// next piece may be begun: it waits for the time that it is given or for less, or breaks.
+    pub(crate) fn spend_by_pieces(
+        &mut self,
+        bytes: u64,
+        clock: &Clock,
+        pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         self.spend(bytes);
         loop {
             let wait = self.wait(clock.nanos());
+            pause(wait)?;
             if wait.is_zero() {
-                return;
-            }
-            if clock.is_manual() {
-                clock.advance(wait);
-            } else {
-                sleep(wait);
+                return ControlFlow::Continue(());
             }
         }
     }

@@ -26,7 +26,7 @@ use ensile_disk::{Disk, RealDisk};
 
 pub use ranges::EpochSpan;
 use ranges::GenerationSpans;
-pub use restored::{ArchiveProgress, ArchiveRestore, RestoredFromArchive, restore_from_archive};
+pub use restored::{ArchiveRestore, RestoredFromArchive, restore_from_archive};
 pub(crate) use taking::ArchiveSource;
 
 use super::chain::{self, Chain};

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use ensile_base::Tid;
 use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_base::random::Random;
-use ensile_disk::{Disk, DiskError};
+use ensile_disk::Disk;
 
 use super::ordered;
 use super::plan::DecidedGeneration;
@@ -111,7 +111,7 @@ pub(super) fn write(
     let generation = Generation { durable: newest.durable, spans: Vec::new(), ..generation };
     let name = SegmentName { generation: number, logger: 0, number: 0 };
     let file = SegmentFile { is_merged: true, ..SegmentFile::from(name) };
-    match write_file((&**disk, disk), config, &generation, (file, logs), &mut |_| ()) {
+    match write_file((&**disk, disk), config, &generation, (file, logs), &mut |_| Ok(())) {
         Err(DurabilityError::Disk(error)) if error.is_full() => {
             unless_missing(disk.remove(&file.to_string()))?;
             Ok(None)
@@ -121,13 +121,14 @@ pub(super) fn write(
 }
 
 /// Writes the entries of these logs, which are on the disk `from`, into this file of a generation, and syncs it. Its
-/// name is the caller's to sync. `spend` is told how many bytes were written, a piece at a time, and may wait.
+/// name is the caller's to sync. `spend` is told how many bytes were written, a piece at a time. It may wait. What
+/// it fails with ends the work.
 pub(super) fn write_file(
     (from, disk): (&dyn Disk, &Arc<dyn Disk>),
     config: &LogConfig,
     generation: &Generation,
     (file, logs): (SegmentFile, Vec<Vec<LogPiece>>),
-    spend: &mut dyn FnMut(u64),
+    spend: &mut dyn FnMut(u64) -> Result<(), DurabilityError>,
 ) -> Result<ClosedFile, DurabilityError> {
     let before = generation.first.previous();
     let Generation { database: identity, salt, entries, .. } = *generation;
@@ -143,11 +144,11 @@ struct Rewriter<'g> {
     segments: Segments,
     buffer: Box<Buffer>,
     generation: &'g Generation,
-    failed: Option<DiskError>,
+    failed: Option<DurabilityError>,
     /// Of the last entry.
     last: Tid,
     /// Is told what was written.
-    spend: &'g mut dyn FnMut(u64),
+    spend: &'g mut dyn FnMut(u64) -> Result<(), DurabilityError>,
 }
 
 impl Rewriter<'_> {
@@ -170,14 +171,14 @@ impl Rewriter<'_> {
     }
 
     /// Writes what the buffer holds; an empty one of the usual size takes its place.
-    fn write_buffer(&mut self) -> Result<(), DiskError> {
+    fn write_buffer(&mut self) -> Result<(), DurabilityError> {
         let full = std::mem::replace(&mut self.buffer, Buffer::usual());
         if !full.is_empty() {
             let before = self.generation.first.previous();
             let written = self.segments.written_bytes();
             self.segments.data(full, before, before);
             self.segments.flush(drop)?;
-            (self.spend)(self.segments.written_bytes() - written);
+            (self.spend)(self.segments.written_bytes() - written)?;
         }
         Ok(())
     }

@@ -23,8 +23,8 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
 #[cfg(feature = "object-store")]
 pub use ensile_durability::SharedObjects;
+use ensile_durability::archived::ArchiveRestore;
 pub use ensile_durability::archived::{ArchiveFacts, ArchivedGeneration, EpochSpan, RestoredFromArchive};
-use ensile_durability::archived::{ArchiveProgress, ArchiveRestore};
 pub use ensile_durability::examine::{
     AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
@@ -187,45 +187,32 @@ pub fn verify_archive(path: &Path) -> Result<ArchiveFacts> {
 /// something is damaged, or the folder is not empty; [`Error::Misuse`](crate::Error::Misuse) if there is no archive.
 /// Nothing counts in the folder then.
 pub fn restore_from_archive(archive: &Path, folder: &Path, epoch: Epoch) -> Result<RestoredFromArchive> {
-    restore_from_archive_with(archive, folder, epoch, None)
+    restore_from_archive_with(archive, folder, epoch, None, &mut |_| ControlFlow::Continue(()))
 }
 
-/// As [`restore_from_archive`], but writes, and reads once more, at most `bytes_per_second`.
+/// As [`restore_from_archive`], but writes, and reads once more, at most `bytes_per_second`. `watch` is called between
+/// any two pieces, and while the rate has no room; the restore is cancelled if it breaks. One that was cancelled is run
+/// again, or the folder removed.
 ///
 /// # Errors
-/// As for [`restore_from_archive`].
+/// As for [`restore_from_archive`]; also if it was cancelled.
 pub fn restore_from_archive_with(
     archive: &Path,
     folder: &Path,
     epoch: Epoch,
     bytes_per_second: Option<u64>,
-) -> Result<RestoredFromArchive> {
-    restore_from_archive_watched(archive, folder, epoch, bytes_per_second, &mut |_| ())
-}
-
-/// As [`restore_from_archive_with`]; `watch` is told how far it is.
-///
-/// # Errors
-/// As for [`restore_from_archive`].
-pub fn restore_from_archive_watched(
-    archive: &Path,
-    folder: &Path,
-    epoch: Epoch,
-    bytes_per_second: Option<u64>,
-    watch: &mut dyn FnMut(&CopyProgress),
+    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<RestoredFromArchive> {
     let restore = ArchiveRestore::of(&existing(archive)?, epoch)?;
     let restore = restore.paced(bytes_per_second, Clock::machine())?;
     // Where nothing can be had the folder is not made.
     let target: Arc<dyn Disk> = Arc::new(RealDisk::open(folder).map_err(DurabilityError::from)?);
-    let mut told = |done: &ArchiveProgress| {
-        let phase = if done.is_read_again { CopyPhase::Verifying } else { CopyPhase::Copying };
-        let mut progress = CopyProgress::before(phase);
-        (progress.bytes, progress.bytes_total) = (done.bytes, done.bytes_total);
-        progress.bytes_written = done.bytes_written;
-        watch(&progress);
-    };
-    Ok(restore.make_watched(&target, &Framing, &mut told)?)
+    let mut stopped = Ok(());
+    let made = restore.make(&target, &Framing, &mut |progress, wait| {
+        backup::pause(wait, backup::ask(progress, watch), &mut stopped)
+    });
+    stopped?;
+    Ok(made?)
 }
 
 /// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged.

@@ -10,8 +10,9 @@
 //!
 //! Neighbours: `taking` writes the file; a backup's copy does the same beside a picture; the store has the manifest.
 
-use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
@@ -21,6 +22,7 @@ use ensile_disk::Disk;
 use super::taking::ArchiveSource;
 use crate::block::{FORMAT, Salt};
 use crate::control::pace::WritePace;
+use crate::copy_progress::{ArchivePiece, CopyPhase, CopyProgress};
 use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::store::Opening;
@@ -46,20 +48,6 @@ pub struct RestoredFromArchive {
     pub entries: u64,
     /// Bytes that were written.
     pub bytes: u64,
-}
-
-/// How far a restore is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ArchiveProgress {
-    /// All is written, and what was written is read once more.
-    pub is_read_again: bool,
-    /// Bytes that were written, or read once more, so far.
-    pub bytes: u64,
-    /// How many there are of that. Of what is written it is known only how many there are at most, about.
-    pub bytes_total: u64,
-    /// Bytes that were written.
-    pub bytes_written: u64,
 }
 
 /// An archive that was looked at, and that gives back an epoch.
@@ -98,28 +86,19 @@ impl ArchiveRestore {
     }
 
     /// Makes the database in the empty folder on `target`. Entries are shown to `verifier` as a recovery would show
-    /// them.
+    /// them. Behind each piece `pause` is shown how far this is, and for how long the rate has no room for the next
+    /// piece. It waits for that time or for less, and is asked again until there is room. The restore is cancelled if
+    /// it breaks.
     ///
     /// # Errors
+    /// [`DurabilityError::Cancelled`] if `pause` broke;
     /// [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
     /// [`DurabilityError::Damaged`] for a file of the archive; the disks'. Nothing counts in the target then.
     pub fn make(
         self,
         target: &Arc<dyn Disk>,
         verifier: &dyn Recoverable,
-    ) -> Result<RestoredFromArchive, DurabilityError> {
-        self.make_watched(target, verifier, &mut |_| ())
-    }
-
-    /// As [`ArchiveRestore::make`]; `watch` is told how far it is, a piece at a time.
-    ///
-    /// # Errors
-    /// As for [`ArchiveRestore::make`].
-    pub fn make_watched(
-        self,
-        target: &Arc<dyn Disk>,
-        verifier: &dyn Recoverable,
-        watch: &mut dyn FnMut(&ArchiveProgress),
+        pause: &mut dyn FnMut(&CopyProgress, Duration) -> ControlFlow<()>,
     ) -> Result<RestoredFromArchive, DurabilityError> {
         let Self { source, parent, mut pace, clock } = self;
         let copy = UnfinishedCopy::Restore { of: parent };
@@ -130,16 +109,15 @@ impl ArchiveRestore {
         let identity = keeper.manifest().identity;
         assert_ne!(identity, parent, "I1: it is another database");
         let begun = begun(keeper.manifest(), parent, verifier.entries());
-        let bytes_total = source.bytes_up_to_end();
-        let progress = RefCell::new(ArchiveProgress { bytes_total, ..ArchiveProgress::default() });
-        let mut spend = |bytes| {
-            progress.borrow_mut().spent(bytes);
-            watch(&progress.borrow());
-            pace.spend_and_wait(bytes, &clock);
+        let mut progress = CopyProgress::before(CopyPhase::Archive);
+        let mut spend = |piece: ArchivePiece| {
+            progress.took(&piece);
+            match pace.spend_by_pieces(piece.bytes(), &clock, &mut |wait| pause(&progress, wait)) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => Err(DurabilityError::Cancelled),
+            }
         };
-        let mut reads = |bytes| progress.borrow_mut().reads(bytes);
-        let begun = (begun, Epoch::ZERO);
-        let (next, taken) = source.beside_watched(&disk, begun, verifier, (&mut spend, &mut reads))?;
+        let (next, taken) = source.beside(&disk, (begun, Epoch::ZERO), verifier, &mut spend)?;
         keeper.replace(next)?;
         let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
         Ok(RestoredFromArchive {
@@ -163,26 +141,7 @@ pub fn restore_from_archive(
     to: Epoch,
     verifier: &dyn Recoverable,
 ) -> Result<RestoredFromArchive, DurabilityError> {
-    ArchiveRestore::of(archive, to)?.make(target, verifier)
-}
-
-impl ArchiveProgress {
-    /// These bytes more were written, or read once more.
-    fn spent(&mut self, bytes: u64) {
-        if !self.is_read_again {
-            self.bytes_written += bytes;
-        }
-        self.bytes += bytes;
-        // What is written is framed anew, and may be some bytes longer than it was in the archive.
-        self.bytes_total = self.bytes_total.max(self.bytes);
-        assert!(self.bytes_written >= self.bytes || self.is_read_again, "all that is counted was written");
-    }
-
-    /// All is written, and is read once more now.
-    fn reads(&mut self, bytes_total: u64) {
-        assert!(!self.is_read_again, "it is read once");
-        (self.is_read_again, self.bytes, self.bytes_total) = (true, 0, bytes_total);
-    }
+    ArchiveRestore::of(archive, to)?.make(target, verifier, &mut |_, _| ControlFlow::Continue(()))
 }
 
 fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {

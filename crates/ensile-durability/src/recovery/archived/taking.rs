@@ -24,6 +24,7 @@ use ensile_disk::Disk;
 
 use super::{EpochSpan, ReadArchive};
 use crate::block::{FORMAT, Salt};
+use crate::copy_progress::ArchivePiece;
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::number;
@@ -36,6 +37,9 @@ use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, EntryKind, Recoverable};
+
+/// Told of each piece of the work.
+type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityError> + 's;
 
 /// An archive from which a database is brought to an epoch.
 #[derive(Debug)]
@@ -207,12 +211,6 @@ impl ArchiveSource {
         Ok(logs)
     }
 
-    /// Bytes of the files of the generations that begin up to X: what is written of them is at most about as long.
-    pub(crate) fn bytes_up_to_end(&self) -> u64 {
-        let generations = self.read.facts.generations.iter();
-        generations.filter(|generation| generation.first <= self.to).map(|generation| generation.bytes).sum()
-    }
-
     /// Writes the entries of (`after`, X] into a log file on `target`, of a generation of this database with this
     /// number, and syncs it, name and all. `None` if there are none.
     ///
@@ -223,7 +221,7 @@ impl ArchiveSource {
         target: &Arc<dyn Disk>,
         (database, number, entries): (Identity, u64, EntryKind),
         after: Epoch,
-        spend: &mut dyn FnMut(u64),
+        spend: &mut SpendArchivePiece<'_>,
     ) -> Result<Option<TakenLog>, DurabilityError> {
         assert!(after <= self.to, "a picture is brought forward");
         let logs = self.logs(after)?;
@@ -252,7 +250,16 @@ impl ArchiveSource {
             ..SegmentName { generation: number, logger: 0, number: 0 }.into()
         };
         let config = LogConfig::default();
-        let written = merge::write_file((&*self.disk, target), &config, &generation, (file, logs), spend)?;
+        let source: u64 = logs.iter().flatten().map(|piece| piece.bytes).sum();
+        let (bytes_total, mut told) = (2 * source, 0);
+        let mut wrote = |written| {
+            told += written;
+            spend(ArchivePiece { written, read: 0, bytes_total })
+        };
+        let written =
+            merge::write_file((&*self.disk, target), &config, &generation, (file, logs), &mut wrote)?;
+        assert!(told < written.bytes, "it has an opening block too");
+        spend(ArchivePiece { written: written.bytes - told, read: 0, bytes_total })?;
         target.sync_folder(&log_folder(0))?;
         assert_eq!(written.largest, self.to, "L4: it is closed at X");
         Ok(Some(TakenLog { generation, entries: 0, bytes: written.bytes }))
@@ -263,7 +270,7 @@ impl ArchiveSource {
     /// Writes the entries from the end of `after` up to X beside what the manifest `next` is to name, which is the
     /// state at that epoch: a picture, files, or nothing. `log0` is this database's, and the last generation of `next`
     /// has no log. It is read once more. Returns the manifest of the database closed at X, and what was taken. `spend`
-    /// is told how many bytes were written, or read once more, a piece at a time, and may wait.
+    /// is told of each piece that was written, or read once more. It may wait, and what it fails with ends the work.
     ///
     /// # Errors
     /// As [`ArchiveSource::take`] and [`TakenLog::verify`]; [`DurabilityError::Config`] if no number is left.
@@ -272,19 +279,7 @@ impl ArchiveSource {
         disk: &Arc<dyn Disk>,
         (next, after): (Manifest, Epoch),
         verifier: &dyn Recoverable,
-        spend: &mut dyn FnMut(u64),
-    ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
-        self.beside_watched(disk, (next, after), verifier, (spend, &mut |_| ()))
-    }
-
-    /// As [`ArchiveSource::beside`]. `reads` is told once all is written, and how many bytes that was: what `spend` is
-    /// told from then on is read once more.
-    pub(crate) fn beside_watched(
-        &self,
-        disk: &Arc<dyn Disk>,
-        (next, after): (Manifest, Epoch),
-        verifier: &dyn Recoverable,
-        (spend, reads): (&mut dyn FnMut(u64), &mut dyn FnMut(u64)),
+        spend: &mut SpendArchivePiece<'_>,
     ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
         let open = next.open_generation().clone();
         assert_eq!(open.logs, 0, "L4: nothing was written behind the state");
@@ -294,7 +289,6 @@ impl ArchiveSource {
         let (own, last) = (number(open.number)?, number(open.number + 1)?);
         let mut taken = self.take(disk, (next.identity, own, open.entries), after, spend)?;
         if let Some(taken) = &mut taken {
-            reads(taken.bytes);
             taken.verify(&**disk, verifier, spend)?;
         }
         let open = Generation { number: last, first: self.to.next(), ..open };
@@ -318,7 +312,7 @@ impl TakenLog {
         &mut self,
         disk: &dyn Disk,
         verifier: &dyn Recoverable,
-        spend: &mut dyn FnMut(u64),
+        spend: &mut SpendArchivePiece<'_>,
     ) -> Result<(), DurabilityError> {
         let name = SegmentName { generation: self.generation.number, logger: 0, number: 0 };
         let file = SegmentFile { is_merged: true, ..name.into() };
@@ -335,7 +329,7 @@ impl TakenLog {
         let mut buffers = ReadBuffers::default();
         for piece in replay::cut(&chain, bounds, &mut RecoveryReport::default()) {
             self.entries += replay::replay(disk, &piece, &mut buffers, verifier)?.entries;
-            spend(piece.bytes);
+            spend(ArchivePiece { written: 0, read: piece.bytes, bytes_total: 2 * self.bytes })?;
         }
         Ok(())
     }

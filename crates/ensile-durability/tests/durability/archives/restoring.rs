@@ -1,15 +1,14 @@
 //! Databases that are brought to an epoch by an archive: the state at that epoch, and nothing else (A2, L4).
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::archived::{
-    ArchiveProgress, ArchiveRestore, RestoredFromArchive, restore_from_archive,
-};
-use ensile_durability::{Archiving, CheckpointConfig, DurabilityError, Strategy};
+use ensile_durability::archived::{ArchiveRestore, RestoredFromArchive, restore_from_archive};
+use ensile_durability::{Archiving, CheckpointConfig, CopyPhase, CopyProgress, DurabilityError, Strategy};
 use ensile_sim::SimDisk;
 
 use super::rig::{PLACE, archiving, close, disk_with_archive, let_archive, open};
@@ -246,7 +245,12 @@ fn a_restore_keeps_its_rate_as_it_writes_and_as_it_reads() {
     for rate in [None, Some(RATE)] {
         let clock = Clock::manual();
         let target: Arc<dyn Disk> = Arc::new(disk.at(&format!("/{rate:?}")).mounted());
-        let restored = paced(rate, &clock).expect("a rate").make(&target, &Framing).expect("is made");
+        let mut wait_all = |_: &CopyProgress, wait| {
+            clock.advance(wait);
+            ControlFlow::Continue(())
+        };
+        let restore = paced(rate, &clock).expect("a rate");
+        let restored = restore.make(&target, &Framing, &mut wait_all).expect("is made");
         assert!(restored.bytes > 4 * RATE, "{restored:?}");
         // The file's opening block is not among the pieces.
         let spent = clock.nanos() / 1_000 * RATE / 1_000_000;
@@ -259,28 +263,43 @@ fn a_restore_keeps_its_rate_as_it_writes_and_as_it_reads() {
 }
 
 #[test]
-fn a_restore_tells_how_far_it_is_to_the_end_as_it_writes_and_as_it_reads() {
+fn a_restore_from_an_archive_is_shown_and_cancelled_between_its_pieces() {
     let disk = disk_with_archive();
     let history = lives(&disk, 2, &settings());
-    let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
-    let restore = ArchiveRestore::of(&archive, history.lives[3].1).expect("reads");
-    let target: Arc<dyn Disk> = Arc::new(disk.at("/restored").mounted());
-    let mut told: Vec<ArchiveProgress> = Vec::new();
-    let restored =
-        restore.make_watched(&target, &Framing, &mut |progress| told.push(*progress)).expect("is made");
-    let (written, read): (Vec<_>, Vec<_>) = told.iter().partition(|progress| !progress.is_read_again);
-    assert!(told.is_sorted_by_key(|progress| progress.is_read_again), "what is written is read behind it");
-    for part in [&written, &read] {
-        assert!(
-            !part.is_empty() && part.is_sorted_by_key(|progress: &ArchiveProgress| progress.bytes),
-            "{part:?}"
-        );
-        assert!(part.iter().all(|progress| progress.bytes <= progress.bytes_total), "{part:?}");
+    let (archive, target): (Arc<dyn Disk>, Arc<dyn Disk>) =
+        (Arc::new(disk.at(PLACE)), Arc::new(disk.at("/restored").mounted()));
+    let to = history.lives[3].1;
+    for breaks_at in 1.. {
+        let (clock, mut shown) = (Clock::manual(), Vec::new());
+        let mut pause = |progress: &CopyProgress, wait| {
+            shown.push(*progress);
+            clock.advance(wait);
+            if shown.len() == breaks_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let restore = ArchiveRestore::of(&archive, to).expect("reads").paced(Some(10_000), clock.clone());
+        let outcome = restore.expect("a rate").make(&target, &Framing, &mut pause);
+        assert!(shown.iter().all(|shown| shown.phase == CopyPhase::Archive), "{shown:?}");
+        assert!(shown.iter().all(|shown| shown.bytes <= shown.bytes_total), "{shown:?}");
+        assert!(shown.is_sorted_by_key(|shown| (shown.bytes, shown.bytes_written)), "{shown:?}");
+        match outcome {
+            Err(DurabilityError::Cancelled) => {
+                assert_eq!(shown.len(), breaks_at);
+                let opened = Life::open(&disk.at("/restored"), 1, settings()).map(drop);
+                assert!(matches!(opened, Err(DurabilityError::Unfinished { .. })), "{opened:?}");
+            }
+            Err(error) => panic!("at {breaks_at}: {error}"),
+            Ok(restored) => {
+                // Written, and read once more, each waited for.
+                assert!(breaks_at > 4, "at {breaks_at}");
+                let last = shown.last().expect("it has pieces");
+                assert_eq!(last.bytes_written, restored.bytes, "{restored:?}");
+                assert!(last.bytes * 10 > last.bytes_total * 8, "it comes near its end: {last:?}");
+                break;
+            }
+        }
     }
-    let last = read.last().expect("some");
-    assert!(last.bytes * 10 > last.bytes_total * 7, "it comes near its end: {last:?}");
-    let last = told.last().expect("some");
-    assert!(last.bytes_written <= restored.bytes && last.bytes_written * 10 > restored.bytes * 7, "{last:?}");
+    let life = Life::open(&disk.at("/restored"), 1, settings()).expect("opens");
+    assert_eq!(life.found, history.at(to));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod files;
 mod histories;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -11,8 +12,8 @@ use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_disk::Disk;
 use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyReport, CopyStep, DurabilityError, Strategy, backup,
-    restorable_epochs, restore_to_epoch,
+    CheckpointConfig, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyStep, DurabilityError, Strategy,
+    backup, restorable_epochs, restore_to_epoch,
 };
 use ensile_sim::SimDisk;
 
@@ -237,7 +238,11 @@ fn what_an_archive_has_keeps_the_rate_of_a_restore_to_an_epoch() {
         let (clock, mut longest) = (Clock::manual(), 0);
         let report = loop {
             let before = clock.nanos();
-            match run.step_by(&Framing, &clock).expect("goes on") {
+            let mut wait_all = |_: &CopyProgress, wait| {
+                clock.advance(wait);
+                ControlFlow::Continue(())
+            };
+            match run.step_by(&Framing, &clock, &mut wait_all).expect("goes on") {
                 CopyStep::Worked => longest = longest.max(clock.nanos() - before),
                 CopyStep::Paced(wait) => clock.advance(wait),
                 CopyStep::Ended(report) => {
@@ -253,6 +258,58 @@ fn what_an_archive_has_keeps_the_rate_of_a_restore_to_an_epoch() {
         let all = clock.nanos() / 1_000 * RATE / 1_000_000;
         assert!(all >= report.bytes_written, "{all} bytes of {report:?}");
         assert_is_with(&disk, (to, &history), (&settings, "with a rate"));
+    }
+}
+
+/// What an archive has is one step, which may take hours: it is shown and asked within.
+#[test]
+fn a_restore_to_an_epoch_is_shown_and_cancelled_between_the_pieces_of_an_archive() {
+    for settings in [pictures(), settings()] {
+        let (disk, history, _) = backed_up_with((2, &settings), 0);
+        let to = history.lives[3].1;
+        let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
+        // Behind the last piece nothing is asked any more: then it is made.
+        for breaks_at in 1.. {
+            let from = (&of(&disk, BACKUP), Some(&archive));
+            let mut run =
+                restore_to_epoch(from, &of(&disk, "/restored"), to, Some(10_000)).expect("can be had");
+            let (clock, mut shown) = (Clock::manual(), Vec::new());
+            let outcome = loop {
+                let mut pause = |progress: &CopyProgress, wait| {
+                    shown.push(*progress);
+                    clock.advance(wait);
+                    if shown.len() == breaks_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                };
+                match run.step_by(&Framing, &clock, &mut pause) {
+                    Ok(CopyStep::Worked) => {}
+                    Ok(CopyStep::Paced(wait)) => clock.advance(wait),
+                    Ok(CopyStep::Ended(report)) => break Ok(report),
+                    Err(error) => break Err(error),
+                }
+            };
+            assert!(shown.iter().all(|shown| shown.phase == CopyPhase::Archive), "{shown:?}");
+            assert!(shown.iter().all(|shown| shown.bytes <= shown.bytes_total), "{shown:?}");
+            assert!(shown.is_sorted_by_key(|shown| (shown.bytes, shown.bytes_written)), "{shown:?}");
+            match outcome {
+                Err(DurabilityError::Cancelled) => {
+                    assert_eq!(shown.len(), breaks_at);
+                    let ended = run.step_by(&Framing, &clock, &mut |_, _| ControlFlow::Continue(()));
+                    assert!(ended.is_err(), "it is over");
+                    drop(run);
+                    let opened = Life::open(&disk.at("/restored"), 1, settings.clone()).map(drop);
+                    assert!(matches!(opened, Err(DurabilityError::Unfinished { .. })), "{opened:?}");
+                }
+                Err(error) => panic!("at {breaks_at}: {error}"),
+                Ok(report) => {
+                    // Written, and read once more, each waited for.
+                    assert!(breaks_at > 4, "at {breaks_at}");
+                    let last = shown.last().expect("it has pieces");
+                    assert_eq!(last.bytes_written, report.bytes_written, "{last:?} of {report:?}");
+                    break;
+                }
+            }
+        }
+        assert_is_with(&disk, (to, &history), (&settings, "cancelled before"));
     }
 }
 

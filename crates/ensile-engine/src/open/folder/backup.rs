@@ -33,6 +33,10 @@ impl Database {
     /// Backs the database up into a folder, which is then a database of its own: what was committed before the call,
     /// and perhaps more. As [`Database::backup_with`], with the default options.
     ///
+    /// A second backup into the same folder writes what has changed since. With fuzzy checkpoints, the default, that is
+    /// the newer part of the log, and all of the newest checkpoint if there was one since: as much as the database has.
+    /// With [pictures](crate::checkpoint::Strategy::Pictures) it is the pages that have changed.
+    ///
     /// ```
     /// # extern crate ensile_engine as ensile;
     /// use ensile::checkpoint::Strategy;
@@ -141,8 +145,8 @@ pub fn restore(from: &Path, target: &Path, at: Option<Epoch>) -> Result<CopyRepo
     restore_with(from, target, at, None, &mut |_| ControlFlow::Continue(()))
 }
 
-/// As [`restore`], but reads and writes at most `bytes_per_second`. `watch` is called between any two steps; the
-/// restore is cancelled if it breaks.
+/// As [`restore`], but reads and writes at most `bytes_per_second`. `watch` is called between any two steps, and
+/// between the pieces of what an archive has; the restore is cancelled if it breaks.
 ///
 /// # Errors
 /// As for [`restore`]; also if it was cancelled.
@@ -275,7 +279,13 @@ fn step_to_the_end(
     loop {
         may_go_on()?;
         ask(&run.progress(), watch)?;
-        match run.step_by(&Framing, clock)? {
+        let mut stopped = Ok(());
+        let step = run.step_by(&Framing, clock, &mut |progress, wait| {
+            let asked = may_go_on().and_then(|()| ask(progress, watch));
+            pause(wait, asked, &mut stopped)
+        });
+        stopped?;
+        match step? {
             CopyStep::Worked => {}
             CopyStep::Paced(wait) => sleep(wait.min(PAUSE_MAX)),
             CopyStep::Ended(report) => return Ok(report),
@@ -283,8 +293,26 @@ fn step_to_the_end(
     }
 }
 
+/// Between two pieces of one step, which was `asked` whether it is to go on: waits for the rate, but not for long, or
+/// notes why the step has `stopped`.
+pub(super) fn pause(wait: Duration, asked: Result<()>, stopped: &mut Result<()>) -> ControlFlow<()> {
+    match asked {
+        Ok(()) => {
+            sleep(wait.min(PAUSE_MAX));
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            *stopped = Err(error);
+            ControlFlow::Break(())
+        }
+    }
+}
+
 /// Whether it is to go on.
-fn ask(progress: &CopyProgress, watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>) -> Result<()> {
+pub(super) fn ask(
+    progress: &CopyProgress,
+    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
+) -> Result<()> {
     match watch(progress) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(DurabilityError::Cancelled.into()),
