@@ -54,7 +54,8 @@ use to_epoch::{ChosenState, RestoreWay, StateReach};
 /// How a backup or a restore is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyOptions {
-    /// Bytes a second that it reads and writes at most; `None`: no limit.
+    /// Bytes a second that it writes, or reads to verify it, at most; `None`: no limit. A backup of an open database
+    /// that begins with a picture has that written at this rate too.
     pub bytes_per_second: Option<u64>,
     /// How many states a backup's folder has, the newest among them: pictures, and copies of files. `None`: as many as
     /// it has before, and one at least, so the oldest goes where several are kept.

@@ -33,7 +33,7 @@ use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
 use super::walk::Walk;
 use crate::DurabilityError;
-use crate::control::pace::WritePace;
+use crate::control::pace::CheckpointPace;
 use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
 use crate::identity::Identity;
 use crate::log::Log;
@@ -97,7 +97,8 @@ pub struct Checkpoints {
     pictures: PictureKeeper,
     checkpointers: Box<[CheckpointerState]>,
     life: Mutex<Life>,
-    pace: Mutex<WritePace>,
+    /// Locked behind `life` where both are locked.
+    pace: Mutex<CheckpointPace>,
     permit: LargePermit,
     counters: CheckpointCounters,
 }
@@ -160,7 +161,7 @@ impl Checkpoints {
                 .map(|number| CheckpointerState::of(number, log))
                 .collect(),
             life: Mutex::new(life),
-            pace: Mutex::new(WritePace::new(config.bandwidth)),
+            pace: Mutex::new(CheckpointPace::new(config.bandwidth)),
             permit: LargePermit::default(),
             counters: CheckpointCounters::default(),
             config,
@@ -210,12 +211,27 @@ impl Checkpoints {
     /// takes all of them at once.
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
+        self.demand_paced(None)
+    }
+
+    /// As [`demand`](Self::demand). The checkpoint writes at most this many bytes a second, which is not 0, and no more
+    /// than [`CheckpointConfig::bandwidth`]. If others ask for the same checkpoint, the largest rate counts, and so it
+    /// does for one under way that a caller of a larger rate waits for. Without a log the rate does not count: results
+    /// become durable by checkpoints, so they would wait for it.
+    #[must_use]
+    pub fn demand_paced(&self, bytes_per_second: Option<u64>) -> CheckpointHandle {
+        assert_ne!(bytes_per_second, Some(0), "it would never end");
         let process = self.store.process().clone();
         if self.store.is_forked() {
             // A ticket without an answer: its handle says that the process was forked.
             return CheckpointHandle::new(StdArc::default(), process);
         }
-        let (ticket, answers) = self.life.lock().demand();
+        let rate = bytes_per_second.filter(|_| self.log.has_loggers());
+        let (ticket, answers) = {
+            let mut life = self.life.lock();
+            self.pace.lock().ask(rate);
+            life.demand()
+        };
         self.send(answers);
         self.wake_all();
         CheckpointHandle::new(ticket, process)

@@ -92,8 +92,8 @@ impl fmt::Display for PagesEnded {
                 "commits displaced versions faster than the picture could write them, so it was given up: \
                  {displaced_bytes} bytes waited for it, and Tuning::displaced_bytes_max is {displaced_bytes_max}. Allow \
                  more, or let the checkpoint write faster: on a faster disk, with a larger \
-                 Tuning::checkpoint_bandwidth if there is one, and with Tuning::semi_fuzzy, so that what is displaced \
-                 is written at once"
+                 Tuning::checkpoint_bandwidth, or rate of the backup that asked for it, if there is one, and with \
+                 Tuning::semi_fuzzy, so that what is displaced is written at once"
             ),
         }
     }

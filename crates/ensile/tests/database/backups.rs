@@ -309,6 +309,44 @@ fn a_close_ends_a_backup_and_nothing_is_made_for_what_is_refused() -> Result<()>
     Ok(())
 }
 
+/// What an archive has is one step of the library below: `watch` is asked within it, also while the rate waits.
+#[test]
+fn a_restore_that_takes_from_an_archive_is_cancelled_while_it_does() -> Result<()> {
+    let root = Folder::new();
+    let [backup, archive, one, other] =
+        ["backup", "archive", "one", "other"].map(|name| root.path().join(name));
+    let db = Database::builder(root.path().join("data")).archive(archive.as_path()).open()?;
+    let table = db.table::<u64, u64>("table")?;
+    db.run(|tx| tx.put(&table, &1, &1))?;
+    db.backup(&backup)?;
+    let ((), receipt) = db.submit(|tx| tx.put(&table, &2, &2))?;
+    receipt.durable()?;
+    let to = receipt.epoch();
+    db.close()?;
+    let mut stop = |progress: &folder::CopyProgress| {
+        let is_reached = progress.phase == CopyPhase::Archive && progress.bytes > 0;
+        if is_reached { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let is_cancelled = |error| matches!(error, Error::Durability(DurabilityError::Cancelled));
+    // At a byte a second its first block alone would take an hour.
+    let error = folder::restore_from_archive_with(&archive, &one, to, Some(1), &mut stop).unwrap_err();
+    assert!(is_cancelled(error));
+    let from = (backup.as_path(), Some(archive.as_path()));
+    let error = folder::restore_to_epoch(from, &other, to, None, &mut stop).unwrap_err();
+    assert!(is_cancelled(error));
+    for folder in [&one, &other] {
+        let opened = Database::open(folder).map(drop);
+        let is_unfinished = matches!(opened, Err(Error::Durability(DurabilityError::Unfinished { .. })));
+        assert!(is_unfinished, "{opened:?}");
+    }
+    folder::restore_from_archive(&archive, &one, to)?;
+    folder::restore_to_epoch(from, &other, to, None, &mut nothing)?;
+    for folder in [&one, &other] {
+        assert_eq!(rows(folder)?, [(1, 1), (2, 2)]);
+    }
+    Ok(())
+}
+
 /// A first backup and a restore that are cancelled behind each of their steps, as a kill there leaves them.
 #[test]
 fn n24_an_unfinished_copy_is_refused_by_every_open_and_goes_on_when_it_is_run_again() -> Result<()> {

@@ -143,6 +143,7 @@ impl Checkpoints {
                     if !life.begin(room, salt, &seen) {
                         return CheckpointStep::Stopped;
                     }
+                    self.pace.lock().begin();
                 }
                 if self.config.strategy != Strategy::Pictures {
                     // What is covered then stands in closed files, which can go.
@@ -152,7 +153,11 @@ impl Checkpoints {
                 CheckpointStep::Worked
             }
             Err(why) => {
-                let answers = self.life.lock().put_off(why, self.clock.nanos());
+                let answers = {
+                    let mut life = self.life.lock();
+                    self.pace.lock().put_off();
+                    life.put_off(why, self.clock.nanos())
+                };
                 self.send(answers);
                 CheckpointStep::Idle
             }

@@ -1,6 +1,6 @@
 //! Writers keep to the limit, without a burst after a pause.
 
-use super::WritePace;
+use super::{CheckpointPace, WritePace};
 use std::time::Duration;
 
 #[test]
@@ -41,4 +41,42 @@ fn a_writer_that_waits_as_told_writes_at_the_limit() {
     }
     let expected = 3000_u64 << 20;
     assert!(written > expected / 100 * 99 && written < expected / 100 * 101, "{written} of {expected}");
+}
+
+#[test]
+fn a_checkpoint_has_the_rate_at_which_it_was_asked_for_and_delays_no_other_caller() {
+    // How long a thousand bytes take, in ms.
+    let mut now = 0;
+    let mut takes = |pace: &mut CheckpointPace| {
+        now += 1_000_000_000_000;
+        assert_eq!(pace.wait(now), Duration::ZERO);
+        pace.spend(1_000_000);
+        pace.wait(now).as_millis() / 1_000
+    };
+    for (setting, alone) in [(None, 0), (Some(200_000), 4)] {
+        let mut pace = CheckpointPace::new(setting);
+        assert_eq!(takes(&mut pace), alone);
+        pace.ask(Some(100_000));
+        pace.begin();
+        assert_eq!(takes(&mut pace), 9, "as was asked");
+        pace.ask(Some(50_000));
+        assert_eq!(takes(&mut pace), 9, "a lower rate is of the next one");
+        pace.ask(Some(125_000));
+        assert_eq!(takes(&mut pace), 7, "the caller of a larger one waits for this one too");
+        pace.begin();
+        assert_eq!(takes(&mut pace), 7, "of two callers the larger rate");
+        pace.begin();
+        assert_eq!(takes(&mut pace), alone, "nobody asked");
+        pace.ask(Some(100_000));
+        pace.put_off();
+        pace.begin();
+        assert_eq!(takes(&mut pace), alone, "those who asked were told that there is none");
+        pace.ask(Some(100_000));
+        pace.ask(None);
+        pace.begin();
+        assert_eq!(takes(&mut pace), alone, "one of those who asked has no limit");
+        pace.ask(Some(1_000_000_000));
+        pace.begin();
+        assert_eq!(takes(&mut pace), alone, "the setting's is lower, or nothing is waited for");
+    }
 }

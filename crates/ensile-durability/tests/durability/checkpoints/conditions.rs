@@ -7,7 +7,7 @@ use ensile_disk::Operation;
 use ensile_durability::{CheckpointConfig, CheckpointStep};
 use ensile_sim::SimDisk;
 
-use super::store::{Life, Store, settings};
+use super::store::{Life, Store, pictures, settings};
 
 #[test]
 fn k1_a_log_that_ends_below_an_installed_checkpoints_end_is_damage() {
@@ -171,6 +171,41 @@ fn the_bandwidth_is_kept_to_by_the_simulated_clock() {
     let took = Duration::from_nanos(life.rig.clock.nanos() - before);
     let least = Duration::from_secs_f64(report.bytes as f64 / 100_000.0);
     assert!(took >= least.mul_f64(0.9), "{took:?} for {} bytes", report.bytes);
+}
+
+#[test]
+fn a_checkpoint_that_is_asked_for_at_a_rate_keeps_it_and_the_next_does_not() {
+    const RATE: u64 = 10_000;
+    for settings in [settings(), pictures()] {
+        let disk = SimDisk::new();
+        let life = Life::open(&disk, 1, settings).expect("opens");
+        let mut worker = life.rig.worker();
+        let mut took_at = |rate| {
+            for key in 0..64 {
+                life.commit(&mut worker, key, Some(&[1; 5000]));
+            }
+            life.rig.settle();
+            let before = life.rig.clock.nanos();
+            let handle = life.checkpoints.demand_paced(rate);
+            let report = loop {
+                match handle.outcome() {
+                    Some(outcome) => break outcome.expect("is installed"),
+                    None => {
+                        for checkpointer in 0..life.checkpoints.checkpointers() {
+                            life.step(checkpointer);
+                        }
+                        life.rig.settle();
+                    }
+                }
+            };
+            let took = Duration::from_nanos(life.rig.clock.nanos() - before);
+            (took, Duration::from_secs_f64(report.bytes_written as f64 / RATE as f64))
+        };
+        let (took, at_rate) = took_at(Some(RATE));
+        assert!(took >= at_rate.mul_f64(0.9), "{took:?}, and {at_rate:?} at the rate");
+        let (took, at_rate) = took_at(None);
+        assert!(took < at_rate.mul_f64(0.5), "{took:?}, and {at_rate:?} at the rate");
+    }
 }
 
 #[test]

@@ -80,6 +80,14 @@ impl Database {
     /// and the next one copies what the log has more, and a checkpoint that is new: a fuzzy one as a whole, of a
     /// [cycling](crate::checkpoint::Strategy::Cycling) one the ranges that were renewed.
     ///
+    /// `options.bytes_per_second` holds for the picture that is asked for, and then for the copy. The picture writes no
+    /// faster than [`Tuning::checkpoint_bandwidth`](crate::Tuning::checkpoint_bandwidth) either, and faster than the
+    /// backup's rate if somebody else waits for it, or for the checkpoint behind it, at a larger one or without one
+    /// ([`Database::checkpoint`]). A low rate has a price: no other checkpoint is made meanwhile, so the log grows, and
+    /// a picture gives way if too much is displaced before it has ended
+    /// ([`Tuning::displaced_bytes_max`](crate::Tuning::displaced_bytes_max)). [Without a
+    /// log](crate::Builder::without_log) the picture is not slowed: results become durable by it.
+    ///
     /// The backup is read as a whole before this returns; one that fails, is cancelled or killed leaves an earlier one
     /// as it was. If it was the first one, nothing takes the folder but the next run
     /// ([`DurabilityError::Unfinished`]). [`folder::restore`](crate::folder::restore) makes a database of the backup,
@@ -106,7 +114,7 @@ impl Database {
             Some(log) if !checkpoints.begin_backups() => {
                 wait_for_log(log.durable(shared.epochs.now()), &|| shared.check_open(), watch)?;
             }
-            _ => wait_for(&checkpoints.demand(), watch)?,
+            _ => wait_for(&checkpoints.demand_paced(options.bytes_per_second), watch)?,
         }
         let run = CopySource::backup(checkpoints.disk(), options)?.begin(&folder_for(target)?)?;
         step_to_the_end(run, &shared.clock, &|| shared.check_open(), watch)
