@@ -110,16 +110,20 @@ type Begun = io::Result<(SocketAddr, LoopWakeUp)>;
 /// A thread that tells people: what they listen by may block for as long as nobody reads it.
 struct Teller {
     /// Taken at the end: the thread ends with what was sent before.
-    sender: Arc<Mutex<Option<mpsc::Sender<String>>>>,
+    sender: Arc<Mutex<Option<mpsc::SyncSender<String>>>>,
     ended: mpsc::Receiver<()>,
 }
+
+/// So many notices wait for somebody who reads them; those behind them are dropped, and counted in the next one.
+const NOTICES_WAITING: usize = 64;
 
 /// What is still to be told at the end is waited for this long: it may block.
 const TELL_WAIT: Duration = Duration::from_secs(1);
 
 impl Teller {
     fn start(tell: fn(&str)) -> io::Result<Self> {
-        let ((sender, notices), (ending, ended)) = (mpsc::channel::<String>(), mpsc::channel());
+        let ((sender, notices), (ending, ended)) =
+            (mpsc::sync_channel::<String>(NOTICES_WAITING), mpsc::channel());
         std::thread::Builder::new().name("ensile-tell".to_owned()).spawn(move || {
             // Dropped at its end, also if that is a panic.
             let _ending: mpsc::Sender<()> = ending;
@@ -130,11 +134,18 @@ impl Teller {
 
     /// What hands a notice over, and does not wait.
     fn tell(&self) -> impl Fn(&str) + Send + Sync + 'static {
-        let sender = Arc::clone(&self.sender);
+        let (sender, dropped) = (Arc::clone(&self.sender), Mutex::new(0));
         move |notice| {
-            if let Some(sender) = &*sender.lock() {
-                // Nobody listens where the thread has panicked.
-                let _ = sender.send(notice.to_owned());
+            let (sender, mut dropped) = (sender.lock(), dropped.lock());
+            let Some(sender) = &*sender else { return };
+            let before = match *dropped {
+                0 => String::new(),
+                count => format!(" ({count} notices before it found nobody who read them)"),
+            };
+            match sender.try_send(format!("{notice}{before}")) {
+                Ok(()) => *dropped = 0,
+                // Nobody reads, or nobody listens, as the thread has panicked.
+                Err(_) => *dropped += 1,
             }
         }
     }
@@ -259,3 +270,6 @@ fn one_loop<S: Service>(
     one.end()?;
     closed.map_err(io::Error::other)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! What tells people: those who hand a notice over do not wait, and what nobody reads has a limit.
+
+use ensile_base::sync::Mutex;
+
+use super::{NOTICES_WAITING, Teller};
+
+/// Held while nobody reads.
+static NOBODY_READS: Mutex<()> = Mutex::new(());
+static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[test]
+fn w15_notices_that_nobody_reads_hold_nobody_up_have_a_limit_and_are_counted() {
+    let nobody_reads = NOBODY_READS.lock();
+    let teller = Teller::start(|notice| {
+        drop(NOBODY_READS.lock());
+        TOLD.lock().push(notice.to_owned());
+    })
+    .expect("starts");
+    let tell = teller.tell();
+    let handed_over = NOTICES_WAITING + 10;
+    for number in 0..handed_over {
+        tell(&format!("notice {number}"));
+    }
+    drop(nobody_reads);
+    while TOLD.lock().len() < NOTICES_WAITING {
+        std::thread::yield_now();
+    }
+    tell("the last");
+    while !TOLD.lock().last().is_some_and(|notice| notice.starts_with("the last")) {
+        std::thread::yield_now();
+    }
+    teller.end();
+    let told = TOLD.lock();
+    let (last, before) = told.split_last().expect("it was told");
+    // One may have been with the reader, who waited.
+    assert!((NOTICES_WAITING..=NOTICES_WAITING + 1).contains(&before.len()), "W15: {}", before.len());
+    assert!(
+        before.iter().enumerate().all(|(number, notice)| *notice == format!("notice {number}")),
+        "{told:?}"
+    );
+    let dropped = handed_over - before.len();
+    assert_eq!(*last, format!("the last ({dropped} notices before it found nobody who read them)"));
+}
