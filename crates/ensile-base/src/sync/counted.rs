@@ -216,6 +216,22 @@ macro_rules! counted_number {
                     self.0.$method(value, order)
                 }
             )+
+
+            /// As std's; what is tried again is noted once.
+            ///
+            /// # Errors
+            /// The value found, if `change` has none for it.
+            #[inline]
+            #[track_caller]
+            pub fn fetch_update(
+                &self,
+                set_order: Ordering,
+                fetch_order: Ordering,
+                change: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                note_value(self, Touch::ReadModifyWrite);
+                self.0.fetch_update(set_order, fetch_order, change)
+            }
         }
     };
 }
