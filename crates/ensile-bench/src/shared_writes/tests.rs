@@ -148,8 +148,9 @@ fn a_strict_result_that_waits_alone_registers_and_writes_what_its_logger_would()
         assert!(account.shares_what_it_may(), "{account:#?}");
     }
     let alone = account(&case, "a receipt's wait alone");
-    // Two for the list and the wake-up, and those of the logger's step, which a lone waiter takes.
-    assert!(alone.each(alone.all.lines) <= 12.0, "{alone:#?}");
+    // Two of the waiters' list, seven of the logger's queue, and of a whole step of the logger two or three of the
+    // epoch, one of the registry, one of the slot. How often the waiter takes that itself is the scheduler's matter.
+    assert!(alone.each(alone.all.lines) <= 14.0, "{alone:#?}");
 }
 
 /// What Silo avoids (§4.2, §5.2), and that the counting would see it.
