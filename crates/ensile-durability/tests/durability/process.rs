@@ -19,7 +19,7 @@ use ensile_durability::{
 };
 use ensile_sim::{SimDisk, Survival};
 
-use crate::rig::{KEY_BYTES, Map, Rig, config};
+use crate::rig::{KEY_BYTES, Map, Rig, Worker, config};
 
 /// Rows by key: which value, by which commit.
 type Found = BTreeMap<u64, (Tid, Vec<u8>)>;
@@ -50,14 +50,21 @@ fn lists(disk: &SimDisk) -> Vec<String> {
     disk.files().into_iter().filter(|name| name.contains("/buffers-")).collect()
 }
 
-/// A life with one durable row, and one that only a buffer has; its process is dead.
-fn left(loggers: usize) -> SimDisk {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(loggers));
+/// A process-safe life with one row that is durable at the end of this epoch, and one that only a buffer has.
+fn durable_and_returned(disk: &SimDisk, loggers: usize) -> (Rig, Worker, Epoch) {
+    let rig = open(disk, safe(loggers));
     let mut worker = rig.worker();
     worker.commit(&rig.epochs, 1, b"durable").expect("runs");
     rig.settle();
+    let durable = rig.log.durable_epoch();
     worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    (rig, worker, durable)
+}
+
+/// A life with one durable row, and one that only a buffer has; its process is dead.
+fn left(loggers: usize) -> SimDisk {
+    let disk = SimDisk::new();
+    let (_rig, _worker, _) = durable_and_returned(&disk, loggers);
     disk.kill();
     disk
 }
@@ -361,12 +368,7 @@ fn b6_a_buffer_with_the_length_and_the_checksum_of_a_logged_block_is_taken() {
 #[test]
 fn b4_another_boot_takes_nothing() {
     let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
-    let durable = rig.log.durable_epoch();
-    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    let (_rig, _worker, durable) = durable_and_returned(&disk, 1);
     let same = disk.fork();
     same.kill();
     assert_eq!(found(&open(&same, safe(1))).len(), 2);
@@ -390,11 +392,7 @@ fn b4_another_boot_takes_nothing() {
 fn b4_a_copied_buffer_is_not_believed() {
     let machine = SimDisk::new();
     let disk = machine.at("original");
-    let rig = open(&disk, safe(1));
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
-    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    let (_rig, _worker, _) = durable_and_returned(&disk, 1);
     machine.copy_tree("original", "copy");
     let copy = machine.at("copy");
     assert_eq!(buffers(&copy).len(), 1);
@@ -429,11 +427,7 @@ fn b4_a_boot_that_cannot_be_read_is_not_another_one() {
 fn b4_a_copy_of_a_killed_process_is_examined_as_a_copy() {
     let machine = SimDisk::new();
     let disk = machine.at("original");
-    let rig = open(&disk, safe(1));
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
-    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    let (_rig, _worker, _) = durable_and_returned(&disk, 1);
     machine.copy_tree("original", "copy");
     let on: Arc<dyn Disk> = Arc::new(machine.at("copy").mounted());
     let examined = examine(&on, &Map::default()).expect("reads");

@@ -9,7 +9,9 @@ use ensile_durability::examine::examine;
 use ensile_durability::{DurabilityError, LogConfig, NotProven, NotProvenReason, UnprovenFile, adopt};
 use ensile_sim::{SimDisk, Survival};
 
-use super::{buffers, flip, found, give_up, left, left_by_two, lists, open, safe, told, try_open};
+use super::{
+    buffers, durable_and_returned, flip, found, give_up, left, left_by_two, lists, open, safe, told, try_open,
+};
 use crate::rig::{Map, config};
 
 /// An adoption refuses to lose what this says, and changes nothing. Where that is agreed to it says the same.
@@ -85,11 +87,7 @@ fn b4_an_adoption_refuses_to_lose_what_a_process_safe_life_returned() {
 fn b4_an_adoption_refuses_to_lose_what_stands_in_a_log_behind_its_marks() {
     let machine = SimDisk::new();
     let disk = machine.at("original");
-    let rig = open(&disk, safe(2));
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
-    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    let (rig, _worker, _) = durable_and_returned(&disk, 2);
     // One log has it, and a mark of it; the other one has no mark, so it is not durable.
     rig.advance();
     for _ in 0..3 {

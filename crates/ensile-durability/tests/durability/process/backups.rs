@@ -6,7 +6,7 @@ use ensile_disk::Disk;
 use ensile_durability::{CopyOptions, CopyReport, CopyStep, NotProvenReason, backup};
 use ensile_sim::SimDisk;
 
-use super::{buffers, flip, found, open, safe, told};
+use super::{buffers, durable_and_returned, flip, found, open, safe, told};
 use crate::rig::Map;
 
 /// Backs `original` up into the folder `to`.
@@ -24,12 +24,7 @@ fn backed_up(machine: &SimDisk, to: &str) -> CopyReport {
 fn b4_a_backup_of_a_folder_whose_process_died_says_what_it_has_not() {
     let machine = SimDisk::new();
     let disk = machine.at("original");
-    let rig = open(&disk, safe(1));
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
-    let durable = rig.log.durable_epoch();
-    worker.commit(&rig.epochs, 2, b"returned").expect("runs");
+    let (_rig, _worker, durable) = durable_and_returned(&disk, 1);
     // The process that has it open has all.
     assert_eq!(backed_up(&machine, "beside").not_proven, None);
     machine.kill();
