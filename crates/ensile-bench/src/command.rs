@@ -75,6 +75,10 @@ pub enum Bench {
     /// The process that `siren cost` runs under valgrind.
     #[command(hide = true)]
     SirenCostRun(CostRunArguments),
+    /// The process that `siren marks` runs under valgrind.
+    #[cfg(feature = "experiments")]
+    #[command(hide = true)]
+    SirenMarksRun(siren::marks::MarksRunArguments),
     /// The process that `slach cost` runs, alone or under valgrind.
     #[command(hide = true)]
     SlachCostRun(SlachRunArguments),
@@ -144,8 +148,9 @@ const SIREN_EXAMPLES: &str = "Examples:
   ensile-bench siren backup --rows 10000000           a backup of 1 GB under load, an increment, a restore
   ensile-bench siren backup-kills --rows 100000       200 copiers are killed, each target is looked at
   ensile-bench siren cost                             instructions and cache misses, by valgrind
+  ensile-bench siren marks --rows 10000000 --row-bytes 144 --page-bytes 65536   five ways to mark a page
 
-Copies of whole pages, which `siren pages` compares, are in binaries built by
+Copies of whole pages, which `siren pages` compares, and `siren marks` are in binaries built by
   cargo build --release -p ensile-bench --features experiments";
 
 const SLACH_EXAMPLES: &str = "Examples:
@@ -221,6 +226,11 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::RecoveryVictim(arguments) => recovery::victim::run(arguments).map(|()| true)?,
         Bench::SirenBackupCopier(arguments) => siren::backup_kills::copier::copy(arguments).map(|()| true)?,
         Bench::SirenCostRun(arguments) => siren::cost::one_run(arguments).map(|()| true)?,
+        #[cfg(feature = "experiments")]
+        Bench::SirenMarksRun(arguments) => {
+            siren::marks::one_run(arguments);
+            true
+        }
         Bench::SlachCostRun(arguments) => slach::cost::run::one_run(arguments).map(|()| true)?,
         Bench::SlachService(arguments) => slach::services::serve(arguments).map(|()| true)?,
         Bench::SlachBerkeleyTable(arguments) => slach::berkeley::table::run(arguments).map(|()| true)?,

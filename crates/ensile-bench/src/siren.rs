@@ -16,6 +16,7 @@
 //! backup-kills   -     a process that backs up is killed, and what it leaves is looked at     `backup_kills`
 //! pages          §4.1  table 3 and figure 8 with copies of pages beside                   `table3`, `run`
 //! cost           -     what a commit pays while no picture is written                     `cost`
+//! marks          §2.1  five ways to know which pages have changed                         `marks`
 //! ```
 //! Where the paper has a disk of 30 MB/s, a run paces what the walk writes, or has a device that is slow for all that
 //! is written to it. The output says which rates were asked for and which were held. Exit code 1 says that one was not.
@@ -35,6 +36,8 @@ mod fig9;
 mod foreground;
 mod formulas;
 mod increments;
+#[cfg(feature = "experiments")]
+pub(crate) mod marks;
 mod own_time;
 mod run;
 mod slow_disk;
@@ -86,6 +89,9 @@ pub(crate) enum Name {
     Pages,
     /// Instructions, cache misses and memory of commits while no picture is written; needs valgrind.
     Cost,
+    /// Five ways to know which pages have changed, over the same keys; for builds with the feature `experiments`, and
+    /// needs valgrind.
+    Marks,
 }
 
 /// What an experiment has made: figures, whether everything is as it was asked for, and what to say of it.
@@ -114,7 +120,19 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::BackupKills, run: backup_kills::run, seconds: expected::backup_kills },
     Experiment { name: Name::Pages, run: table3::pages, seconds: expected::pages },
     Experiment { name: Name::Cost, run: cost::cost, seconds: expected::cost },
+    Experiment { name: Name::Marks, run: marks, seconds: expected::marks },
 ];
+
+#[cfg(feature = "experiments")]
+fn marks(arguments: &SirenArguments) -> Result<Made> {
+    marks::run(arguments)
+}
+
+/// The engine shows its pages in other builds.
+#[cfg(not(feature = "experiments"))]
+fn marks(_: &SirenArguments) -> Result<Made> {
+    unreachable!("a build without the engine's pages says so before")
+}
 
 impl Experiment {
     /// Why this build or machine cannot run it; `all` leaves it out then.
@@ -122,6 +140,12 @@ impl Experiment {
         match self.name {
             Name::Pages if !cfg!(feature = "experiments") => {
                 Some("pages: copies of pages are in builds with `--features experiments`")
+            }
+            Name::Marks if !cfg!(feature = "experiments") => {
+                Some("marks: the engine's pages are in builds with `--features experiments`")
+            }
+            Name::Marks if !cachegrind::is_there() => {
+                Some("marks: it counts by valgrind, which is not to be found")
             }
             Name::Cost if !cachegrind::is_there() => {
                 Some("cost: it counts by valgrind, which is not to be found")

@@ -85,7 +85,7 @@ pub use error::{Error, Result};
 #[cfg(feature = "laboratory")]
 pub use laboratory::KeyValue;
 #[cfg(feature = "experiments")]
-pub use laboratory::{Exclusive, ExclusiveRows};
+pub use laboratory::{Exclusive, ExclusiveRows, MarkedPages};
 pub use open::builder::Builder;
 pub use open::folder;
 pub use open::tuning::Tuning;

@@ -71,7 +71,7 @@
 //! [`folder`] (a database's files without an open), [`receipt`], [`recovery`] and [`stats`].
 //!
 //! # Features
-//! - `experiments`: `Builder::variants`, for `ensile-bench silo`; not for applications.
+//! - `experiments`: `Builder::variants` and `MarkedPages`, for experiments of `ensile-bench`; not for applications.
 //! - `laboratory`: `Database::key_value`, which benchmarks compare transactions with; not for applications.
 //! - `object-store`: `folder::SharedObjects`, for [`Builder::ship_to`] and [`folder::take_over`]: a shared store in an
 //!   object store, over the crate `object_store` 0.14. An application depends on that one too, with its features `aws`,
@@ -87,7 +87,7 @@ pub use ensile_engine::{
     Readable, Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, Value,
 };
 #[cfg(feature = "experiments")]
-pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
+pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, MarkedPages, Variants};
 #[cfg(feature = "laboratory")]
 pub use ensile_engine::{KeyValue, RECORD_HEADER_BYTES};
 #[cfg(feature = "serde")]

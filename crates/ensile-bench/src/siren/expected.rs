@@ -118,6 +118,11 @@ pub(super) fn increments(arguments: &SirenArguments) -> f64 {
     rounds(arguments, increments::ROUNDS) * (full + each) + many + 2.0 * full
 }
 
+pub(super) fn marks(arguments: &SirenArguments) -> f64 {
+    // Five rounds of seven ways over all rows, a second for 4 million of them; and what is counted of a tenth.
+    arguments.rows as f64 * (rounds(arguments, 5) * 7.0 / 4e6 + 14.0 * 0.2 / 1e6) + 7.0 * AROUND_SECONDS
+}
+
 pub(super) fn cost(arguments: &SirenArguments) -> f64 {
     // Four setups, N and 2N; four scenes, one of them with all rows. Last the memory, without valgrind.
     let (setups, scenes) = (4.0, 4.0);

@@ -5,7 +5,11 @@
 #[cfg(feature = "experiments")]
 mod exclusive;
 mod key_value;
+#[cfg(feature = "experiments")]
+mod marked_pages;
 
 #[cfg(feature = "experiments")]
 pub use exclusive::{Exclusive, ExclusiveRows};
 pub use key_value::KeyValue;
+#[cfg(feature = "experiments")]
+pub use marked_pages::MarkedPages;

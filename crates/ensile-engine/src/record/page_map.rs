@@ -375,7 +375,7 @@ impl PageMap {
 
     /// Marks every page that overlaps one of `before` with any of these marks: its rows have changed below the freeze
     /// of this map's picture (N7).
-    fn mark_from(&self, before: &Self, marks: PageMarks) {
+    pub(crate) fn mark_from(&self, before: &Self, marks: PageMarks) {
         debug_assert!(before.attempt() < self.attempt(), "marks go to a later map");
         for (page, _) in before.states.iter().enumerate().filter(|(_, state)| state.has_any(marks)) {
             let upper = before.bounds.upper(page);
@@ -387,7 +387,7 @@ impl PageMap {
     }
 
     /// Bytes of memory that it takes.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let PageBounds { common, slices, starts, keys, ends, common_number: _, are_even: _ } = &self.bounds;
         debug_assert_eq!(slices.len(), ends.len(), "each bound has its slice and its end");
         let slices = size_of_val(&**slices) + size_of_val(&*starts.starts);
