@@ -169,6 +169,7 @@ const SLACH_EXAMPLES: &str = "Examples:
   ensile-bench slach response --data-mb 500           responses beside checkpoints at 60 and 80 % of the capacity
   ensile-bench slach figure6 --objects 1000000 --load-seconds 1
   ensile-bench slach logging --objects 1000000 --slice-seconds 1
+  ensile-bench slach process-write --rounds 5         a write to a file, a store into a mapped one
   ensile-bench slach replay";
 
 const RECOVERY_EXAMPLES: &str = "Examples:

@@ -13,6 +13,7 @@
 //! replay           §6.4  how fast one core replays, and in what memory                    `replay`
 //! berkeley         §6.5  a hash table beside Berkeley DB, figure 10                       `berkeley`
 //! kills            §5    the services are killed under load: nothing lost, nothing twice  `services::kills`
+//! process-write    §6.5  an entry to the system: by a call, or by a store into a mapping  `process_write`
 //! target           -     processes with a target for the recovery time are killed         `target`
 //! ```
 //! Exit code 1 says that something is not as it was asked for.
@@ -27,6 +28,7 @@ pub(crate) mod checkpoint_loss;
 pub(crate) mod cost;
 mod held;
 pub(crate) mod logging;
+mod process_write;
 pub(crate) mod replay;
 pub(crate) mod services;
 pub(crate) mod target;
@@ -70,6 +72,8 @@ pub(crate) enum Name {
     Logging,
     /// Replay of operations of 100 bytes on one core: how many a second, and the memory that it takes.
     Replay,
+    /// What handing an entry to the operating system takes: a write to a file for each, or a store into a mapped one.
+    ProcessWrite,
     /// Fixed thresholds for checkpoints against one that follows the load: replay time, lost requests, response time.
     Adaptive,
 }
@@ -98,6 +102,7 @@ pub(crate) fn run(arguments: &SlachArguments) -> Result<bool> {
         Name::Response => services::beside_checkpoint::response(arguments, &machine)?,
         Name::Logging => logging::logging(arguments)?,
         Name::Replay => replay::replay(arguments)?,
+        Name::ProcessWrite => process_write::process_write(arguments)?,
         Name::Adaptive => adaptive::adaptive(arguments, &machine)?,
     };
     if arguments.json {
