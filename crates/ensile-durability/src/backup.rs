@@ -39,8 +39,8 @@ use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 
 use crate::control::pace::WritePace;
-use crate::copy_progress::CopyProgress;
-use crate::not_proven::NotProven;
+use crate::copy_progress::{CopyPhase, CopyProgress};
+use crate::not_proven::{NotProven, NotProvenReason};
 use crate::recovery::archived::ArchiveSource;
 use crate::recovery::examine::left_behind;
 use crate::{DurabilityError, Recoverable};
@@ -116,8 +116,8 @@ pub struct CopyReport {
     pub kept: Vec<Epoch>,
     /// Those of the states that it had before and has no more, the newest first ([`CopyOptions::keep`]).
     pub dropped: Vec<Epoch>,
-    /// Of a backup: what a process-safe life had returned whose folder nobody has opened since, and what is not in the
-    /// backup.
+    /// Of a backup: what a process-safe life had returned, and what is not in the backup. It is of a life that had
+    /// ended before the run began, or that ended before the source was read to its end.
     pub not_proven: Option<NotProven>,
 }
 
@@ -145,14 +145,58 @@ impl Copying {
             Self::Files(copy) => copy.tally(),
         }
     }
+
+    /// What is stepped from here on is over.
+    fn end(&mut self) {
+        match self {
+            Self::Pages(copy) => copy.end(),
+            Self::Files(copy) => copy.end(),
+        }
+    }
+}
+
+/// What a process-safe life left in a folder that is backed up (B4). A process may open the folder meanwhile, or may
+/// have it open and be killed: so it is looked at before the copy begins, and behind the last read of the copy.
+#[derive(Debug)]
+enum LeftInSource {
+    /// The copy is none of a database.
+    NotAsked,
+    /// It is copied: this was there before.
+    Before(Arc<dyn Disk>, Option<NotProven>),
+    /// It is copied: this was there before, and this is there now.
+    Behind(Option<NotProven>, Option<NotProven>),
+}
+
+impl LeftInSource {
+    fn look(disk: &Arc<dyn Disk>) -> Result<Self, DurabilityError> {
+        Ok(Self::Before(Arc::clone(disk), left_behind(&**disk)?))
+    }
+
+    /// The source is read no more.
+    fn look_again(&mut self) -> Result<(), DurabilityError> {
+        if let Self::Before(disk, before) = self {
+            let now = left_behind(&**disk)?;
+            *self = Self::Behind(before.take(), now);
+        }
+        Ok(())
+    }
+
+    /// What a backup of the state at the end of `epoch` has not.
+    fn not_in(&mut self, epoch: Epoch) -> Option<NotProven> {
+        let Self::Behind(before, now) = self else { return None };
+        // What an open has taken meanwhile is in the log, and in a state of its last epoch or a later one. Of what no
+        // open takes the epochs say nothing.
+        let is_lacked = |left: &NotProven| left.reason != NotProvenReason::NotOpened || left.last > epoch;
+        now.take().or_else(|| before.take().filter(is_lacked))
+    }
 }
 
 /// A backup or a restore under way. It is stepped until it has ended. One that is dropped before leaves its target as
 /// it was.
 #[derive(Debug)]
 pub struct CopyRun {
-    /// What a process-safe life left in the source, for the report.
-    not_proven: Option<NotProven>,
+    /// For the report.
+    left: LeftInSource,
     copying: Copying,
     pace: WritePace,
 }
@@ -236,7 +280,7 @@ fn reaches(
 /// cannot be had, leaves no folder behind.
 #[derive(Debug)]
 pub struct CopySource {
-    not_proven: Option<NotProven>,
+    left: LeftInSource,
     found: Found,
     purpose: Purpose,
     /// What brings its state to a later epoch.
@@ -301,11 +345,11 @@ impl CopySource {
     ) -> Result<Self, DurabilityError> {
         options.check()?;
         let found = source::look(source, purpose)?;
-        let not_proven = match purpose {
-            Purpose::Backup => left_behind(&**source)?,
-            Purpose::Restore { .. } => None,
+        let left = match purpose {
+            Purpose::Backup => LeftInSource::look(source)?,
+            Purpose::Restore { .. } => LeftInSource::NotAsked,
         };
-        Ok(Self { not_proven, found, purpose, archive, options })
+        Ok(Self { left, found, purpose, archive, options })
     }
 
     /// Begins to copy it into the folder on `target`.
@@ -313,7 +357,7 @@ impl CopySource {
     /// # Errors
     /// What the target says: those of [`backup()`] or [`restore`].
     pub fn begin(self, target: &Arc<dyn Disk>) -> Result<CopyRun, DurabilityError> {
-        let Self { not_proven, found, purpose, archive, options } = self;
+        let Self { left, found, purpose, archive, options } = self;
         let copying = match found {
             Found::Picture(found) => {
                 Copying::Pages(Box::new(PagesCopy::begin(*found, (target, archive), (purpose, options))?))
@@ -324,7 +368,7 @@ impl CopySource {
                 (purpose, options.keep),
             )?)),
         };
-        Ok(CopyRun { not_proven, copying, pace: WritePace::new(options.bytes_per_second) })
+        Ok(CopyRun { left, copying, pace: WritePace::new(options.bytes_per_second) })
     }
 }
 
@@ -368,10 +412,13 @@ impl CopyRun {
         now_nanos: u64,
         spend: &mut dyn FnMut(&mut WritePace, &CopyProgress, u64) -> ControlFlow<()>,
     ) -> Result<CopyStep, DurabilityError> {
-        let Self { copying, pace, .. } = self;
+        let Self { copying, pace, left } = self;
         let wait = pace.wait(now_nanos);
         if !wait.is_zero() {
             return Ok(CopyStep::Paced(wait));
+        }
+        if copying.tally().progress().phase == CopyPhase::Verifying {
+            left.look_again().inspect_err(|_| copying.end())?;
         }
         let (before, mut by_pieces) = (copying.tally().spent(), 0);
         let mut spend_piece = |progress: &CopyProgress, bytes| {
@@ -389,7 +436,7 @@ impl CopyRun {
         // Pieces have spent theirs, and are counted too.
         pace.spend(spent.saturating_sub(by_pieces));
         Ok(match report {
-            Some(report) => CopyStep::Ended(CopyReport { not_proven: self.not_proven.take(), ..report }),
+            Some(report) => CopyStep::Ended(CopyReport { not_proven: left.not_in(report.epoch), ..report }),
             None => CopyStep::Worked,
         })
     }

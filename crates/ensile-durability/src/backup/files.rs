@@ -238,6 +238,11 @@ impl FilesCopy {
         &self.tally
     }
 
+    /// A step that failed beside it ends it.
+    pub(super) fn end(&mut self) {
+        self.stage = FilesStage::Ended;
+    }
+
     /// As a copy of pages steps.
     pub(super) fn step(
         &mut self,

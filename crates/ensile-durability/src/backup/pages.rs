@@ -218,6 +218,11 @@ impl PagesCopy {
         &self.tally
     }
 
+    /// A step that failed beside it ends it.
+    pub(super) fn end(&mut self) {
+        self.stage = PagesStage::Ended;
+    }
+
     /// Does a part of the work; the report once it counts. What an archive has is one part: `spend` is told of
     /// each piece of it. It may wait, and what it fails with ends the run.
     pub(super) fn step(
@@ -375,7 +380,7 @@ impl PagesCopy {
         let dropped = self.target.folder.dropped(&epochs);
         let whose = (&self.source, self.purpose);
         let next = self.target.next_manifest((picture.clone(), kept.clone()), whose);
-        let (mut epoch, mut log_entries) = (picture.epoch, 0);
+        let (mut epoch, mut log_entries, mut log_bytes) = (picture.epoch, 0, 0);
         let next = match &self.archive {
             Some(archive) => {
                 let disk = &self.target.folder.store.disk;
@@ -385,7 +390,8 @@ impl PagesCopy {
                     spend(&tally.progress(), piece.bytes())
                 };
                 let (next, taken) = archive.beside(disk, (next, picture.epoch), verifier, &mut took)?;
-                (epoch, log_entries) = (archive.to(), taken.map_or(0, |taken| taken.entries));
+                (log_entries, log_bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
+                epoch = archive.to();
                 Manifest { made_from: Some(MadeFrom::Restored { epoch }), ..next }
             }
             None => next,
@@ -404,7 +410,7 @@ impl PagesCopy {
             entries: picture.entries,
             pages: picture.pages,
             pages_written: self.pages_written,
-            bytes: picture.bytes,
+            bytes: picture.bytes + log_bytes,
             bytes_written: self.tally.progress().bytes_written,
             log_entries,
             overruns: self.tally.progress().overruns,

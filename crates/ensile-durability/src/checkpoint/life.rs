@@ -95,6 +95,8 @@ struct Attempt {
     room: Arc<Room>,
     /// How often the log had found the disk full when the reserve was given up for this attempt.
     gave_up_at: Option<u64>,
+    /// A caller wants it slower than the settings do.
+    is_slowed: bool,
     /// Parts that their checkpointers have not begun.
     parts: Vec<Option<Vec<Vec<Slice>>>>,
     /// By checkpointer and set of files.
@@ -188,6 +190,8 @@ pub(super) struct Life {
     replayed_bytes: u64,
     turn_bytes: TurnBytes,
     last: Option<CheckpointReport>,
+    /// What the last one took that was as fast as the settings allow, and the bytes that it wrote.
+    last_took: Option<(Duration, u64)>,
     /// The database closes, and takes its last picture.
     is_last: bool,
     last_error: Option<Arc<str>>,
@@ -236,6 +240,7 @@ impl Life {
             replayed_bytes,
             turn_bytes: TurnBytes::default(),
             last: None,
+            last_took: None,
             is_last: false,
             last_error: None,
             ended: None,
@@ -284,8 +289,7 @@ impl Life {
         // What the first one writes is not known: no more than what was logged.
         let written =
             if installed.0 > 0 { self.next_taken().bytes(self.installed.as_ref()) } else { replayed };
-        let last = self.last.as_ref().map(|last| (last.elapsed, last.bytes_written));
-        let expected = RecoveryOutlook::expected(written, last, self.terms.bandwidth);
+        let expected = RecoveryOutlook::expected(written, self.last_took, self.terms.bandwidth);
         self.outlook.forecast(installed, replayed, expected, target)
     }
 
@@ -495,6 +499,7 @@ impl Life {
             logged: seen.log_work(),
             room: Arc::new(room),
             gave_up_at: None,
+            is_slowed: false,
             parts: Vec::new(),
             written: vec![Vec::new(); checkpointers],
             closed: None,
@@ -504,6 +509,11 @@ impl Life {
         self.next_number += 1;
         self.enter(Stage::Opening);
         true
+    }
+
+    /// The attempt that has begun is slower than the settings say: what it takes says nothing of the next one.
+    pub(super) fn note_slowed(&mut self) {
+        self.attempt_mut().is_slowed = true;
     }
 
     /// There is no room. A caller that asked is answered; otherwise room is looked for again later.
@@ -706,6 +716,8 @@ impl Life {
                     );
                     let turn = attempt.taken.report(installed.walked().len());
                     let numbers = attempt.number..=number;
+                    let elapsed = Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos));
+                    let took = (!attempt.is_slowed).then_some((elapsed, bytes_written));
                     self.last = Some(CheckpointReport {
                         number,
                         low: installed.covered(),
@@ -720,8 +732,9 @@ impl Life {
                         turn,
                         recovery,
                         adaptive,
-                        elapsed: Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos)),
+                        elapsed,
                     });
+                    self.last_took = took.or(self.last_took);
                     (self.log_bytes_base, self.log_bytes_before) = (logged.bytes, 0);
                     self.log_records_base = logged.entries;
                     self.outlook.installed(logged);

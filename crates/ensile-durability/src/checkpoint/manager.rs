@@ -98,7 +98,7 @@ pub struct Checkpoints {
     checkpointers: Box<[CheckpointerState]>,
     life: Mutex<Life>,
     /// Locked behind `life` where both are locked.
-    pace: Mutex<CheckpointPace>,
+    pace: StdArc<Mutex<CheckpointPace>>,
     permit: LargePermit,
     counters: CheckpointCounters,
 }
@@ -161,7 +161,7 @@ impl Checkpoints {
                 .map(|number| CheckpointerState::of(number, log))
                 .collect(),
             life: Mutex::new(life),
-            pace: Mutex::new(CheckpointPace::new(config.bandwidth)),
+            pace: StdArc::new(Mutex::new(CheckpointPace::new(config.bandwidth))),
             permit: LargePermit::default(),
             counters: CheckpointCounters::default(),
             config,
@@ -216,8 +216,11 @@ impl Checkpoints {
 
     /// As [`demand`](Self::demand). The checkpoint writes at most this many bytes a second, which is not 0, and no more
     /// than [`CheckpointConfig::bandwidth`]. If others ask for the same checkpoint, the largest rate counts, and so it
-    /// does for one under way that a caller of a larger rate waits for. Without a log the rate does not count: results
-    /// become durable by checkpoints, so they would wait for it.
+    /// does for one under way that a caller of a larger rate waits for. The rate counts while the handle is there: the
+    /// checkpoint of a caller that waits no more goes on without it, as it keeps others from beginning. Nor does it
+    /// count once half of the space has gone that was free where the checkpoint is written, or the log waits for space:
+    /// the checkpoint frees some. Without a log the rate does not count:
+    /// results become durable by checkpoints, so they would wait for it.
     #[must_use]
     pub fn demand_paced(&self, bytes_per_second: Option<u64>) -> CheckpointHandle {
         assert_ne!(bytes_per_second, Some(0), "it would never end");
@@ -227,14 +230,19 @@ impl Checkpoints {
             return CheckpointHandle::new(StdArc::default(), process);
         }
         let rate = bytes_per_second.filter(|_| self.log.has_loggers());
-        let (ticket, answers) = {
+        let (caller, (ticket, answers)) = {
             let mut life = self.life.lock();
-            self.pace.lock().ask(rate);
-            life.demand()
+            (self.pace.lock().ask(rate), life.demand())
+        };
+        // First of all: whatever panics, the caller leaves.
+        let handle = CheckpointHandle::new(ticket, process);
+        let handle = match caller {
+            Some(number) => handle.paced(number, &self.pace),
+            None => handle,
         };
         self.send(answers);
         self.wake_all();
-        CheckpointHandle::new(ticket, process)
+        handle
     }
 
     /// Checkpoints begin as these settings say from now on; the others are those of the open. One that is under way

@@ -24,7 +24,7 @@ impl PartUnderWay {
     ///
     /// # Errors
     /// Why not.
-    pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<(), String> {
+    pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         match self {
             Self::Walk(work) => work.check_room(disk, checkpointer),
             Self::Pages(work) => work.slices.check_room(disk, checkpointer),

@@ -70,21 +70,22 @@ impl Room {
         }
     }
 
-    /// Looks whether the log's part is still free where this checkpointer writes.
+    /// Looks whether the log's part is still free where this checkpointer writes. Whether half of what was free has
+    /// gone: this checkpoint is to end before the other half has gone too.
     ///
     /// # Errors
     /// If not: what is free.
-    pub(crate) fn check(&self, disk: &dyn Disk, checkpointer: usize) -> Result<(), String> {
+    pub(crate) fn check(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         let is_its = |device: &&Device| device.checkpointers.contains(&checkpointer);
         let Some(device) = self.devices.iter().find(is_its).filter(|device| device.left_bytes > 0) else {
-            return Ok(());
+            return Ok(false);
         };
         match free_bytes(disk, &device.folder) {
             Some(free) if free < device.left_bytes => Err(format!(
                 "it does not fit: {free} bytes are free, which are left to the log; free some space, or give checkpoints a \
                  device of their own"
             )),
-            _ => Ok(()),
+            free => Ok(free.is_some_and(|free| free < device.left_bytes * (LOG_SHARE / 2))),
         }
     }
 }

@@ -44,7 +44,7 @@ impl PartSlices {
     ///
     /// # Errors
     /// Why not.
-    pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<(), String> {
+    pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         self.room.check(disk, checkpointer)
     }
 

@@ -11,6 +11,7 @@ use ensile_disk::Process;
 
 use crate::DurabilityError;
 use crate::control::adaptive::ThresholdReading;
+use crate::control::pace::CheckpointPace;
 use crate::control::recovery_time::RecoveryForecast;
 use crate::control::trigger::CheckpointReason;
 use crate::counter::Counter;
@@ -143,16 +144,41 @@ impl Ticket {
     }
 }
 
-/// A checkpoint that was asked for. Dropping it changes nothing: the checkpoint goes on.
+/// A caller that asked for a checkpoint at a rate. The rate holds while one of its handles is there.
+#[derive(Debug)]
+struct PacedCaller {
+    number: u64,
+    pace: Arc<Mutex<CheckpointPace>>,
+    process: Process,
+}
+
+impl Drop for PacedCaller {
+    fn drop(&mut self) {
+        // I4: in a forked child somebody may have held the lock.
+        if self.process.is_this() {
+            self.pace.lock().left(self.number);
+        }
+    }
+}
+
+/// A checkpoint that was asked for. If it is dropped the checkpoint goes on, and a rate that came with the demand
+/// ([`Checkpoints::demand_paced`](super::Checkpoints::demand_paced)) counts no more.
 #[derive(Clone, Debug)]
 pub struct CheckpointHandle {
     ticket: Arc<Ticket>,
     process: Process,
+    _caller: Option<Arc<PacedCaller>>,
 }
 
 impl CheckpointHandle {
     pub(crate) fn new(ticket: Arc<Ticket>, process: Process) -> Self {
-        Self { ticket, process }
+        Self { ticket, process, _caller: None }
+    }
+
+    /// Of the caller with this number, which has a rate.
+    pub(crate) fn paced(self, number: u64, pace: &Arc<Mutex<CheckpointPace>>) -> Self {
+        let caller = PacedCaller { number, pace: Arc::clone(pace), process: self.process.clone() };
+        Self { _caller: Some(Arc::new(caller)), ..self }
     }
 
     /// Waits until the checkpoint is installed, or has failed. Not for a thread that drives checkpointers.

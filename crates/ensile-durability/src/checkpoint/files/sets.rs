@@ -78,7 +78,7 @@ impl SetsWork {
         &self,
         disk: &dyn Disk,
         checkpointer: usize,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         self.owner.room.check(disk, checkpointer)
     }
 

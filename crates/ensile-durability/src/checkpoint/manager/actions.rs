@@ -15,7 +15,6 @@ use ensile_base::random::Random;
 use ensile_epoch::Advance;
 
 use super::{CheckpointStep, Checkpoints, pages_of};
-use crate::DurabilityError;
 use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
@@ -35,6 +34,7 @@ use crate::checkpoint::walk::{Slice, Walk};
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::NotReplaced;
 use crate::store::names::{PageFileName, PartName};
+use crate::{DurabilityError, Health};
 
 /// Between two attempts to remove what a reader's lease keeps.
 const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
@@ -143,7 +143,9 @@ impl Checkpoints {
                     if !life.begin(room, salt, &seen) {
                         return CheckpointStep::Stopped;
                     }
-                    self.pace.lock().begin();
+                    if self.pace.lock().begin() {
+                        life.note_slowed();
+                    }
                 }
                 if self.config.strategy != Strategy::Pictures {
                     // What is covered then stands in closed files, which can go.
@@ -294,17 +296,24 @@ impl Checkpoints {
         part: &mut Option<PartUnderWay>,
         walk: &dyn Walk,
     ) -> CheckpointStep {
-        let is_walking = self.life.lock().is_walking();
-        if !is_walking || self.log.health().has_ended() {
+        let (is_walking, health) = (self.life.lock().is_walking(), self.log.health());
+        if !is_walking || health.has_ended() {
             *part = None;
             let mut life = self.life.lock();
             life.part_left();
             return if life.has_ended() { CheckpointStep::Stopped } else { CheckpointStep::Worked };
         }
-        let wait = self.pace.lock().wait(self.clock.nanos());
         let Some(work) = part else { return CheckpointStep::Waiting };
         let checked = work.check_room(&**self.store.disk(), checkpointer);
-        let stepped = checked.and_then(|()| work.step(walk, &self.pictures, wait.is_zero()));
+        let wait = {
+            let mut pace = self.pace.lock();
+            if matches!(checked, Ok(true)) || matches!(health, Health::Full(_)) {
+                // K8: commits wait for the space that it frees, or will.
+                pace.hurry();
+            }
+            pace.wait(self.clock.nanos())
+        };
+        let stepped = checked.and_then(|_| work.step(walk, &self.pictures, wait.is_zero()));
         match stepped {
             // Not longer: this thread renews what is reserved, too.
             Ok(None) => return CheckpointStep::Paced(wait.min(PACED_MAX)),

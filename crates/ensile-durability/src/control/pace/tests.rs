@@ -57,26 +57,63 @@ fn a_checkpoint_has_the_rate_at_which_it_was_asked_for_and_delays_no_other_calle
         let mut pace = CheckpointPace::new(setting);
         assert_eq!(takes(&mut pace), alone);
         pace.ask(Some(100_000));
-        pace.begin();
+        assert!(pace.begin());
         assert_eq!(takes(&mut pace), 9, "as was asked");
         pace.ask(Some(50_000));
         assert_eq!(takes(&mut pace), 9, "a lower rate is of the next one");
         pace.ask(Some(125_000));
         assert_eq!(takes(&mut pace), 7, "the caller of a larger one waits for this one too");
-        pace.begin();
+        let _ = pace.begin();
         assert_eq!(takes(&mut pace), 7, "of two callers the larger rate");
-        pace.begin();
+        let _ = pace.begin();
         assert_eq!(takes(&mut pace), alone, "nobody asked");
         pace.ask(Some(100_000));
         pace.put_off();
-        pace.begin();
+        let _ = pace.begin();
         assert_eq!(takes(&mut pace), alone, "those who asked were told that there is none");
         pace.ask(Some(100_000));
         pace.ask(None);
-        pace.begin();
+        let _ = pace.begin();
         assert_eq!(takes(&mut pace), alone, "one of those who asked has no limit");
         pace.ask(Some(1_000_000_000));
-        pace.begin();
+        let _ = pace.begin();
         assert_eq!(takes(&mut pace), alone, "the setting's is lower, or nothing is waited for");
+    }
+}
+
+#[test]
+fn a_rate_holds_while_its_caller_waits_and_no_longer_than_others_can() {
+    for setting in [None, Some(200_000)] {
+        let mut pace = CheckpointPace::new(setting);
+        let rate = |pace: &CheckpointPace| pace.pace.bytes_per_second;
+        let [low, high] = [Some(1), Some(100)].map(|rate| pace.ask(rate).expect("it has a rate"));
+        assert!(pace.begin());
+        assert_eq!(rate(&pace), Some(100));
+        pace.left(high);
+        assert_eq!(rate(&pace), Some(1), "the other one still waits");
+        let next = pace.ask(Some(50)).expect("it has a rate");
+        assert_eq!(rate(&pace), Some(50), "it waits for this one, too");
+        pace.left(next);
+        assert_eq!(rate(&pace), Some(1));
+        pace.left(low);
+        assert_eq!(rate(&pace), setting, "nobody wants it slow");
+        pace.left(low);
+        assert_eq!(pace.ask(None), None);
+        assert!(!pace.begin());
+        // A caller that left before its checkpoint began.
+        let gone = pace.ask(Some(1)).expect("it has a rate");
+        pace.left(gone);
+        assert!(!pace.begin());
+        assert_eq!(rate(&pace), setting);
+        // Others wait who have not asked.
+        let low = pace.ask(Some(1)).expect("it has a rate");
+        assert!(pace.begin());
+        pace.hurry();
+        assert_eq!(rate(&pace), setting);
+        pace.ask(Some(7)).expect("it has a rate");
+        pace.left(low);
+        assert_eq!(rate(&pace), setting);
+        assert!(pace.begin(), "the next one has its own");
+        assert_eq!(rate(&pace), Some(7));
     }
 }

@@ -305,6 +305,7 @@ fn a_restore_to_an_epoch_is_shown_and_cancelled_between_the_pieces_of_an_archive
                     assert!(breaks_at > 4, "at {breaks_at}");
                     let last = shown.last().expect("it has pieces");
                     assert_eq!(last.bytes_written, report.bytes_written, "{last:?} of {report:?}");
+                    assert!(report.bytes_written <= report.bytes, "it is all in it: {report:?}");
                     break;
                 }
             }

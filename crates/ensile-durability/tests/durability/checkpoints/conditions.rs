@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use ensile_disk::Operation;
-use ensile_durability::{CheckpointConfig, CheckpointStep};
+use ensile_durability::{CheckpointConfig, CheckpointHandle, CheckpointStep, Health};
 use ensile_sim::SimDisk;
 
 use super::store::{Life, Store, pictures, settings};
+use crate::rig::Worker;
 
 #[test]
 fn k1_a_log_that_ends_below_an_installed_checkpoints_end_is_damage() {
@@ -206,6 +207,114 @@ fn a_checkpoint_that_is_asked_for_at_a_rate_keeps_it_and_the_next_does_not() {
         let (took, at_rate) = took_at(None);
         assert!(took < at_rate.mul_f64(0.5), "{took:?}, and {at_rate:?} at the rate");
     }
+}
+
+/// Begins a checkpoint of some rows at a byte a second, which takes hours, and steps it for a while.
+fn slow_one(life: &Life, worker: &mut Worker) -> CheckpointHandle {
+    for key in 0..64 {
+        life.commit(worker, key, Some(&[1; 5000]));
+    }
+    life.rig.settle();
+    let handle = life.checkpoints.demand_paced(Some(1));
+    for _ in 0..200 {
+        for checkpointer in 0..life.checkpoints.checkpointers() {
+            life.step(checkpointer);
+        }
+        life.rig.settle();
+    }
+    assert!(handle.outcome().is_none() && handle.progress().bytes > 0, "{:?}", handle.progress());
+    handle
+}
+
+#[test]
+fn a_rate_ends_with_the_caller_that_asked_and_the_checkpoint_holds_nobody_up() {
+    for settings in [settings(), pictures()] {
+        let disk = SimDisk::new();
+        let life = Life::open(&disk, 1, settings).expect("opens");
+        let mut worker = life.rig.worker();
+        let handle = slow_one(&life, &mut worker);
+        // One of two handles of a caller is none.
+        drop(handle.clone());
+        life.step(0);
+        let written = handle.progress().bytes;
+        for _ in 0..50 {
+            life.step(0);
+            life.step(1);
+            life.rig.settle();
+        }
+        assert_eq!(handle.progress().bytes, written, "it waits for the rate");
+        drop(handle);
+        assert_eq!(life.turn().number, 1);
+    }
+}
+
+#[test]
+fn a_rate_does_not_count_while_the_log_waits_for_space() {
+    for settings in [settings(), pictures()] {
+        let disk = SimDisk::new();
+        let life = Life::open(&disk, 1, settings).expect("opens");
+        let mut worker = life.rig.worker();
+        let handle = slow_one(&life, &mut worker);
+        disk.set_capacity(Some(disk.used_bytes()));
+        for key in 0..8 {
+            life.commit(&mut worker, key, Some(&[2; 5000]));
+        }
+        let is_full = || matches!(life.rig.log.health(), Health::Full(_));
+        for _ in 0..10_000 {
+            if handle.outcome().is_some() {
+                break;
+            }
+            for checkpointer in 0..life.checkpoints.checkpointers() {
+                life.step(checkpointer);
+            }
+            life.rig.settle();
+        }
+        assert!(handle.outcome().is_some(), "it waits for its rate, and the log for space: {}", is_full());
+        disk.set_capacity(None);
+        life.checkpoint().expect("is installed");
+    }
+}
+
+#[test]
+fn a_rate_does_not_count_once_half_of_the_free_space_has_gone() {
+    for settings in [settings(), pictures()] {
+        let disk = SimDisk::new();
+        let life = Life::open(&disk, 1, settings).expect("opens");
+        let mut worker = life.rig.worker();
+        disk.set_capacity(Some(disk.used_bytes() + (4 << 20)));
+        let handle = slow_one(&life, &mut worker);
+        for round in 0..10_000 {
+            if handle.outcome().is_some() {
+                break;
+            }
+            if round < 500 {
+                life.commit(&mut worker, round % 64, Some(&[2; 5000]));
+            }
+            for checkpointer in 0..life.checkpoints.checkpointers() {
+                life.step(checkpointer);
+            }
+            life.rig.settle();
+        }
+        let outcome = handle.outcome();
+        assert!(matches!(outcome, Some(Ok(_))), "{outcome:?}");
+    }
+}
+
+#[test]
+fn what_a_slow_checkpoint_took_says_nothing_of_the_next_one() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let mut worker = life.rig.worker();
+    let expected = || life.checkpoints.stats().recovery.expect("it has a log").checkpoint;
+    let before = expected();
+    let handle = slow_one(&life, &mut worker);
+    life.rig.clock.advance(Duration::from_secs(600));
+    drop(handle);
+    assert!(life.turn().elapsed >= Duration::from_secs(600));
+    assert!(expected() < before * 2, "{:?}, and {before:?} before", expected());
+    // What one took that was as fast as it may be does.
+    let took = life.checkpoint().expect("is installed").elapsed;
+    assert!(expected() >= took && expected() < took * 2, "{:?}, and it took {took:?}", expected());
 }
 
 #[test]

@@ -83,9 +83,9 @@ impl Database {
     /// `options.bytes_per_second` holds for the picture that is asked for, and then for the copy. The picture writes no
     /// faster than [`Tuning::checkpoint_bandwidth`](crate::Tuning::checkpoint_bandwidth) either, and faster than the
     /// backup's rate if somebody else waits for it, or for the checkpoint behind it, at a larger one or without one
-    /// ([`Database::checkpoint`]). A low rate has a price: no other checkpoint is made meanwhile, so the log grows, and
-    /// a picture gives way if too much is displaced before it has ended
-    /// ([`Tuning::displaced_bytes_max`](crate::Tuning::displaced_bytes_max)). [Without a
+    /// ([`Database::checkpoint`]), if the backup is cancelled, or once space on the disk becomes scarce. A low rate
+    /// has a price: no other checkpoint is made meanwhile, so the log grows, and a picture gives way if too much is
+    /// displaced before it has ended ([`Tuning::displaced_bytes_max`](crate::Tuning::displaced_bytes_max)). [Without a
     /// log](crate::Builder::without_log) the picture is not slowed: results become durable by it.
     ///
     /// The backup is read as a whole before this returns; one that fails, is cancelled or killed leaves an earlier one
