@@ -39,7 +39,11 @@
  * Not here yet, and in Rust (ensile-objects): shipping to a shared store (ObjectsBuilder::ship_to), and so the take-over
  * from it by another machine (take_over); objects whose operations are not logged and which only checkpoints keep
  * (ObjectDurability::NoLog); a call-back or a future for a receipt that becomes durable (ensile_objects_durable waits,
- * ensile_objects_is_durable asks); the replay of a recorded folder against the present program (ApplicationLog::check).
+ * ensile_objects_is_durable asks); the replay of a recorded folder against the present program (ApplicationLog::check);
+ * a log without threads of its own, whose steps the program takes on a thread of its own (ObjectsBuilder::without_threads
+ * and drive); checkpoints in slices, written by several threads (Application::slice_starts): here there is one slice, which
+ * one checkpointer writes; guards that remember a panic and refuse their object (GuardedObjects): a program does as the
+ * discipline above says.
  *
  * Unwinding. A panic inside the library becomes ENSILE_PANICKED. A call-back must return: no exception and no longjmp
  * leaves it (objects.hpp sees to that).
