@@ -127,8 +127,7 @@ impl PersistentTable {
     /// The folder is damaged, in use, or of something else, such as another service.
     pub fn open(objects: ObjectsBuilder) -> ObjectsResult<Self> {
         let buckets = Arc::new(PhtBuckets::new());
-        let objects = objects.application_name(Self::NAME); // persist
-        let log = objects.open_application(Arc::clone(&buckets))?; // persist
+        let log = objects.application_name(Self::NAME).open_application(Arc::clone(&buckets))?; // persist
         Ok(Self { buckets, log })
     }
 

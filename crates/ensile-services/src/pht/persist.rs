@@ -33,36 +33,38 @@ impl Application for PhtBuckets {
         })
     }
 
+    fn slice_starts(&self, parts: usize) -> Vec<u64> {
+        self.guarded.slice_starts(parts)
+    }
+
     fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult {
         let mut parts = Parts::of(bytes);
         while let Some(key) = parts.next() {
             let value = parts.next().ok_or("a bucket ends within an element")??;
-            self.redo(object, PhtChange::Set(self.key(key?), value))?;
+            redo(self, object, PhtChange::Set(self.key(key?), value))?;
         }
         Ok(())
     }
 
     fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
         match (operation, parameters) {
-            (SET, [key, value]) => self.redo(object, PhtChange::Set(self.key(key), value)),
-            (DELETE, [key]) => self.redo(object, PhtChange::Delete(self.key(key))),
+            (SET, [key, value]) => redo(self, object, PhtChange::Set(self.key(key), value)),
+            (DELETE, [key]) => redo(self, object, PhtChange::Delete(self.key(key))),
             (ADD, [key, by]) => {
                 let by = (*by).try_into().map_err(|_| "a sum is of eight bytes")?;
-                self.redo(object, PhtChange::Add(self.key(key), i64::from_le_bytes(by)))
+                redo(self, object, PhtChange::Add(self.key(key), i64::from_le_bytes(by)))
             }
             _ => Err("no such operation on a bucket".into()),
         }
     }
 }
 
-impl PhtBuckets {
-    /// Makes a change again that was logged, or stands in a checkpoint. If it panics again the bucket is poisoned
-    /// again, and the others are served (O6).
-    fn redo(&self, number: u64, change: PhtChange<'_>) -> CallBackResult {
-        self.guarded.replay(number, |bucket| {
-            let more = bucket.apply(change).filter(|_| change.key().bucket == number);
-            self.elements.add(more.ok_or("it is no change of this bucket")?, Epoch::ZERO);
-            Ok(())
-        })
-    }
+/// Makes a change again that was logged, or stands in a checkpoint. If it panics again the bucket is poisoned again,
+/// and the others are served (O6).
+fn redo(buckets: &PhtBuckets, number: u64, change: PhtChange<'_>) -> CallBackResult {
+    buckets.guarded.replay(number, |bucket| {
+        let more = bucket.apply(change).filter(|_| change.key().bucket == number);
+        buckets.elements.add(more.ok_or("it is no change of this bucket")?, Epoch::ZERO);
+        Ok(())
+    })
 }

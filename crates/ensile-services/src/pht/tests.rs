@@ -18,10 +18,15 @@ use crate::service::{CallResult, CommandRequest, RestsOn, Service};
 struct Life {
     table: PersistentTable,
     clock: Clock,
+    checkpointers: usize,
 }
 
 impl Life {
     fn open(disk: &SimDisk) -> Self {
+        Self::open_with(disk, 1)
+    }
+
+    fn open_with(disk: &SimDisk, checkpointers: usize) -> Self {
         let clock = Clock::manual();
         let objects = ObjectsBuilder::new("/")
             .disk(Arc::new(disk.mounted()))
@@ -29,14 +34,18 @@ impl Life {
             .policy(&CheckpointPolicy::on_demand())
             .durability(ObjectDurability::Relaxed)
             .recovery_threads(1)
+            .checkpointers(checkpointers)
             .without_threads();
-        Self { table: PersistentTable::open(objects).expect("it opens"), clock }
+        Self { table: PersistentTable::open(objects).expect("it opens"), clock, checkpointers }
     }
 
     fn steps(&self) {
         for _ in 0..300 {
             self.clock.advance(Duration::from_millis(1));
             self.table.kept().step();
+            for number in 1..self.checkpointers {
+                self.table.log.checkpoint_step(number);
+            }
         }
     }
 
@@ -104,6 +113,26 @@ fn o6_a_change_that_panics_again_at_recovery_poisons_its_bucket_and_the_others_a
     assert!(buckets.guarded.lock(broken, &rests).is_err(), "O6: a half changed bucket is shown");
     let key = buckets.key(b"b");
     assert_eq!(buckets.guarded.lock(key.bucket, &rests).expect("it is whole").get(key), Some(&b"1"[..]));
+}
+
+#[test]
+fn each_checkpointer_has_a_slice_of_the_buckets_and_the_next_open_has_all_elements() {
+    assert_eq!(PhtBuckets::new().slice_starts(4), [BUCKETS / 4, BUCKETS / 2, BUCKETS / 4 * 3]);
+    let disk = SimDisk::new();
+    let open = || Life::open_with(&disk, 2);
+    let life = open();
+    let keys = || (0..500_u32).map(u32::to_le_bytes);
+    for key in keys() {
+        life.put(&key, &key).expect("it is logged");
+    }
+    drop(life.table.kept().checkpoint());
+    life.steps();
+    assert_eq!(life.table.kept().stats().checkpoints.installed, 1);
+    drop(life);
+    let life = open();
+    for key in keys() {
+        assert_eq!(life.value(&key).expect("it is whole"), Some(key.to_vec()));
+    }
 }
 
 #[test]
