@@ -44,8 +44,13 @@ pub(crate) struct Connection {
     lacks_memory: bool,
     /// It needs more than all connections may have.
     pub(crate) never_fits: bool,
-    /// Since when it has waited for memory, and owed its client nothing.
-    pub(crate) starved_since_nanos: Option<u64>,
+    /// It waits for memory.
+    waits_for_memory: bool,
+    /// Since when it has waited for memory, or had more than it may have by itself, and owed its client nothing, and
+    /// none of its requests was taken.
+    pub(crate) stuck_since_nanos: Option<u64>,
+    /// Others wait for what it has: its owner is to be told, unless it has gone on by then.
+    pub(crate) is_chosen: bool,
     /// Its owner was told that it does not fit.
     pub(crate) is_out_of_memory: bool,
     /// It is in the list of those that wait for memory.
@@ -62,6 +67,17 @@ pub(crate) struct Connection {
     sent_nanos: u64,
     /// Since when the bytes that wait have waited, each that goes makes it anew.
     waits_since_nanos: Option<u64>,
+    /// Since when its client has not taken what waited then, and how much of that is left.
+    backlog: Option<(u64, usize)>,
+}
+
+/// How a connection that holds memory for which others wait gives it back (W16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryClaim {
+    /// Its owner is told. Its client has all replies, and loses a request of which nothing was carried out.
+    Told,
+    /// It is closed: its client does not take its replies.
+    Closed,
 }
 
 impl Connection {
@@ -88,7 +104,9 @@ impl Connection {
             quiet: None,
             lacks_memory: false,
             never_fits: false,
-            starved_since_nanos: None,
+            waits_for_memory: false,
+            stuck_since_nanos: None,
+            is_chosen: false,
             is_out_of_memory: false,
             is_starved: false,
             is_announced: false,
@@ -97,6 +115,7 @@ impl Connection {
             heard_nanos: now_nanos,
             sent_nanos: now_nanos,
             waits_since_nanos: None,
+            backlog: None,
         }
     }
 
@@ -111,10 +130,20 @@ impl Connection {
 
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.consumed = self.consumed.saturating_add(bytes).min(self.received.len());
+        if bytes > 0 {
+            self.stuck_since_nanos = None;
+        }
         if self.consumed == self.received.len() {
             self.received.clear();
             self.consumed = 0;
             self.received.shrink_to(self.idle_bytes);
+            self.replies.set_received(self.received.capacity());
+        } else if self.replies.counts() && self.unread().len() <= self.received.capacity() / 4 {
+            // The beginning of the next request keeps no room of a large one. Each byte is moved a constant number of
+            // times: three times as many were consumed.
+            self.received.drain(..self.consumed);
+            self.consumed = 0;
+            self.received.shrink_to((2 * self.received.len()).max(self.idle_bytes));
             self.replies.set_received(self.received.capacity());
         }
     }
@@ -131,12 +160,40 @@ impl Connection {
         self.replies.set_received(0);
     }
 
-    /// Whether it waits for memory, and since when it does while its client has nothing to take.
+    /// Whether it waits for memory. Notes since when it has, or has had more than it may have by itself, while its
+    /// client has nothing to take.
     pub(crate) fn note_memory(&mut self, now_nanos: u64) -> bool {
-        let waits = !self.is_ending && (self.lacks_memory || self.replies.waits_for_memory());
-        let is_owed_nothing = waits && self.replies.is_empty();
-        self.starved_since_nanos = is_owed_nothing.then(|| self.starved_since_nanos.unwrap_or(now_nanos));
-        waits
+        self.waits_for_memory = !self.is_ending && (self.lacks_memory || self.replies.waits_for_memory());
+        let holds_some = !self.unread().is_empty() && self.replies.counts();
+        let is_stuck = (self.waits_for_memory || holds_some) && self.replies.is_empty();
+        self.stuck_since_nanos = is_stuck.then(|| self.stuck_since_nanos.unwrap_or(now_nanos));
+        self.waits_for_memory
+    }
+
+    pub(crate) fn waits_for_memory(&self) -> bool {
+        self.waits_for_memory
+    }
+
+    /// What others that wait for memory may claim of it, if they may. Its own time is counted from `from_nanos` on, if
+    /// it waits itself.
+    pub(crate) fn claim(&self, limits: &NetLimits, from_nanos: u64, now_nanos: u64) -> Option<MemoryClaim> {
+        if self.is_ending || self.is_out_of_memory {
+            return None;
+        }
+        let is_over =
+            |since: u64, limit: Duration| u128::from(now_nanos.saturating_sub(since)) >= limit.as_nanos();
+        if let Some(since) = self.stuck_since_nanos {
+            let is_told = if self.waits_for_memory {
+                is_over(since.max(from_nanos), limits.memory_wait)
+            } else {
+                // One that still sends has longer, but not as long as it likes.
+                is_over(since, limits.memory_wait) && is_over(self.heard_nanos, limits.memory_wait)
+                    || is_over(since, limits.memory_wait_max())
+            };
+            return is_told.then_some(MemoryClaim::Told);
+        }
+        let is_closed = self.backlog.is_some_and(|(since, _)| is_over(since, limits.ending));
+        (is_closed && self.replies.counts()).then_some(MemoryClaim::Closed)
     }
 
     /// While it lingers it is closed when nothing has come for this time.
@@ -200,7 +257,8 @@ impl Connection {
         self.consumed = 0;
         // Each doubling reads as much as was read before, so bytes are moved a constant number of times.
         let room_max = (limits.unread_bytes_max - self.received.len()).max(1);
-        let least = READ_BYTES.min(self.idle_bytes);
+        // A read without room would be taken for the peer's end.
+        let least = READ_BYTES.min(self.idle_bytes).max(1);
         let mut room = self.received.len().max(least).min(room_max);
         if self.is_ending {
             // What it reads is dropped, a piece at a time.
@@ -248,6 +306,10 @@ impl Connection {
         }
         let waits = !self.replies.to_send().is_empty();
         self.waits_since_nanos = waits.then(|| self.waits_since_nanos.unwrap_or(now_nanos));
+        self.backlog = waits.then(|| match self.backlog {
+            Some((since, left)) if left as u64 > sent => (since, left - sent as usize),
+            _ => (now_nanos, self.replies.to_send().len()),
+        });
         Ok(sent)
     }
 
@@ -308,7 +370,8 @@ impl Connection {
             let ending = self.told_since_nanos.map_or(u64::MAX, |told| after(told, limits.ending));
             return Some((after(since, limits.stalled).min(ending), CloseReason::Stalled));
         }
-        let idle = limits.idle.filter(|_| self.replies.is_empty())?;
+        // One that waits for memory is not silent: the loop does not hear it.
+        let idle = limits.idle.filter(|_| self.replies.is_empty() && !self.waits_for_memory)?;
         Some((after(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))
     }
 }

@@ -34,7 +34,8 @@ pub enum CloseReason {
     Failed(io::ErrorKind),
     /// More bytes of replies waited than [`crate::NetLimits::unsent_bytes_max`].
     Unsent,
-    /// The peer took nothing for [`crate::NetLimits::stalled`], or did not take all in [`crate::NetLimits::ending`].
+    /// The peer took nothing for [`crate::NetLimits::stalled`]. Or it had [`crate::NetLimits::ending`] for what waited
+    /// for it, did not take that, and its connection was to end, or others waited for its memory.
     Stalled,
     /// Nothing came for [`crate::NetLimits::idle`].
     Idle,
@@ -52,8 +53,8 @@ pub enum NetEvent {
     /// The connection has ended; its replies that are not sent are lost.
     Closed(ConnectionId, CloseReason),
     /// The connection needs more memory than all may have together, or has waited for some for
-    /// [`crate::NetLimits::memory_wait`]. Its owner tells the client and ends it
-    /// ([`crate::NetLoop::close_when_sent`]), which gives back what it has.
+    /// [`crate::NetLimits::memory_wait`], or has a part of a request and most of what others have waited for. Its owner
+    /// tells the client and ends it ([`crate::NetLoop::close_when_sent`]), which gives back what it has.
     OutOfMemory(ConnectionId),
     /// The timer that was set with this number is due.
     TimerDue(u64),

@@ -37,14 +37,23 @@ pub struct NetLimits {
     /// Bytes that a connection may have, unread and unsent, without counting against what all may have together
     /// ([`ConnectionMemory`](crate::ConnectionMemory)).
     pub free_bytes: usize,
-    /// A connection that cannot go on for want of that memory for this time, and owes its client nothing, is told of
-    /// ([`NetEvent::OutOfMemory`](crate::NetEvent::OutOfMemory)); of several the one that has most.
+    /// When a connection cannot go on for want of that memory for this time, and owes its client nothing, one is told
+    /// of ([`NetEvent::OutOfMemory`](crate::NetEvent::OutOfMemory)): of those that wait so, and those whose clients
+    /// have sent a part of a request and are silent for this time, the one that has most.
     pub memory_wait: Duration,
     /// After this number of bytes from one connection the others have their turn. The read that reaches it may bring
     /// more: as much as is unread, or 32 KiB.
     pub step_bytes: usize,
     /// For this time nothing is accepted after an error such as a lack of descriptors.
     pub accept_pause: Duration,
+}
+
+impl NetLimits {
+    /// A connection that cannot go on for want of memory for this time does not wait for those that came long behind
+    /// it; one that has most of what others wait for gives it back, although its client still sends.
+    pub(crate) fn memory_wait_max(&self) -> Duration {
+        self.memory_wait.saturating_add(self.stalled)
+    }
 }
 
 impl Default for NetLimits {

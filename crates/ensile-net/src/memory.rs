@@ -26,6 +26,8 @@ pub struct ConnectionMemory {
     block_bytes: usize,
     /// Bytes that loops have taken.
     taken: AtomicUsize,
+    /// How often a connection has waited for too long: each loop looks then what its own connections hold.
+    demands: AtomicUsize,
 }
 
 impl ConnectionMemory {
@@ -34,7 +36,7 @@ impl ConnectionMemory {
     #[must_use]
     pub fn new(bytes_max: usize) -> Arc<Self> {
         let block_bytes = (bytes_max / BLOCKS).clamp(1, BLOCK_BYTES_MAX);
-        Arc::new(Self { bytes_max, block_bytes, taken: AtomicUsize::new(0) })
+        Arc::new(Self { bytes_max, block_bytes, taken: AtomicUsize::new(0), demands: AtomicUsize::new(0) })
     }
 
     /// The limit, in bytes.
@@ -135,13 +137,26 @@ impl LoopMemory {
         debug_assert!(bytes <= self.used(), "W16: what goes was counted");
         let (used, taken) = (self.used() - bytes, self.taken());
         let block = self.shared.block_bytes;
-        let is_short = self.shared.bytes() > self.shared.bytes_max - block;
+        let is_short = self.shared.bytes() > self.shared.bytes_max.saturating_sub(block);
         let keeps = if is_short || used == 0 { 0 } else { 2 * block };
         let given = (taken - used).saturating_sub(keeps);
         if given > 0 {
             self.shared.give_back(given);
         }
         self.set(used, taken - given);
+    }
+
+    /// A connection of this loop has waited for too long: all loops hear of it. The number of such demands so far.
+    pub(crate) fn demand(&self) -> usize {
+        // Relaxed: it carries nothing; a loop that sees it looks at its own connections.
+        self.shared.demands.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Demands of all loops so far.
+    #[inline]
+    pub(crate) fn demands(&self) -> usize {
+        // Relaxed: it carries nothing, and what is not seen yet is seen by the next step.
+        self.shared.demands.load(Ordering::Relaxed)
     }
 
     /// Whether this many bytes more could be counted now.

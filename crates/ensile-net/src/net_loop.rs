@@ -13,7 +13,7 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::sync::Arc;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, MemoryClaim};
 use crate::event::{CloseReason, ConnectionId, NetEvent};
 use crate::limits::NetLimits;
 use crate::memory::{ConnectionMemory, LoopMemory};
@@ -75,6 +75,9 @@ pub struct NetLoop<T> {
     memory: Arc<LoopMemory>,
     /// Connections that wait for memory, which other loops may give back.
     starved: Vec<ConnectionId>,
+    /// When a connection last gave memory back for those that wait, and demands of all loops that were heard.
+    claimed_nanos: Option<u64>,
+    demands: usize,
     last_panic: Option<Box<str>>,
     ready: Vec<Readiness>,
     stats: NetStats,
@@ -104,6 +107,8 @@ impl<T: Transport> NetLoop<T> {
             listed: Vec::new(),
             memory: LoopMemory::new(ConnectionMemory::new(usize::MAX)),
             starved: Vec::new(),
+            claimed_nanos: None,
+            demands: 0,
             last_panic: None,
             ready: Vec::new(),
             stats: NetStats::default(),
@@ -173,6 +178,7 @@ impl<T: Transport> NetLoop<T> {
         }
         self.ready = ready;
         self.run_timers(now_nanos);
+        self.hear_demands(now_nanos);
         self.accept(now_nanos);
         self.look_at_listed(now_nanos);
         Ok(())
@@ -315,30 +321,71 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// Looks again at all connections that wait for memory, and tells of one that has waited for too long: the one that
-    /// has most. The others' time begins anew, as it gives that back.
+    /// Looks again at all connections that wait for memory. When one has waited for too long, all loops hear of it.
     fn look_for_memory(&mut self, now_nanos: u64) {
-        let wait_nanos = after_nanos(0, self.limits.memory_wait);
-        let mut most: Option<(usize, ConnectionId)> = None;
-        let starved = std::mem::take(&mut self.starved);
-        for id in &starved {
-            let Some(connection) = self.get_mut(*id) else { continue };
+        let (limits, claimed_nanos) = (self.limits, self.claimed_nanos.unwrap_or(0));
+        let (mut is_over, mut longest) = (false, None);
+        for id in std::mem::take(&mut self.starved) {
+            let Some(connection) = self.get_mut(id) else { continue };
             connection.is_starved = false;
-            let is_over = |since: u64| now_nanos.saturating_sub(since) >= wait_nanos;
-            if connection.starved_since_nanos.is_some_and(is_over) && !connection.is_out_of_memory {
-                most = most.max(Some((connection.replies.memory_bytes(), *id)));
+            if connection.waits_for_memory() {
+                is_over |= connection.claim(&limits, claimed_nanos, now_nanos) == Some(MemoryClaim::Told);
+                longest = longest.max(connection.stuck_since_nanos.map(|since| (u64::MAX - since, id)));
             }
-            self.list(*id);
+            self.list(id);
         }
-        if let Some((_, told)) = most {
-            self.events.push_back(NetEvent::OutOfMemory(told));
-            for id in starved {
-                if let Some(connection) = self.get_mut(id) {
-                    connection.starved_since_nanos = None;
-                }
+        if !is_over {
+            return;
+        }
+        self.demands = self.memory.demand();
+        let claimed = self.claim_memory(now_nanos);
+        let Some((from_end, id)) = longest else { return };
+        // Those that have more may come again and again: one that came long before is told of as well.
+        let begins = u64::MAX - from_end;
+        let is_before = claimed
+            .is_some_and(|other| other.saturating_sub(begins) > after_nanos(0, limits.memory_wait) / 2);
+        let has_waited = now_nanos.saturating_sub(begins) >= after_nanos(0, limits.memory_wait_max());
+        if let Some(connection) = self.get_mut(id).filter(|_| is_before && has_waited) {
+            connection.is_chosen = true;
+        }
+    }
+
+    /// A connection of another loop has waited for too long: one of this loop may have what it lacks.
+    fn hear_demands(&mut self, now_nanos: u64) {
+        let demands = self.memory.demands();
+        if demands != self.demands {
+            self.demands = demands;
+            let again_nanos =
+                self.claimed_nanos.map_or(0, |claimed| after_nanos(claimed, self.limits.memory_wait));
+            // What it has just given back may be enough. A loop that still lacks some says so again.
+            if again_nanos <= now_nanos {
+                self.claim_memory(now_nanos);
             }
-            if let Some(connection) = self.get_mut(told) {
-                connection.is_out_of_memory = true;
+        }
+    }
+
+    /// Has one connection give its memory back, for those that wait: of those that may be asked to the one that has
+    /// most. The time of the others begins anew. It looks at all connections, once in a while. Since when that one has
+    /// not gone on.
+    fn claim_memory(&mut self, now_nanos: u64) -> Option<u64> {
+        let (limits, claimed_nanos) = (self.limits, self.claimed_nanos.unwrap_or(0));
+        let claims = self.places.iter().filter_map(|place| {
+            let connection = place.connection.as_deref()?;
+            let claim = connection.claim(&limits, claimed_nanos, now_nanos)?;
+            Some((connection.replies.memory_bytes(), connection.id, claim))
+        });
+        let (_, id, claim) = claims.max_by_key(|(bytes, id, _)| (*bytes, *id))?;
+        self.claimed_nanos = Some(now_nanos);
+        match claim {
+            MemoryClaim::Closed => {
+                self.end(id, CloseReason::Stalled);
+                None
+            }
+            MemoryClaim::Told => {
+                self.list(id);
+                let connection = self.get_mut(id)?;
+                connection.is_chosen = true;
+                connection.stuck_since_nanos
             }
         }
     }
@@ -473,12 +520,18 @@ impl<T: Transport> NetLoop<T> {
         // Others have their turn before it goes on; one that waits for memory is looked at again when its time comes.
         let waits_for_memory = connection.note_memory(now_nanos);
         let wants_read = connection.wants_read(&limits) && !waits_for_memory;
-        // Its owner may consume what it was told of first.
-        let never_fits = std::mem::take(&mut connection.never_fits) && !connection.is_announced;
-        if never_fits && !connection.is_out_of_memory {
-            connection.is_out_of_memory = true;
-            self.events.push_back(NetEvent::OutOfMemory(id));
-        } else if waits_for_memory && !connection.is_starved {
+        // Its owner may consume what it was told of first; one that was chosen may have gone on.
+        let never_fits = std::mem::take(&mut connection.never_fits);
+        let is_to_be_told = never_fits || connection.is_chosen;
+        if is_to_be_told && !connection.is_announced {
+            let is_told = never_fits || connection.claim(&limits, 0, now_nanos) == Some(MemoryClaim::Told);
+            connection.is_chosen = false;
+            if is_told && !connection.is_out_of_memory {
+                connection.is_out_of_memory = true;
+                self.events.push_back(NetEvent::OutOfMemory(id));
+            }
+        }
+        if waits_for_memory && !connection.is_starved {
             connection.is_starved = true;
             if self.starved.is_empty() {
                 self.timers.set(after_nanos(now_nanos, MEMORY_LOOK), TimerPurpose::Memory);

@@ -25,6 +25,14 @@ pub struct ReplySlot {
     pub(crate) number: u64,
 }
 
+impl ReplySlot {
+    /// Whose it is: a reply of a connection that has ended need not be kept.
+    #[must_use]
+    pub fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+}
+
 /// A reply that waits.
 #[derive(Debug)]
 enum ReplyPlace {
@@ -42,6 +50,8 @@ pub struct ReplyQueue {
     sent_bytes: usize,
     /// Places from the first one that is not told on.
     waiting: VecDeque<ReplyPlace>,
+    /// Room for places that is kept while none is there.
+    keep_places: usize,
     /// Of those that are told, and those that their owner keeps for the others.
     waiting_bytes: usize,
     /// The number of the first place in `waiting`.
@@ -56,6 +66,8 @@ pub struct ReplyQueue {
     /// What the connection has, these replies and the bytes that have arrived.
     account: MemoryAccount,
     received_bytes: usize,
+    /// What its owner keeps for it, besides that for places.
+    owner_bytes: usize,
     /// What a panic of a reply's writer said: the stream has ended with the reply before.
     panicked: Option<Box<str>>,
 }
@@ -63,6 +75,9 @@ pub struct ReplyQueue {
 impl ReplyQueue {
     /// Bytes of a sent buffer that are kept, at most.
     const KEEP_BYTES: usize = 32 << 10;
+    /// Room for places that is kept, at most, and this part of what a connection may have by itself.
+    const KEEP_PLACES: usize = 256;
+    const KEEP_PART: usize = 4;
 
     pub(crate) fn new(connection: ConnectionId, limits: &NetLimits, memory: &Arc<LoopMemory>) -> Self {
         Self {
@@ -70,6 +85,8 @@ impl ReplyQueue {
             sending: Vec::new(),
             sent_bytes: 0,
             waiting: VecDeque::new(),
+            keep_places: (limits.free_bytes / Self::KEEP_PART / size_of::<ReplyPlace>())
+                .min(Self::KEEP_PLACES),
             waiting_bytes: 0,
             first: 0,
             unsent_bytes_max: limits.unsent_bytes_max,
@@ -79,6 +96,7 @@ impl ReplyQueue {
             wanted_bytes: 0,
             account: MemoryAccount::new(memory, limits.free_bytes),
             received_bytes: 0,
+            owner_bytes: 0,
             panicked: None,
         }
     }
@@ -127,6 +145,15 @@ impl ReplyQueue {
         ReplySlot { connection: self.connection, number }
     }
 
+    /// Its owner keeps this many bytes for the connection from now on, besides those for places: such as what it has
+    /// decoded of a request that has not come whole. They count where all connections' memory is counted (W16).
+    pub fn set_owner_bytes(&mut self, bytes: usize) {
+        if bytes != self.owner_bytes {
+            self.owner_bytes = bytes;
+            self.count();
+        }
+    }
+
     /// Bytes that are told and not sent, or kept to be told.
     #[must_use]
     pub fn unsent_bytes(&self) -> usize {
@@ -150,6 +177,9 @@ impl ReplyQueue {
                 self.waiting_bytes -= bytes.len();
                 self.waiting.pop_front();
                 self.first += 1;
+            }
+            if self.waiting.capacity() > self.keep_places.max(4 * self.waiting.len()) {
+                self.waiting.shrink_to(self.keep_places.max(2 * self.waiting.len()));
             }
         } else if let Some(at) =
             number.checked_sub(self.first).map(|at| at as usize).filter(|at| *at < self.waiting.len())
@@ -188,6 +218,11 @@ impl ReplyQueue {
             // Half of it, so that bytes are moved a constant number of times.
             self.sending.drain(..self.sent_bytes);
             self.sent_bytes = 0;
+            // The room behind it was written to, and counts nothing: it goes as well (W16).
+            if self.account.counts() || self.sending.capacity() > 2 * Self::KEEP_BYTES.max(self.sending.len())
+            {
+                self.sending.shrink_to(Self::KEEP_BYTES);
+            }
         }
         self.count();
     }
@@ -243,16 +278,23 @@ impl ReplyQueue {
         !self.account.has_some() || wants && self.fit_of(self.wanted_bytes) != MemoryFit::Fits
     }
 
+    /// Whether the connection has more than it may have by itself.
+    pub(crate) fn counts(&self) -> bool {
+        self.account.counts()
+    }
+
     /// Bytes that the connection has. What is reserved behind the bytes to be sent is not there until it is written to.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let places = self.waiting.len() * size_of::<ReplyPlace>();
-        self.received_bytes + self.sending.len() + self.waiting_bytes + places
+        // The room for places was written to, but for what is kept of it in any case.
+        let places = self.waiting.len().max(self.waiting.capacity().saturating_sub(self.keep_places));
+        let buffers = self.received_bytes + self.owner_bytes + self.sending.len() + self.waiting_bytes;
+        buffers + places * size_of::<ReplyPlace>()
     }
 
     /// Whether a reply of this length may be kept.
     fn fit_of(&self, reply_bytes: usize) -> MemoryFit {
         let with = |bytes: usize| bytes.saturating_add(reply_bytes).saturating_add(size_of::<ReplyPlace>());
-        self.account.fits(with(self.memory_bytes()), with(self.received_bytes))
+        self.account.fits(with(self.memory_bytes()), with(self.received_bytes + self.owner_bytes))
     }
 
     /// The buffer of arrived bytes is about to have this room: whether it may (W16).
@@ -262,7 +304,7 @@ impl ReplyQueue {
             self.received_bytes = bytes;
             return MemoryFit::Fits;
         }
-        match self.account.fits(wanted, bytes) {
+        match self.account.fits(wanted, bytes + self.owner_bytes) {
             MemoryFit::Never => MemoryFit::Never,
             MemoryFit::Fits | MemoryFit::Later => MemoryFit::Later,
         }

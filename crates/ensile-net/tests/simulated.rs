@@ -661,6 +661,210 @@ fn w16_a_request_that_is_larger_than_the_memory_of_all_is_told_at_once() {
     }
 }
 
+/// Steps all, and has a client of the first send this request until it is replied, again each time when it is told that
+/// there is no memory for it. How often that was.
+fn sends_until_replied(
+    servers: &mut [Server],
+    request: &[u8],
+    mut between: impl FnMut(&mut [Server]),
+) -> usize {
+    for told in 0.. {
+        let client = servers[0].clients().connect(1000, 1000);
+        servers[0].clients().send(client, request);
+        for step in 0.. {
+            assert!(step < 200_000, "W16: it is neither replied nor told");
+            servers.iter_mut().for_each(Server::step);
+            between(servers);
+            if servers[0].clients().received(client) == request {
+                return told;
+            }
+            if servers[0].clients().has_closed(client) {
+                break;
+            }
+        }
+        assert_eq!(servers[0].clients().received(client), b"no memory\n", "W16: told each time");
+        assert!(told < 5, "W16: told again and again");
+    }
+    unreachable!("it was replied, or told too often")
+}
+
+/// A line of this length.
+fn line_of(bytes: usize) -> Vec<u8> {
+    let mut line = vec![b'a'; bytes];
+    line[bytes - 1] = b'\n';
+    line
+}
+
+#[test]
+fn w16_clients_that_have_sent_a_part_of_a_request_and_are_silent_keep_nobody_waiting_for_ever() {
+    for seed in 0..10 {
+        for holder_loop in [0, 1] {
+            let memory = ConnectionMemory::new(3000);
+            let mut servers =
+                [0, 1].map(|number| Server::with_memory(seed * 2 + number, MEMORY_LIMITS, &memory));
+            let silent = servers[holder_loop].clients().connect(100, 100);
+            servers[holder_loop].clients().send(silent, &[b'x'; 2400]);
+            servers[holder_loop].run("it has almost all memory", |_| memory.bytes() >= 2700);
+            let told = sends_until_replied(&mut servers, &line_of(1500), |_| ());
+            // The clock of the other loop may be behind.
+            assert!(told <= 2 * holder_loop, "W16: seed {seed}: told {told} times");
+            let received = servers[holder_loop].clients().received(silent);
+            assert!(received == b"no memory\n", "W16: it gives back what it had");
+        }
+    }
+}
+
+/// `stalled` begins anew with each byte, so it never ends a client that takes one now and then.
+#[test]
+fn w16_a_client_that_takes_a_byte_now_and_then_is_closed_once_others_wait_for_what_it_has() {
+    for seed in 0..10 {
+        let memory = ConnectionMemory::new(5000);
+        let mut servers = [Server::with_memory(seed, MEMORY_LIMITS, &memory)];
+        (servers[0].parked_percent, servers[0].copies) = (0, 40);
+        let slow = servers[0].clients().connect(3, 0);
+        servers[0].clients().send(slow, &line_of(100));
+        servers[0].run("it is replied", |server| server.taken.values().sum::<usize>() == 100);
+        servers[0].copies = 1;
+        let mut next = 0;
+        let mut takes_one = |servers: &mut [Server]| {
+            let goes = servers[0].clock.nanos() >= next;
+            if goes {
+                next = servers[0].clock.nanos() + LIMITS.stalled.as_nanos() as u64 / 2;
+            }
+            servers[0].clients().set_speed(slow, usize::from(goes));
+        };
+        let until = servers[0].clock.nanos() + 2 * LIMITS.ending.as_nanos() as u64;
+        while servers[0].clock.nanos() < until {
+            servers[0].step();
+            takes_one(&mut servers);
+        }
+        assert!(servers[0].closed.is_empty(), "nobody waits for what it has");
+        let id = servers[0].opened[0];
+        let told = sends_until_replied(&mut servers, &line_of(2500), takes_one);
+        assert_eq!((told, servers[0].closed.get(&id)), (0, Some(&CloseReason::Stalled)), "W16: seed {seed}");
+        assert!(servers[0].clients().received(slow).len() > 10, "it took some");
+    }
+}
+
+#[test]
+fn w16_a_client_that_waits_for_memory_is_not_idle() {
+    for seed in 0..20 {
+        let limits = NetLimits { idle: Some(Duration::from_secs(3)), ..MEMORY_LIMITS };
+        let memory = ConnectionMemory::new(3000);
+        let mut server = Server::with_memory(seed, limits, &memory);
+        // Its reply waits, so it is not idle either.
+        (server.parked_percent, server.tells) = (100, false);
+        let holder = server.clients().connect(100, 100);
+        server.clients().send(holder, &line_of(2500));
+        server.run("its reply waits", |server| server.parked.len() == 1);
+        let waits = server.clients().connect(100, 100);
+        server.clients().send(waits, &line_of(2500));
+        server.run("it is told", |server| server.clients().has_closed(waits));
+        assert_eq!(server.clients().received(waits), b"no memory\n", "W3, W16: seed {seed}");
+    }
+}
+
+/// It has waited for too long, and there is memory again in the same step.
+#[test]
+fn w16_a_client_that_goes_on_is_not_told() {
+    let (mut in_the_same_step, mut told) = (0, 0);
+    for seed in 0..50 {
+        let memory = ConnectionMemory::new(3000);
+        let mut server = Server::with_memory(seed, MEMORY_LIMITS, &memory);
+        (server.parked_percent, server.tells) = (100, false);
+        let holder = server.clients().connect(100, 100);
+        server.clients().send(holder, &line_of(2500));
+        server.run("its reply waits", |server| server.parked.len() == 1);
+        server.parked_percent = 0;
+        let waits = server.clients().connect(100, 100);
+        server.clients().send(waits, &line_of(2500));
+        let before = server.clock.nanos() + LIMITS.memory_wait.as_nanos() as u64 * 9 / 10;
+        server.run("it has waited", |server| server.clock.nanos() >= before);
+        server.clock.advance(LIMITS.memory_wait / 5);
+        server.clients().vanish(holder);
+        server.step();
+        if server.closed.is_empty() {
+            continue;
+        }
+        in_the_same_step += 1;
+        server.run("it is replied", |server| server.clients().received(waits).ends_with(b"\n"));
+        if server.out_of_memory.is_empty() {
+            assert!(server.clients().received(waits) == line_of(2500), "W16: seed {seed}");
+        } else {
+            // It was looked at before the other one.
+            told += 1;
+        }
+    }
+    assert!(
+        in_the_same_step > 10 && told * 2 < in_the_same_step,
+        "W16: {told} of {in_the_same_step} told in vain"
+    );
+}
+
+/// Each that gives its memory back is followed by another one that wants more.
+#[test]
+fn w16_a_client_that_waits_is_served_or_told_whatever_others_want() {
+    for seed in 0..10 {
+        let memory = ConnectionMemory::new(3000);
+        let limits = NetLimits { connections_max: 6, ..MEMORY_LIMITS };
+        let mut server = Server::with_memory(seed, limits, &memory);
+        server.parked_percent = 0;
+        let mut greedy = Vec::new();
+        let mut comes_again = |server: &mut Server| {
+            greedy.retain(|client| !server.clients().has_closed(*client));
+            while greedy.len() < 3 {
+                let client = server.clients().connect(100, 100);
+                server.clients().send(client, &[b'x'; 3900]);
+                greedy.push(client);
+            }
+        };
+        comes_again(&mut server);
+        server.run("they have all memory", |_| memory.bytes() > 2000);
+        let small = server.clients().connect(100, 100);
+        server.clients().send(small, &line_of(1800));
+        let began = server.clock.nanos();
+        server.run("it is replied", |server| {
+            comes_again(server);
+            server.clients().received(small).ends_with(b"\n")
+        });
+        let waited = Duration::from_nanos(server.clock.nanos() - began);
+        // Each of the three that were there before it goes first, at most.
+        let most = LIMITS.memory_wait * 5 + LIMITS.stalled;
+        assert!(waited <= most, "W16: seed {seed}: it waited for {waited:?}");
+    }
+}
+
+/// A client has sent a large request, and a byte of the next.
+#[test]
+fn w16_the_beginning_of_a_request_keeps_no_room_of_the_one_before() {
+    for seed in 0..20 {
+        let memory = ConnectionMemory::new(5000);
+        let mut server = Server::with_memory(seed, MEMORY_LIMITS, &memory);
+        let client = server.clients().connect(100, 100);
+        let line = line_of(3500);
+        server.clients().send(client, &line);
+        server.clients().send(client, b"x");
+        server.run("it is replied", |server| server.clients().received(client) == line);
+        server.run("it has little", |_| memory.bytes() == 0);
+    }
+}
+
+#[test]
+fn w16_connections_that_may_have_nothing_by_themselves_are_served() {
+    for free_bytes in 0..3 {
+        let memory = ConnectionMemory::new(if free_bytes == 0 { 20_000 } else { usize::MAX });
+        let mut server = Server::with_memory(9, NetLimits { free_bytes, ..MEMORY_LIMITS }, &memory);
+        let client = server.clients().connect(100, 100);
+        let line = line_of(1000);
+        server.clients().send(client, &line);
+        server.run("it is replied", |server| server.clients().received(client) == line);
+        server.net.close_when_sent(server.opened[0]);
+        server.clients().send(client, b"more");
+        server.run("it is closed", |server| server.closed.len() == 1);
+        assert_eq!((server.closed[&server.opened[0]], memory.bytes()), (CloseReason::Asked, 0));
+    }
+}
+
 #[test]
 fn timers_and_wake_ups_end_a_wait() {
     let mut server = Server::new(4);

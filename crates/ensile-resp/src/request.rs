@@ -162,6 +162,7 @@ impl RequestDecoder {
     pub fn go_back(&mut self) {
         self.forget_whole();
         self.places.clear();
+        self.places.shrink_to(Self::KEEP_BYTES / 2 / size_of::<ArgumentPlace>());
         (self.position, self.missing, self.bulk_bytes, self.failed) = (0, 0, None, None);
     }
 

@@ -86,3 +86,28 @@ fn what_is_kept_for_a_place_counts_until_it_is_told() {
     assert_eq!((replies.to_send().len(), replies.unsent_bytes()), (25, 25));
     assert!(replies.takes_again() && replies.has_room());
 }
+
+#[test]
+fn w16_a_client_that_takes_most_of_a_large_reply_leaves_no_room_behind_it() {
+    let mut replies = queue(64 << 20, 10);
+    replies.reply(|buffer| buffer.resize(32 << 20, b'x'));
+    while replies.to_send().len() > 1000 {
+        replies.sent(replies.to_send().len().div_ceil(2));
+    }
+    let (room, counted) = (replies.sending.capacity(), replies.memory_bytes());
+    assert!(room <= 2 * counted.max(ReplyQueue::KEEP_BYTES), "W16: {room} bytes, of which {counted} count");
+}
+
+#[test]
+fn w16_places_of_many_replies_are_given_back_once_they_are_told() {
+    let mut replies = queue(1 << 20, 1 << 20);
+    let slots: Vec<_> = (0..50_000).map(|_| replies.reserve(0)).collect();
+    let (last, others) = slots.split_last().expect("there are some");
+    others.iter().for_each(|slot| replies.fill(slot.number, put("x")));
+    replies.sent(replies.to_send().len());
+    let (room, counted) = (replies.waiting.capacity(), replies.memory_bytes());
+    assert!(room <= 2 * ReplyQueue::KEEP_PLACES, "W16: {room} places, and {counted} bytes count");
+    replies.fill(last.number, put("x"));
+    replies.sent(1);
+    assert_eq!(replies.memory_bytes(), 0);
+}

@@ -21,7 +21,7 @@ mod stop;
 mod threads;
 mod worker;
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
@@ -459,30 +459,36 @@ impl Runtime {
 
     /// Whether this thread is in a step of a checkpoint of these objects: in a call-back that encodes one of them.
     pub(crate) fn is_in_checkpoint_step(&self) -> bool {
-        CHECKPOINT_STEP_OF.with(Cell::get) == std::ptr::from_ref(self).addr()
+        let own = std::ptr::from_ref(self).addr();
+        CHECKPOINT_STEPS_OF.with(|steps| steps.borrow().contains(&own))
     }
 }
 
 thread_local! {
-    /// The objects, by address, in a step of whose checkpoint this thread is; 0 in none.
-    static CHECKPOINT_STEP_OF: Cell<usize> = const { Cell::new(0) };
+    /// The objects, by address, in steps of whose checkpoints this thread is: a call-back may drive a checkpoint of
+    /// others, whose call-back closes the first.
+    static CHECKPOINT_STEPS_OF: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// This thread is in a step of a checkpoint until it is dropped.
 struct InCheckpointStep {
-    /// In a step of these it was before.
+    /// Steps that it was in before.
     outer: usize,
 }
 
 impl InCheckpointStep {
     fn of(runtime: &Runtime) -> Self {
-        Self { outer: CHECKPOINT_STEP_OF.with(|of| of.replace(std::ptr::from_ref(runtime).addr())) }
+        CHECKPOINT_STEPS_OF.with(|steps| {
+            let mut steps = steps.borrow_mut();
+            steps.push(std::ptr::from_ref(runtime).addr());
+            Self { outer: steps.len() - 1 }
+        })
     }
 }
 
 impl Drop for InCheckpointStep {
     fn drop(&mut self) {
-        CHECKPOINT_STEP_OF.with(|of| of.set(self.outer));
+        CHECKPOINT_STEPS_OF.with(|steps| steps.borrow_mut().truncate(self.outer));
     }
 }
 

@@ -223,6 +223,8 @@ struct ClientSession {
     decoder: RequestDecoder,
     version: RespVersion,
     number: u64,
+    /// The newest epoch that a parked reply of it rests on.
+    parked: Epoch,
 }
 
 /// One loop of a server.
@@ -285,6 +287,12 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         self.net.wake_up()
     }
 
+    /// Replies that wait until they are durable.
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.parked.count()
+    }
+
     /// Bytes that all clients of the server's loops have together, as far as they count (W16).
     #[must_use]
     pub fn client_memory_bytes(&self) -> usize {
@@ -314,18 +322,24 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     /// A step of the loop of sockets, and what it brings.
     fn step_sockets(&mut self, wait_max: Duration) -> io::Result<()> {
         self.net.step(wait_max)?;
+        let mut keeps_for_ended = false;
         while let Some(event) = self.net.next_event() {
             match event {
                 NetEvent::Opened(id) => self.open(id),
                 NetEvent::Received(id) => self.serve(id),
                 NetEvent::OutOfMemory(id) => self.end_for_memory(id),
                 NetEvent::Closed(id, _) => {
-                    self.sessions.remove(&id);
+                    let session = self.sessions.remove(&id);
+                    keeps_for_ended |= session.is_some_and(|session| self.parked.waits_for(session.parked));
                     // Relaxed: a figure for people.
                     self.state.connections.fetch_sub(1, Ordering::Relaxed);
                 }
                 NetEvent::TimerDue(_) | NetEvent::WokenUp | NetEvent::AcceptPaused(_) => {}
             }
+        }
+        if keeps_for_ended {
+            // All that have ended in this step at once: it looks at each reply that waits.
+            self.parked.forget_ended(|id| self.sessions.contains_key(id));
         }
         Ok(())
     }
@@ -371,7 +385,10 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         // Relaxed: it is a name, and each is given once.
         let number = self.state.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let decoder = RequestDecoder::new(REQUEST_LIMITS);
-        self.sessions.insert(id, ClientSession { decoder, version: RespVersion::default(), number });
+        self.sessions.insert(
+            id,
+            ClientSession { decoder, version: RespVersion::default(), number, parked: Epoch::ZERO },
+        );
     }
 
     /// A client's request, or a reply to it, does not fit into the memory of all clients: it is told so, behind its
@@ -390,11 +407,12 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     /// memory that a group of requests is about to use is asked for at once.
     fn serve(&mut self, id: ConnectionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let ClientSession { decoder, version, number } = session;
+        let ClientSession { decoder, version, number, parked } = session;
         let mut served = 0;
         while let Some((received, replies)) = self.net.parts(id) {
             // What comes behind the end is not carried out: the one that asked for it is not replied to.
             if self.state.has_stopped() || !replies.has_room() {
+                replies.set_owner_bytes(decoder.memory_bytes());
                 break;
             }
             let requests = decoder.decode(received, TOGETHER);
@@ -405,6 +423,8 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                     self.net.close_when_sent(id);
                 } else {
                     let consumed = requests.consumed();
+                    // The places of a million arguments are more than their bytes.
+                    replies.set_owner_bytes(decoder.memory_bytes());
                     self.net.consume(id, consumed);
                 }
                 break;
@@ -428,6 +448,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                         if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
                     {
                         self.parked.park(epoch, replies.reserve(self.reply.len()), &self.reply);
+                        *parked = epoch.max(*parked);
                     }
                     Flow::Reply(_) | Flow::ReplyAndClose => {
                         replies.reply(|buffer| buffer.extend_from_slice(&self.reply));
@@ -451,7 +472,12 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                 break;
             }
         }
-        // A large one does not stay.
+        self.count_served(served);
+    }
+
+    /// So many requests of a connection were served.
+    fn count_served(&mut self, served: u64) {
+        // A large reply does not stay.
         self.reply.shrink_to(REQUEST_LIMITS.inline_bytes_max);
         self.unreported += served;
         // Relaxed: a figure for people.

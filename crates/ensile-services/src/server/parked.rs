@@ -3,6 +3,7 @@
 //! Invariants:
 //! - R1: a reply goes out once its epoch is durable; if that fails, an error goes out in its place.
 //! - All replies of an epoch wait by one future, whose waker ends the loop's wait.
+//! - W16: a reply of a connection that has ended is not kept, however long its epoch is not durable.
 //!
 //! Neighbours: [`super::ServiceLoop`] parks and fills; receipts of `ensile-objects` tell.
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use ensile_base::Epoch;
-use ensile_net::{LoopWakeUp, NetLoop, ReplySlot, Transport};
+use ensile_net::{ConnectionId, LoopWakeUp, NetLoop, ReplySlot, Transport};
 use ensile_objects::DurableObjects;
 use ensile_resp::{ReplyEncoder, RespVersion};
 
@@ -71,6 +72,24 @@ impl ParkedReplies {
     pub(super) fn park(&mut self, epoch: Epoch, slot: ReplySlot, reply: &[u8]) {
         debug_assert!(epoch > self.durable, "R1: it could have been sent");
         self.waiting.entry(epoch).or_default().replies.push((slot, reply.into()));
+    }
+
+    /// Forgets the replies of connections that have ended.
+    pub(super) fn forget_ended(&mut self, is_open: impl Fn(&ConnectionId) -> bool) {
+        for waiting in self.waiting.values_mut() {
+            waiting.replies.retain(|(slot, _)| is_open(&slot.connection()));
+            waiting.replies.shrink_to(2 * waiting.replies.len());
+        }
+    }
+
+    /// Whether a reply that rests on this epoch may wait.
+    pub(super) fn waits_for(&self, epoch: Epoch) -> bool {
+        epoch > self.durable
+    }
+
+    /// Replies that wait.
+    pub(super) fn count(&self) -> usize {
+        self.waiting.values().map(|waiting| waiting.replies.len()).sum()
     }
 
     /// Sends what is durable by now; the waker hears of the rest. `false` if something will not be durable.

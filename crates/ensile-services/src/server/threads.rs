@@ -11,6 +11,7 @@
 use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::catch_unwind;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -127,7 +128,11 @@ impl Teller {
         std::thread::Builder::new().name("ensile-tell".to_owned()).spawn(move || {
             // Dropped at its end, also if that is a panic.
             let _ending: mpsc::Sender<()> = ending;
-            notices.iter().for_each(|notice| tell(&notice));
+            for notice in &notices {
+                // W15: one that panics, such as at an output that has gone, ends neither this thread nor those behind
+                // it. The panic hook has reported it.
+                let _ = catch_unwind(|| tell(&notice));
+            }
         })?;
         Ok(Self { sender: Arc::new(Mutex::new(Some(sender))), ended })
     }
@@ -144,7 +149,7 @@ impl Teller {
             };
             match sender.try_send(format!("{notice}{before}")) {
                 Ok(()) => *dropped = 0,
-                // Nobody reads, or nobody listens, as the thread has panicked.
+                // Nobody reads.
                 Err(_) => *dropped += 1,
             }
         }

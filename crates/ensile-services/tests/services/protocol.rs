@@ -651,3 +651,44 @@ fn w16_what_alone_is_more_than_the_memory_of_all_is_an_error() {
     assert_eq!(said[..2], [":0", "2"], "W16: nothing of it was carried out");
     assert!(said[2].contains("\r\nclients_out_of_memory:2\r\n"), "{}", said[2]);
 }
+
+/// The disk stands still, and clients ask for what is not durable, and go.
+#[test]
+fn w16_replies_that_wait_are_forgotten_when_their_clients_have_gone() {
+    for seed in 0..10 {
+        let mut rig = table(seed);
+        let value = "x".repeat(10_000);
+        rig.keeps = false;
+        let stays = rig.connect();
+        let mut bytes = Vec::new();
+        encode_request(&mut bytes, &["SET", "long", &value]);
+        rig.clients().send(stays, &bytes);
+        rig.run("it waits", |rig| rig.server.parked() == 1);
+        for _ in 0..5 {
+            let goes = rig.connect();
+            rig.clients().send(goes, &b"GET long\r\n".repeat(100));
+            rig.run("all wait", |rig| rig.server.parked() == 101);
+            rig.clients().vanish(goes);
+            rig.run("they are forgotten", |rig| rig.server.parked() == 1);
+        }
+        rig.keeps = true;
+        rig.run("the other is told", |rig| rig.clients().received(stays) == b"+OK\r\n");
+    }
+}
+
+/// What is known of a request's arguments is more than their bytes.
+#[test]
+fn w16_what_is_decoded_of_a_request_that_has_not_come_whole_counts() {
+    let limits = NetLimits { free_bytes: 32 << 10, ..LIMITS };
+    let mut rig = Rig::with_client_memory(&SimDisk::new(), 42, PersistentTable::open, limits, 10 << 20);
+    let client = rig.connect();
+    let arguments = 100_000;
+    let mut bytes = format!("*{}\r\n", arguments + 1).into_bytes();
+    bytes.extend(b"$0\r\n\r\n".repeat(arguments));
+    rig.clients().send(client, &bytes);
+    let counts = bytes.len() + 8 * arguments - limits.free_bytes;
+    rig.run("all of it counts", |rig| rig.server.client_memory_bytes() >= counts);
+    rig.clients().send(client, b"$0\r\n\r\n");
+    rig.run("it is replied", |rig| rig.clients().received(client).ends_with(b"\n"));
+    rig.run("nothing counts", |rig| rig.server.client_memory_bytes() == 0);
+}

@@ -229,6 +229,98 @@ fn o8_a_checkpoints_call_back_that_closes_is_refused() {
     closers.close().expect("closes");
 }
 
+/// It calls what is set for its number whenever it is encoded.
+struct CallWhenEncoded<const NUMBER: usize>;
+
+type Call = Box<dyn Fn() + Send + Sync>;
+
+static CALLS: [OnceLock<Call>; 2] = [const { OnceLock::new() }; 2];
+
+impl<const NUMBER: usize> Persistent for CallWhenEncoded<NUMBER> {
+    type Operation = u64;
+    type Output = ();
+    const VERSION: u16 = 1;
+    const OPERATION_VERSION: u16 = 1;
+
+    fn apply(object: &mut Option<Self>, _: &u64) {
+        *object = Some(Self);
+    }
+
+    fn encode(&self, _: &mut Vec<u8>) {
+        if let Some(call) = CALLS[NUMBER].get() {
+            call();
+        }
+    }
+
+    fn decode(_: u16, _: &[u8]) -> CodecResult<Self> {
+        Ok(Self)
+    }
+
+    fn encode_operation(by: &u64, out: &mut Vec<u8>) {
+        Counter::encode_operation(by, out);
+    }
+
+    fn decode_operation(version: u16, bytes: &[u8]) -> CodecResult<u64> {
+        Counter::decode_operation(version, bytes)
+    }
+}
+
+/// Takes each step of a checkpoint that is asked for, until `done`.
+fn checkpoint<const NUMBER: usize>(
+    objects: &Objects<u64, CallWhenEncoded<NUMBER>>,
+    clock: &Clock,
+    done: impl Fn() -> bool,
+) {
+    drop(objects.checkpoint());
+    for _ in 0..10_000 {
+        if done() {
+            return;
+        }
+        clock.advance(Duration::from_millis(50));
+        objects.heartbeat_step();
+        objects.logger_step(0);
+        objects.checkpoint_step(0);
+    }
+    panic!("no object was encoded");
+}
+
+fn open_without_threads<const NUMBER: usize>() -> (Arc<Objects<u64, CallWhenEncoded<NUMBER>>>, Clock) {
+    let clock = Clock::manual();
+    let objects = ObjectsBuilder::new("closing")
+        .disk(Arc::new(SimDisk::new().mounted()))
+        .manual_clock(clock.clone())
+        .without_threads()
+        .open()
+        .expect("opens");
+    objects.submit(1, &1).expect("logs");
+    (Arc::new(objects), clock)
+}
+
+#[test]
+fn o8_a_call_back_within_another_checkpoints_call_back_that_closes_is_refused() {
+    let ((outer, outer_clock), (inner, inner_clock)) =
+        (open_without_threads::<0>(), open_without_threads::<1>());
+    let closed = Arc::new(Mutex::new(Vec::new()));
+    let (its, is_closed) = (Arc::clone(&outer), Arc::clone(&closed));
+    let close: Call = Box::new(move || is_closed.lock().expect("no panic").push(its.close()));
+    let is_called = {
+        let closed = Arc::clone(&closed);
+        move || !closed.lock().expect("no panic").is_empty()
+    };
+    let was_called = is_called.clone();
+    let drive: Call = Box::new(move || checkpoint(&inner, &inner_clock, &was_called));
+    assert!(CALLS[0].set(drive).is_ok() && CALLS[1].set(close).is_ok());
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        checkpoint(&outer, &outer_clock, is_called);
+        tell.send(outer.close()).expect("the test waits for it");
+    });
+    let outside = told.recv_timeout(HANG).expect("O8: the close waits for the step that it is in");
+    outside.expect("closes");
+    let closed = std::mem::take(&mut *closed.lock().expect("no panic"));
+    assert!(!closed.is_empty() && closed.iter().all(is_in_call_back), "{closed:?}");
+}
+
 #[test]
 fn i4_figures_in_a_child_wait_for_no_lock_that_its_parent_had() {
     let disk = SimDisk::new().mounted();

@@ -41,3 +41,23 @@ fn w15_notices_that_nobody_reads_hold_nobody_up_have_a_limit_and_are_counted() {
     let dropped = handed_over - before.len();
     assert_eq!(*last, format!("the last ({dropped} notices before it found nobody who read them)"));
 }
+
+static TOLD_BEHIND_A_PANIC: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[test]
+fn w15_a_notice_that_panics_holds_back_none_behind_it() {
+    let teller = Teller::start(|notice| {
+        if notice == "the first" {
+            std::panic::resume_unwind(Box::new("its output has gone"));
+        }
+        TOLD_BEHIND_A_PANIC.lock().push(notice.to_owned());
+    })
+    .expect("starts");
+    let tell = teller.tell();
+    tell("the first");
+    tell("the second");
+    // The thread ends behind the last notice.
+    drop(teller.sender.lock().take());
+    assert!(teller.ended.recv().is_err(), "it says nothing, and goes");
+    assert_eq!(*TOLD_BEHIND_A_PANIC.lock(), ["the second"], "W15");
+}
