@@ -112,7 +112,9 @@ impl AdaptiveThreshold {
         debug_assert!(self.problem().is_none() && load >= 0.0, "{self:?}: {load}");
         let (low, high) = (f64::from(self.low_watermark) / 100.0, f64::from(self.high_watermark) / 100.0);
         let share = ((load - low) / (high - low)).clamp(0.0, 1.0).powi(i32::from(self.scaling));
-        self.lower + ((self.upper - self.lower) as f64 * share) as u64
+        // The span is rounded as it becomes a float, above the bound where that is large.
+        let above = ((self.upper - self.lower) as f64 * share) as u64;
+        self.lower.saturating_add(above).min(self.upper)
     }
 
     /// Why it cannot work.

@@ -32,13 +32,13 @@ pub(crate) struct LoadCounts {
 
 impl LoadCounts {
     fn has_requests(&self) -> bool {
-        self.served + self.lost > 0
+        self.served > 0 || self.lost > 0
     }
 
     /// What the load is a rate of.
     fn counted(&self, is_of_requests: bool, measure: ThresholdMeasure) -> u64 {
         match measure {
-            _ if is_of_requests => self.served + self.lost,
+            _ if is_of_requests => self.served.wrapping_add(self.lost),
             ThresholdMeasure::Bytes => self.log_bytes,
             ThresholdMeasure::Records | ThresholdMeasure::Time => self.log_records,
         }
@@ -125,10 +125,10 @@ impl LoadAverage {
         }
         let counts = |of: &LoadCounts| of.counted(self.is_of_requests, terms.measure);
         let (before, now) = (counts(&self.counted), counts(&counted));
-        debug_assert!(now >= before, "counts grow");
-        let rate = now.saturating_sub(before) as f64 * NANOS / passed;
+        // What an application reports may come round: a window of it does not.
+        let rate = now.wrapping_sub(before) as f64 * NANOS / passed;
         if terms.is_probed && self.is_of_requests {
-            let lost = counted.lost.saturating_sub(self.counted.lost) as f64 * NANOS / passed;
+            let lost = counted.lost.wrapping_sub(self.counted.lost) as f64 * NANOS / passed;
             self.probed.observe(rate, lost, terms.capacity as f64);
         }
         let sample = rate / self.capacity(terms);

@@ -55,6 +55,20 @@ fn the_threshold_never_falls_as_the_load_grows() {
 }
 
 #[test]
+fn k7_bounds_as_large_as_numbers_are_hold() {
+    for (lower, upper) in [(1, u64::MAX), (1_000_000, u64::MAX), (u64::MAX, u64::MAX), (2, u64::MAX - 1)] {
+        for measure in [ThresholdMeasure::Bytes, ThresholdMeasure::Records, ThresholdMeasure::Time] {
+            let terms = AdaptiveThreshold { measure, lower, upper, ..AdaptiveThreshold::of_ups(1000) };
+            for load in [0.0, 0.2, 0.5, 0.85, 1.0, 1e300] {
+                let threshold = terms.threshold(load);
+                assert!((lower..=upper).contains(&threshold), "{terms:?} at {load}: {threshold}");
+            }
+            assert_eq!((terms.threshold(0.0), terms.threshold(1.0)), (lower, upper));
+        }
+    }
+}
+
+#[test]
 fn what_cannot_work_is_said() {
     let [ups, _] = services();
     assert_eq!((ups.problem(), AdaptiveThreshold::of_time(1).problem()), (None, None));

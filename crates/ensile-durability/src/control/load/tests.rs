@@ -146,3 +146,18 @@ fn a_stall_of_many_windows_is_over_with_the_first_good_one() {
 fn a_lossy_window_that_serves_more_than_was_known_raises_it_at_once() {
     assert_eq!(capacities(&[(3000, 1100), (3000, 1100)]), [2000, 2000]);
 }
+
+#[test]
+fn k7_reported_requests_that_come_round_are_counted() {
+    let terms = AdaptiveThreshold { is_probed: true, ..AdaptiveThreshold::of_ups(1000) };
+    let of = |served, lost| LoadCounts { served, lost, ..LoadCounts::default() };
+    // The sum comes round, and then what was served does.
+    let mut average = LoadAverage::new(0, of(u64::MAX - 2000, 1500));
+    average.observe(5 * SECOND, of(u64::MAX - 500, 1500), &terms);
+    assert_near(average.load(), 0.3);
+    average.observe(10 * SECOND, of(999, 1500), &terms);
+    assert_near(average.load(), 0.3);
+    // All that was reported comes to nothing: it was reported.
+    let average = LoadAverage::new(0, of(u64::MAX, 1));
+    assert!(average.is_of_requests);
+}
