@@ -103,7 +103,7 @@ impl ObjectWriter<'_> {
     }
 
     /// Where the slice ends: an object of this number or a larger one is of another slice. A call-back that stops there
-    /// saves the making of bytes that would not be taken.
+    /// saves the making of bytes that would not be taken; it returns this number, or `None`.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
@@ -251,6 +251,8 @@ pub(super) fn written<A: Application>(
         Some(next) if next <= from || next < writer.least => {
             Err(format!("the call-back went back from {} to {next}", writer.least.max(from)))
         }
+        // A call-back that looks at the end of the slice stops there by itself.
+        Some(next) if next >= end => Ok((None, writer.is_full)),
         Some(_) if !writer.is_full => Err("the call-back ended with room, and has more objects".to_owned()),
         next => Ok((next, writer.is_full)),
     }

@@ -50,6 +50,8 @@ enum Misbehaviour {
     GoesBackLater,
     WritesNoObject,
     Refuses,
+    /// No misbehaviour: it looks where the slice ends, and says that it would go on there.
+    StopsAtTheEnd,
 }
 
 fn change(objects: &mut BTreeMap<u64, Padded>, object: u64, operation: u32, by: u64) {
@@ -95,6 +97,9 @@ impl Application for Numbers {
             removed.range(from..).map(|(object, ())| (*object, None)).collect();
         all.extend(objects.range(from..).map(|(object, number)| (*object, Some(number))));
         for (object, number) in all {
+            if self.misbehaves == Some(Misbehaviour::StopsAtTheEnd) && object >= out.end() {
+                return Some(out.end());
+            }
             let has_room = match number {
                 Some((number, padding)) => {
                     let mut bytes = number.to_le_bytes().to_vec();
@@ -112,8 +117,8 @@ impl Application for Numbers {
                 Some(Misbehaviour::Refuses) => out.refuse("bytes cannot be made"),
                 Some(Misbehaviour::GoesBackLater) if !has_room => return Some(object),
                 Some(Misbehaviour::WritesOn | Misbehaviour::GoesBackLater) => {}
-                None if !has_room => return Some(object + 1),
-                None => {}
+                Some(Misbehaviour::StopsAtTheEnd) | None if !has_room => return Some(object + 1),
+                Some(Misbehaviour::StopsAtTheEnd) | None => {}
             }
         }
         None
@@ -352,6 +357,23 @@ fn slices_are_written_by_a_checkpointer_each_and_every_object_once() {
         let again = Life::open(&disk);
         assert_eq!((again.rows(), again.log.recovery().entries), (rows, 0), "{starts:?}");
     }
+}
+
+#[test]
+fn a_call_back_stops_where_its_slice_ends_and_says_so() {
+    let disk = SimDisk::new();
+    let numbers =
+        Numbers { starts: vec![3, 6], misbehaves: Some(Misbehaviour::StopsAtTheEnd), ..Numbers::default() };
+    let life = Life::try_open(&disk, numbers).expect("opens");
+    for object in 0..10 {
+        life.change(object, PAD, object % 3 * 200_000).expect("logs");
+    }
+    life.settle();
+    life.checkpoint().expect("is installed");
+    let rows = life.rows();
+    life.log.close().expect("closes");
+    let again = Life::open(&disk);
+    assert_eq!((again.rows(), again.log.recovery().entries), (rows, 0));
 }
 
 #[test]
