@@ -19,7 +19,7 @@ use ensile_durability::examine::{Examination, examine};
 
 use super::walk::{CollectedObject, ObjectSink, written};
 use super::{Application, ApplicationLog, ApplicationState};
-use crate::collection::check::{FolderCheck, first_difference};
+use crate::collection::check::{FolderCheck, LACKS_PIECES, first_difference};
 use crate::error::ObjectsResult as Result;
 
 /// Bytes of objects that are asked for at once; one more object may come with them.
@@ -77,14 +77,10 @@ fn check_on<A: Application>(disk: &Arc<dyn Disk>, mut make: impl FnMut() -> A) -
     }
     let twice: Examination = examine(disk, &again)?;
     check.not_replayed = first.failure.lock().take().or_else(|| again.failure.lock().take());
-    check.not_written = [&first, &again]
-        .iter()
-        .find(|state| !state.pieces.is_whole())
-        .map(|_| "an object of the checkpoint lacks pieces".to_owned());
-    if !twice.is_whole() {
-        // The bytes are the same: it is the program that differs.
-        check.difference = Some(("of the checkpoint".to_owned(), "loaded again, it is refused".into()));
+    if !(first.pieces.is_whole() && again.pieces.is_whole()) {
+        check.not_written = Some(LACKS_PIECES.to_owned());
     }
+    check.note_second(&twice);
     if check.is_whole() {
         compare(&mut check, &first, &again);
     }

@@ -13,6 +13,7 @@ use ensile_base::Epoch;
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 
 use super::{Application, ApplicationState, CallBackResult};
+use crate::collection::check::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_LOG, ObjectBody, check_version};
 use crate::replay::LANES;
@@ -63,7 +64,7 @@ impl<A: Application> ObjectState for ApplicationState<A> {
         if self.pieces.is_whole() {
             return Ok(());
         }
-        let detail = "an object of the checkpoint lacks pieces".to_owned();
+        let detail = LACKS_PIECES.to_owned();
         Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail }.into())
     }
 }

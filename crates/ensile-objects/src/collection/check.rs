@@ -17,6 +17,9 @@ use super::shards::SHARDS;
 use super::{Objects, ObjectsState};
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
+/// What an open refuses, too (O5).
+pub(crate) const LACKS_PIECES: &str = "an object of the checkpoint lacks pieces";
+
 /// What replaying a folder came to.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -25,13 +28,14 @@ pub struct FolderCheck {
     pub examination: Examination,
     /// Objects that were rebuilt.
     pub objects: u64,
-    /// Keys of objects on which an operation panics.
+    /// Keys of objects on which an operation panics, the first time or the second.
     pub poisoned: Vec<String>,
-    /// The first object, by its key, that comes to something else when the folder is replayed again, and how.
+    /// The first object, by its key, that comes to something else when the folder is replayed again, and how. Or what
+    /// of the folder is refused then, and why.
     pub difference: Option<(String, Box<str>)>,
     /// Of an application: the first operation that its call-backs do not replay.
     pub not_replayed: Option<ObjectsError>,
-    /// Of an application: why no checkpoint can be made of what was replayed.
+    /// Why no checkpoint can be made of what was replayed: of an application what its call-back says.
     pub not_written: Option<String>,
 }
 
@@ -44,6 +48,21 @@ impl FolderCheck {
             && self.difference.is_none()
             && self.not_replayed.is_none()
             && self.not_written.is_none()
+    }
+
+    /// The folder was examined once more. Its bytes are the same: what was understood and is not now is the program's.
+    pub(crate) fn note_second(&mut self, twice: &Examination) {
+        if self.examination.is_whole() && !twice.is_whole() {
+            let what = twice.damage.first().map_or_else(
+                || "read again, it is refused".into(),
+                |damage| format!("read again, it is refused: {}", damage.detail).into(),
+            );
+            let place = twice
+                .damage
+                .first()
+                .map_or_else(String::new, |damage| format!("of {} at byte {}", damage.file, damage.offset));
+            self.difference = Some((place, what));
+        }
     }
 
     /// Of a folder whose bytes were judged.
@@ -69,8 +88,12 @@ pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Res
     let clock = Clock::manual();
     let (first, again) = (ObjectsState::<K, T>::new(&clock), ObjectsState::<K, T>::new(&clock));
     let examination = examine(disk, &first)?;
-    examine(disk, &again)?;
+    let twice = examine(disk, &again)?;
     let mut check = FolderCheck::of(examination);
+    check.note_second(&twice);
+    if check.examination.is_whole() && !(first.pieces.is_whole() && again.pieces.is_whole()) {
+        check.not_written = Some(LACKS_PIECES.to_owned());
+    }
     for shard in 0..SHARDS {
         for (_, cell) in first.shards.from(shard, 0, u32::MAX) {
             let state = cell.lock();
@@ -81,6 +104,11 @@ pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Res
             }
             check.objects += u64::from(state.object.is_some());
             let other = again.shards.find(key, again.shards.hash(key)).ok().map(|cell| cell.lock());
+            if other.as_ref().is_some_and(|state| state.is_poisoned) {
+                // Whatever it was the first time.
+                check.poisoned.push(format!("{key:?}"));
+                continue;
+            }
             let other = other.as_ref().and_then(|state| state.object.as_ref());
             if let Some(difference) = difference_of(state.object.as_ref(), other)
                 && check.difference.is_none()

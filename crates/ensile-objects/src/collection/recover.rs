@@ -15,6 +15,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 
 use super::ObjectsState;
+use super::check::LACKS_PIECES;
 use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
 use super::shards::{CellState, KeyHash, ObjectCell};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -76,7 +77,7 @@ impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
         if self.pieces.is_whole() {
             return Ok(());
         }
-        let detail = "an object of the checkpoint lacks pieces".to_owned();
+        let detail = LACKS_PIECES.to_owned();
         Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail }.into())
     }
 }

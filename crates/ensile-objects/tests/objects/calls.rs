@@ -253,6 +253,73 @@ fn a_folder_is_replayed_against_the_present_program() {
     assert!(!check.examination.is_whole(), "another program understands nothing of it");
 }
 
+#[test]
+fn a_check_names_what_panics_or_is_refused_only_the_second_time() {
+    let folder = Folder::new();
+    let objects: Tallies = ObjectsBuilder::new(&folder.0).open().expect("opens");
+    objects.submit(1, &Change::Toggle).expect("makes it");
+    objects.submit(1, &Change::Toggle).expect("removes it");
+    objects.close().expect("closes");
+    let calls = std::cell::Cell::new(0);
+    crate::tally::in_operations(Some(Box::new(move || {
+        calls.set(calls.get() + 1);
+        // Two operations, twice.
+        assert_ne!(calls.get(), 4, "told to");
+    })));
+    let check = Tallies::check(&folder.0).expect("reads");
+    crate::tally::in_operations(None);
+    assert!(check.poisoned == ["1"] && !check.is_whole(), "{check}");
+    assert!(Tallies::check(&folder.0).expect("reads").is_whole());
+
+    let folder = Folder::new();
+    let once: Objects<u64, Once> = ObjectsBuilder::new(&folder.0).open().expect("opens");
+    once.update(1, &7).expect("logs");
+    once.remove(1).expect("logs");
+    once.close().expect("closes");
+    ONCE_APPLIED.with(|applied| applied.set(false));
+    let said = Objects::<u64, Once>::check(&folder.0).expect("reads").to_string();
+    assert!(said.contains("NOT") && said.contains("read again, it is refused: "), "{said}");
+    assert!(said.contains("understood once"), "{said}");
+}
+
+thread_local! {
+    static ONCE_APPLIED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// No operation of it is understood once one was applied.
+struct Once(u64);
+
+impl Persistent for Once {
+    type Operation = u64;
+    type Output = ();
+    const VERSION: u16 = 1;
+    const OPERATION_VERSION: u16 = 1;
+
+    fn apply(once: &mut Option<Self>, number: &u64) {
+        ONCE_APPLIED.with(|applied| applied.set(true));
+        *once = Some(Self(*number));
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_le_bytes());
+    }
+
+    fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> {
+        bytes.try_into().map(u64::from_le_bytes).map(Self).map_err(|_| "not eight bytes".into())
+    }
+
+    fn encode_operation(number: &u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
+        if ONCE_APPLIED.with(std::cell::Cell::get) {
+            return Err("understood once".into());
+        }
+        bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
+    }
+}
+
 /// A tally as the program before had it, or a later one.
 struct Other<const VERSION: u16>(u64);
 
