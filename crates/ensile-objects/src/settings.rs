@@ -314,15 +314,17 @@ impl ObjectsBuilder {
     ///
     /// *How often.* `drive` says for how long it has nothing to do: an epoch's interval at most, and no time at all
     /// while a checkpoint is written, a block or so a call. What is late makes results late, and lets the log grow, and
-    /// no more. But at most 64 MiB may be logged between two calls: a thread that logs more waits until another one
-    /// drives. One thread that does both would wait for ever.
+    /// no more.
     ///
-    /// *What waits.* A thread that waits for a result, as strict updates do, drives the log while it waits, but no
-    /// checkpoint. What waits for a checkpoint or for shipping
-    /// ([`CheckpointHandle::wait`](crate::CheckpointHandle::wait), `ship`) is not for the thread that drives: it asks
-    /// [`outcome`](crate::CheckpointHandle::outcome) between two calls. A waker of
-    /// [`durable_async`](crate::ObjectReceipt::durable_async) is called on the thread that drives. Closing needs nobody
-    /// else. There is no niceness, as there is no thread that it would be of.
+    /// *What waits* drives meanwhile, so one thread alone waits for nobody. One that waits for a result, as strict
+    /// updates do, drives the log. So does an operation that finds the log's buffers full, which take 64 MiB: it takes
+    /// as long as writing them does. [`CheckpointHandle::wait`](crate::CheckpointHandle::wait) and `ship` drive
+    /// everything; as with threads, they are called without a guard, and not in a call-back of a checkpoint. A loop
+    /// that has more to do asks [`outcome`](crate::CheckpointHandle::outcome) between two calls of `drive` instead.
+    /// Closing needs nobody else.
+    ///
+    /// A waker of [`durable_async`](crate::ObjectReceipt::durable_async) is called on a thread that drives, but never
+    /// within an operation. There is no niceness, as there is no thread that it would be of.
     ///
     /// ```
     /// # use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsError, Persistent};
@@ -497,8 +499,9 @@ impl ApplicationLog {
     /// log, of checkpoints and of shipping that is due. Returns for how long nothing is due behind that; `None` once it
     /// is closed, or its log has stopped. A checkpoint's call-back runs in here, so the caller holds no guard.
     ///
-    /// One thread at a time drives: for another one that calls meanwhile nothing is due, and neither is anything where
-    /// there are threads of its own.
+    /// One thread at a time drives the log, and one checkpoints: for another one that calls meanwhile less is due, or
+    /// nothing, and neither is anything where there are threads of its own. It may be called in any call-back: it takes
+    /// no step of what that is a part of.
     pub fn drive(&self) -> Option<Duration> {
         self.runtime().drive()
     }

@@ -231,7 +231,8 @@ impl BufferQueue {
 
     /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than
     /// `bound`. The wait is counted in `waits` when it begins, so that it is seen while it lasts. `stopped` ends the
-    /// wait, with none.
+    /// wait, with none. With `step` the thread waits by calling that again and again, without a lock of this queue's:
+    /// it writes what is full.
     ///
     /// # Errors
     /// The log is process-safe, and no file can be had for a new buffer.
@@ -241,6 +242,7 @@ impl BufferQueue {
         bound: usize,
         waits: &Counter,
         stopped: impl Fn() -> bool,
+        step: Option<&dyn Fn()>,
     ) -> Result<Option<Box<Buffer>>, DiskError> {
         let mut state = self.state.lock();
         let mut waited = false;
@@ -270,7 +272,14 @@ impl BufferQueue {
                         continue;
                     }
                     state.waiting += 1;
-                    state = self.space.wait(state);
+                    state = match step {
+                        Some(step) => {
+                            drop(state);
+                            step();
+                            self.state.lock()
+                        }
+                        None => self.space.wait(state),
+                    };
                     state.waiting -= 1;
                     continue;
                 }

@@ -2,11 +2,12 @@
 //!
 //! Neighbours: `manager` makes one for each attempt and answers it; handles are the applications'.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Condvar, Mutex};
+use ensile_base::sync::{Condvar, Mutex, sleep};
 use ensile_disk::Process;
 
 use crate::DurabilityError;
@@ -144,6 +145,11 @@ impl Ticket {
     }
 }
 
+/// What a thread that waits does meanwhile, where no other thread may do it: it says for how long nothing is due.
+type DriveStep = dyn Fn() -> Option<Duration> + Send + Sync;
+/// A thread that drives while it waits looks again after this long at the latest: another one may drive too.
+const DRIVEN_PAUSE: Duration = Duration::from_micros(500);
+
 /// A caller that asked for a checkpoint at a rate. The rate holds while one of its handles is there.
 #[derive(Debug)]
 struct PacedCaller {
@@ -163,16 +169,23 @@ impl Drop for PacedCaller {
 
 /// A checkpoint that was asked for. If it is dropped the checkpoint goes on, and a rate that came with the demand
 /// ([`Checkpoints::demand_paced`](super::Checkpoints::demand_paced)) counts no more.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CheckpointHandle {
     ticket: Arc<Ticket>,
     process: Process,
     _caller: Option<Arc<PacedCaller>>,
+    drive: Option<Arc<DriveStep>>,
+}
+
+impl fmt::Debug for CheckpointHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckpointHandle").field("ticket", &self.ticket).finish_non_exhaustive()
+    }
 }
 
 impl CheckpointHandle {
     pub(crate) fn new(ticket: Arc<Ticket>, process: Process) -> Self {
-        Self { ticket, process, _caller: None }
+        Self { ticket, process, _caller: None, drive: None }
     }
 
     /// Of the caller with this number, which has a rate.
@@ -181,7 +194,15 @@ impl CheckpointHandle {
         Self { _caller: Some(Arc::new(caller)), ..self }
     }
 
-    /// Waits until the checkpoint is installed, or has failed. Not for a thread that drives checkpointers.
+    /// Where checkpointers have no threads of their own: a thread that [waits](Self::wait) calls this again and again.
+    /// It takes the steps that are due, and returns for how long none is; `None` where there are no more.
+    #[must_use]
+    pub fn driven_by(self, drive: impl Fn() -> Option<Duration> + Send + Sync + 'static) -> Self {
+        assert!(self.drive.is_none(), "a handle is driven in one way");
+        Self { drive: Some(Arc::new(drive)), ..self }
+    }
+
+    /// Waits until the checkpoint is installed, or has failed. Not for a thread that takes checkpointers' steps itself.
     ///
     /// # Errors
     /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed. [`DurabilityError::Stopped`]:
@@ -189,6 +210,9 @@ impl CheckpointHandle {
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);
+        }
+        if let Some(drive) = &self.drive {
+            return self.wait_driving(&**drive);
         }
         let mut outcome = self.ticket.outcome.lock();
         loop {
@@ -198,6 +222,17 @@ impl CheckpointHandle {
                     outcome = self.ticket.answered.wait(outcome);
                 }
             }
+        }
+    }
+
+    fn wait_driving(&self, drive: &DriveStep) -> Result<CheckpointReport, DurabilityError> {
+        debug_assert!(self.process.is_this(), "I4: in a forked child nobody drives");
+        loop {
+            if let Some(outcome) = self.ticket.outcome() {
+                return outcome;
+            }
+            // None: what ended tells everybody who waits.
+            sleep(drive().unwrap_or(DRIVEN_PAUSE).min(DRIVEN_PAUSE));
         }
     }
 

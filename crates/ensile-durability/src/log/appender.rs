@@ -38,6 +38,8 @@ pub struct Appender {
     logger: usize,
     slot: Arc<WorkerSlot>,
     owned: Option<Box<Buffer>>,
+    /// While it waits for space it steps its logger.
+    steps: bool,
 }
 
 impl Appender {
@@ -45,11 +47,19 @@ impl Appender {
         assert!(commit.bound().is_none(), "a worker attaches between commits");
         let slot = Arc::new(WorkerSlot::new(commit));
         log.loggers[logger].add(Arc::clone(&slot));
-        Self { log, logger, slot, owned: None }
+        Self { log, logger, slot, owned: None, steps: false }
     }
 
     fn logger(&self) -> &Logger {
         &self.log.loggers[self.logger]
+    }
+
+    /// Where loggers have no threads of their own: from now on this worker steps its logger itself while it waits for
+    /// space in [`Appender::reserve`]. What becomes durable by that is announced, but wakers are called by the next
+    /// thread that steps: the worker's caller may hold locks that they want ([`Log::wake_kept`]).
+    pub fn step_while_waiting(&mut self) {
+        debug_assert!(self.owned.is_none(), "between two entries");
+        self.steps = true;
     }
 
     /// Whether the log takes entries now: for a commit that would leave something behind if [`Appender::reserve`]
@@ -113,7 +123,10 @@ impl Appender {
         }
         let bound = self.log.buffer_bytes_max;
         let waits = &self.log.counters.buffer_waits;
-        let fresh = logger.queue.fresh(body_bytes, bound, waits, || self.log.refuses());
+        let step = || logger.step_for_space(&self.log);
+        // A waker of this log's runs on a thread that steps, perhaps the only one.
+        let step = (self.steps || self.log.is_in_waker()).then_some(&step as &dyn Fn());
+        let fresh = logger.queue.fresh(body_bytes, bound, waits, || self.log.refuses(), step);
         let Some(fresh) = fresh.map_err(not_mapped)? else {
             self.check_refusal()?;
             // It refused, and went on just now.

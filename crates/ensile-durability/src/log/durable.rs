@@ -54,6 +54,14 @@ impl Log {
         answer
     }
 
+    /// Calls the wakers that workers have kept which stepped while they waited for space
+    /// ([`Appender::step_while_waiting`](super::Appender::step_while_waiting)). For a thread that holds no lock.
+    pub fn wake_kept(&self) {
+        if !self.store.is_forked() {
+            self.waiters.wake_kept();
+        }
+    }
+
     /// As [`Log::wait_durable`], as a future.
     pub fn durable(self: &StdArc<Self>, epoch: Epoch) -> Durable {
         Durable { log: StdArc::clone(self), epoch, slot: None }

@@ -19,7 +19,7 @@ mod steps;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence, sleep};
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
@@ -245,6 +245,17 @@ impl Logger {
         let Some(writer) = self.lock_writer(log) else { return false };
         debug_assert!(epoch <= log.epochs.now(), "a result of an epoch that has not begun");
         log.waiters.durable() >= epoch || self.step_on(log, writer)
+    }
+
+    /// The same for a worker that waits for a buffer, where its thread is the one that would step otherwise. The
+    /// worker's caller may hold locks, so nobody is woken. A panic ends here, and the log with it.
+    pub(super) fn step_for_space(&self, log: &Log) {
+        assert!(std::ptr::eq(self, &raw const log.loggers[self.index]), "a worker steps a logger of its log");
+        let step = || log.stopping_on_panic(|| self.step(log) != LoggerStep::Idle);
+        if !log.waiters.keeping_wakers(step) {
+            // Another thread has all that is full, and writes it.
+            sleep(RETRY_WAIT);
+        }
     }
 
     fn step_on(&self, log: &Log, writer: MutexGuard<'_, Writer>) -> bool {

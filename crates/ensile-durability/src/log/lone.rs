@@ -57,7 +57,7 @@ impl Log {
 
     /// Takes a step whose panic ends here and stops the log: what it leaves may be half changed. On a thread that
     /// unwinds already no lock is marked, so the step's own guards may have missed it.
-    fn stopping_on_panic(&self, step: impl FnOnce() -> bool) -> bool {
+    pub(super) fn stopping_on_panic(&self, step: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             self.poison("a step panicked on a waiter's thread");
             false

@@ -10,10 +10,12 @@
 //!   picture has failed.
 //! - Wakers are cloned, woken and dropped with no lock held, as that runs code of others. A panic of theirs ends there:
 //!   the log and the other waiters go on.
+//! - A step that is taken for log space may be taken under locks of the caller's. What it releases is kept, and woken
+//!   by the next thread that wakes waiters of this log.
 //!
 //! Neighbours: receipts wait (threads) or poll (futures); loggers announce; `Log` asks `wanted` to close epochs early.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
@@ -84,6 +86,8 @@ pub(crate) struct Waiters {
     expiries: AtomicU64,
     /// Nothing under this lock leaves it half changed.
     list: Mutex<WaiterList>,
+    /// Wakers of waiters that a step for log space has released.
+    kept: Mutex<Vec<Waker>>,
 }
 
 impl WaiterList {
@@ -115,6 +119,7 @@ impl Waiters {
                 end: None,
                 full: "".into(),
             }),
+            kept: Mutex::new(Vec::new()),
         }
     }
 
@@ -309,19 +314,50 @@ thread_local! {
     /// The waiters whose wakers this thread calls at the moment, by address: a waker may end another log, and so call
     /// that one's.
     static WAKING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// This thread steps for log space: it wakes nobody now.
+    static KEEPS_WAKERS: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Waiters {
-    /// Wakes each of them, also those behind one that panics. The panic hook has reported the panic.
+    /// Wakes each of them, also those behind one that panics, and those that steps for log space have kept. The panic
+    /// hook has reported the panic.
     pub(crate) fn wake_all(&self, wakers: impl IntoIterator<Item = Waker>) {
-        let own = std::ptr::from_ref(self).addr();
-        for waker in wakers {
-            WAKING.with(|waking| waking.borrow_mut().push(own));
-            // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-            let popped = WAKING.with(|waking| waking.borrow_mut().pop());
-            debug_assert_eq!(popped, Some(own), "wakers that a waker calls end before it does (O8)");
+        if KEEPS_WAKERS.with(Cell::get) {
+            self.kept.lock().extend(wakers);
+            return;
         }
+        wakers.into_iter().for_each(|waker| self.wake_one(waker));
+        loop {
+            let kept = std::mem::take(&mut *self.kept.lock());
+            if kept.is_empty() {
+                return;
+            }
+            kept.into_iter().for_each(|waker| self.wake_one(waker));
+        }
+    }
+
+    fn wake_one(&self, waker: Waker) {
+        let own = std::ptr::from_ref(self).addr();
+        WAKING.with(|waking| waking.borrow_mut().push(own));
+        // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        let popped = WAKING.with(|waking| waking.borrow_mut().pop());
+        debug_assert_eq!(popped, Some(own), "wakers that a waker calls end before it does (O8)");
+    }
+
+    /// Takes a step for log space: `step` wakes nobody. Its caller may hold an object's lock, which a waker may want.
+    pub(crate) fn keeping_wakers<R>(&self, step: impl FnOnce() -> R) -> R {
+        let before = KEEPS_WAKERS.with(|keeps| keeps.replace(true));
+        let outcome = step();
+        let kept = KEEPS_WAKERS.with(|keeps| keeps.replace(before));
+        debug_assert!(kept, "a step for log space is one to its end (O9)");
+        outcome
+    }
+
+    /// Wakes those that steps for log space have kept. For a thread that holds no lock.
+    pub(crate) fn wake_kept(&self) {
+        debug_assert!(!KEEPS_WAKERS.with(Cell::get), "within a step for log space nobody is woken (O9)");
+        self.wake_all([]);
     }
 
     /// Whether this thread is in a waker that this log calls.

@@ -238,8 +238,22 @@ impl Shipper {
     /// [`DurabilityError::Fenced`], [`DurabilityError::NotShipped`], [`DurabilityError::Stopped`]; as for
     /// [`Log::wait_durable`].
     pub fn ship(&self, timeout: Duration) -> Result<Epoch, DurabilityError> {
+        self.ship_by(timeout, |epoch| self.log.wait_durable(epoch), || sleep(LOOK_AGAIN))
+    }
+
+    /// As [`ship`](Self::ship), where there may be no other thread: `wait_durable` waits until an epoch is durable, and
+    /// `pause` takes what steps are due, before it is looked at again.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ship_by(
+        &self,
+        timeout: Duration,
+        wait_durable: impl FnOnce(Epoch) -> Result<(), DurabilityError>,
+        pause: impl Fn(),
+    ) -> Result<Epoch, DurabilityError> {
         let now = self.store.epochs().now();
-        self.log.wait_durable(now)?;
+        wait_durable(now)?;
         let wanted = self.logged().min(now);
         let clock = self.store.clock();
         let until = clock.nanos().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
@@ -249,7 +263,7 @@ impl Shipper {
             let stops = self.config.when_fenced == WhenFenced::Stop;
             match self.check() {
                 Err(_) if stops && !self.log.health().has_ended() => {
-                    sleep(LOOK_AGAIN);
+                    pause();
                     continue;
                 }
                 fenced => fenced?,
@@ -273,7 +287,7 @@ impl Shipper {
                 asked_at = Some(now);
                 self.request();
             }
-            sleep(LOOK_AGAIN);
+            pause();
         }
     }
 

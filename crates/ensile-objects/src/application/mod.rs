@@ -371,7 +371,7 @@ impl ApplicationLog {
     /// Asks for a checkpoint that begins from now on.
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
-        self.runtime.checkpoints.demand()
+        self.runtime.demand_checkpoint()
     }
 
     /// Figures; of the objects nothing is known here.

@@ -512,7 +512,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// Asks for a checkpoint that begins from now on.
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
-        self.runtime.checkpoints.demand()
+        self.runtime.demand_checkpoint()
     }
 
     /// Figures; those that are behind a lock are 0 in a forked child, whose

@@ -47,6 +47,11 @@ impl OpenRuntime {
         Ok(open)
     }
 
+    /// What its threads share with it.
+    pub(super) fn shared(&self) -> &StdArc<Runtime> {
+        &self.runtime
+    }
+
     /// Makes everything durable that was logged, and lets go of the folder. A second call returns what the first did.
     pub(crate) fn close(&self) -> Result<()> {
         self.close_by(|| {

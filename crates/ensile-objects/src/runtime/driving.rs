@@ -1,26 +1,46 @@
 //! Objects without threads of their own: the application's threads take the steps.
 //!
+//! ```text
+//! drive                         a tick | loggers | checkpointers, the shipper
+//! waits for a result            a tick | loggers
+//! waits for log space                    its logger, and wakes nobody          under its object's lock
+//! waits for a checkpoint        drive                                          without a guard
+//! waits for the shared store    drive                                          without a guard
+//! ```
 //! Invariants:
-//! - One thread at a time drives. Another one that comes meanwhile finds nothing to do.
-//! - A thread that waits for a result drives the log while it waits, and no checkpoint: it may be one that a call-back
-//!   of a checkpoint would wait for.
+//! - O9: a thread that waits takes the steps that it waits for, so one that is alone waits for no other. It takes no
+//!   step that may wait for a lock that its caller may hold.
+//! - One thread at a time drives the log, and one checkpoints and shipping. A thread that is in a call-back of either
+//!   can still drive the log: the first lock is free while a checkpointer steps, and a waker's thread needs none.
 //!
-//! Neighbours: `threads` takes the same steps on threads of its own; `open` makes the state.
+//! Neighbours: `threads` takes the same steps on threads of its own; `worker` waits for log space; `open` makes the
+//! state.
 
 use std::pin::Pin;
+use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Mutex, sleep};
-use ensile_durability::{CheckpointStep, DurabilityError, LoggerStep, ShipStep};
+use ensile_durability::{CheckpointHandle, CheckpointStep, DurabilityError, LoggerStep, ShipStep, Shipper};
 
+use super::close::OpenRuntime;
 use super::{Runtime, threads};
+use crate::error::ObjectsResult as Result;
 
-/// Whose turn it is to drive, and when the heartbeat ticked last.
+/// A thread that waits looks again after this: the epoch was too short, or another thread drives.
+const LOOK_AGAIN: Duration = Duration::from_micros(EPOCH_MICROS_MIN / 2);
+
+/// Whose turn it is to drive.
 #[derive(Debug, Default)]
-pub(super) struct Driver(Mutex<Option<u64>>);
+pub(super) struct Driver {
+    /// Who drives the log has this: when the heartbeat ticked last.
+    beat_nanos: Mutex<Option<u64>>,
+    /// Who drives checkpoints and shipping has this.
+    checkpoints: Mutex<()>,
+}
 
 impl Runtime {
     /// Takes each step that is due; how long nothing is due behind that, or `None` once the objects are closed, or
@@ -30,9 +50,51 @@ impl Runtime {
         if self.has_threads {
             return Some(self.epoch_interval);
         }
+        let log = self.drive_log();
+        // Of a log that has stopped, too: a thread that waits for a checkpoint hears it from the step.
+        let rest = self.drive_checkpoints();
+        Some(log?.min(rest))
+    }
+
+    /// A tick of the heartbeat once the epoch's time is over, and a step of each logger.
+    fn drive_log(&self) -> Option<Duration> {
+        if self.log.is_in_waker() {
+            // This thread is in a step, which holds no lock while it wakes, but perhaps has the turn.
+            return self.step_loggers().then_some(self.epoch_interval);
+        }
         // Another thread drives.
-        let Some(mut beat_nanos) = self.driver.0.try_lock() else { return Some(self.epoch_interval) };
-        let mut pause = self.drive_log(&mut beat_nanos)?;
+        let Some(mut beat_nanos) = self.driver.beat_nanos.try_lock() else {
+            return Some(self.epoch_interval);
+        };
+        let now = self.clock.nanos();
+        let passed = beat_nanos.map(|beat| Duration::from_nanos(now.saturating_sub(beat)));
+        let left = match passed.and_then(|passed| self.epoch_interval.checked_sub(passed)) {
+            Some(left) if !left.is_zero() => left,
+            _ => {
+                threads::tick(self);
+                *beat_nanos = Some(now);
+                self.epoch_interval
+            }
+        };
+        // L6: the checkpointer that does this otherwise may be in a call-back, or nobody drives it.
+        self.log.reserved_epochs_step();
+        let goes_on = self.step_loggers();
+        self.log.wake_kept();
+        goes_on.then_some(left)
+    }
+
+    /// A step of each logger; false once the log has stopped.
+    fn step_loggers(&self) -> bool {
+        // Each of them, whatever the others say.
+        let steps = (0..self.log.loggers()).map(|logger| self.logger_step(logger) != LoggerStep::Stopped);
+        steps.fold(true, |goes_on, goes| goes_on & goes)
+    }
+
+    /// A step of each checkpointer, and one of the shipper; how long nothing is due.
+    fn drive_checkpoints(&self) -> Duration {
+        let mut pause = self.epoch_interval;
+        // Another thread drives, or this one is in a call-back of a checkpoint.
+        let Some(_turn) = self.driver.checkpoints.try_lock() else { return pause };
         for checkpointer in 0..self.checkpoints.checkpointers() {
             match self.checkpoint_step(checkpointer) {
                 CheckpointStep::Worked => pause = Duration::ZERO,
@@ -45,26 +107,7 @@ impl Runtime {
             Some(ShipStep::Paced(wait)) => pause = pause.min(wait),
             Some(ShipStep::Idle | ShipStep::Stopped) | None => {}
         }
-        Some(pause)
-    }
-
-    /// A tick of the heartbeat once the epoch's time is over, and a step of each logger.
-    fn drive_log(&self, beat_nanos: &mut Option<u64>) -> Option<Duration> {
-        let now = self.clock.nanos();
-        let passed = beat_nanos.map(|beat| Duration::from_nanos(now.saturating_sub(beat)));
-        let left = match passed.and_then(|passed| self.epoch_interval.checked_sub(passed)) {
-            Some(left) if !left.is_zero() => left,
-            _ => {
-                threads::tick(self);
-                *beat_nanos = Some(now);
-                self.epoch_interval
-            }
-        };
-        let mut has_ended = false;
-        for logger in 0..self.log.loggers() {
-            has_ended |= self.logger_step(logger) == LoggerStep::Stopped;
-        }
-        if has_ended { None } else { Some(left) }
+        pause
     }
 
     /// Waits until `epoch` is durable, on a thread that drives the log meanwhile.
@@ -77,11 +120,35 @@ impl Runtime {
             {
                 return answer;
             }
-            if let Some(mut beat_nanos) = self.driver.0.try_lock() {
-                self.drive_log(&mut beat_nanos);
+            self.drive_log();
+            if self.log.durable_epoch() < epoch {
+                sleep(LOOK_AGAIN);
             }
-            // The epoch is too short yet, or another thread drives.
-            sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
         }
     }
+
+    /// As [`Shipper::ship`], on a thread that drives meanwhile.
+    pub(super) fn ship_driving(&self, shipping: &Shipper, timeout: Duration) -> Result<Epoch> {
+        let pause = || {
+            let due = self.drive().unwrap_or(LOOK_AGAIN);
+            sleep(due.min(LOOK_AGAIN));
+        };
+        Ok(shipping.ship_by(timeout, |epoch| self.wait_driving(epoch), pause)?)
+    }
 }
+
+impl OpenRuntime {
+    /// Asks for a checkpoint. A thread that waits for it drives, where there are no threads.
+    pub(crate) fn demand_checkpoint(&self) -> CheckpointHandle {
+        let asked = self.checkpoints.demand();
+        if !self.is_driven {
+            return asked;
+        }
+        // A handle keeps nothing open: a close answers it.
+        let runtime = StdArc::downgrade(self.shared());
+        asked.driven_by(move || runtime.upgrade().and_then(|runtime| runtime.drive()))
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

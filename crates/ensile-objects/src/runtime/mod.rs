@@ -97,7 +97,7 @@ pub(crate) struct Runtime {
     driver: Driver,
     /// Threads of its own take the steps.
     has_threads: bool,
-    /// A thread that waits drives the log. Not where a test has the clock, as time then stands still while it waits.
+    /// A thread that waits drives. Not where a test has the clock, as time then stands still while it waits.
     is_driven: bool,
     checkpoint_config: Mutex<CheckpointConfig>,
     pub(crate) report: RecoveryReport,
@@ -426,7 +426,7 @@ impl Runtime {
         let Some(shipping) = &self.shipping else {
             return Err(DurabilityError::Config("nothing is shipped: open it with `ship_to`".into()).into());
         };
-        Ok(shipping.ship(timeout)?)
+        if self.is_driven { self.ship_driving(shipping, timeout) } else { Ok(shipping.ship(timeout)?) }
     }
 
     /// Ships nothing any more.

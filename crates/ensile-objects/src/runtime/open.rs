@@ -92,7 +92,7 @@ impl ObjectsSettings {
         let config = CheckpointConfig { recovery_threads: self.threads(), ..self.checkpoints.clone() };
         let checkpoints = Checkpoints::start(&store, &log, config, checkpoints)?;
         let shipping = self.shipping.map(|shipping| Shipper::start(&store, &log, shipping)).transpose()?;
-        let is_clock_a_tests = self.clock.is_manual();
+        let is_driven = !self.own_threads && !self.clock.is_manual();
         let runtime = StdArc::new(Runtime {
             state,
             log,
@@ -100,7 +100,7 @@ impl ObjectsSettings {
             shipping,
             epochs,
             clock: self.clock,
-            workers: LogWorkers::new(process.clone()),
+            workers: LogWorkers::new(process.clone(), is_driven),
             process,
             is_strict: self.is_strict,
             is_logged: self.is_logged,
@@ -109,7 +109,7 @@ impl ObjectsSettings {
             stop: HeartbeatStop::default(),
             driver: Driver::default(),
             has_threads: self.own_threads,
-            is_driven: !self.own_threads && !is_clock_a_tests,
+            is_driven,
             checkpoint_config: Mutex::new(self.checkpoints),
             report,
         });

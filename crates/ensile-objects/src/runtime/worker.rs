@@ -43,7 +43,10 @@ impl LogWorker {
     #[cold]
     pub(super) fn new(home: &StdArc<LogWorkers>, epochs: &Epochs, log: &StdArc<Log>) -> Box<Self> {
         let commit = epochs.register_worker();
-        let appender = log.attach(commit.slot().clone());
+        let mut appender = log.attach(commit.slot().clone());
+        if home.step_while_waiting {
+            appender.step_while_waiting();
+        }
         Box::new(Self { commit, appender, body: Vec::new(), home: StdArc::clone(home) })
     }
 
@@ -102,6 +105,8 @@ impl LogWorker {
 /// A folder's workers that no thread has.
 pub(super) struct LogWorkers {
     process: Process,
+    /// A worker that waits for log space steps its logger.
+    step_while_waiting: bool,
     /// `None` once the folder is closed.
     idle: Mutex<Option<Vec<LogWorker>>>,
 }
@@ -120,8 +125,8 @@ thread_local! {
 }
 
 impl LogWorkers {
-    pub(super) fn new(process: Process) -> StdArc<Self> {
-        StdArc::new(Self { process, idle: Mutex::new(Some(Vec::new())) })
+    pub(super) fn new(process: Process, step_while_waiting: bool) -> StdArc<Self> {
+        StdArc::new(Self { process, step_while_waiting, idle: Mutex::new(Some(Vec::new())) })
     }
 
     /// This thread's, or one that no thread has, if there is one.

@@ -1,0 +1,66 @@
+//! A thread that drives the log and nothing else keeps E going.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::limits::{EPOCH_MICROS_MIN, EPOCHS_RESERVED_MIN};
+use ensile_sim::SimDisk;
+
+use crate::{Application, ApplicationLog, CallBackResult, ObjectWriter, ObjectsBuilder};
+
+struct Nothing;
+
+impl Application for Nothing {
+    fn checkpoint(&self, _: u64, _: &mut ObjectWriter<'_>) -> Option<u64> {
+        None
+    }
+
+    fn load_one(&self, _: u64, _: &[u8]) -> CallBackResult {
+        Ok(())
+    }
+
+    fn replay_one(&self, _: u64, _: u32, _: &[&[u8]]) -> CallBackResult {
+        Ok(())
+    }
+}
+
+/// Uses this number of epochs.
+fn use_epochs(log: &ApplicationLog, clock: &Clock, epochs: u64) {
+    for _ in 0..epochs {
+        clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
+        let _ = log.runtime().epochs.try_advance_early(clock.nanos());
+    }
+}
+
+#[test]
+fn l6_a_thread_that_waits_for_results_and_never_drives_has_epochs_without_end() {
+    let (disk, clock) = (SimDisk::new(), Clock::manual());
+    let log = ObjectsBuilder::new("unused")
+        .disk(Arc::new(disk.mounted()))
+        .manual_clock(clock.clone())
+        .epoch_interval(Duration::from_secs(3600))
+        .without_threads()
+        .open_application(Arc::new(Nothing))
+        .expect("opens");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Time goes on while a result is waited for.
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
+                std::thread::yield_now();
+            }
+        });
+        for _ in 0..6 {
+            use_epochs(&log, &clock, EPOCHS_RESERVED_MIN / 4);
+            let logged = log.log(1, 0, &[]).map(|receipt| receipt.epoch());
+            let waited = logged.and_then(|epoch| Ok(log.runtime().wait_driving(epoch)?));
+            is_over.store(waited.is_err(), Ordering::Relaxed);
+            waited.expect("E comes to an end that nobody moves");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    log.close().expect("closes");
+}
