@@ -79,6 +79,8 @@ pub(crate) struct Options {
     /// 0 for a database without a log.
     pub(crate) loggers: usize,
     pub(crate) prefault_bytes: usize,
+    /// Whether a transaction of the system with a log waits until it is durable.
+    pub(crate) durability: Durability,
     /// Whether old versions are kept for snapshots.
     pub(crate) snapshots: bool,
     /// Cores that are the workers': the database's own threads keep off them. 0: they run anywhere.
@@ -105,6 +107,7 @@ impl Default for Options {
             snapshot_interval: Duration::from_millis(SNAPSHOT_MS),
             loggers: 1,
             prefault_bytes: 0,
+            durability: Durability::Relaxed,
             snapshots: true,
             workers_own: 0,
             checkpoints: Schedule::on_demand(),
@@ -123,7 +126,7 @@ impl Options {
     pub(crate) fn open_fresh(&self, kind: SystemKind, folder: &str) -> Result<Database> {
         if kind == SystemKind::Silo {
             let path = self.fresh_folder(folder)?;
-            return self.open_at(&path, Durability::Relaxed);
+            return self.open_at(&path, self.durability);
         }
         let builder = Database::builder_in_memory();
         self.open(if self.pictures == PicturesPassed::Closed { builder } else { builder.pictures() })

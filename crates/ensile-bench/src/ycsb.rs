@@ -14,14 +14,15 @@ pub(crate) mod payload;
 pub(crate) mod permutation;
 
 use clap::ValueEnum;
+use ensile::Durability;
 
 use crate::driver::{self, Subject};
 use crate::failure::{Failure, Result};
 use crate::machine::{Machine, huge_page_bytes, resident_bytes};
 use crate::progress::Progress;
 use crate::report::{Facts, Outcome, Report};
-use crate::system::SystemKind;
 use crate::system::processes::{self, Processes};
+use crate::system::{Options, SystemKind};
 use crate::ycsb::arguments::YcsbArguments;
 use crate::ycsb::btreemap::Map;
 use crate::ycsb::engine::Engine;
@@ -66,8 +67,9 @@ pub(crate) fn compares_btreemap(arguments: &YcsbArguments) -> Result<bool> {
 /// What heads the table.
 pub(crate) fn title(arguments: &YcsbArguments) -> String {
     format!(
-        "YCSB {:?}: {} records of {} bytes loaded {:?}, keys {}, {} rounds of {} s, epochs of {} ms, snapshots every {} ms",
+        "YCSB {:?}{}: {} records of {} bytes loaded {:?}, keys {}, {} rounds of {} s, epochs of {} ms, snapshots every {} ms",
         arguments.workload,
+        if arguments.strict { ", silo strict" } else { "" },
         arguments.records,
         arguments.value_bytes,
         arguments.load_order,
@@ -84,11 +86,17 @@ fn run_sized<const N: usize>(arguments: &YcsbArguments) -> Result<Report> {
     if arguments.workload.scans() && systems.contains(&SystemKind::KeyValue) {
         return Err(Failure::Usage("key-value cannot scan: leave it out of workload e".to_owned()));
     }
+    if arguments.strict && (arguments.run.batch > 1 || !systems.contains(&SystemKind::Silo)) {
+        let refused = "--strict is of silo, whose transactions wait one by one: leave --batch out, and name silo in \
+                       --systems";
+        return Err(Failure::Usage(refused.to_owned()));
+    }
     let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
     let requests = Requests::new(arguments.workload, arguments.records, arguments.distribution);
     let plan = LoadPlan::new(arguments);
-    let options = arguments.run.options();
+    let durability = if arguments.strict { Durability::Strict } else { Durability::Relaxed };
+    let options = Options { durability, ..arguments.run.options() };
     let mut loaded = Vec::new();
     for kind in systems {
         progress.say(&format!("loading {} records into {}", plan.records, kind.name()));

@@ -2,8 +2,9 @@
 //!
 //! YCSB, 80 % reads and 20 % read-modify-writes, runs for a while without a picture and then within one, in the same
 //! run on the same database. Each commit is timed. For `foreground` the picture writes a stated number of bytes a
-//! second (`--picture-mb`). For `hang` every write and every sync of its files takes seconds: it comes to no end while
-//! it is looked at, and no commit may wait for it.
+//! second (`--picture-mb`), and there are runs with relaxed and runs with strict transactions: a strict one waits until
+//! it is durable before its client begins the next one, and those that write are timed. For `hang` every write and
+//! every sync of its files takes seconds: it comes to no end while it is looked at, and no commit may wait for it.
 //!
 //! Neighbours: [`crate::driver::over_time`] runs [`crate::ycsb::engine`]; [`super::slow_disk`] is the device that
 //! hangs; [`super::backup`] has a backup where these have a picture.
@@ -28,7 +29,7 @@ use super::updates::Choice;
 use crate::driver::{self, Pace, Plan, Slice, Subject};
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
-use crate::number::{grouped, median};
+use crate::number::{counted, grouped, median};
 use crate::progress::Progress;
 use crate::system::{Options, SystemKind, fresh_folder};
 use crate::tally::new_histogram;
@@ -53,8 +54,11 @@ const LONGER_MAX: f64 = 20.0;
 
 pub(super) const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
 const RELAXED: (&str, &str) = ("relaxed commit, p99.9", "ms");
-const STRICT: (&str, &str) = ("latency until durable, p99.9", "ms");
+const STRICT: (&str, &str) = ("strict commit, p99.9", "ms");
+const UNTIL_DURABLE: (&str, &str) = ("relaxed, until durable, p99.9", "ms");
 const LONGEST: (&str, &str) = ("longest relaxed commit", "ms");
+const LONGEST_STRICT: (&str, &str) = ("longest strict commit", "ms");
+const TIMED: (&str, &str) = ("commits that were timed", "1");
 const LONGEST_OWN: (&str, &str) = ("the same less waits for a processor", "ms");
 const LATER: (&str, &str) = ("longest relaxed commit, later", "ms");
 
@@ -85,7 +89,25 @@ impl Phase {
 pub(super) const WITHOUT: usize = 0;
 pub(super) const WITHIN: usize = 1;
 
-/// YCSB, each commit timed.
+/// How pictures are taken, and how transactions commit beside them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Manner {
+    strategy: Strategy,
+    durability: Durability,
+}
+
+impl Manner {
+    fn is_strict(self) -> bool {
+        self.durability == Durability::Strict
+    }
+
+    fn name(self) -> String {
+        let strategy = self.strategy.name();
+        if self.is_strict() { format!("{strategy}, strict") } else { strategy.to_owned() }
+    }
+}
+
+/// YCSB, each commit timed; of strict transactions those that write, as a read has nothing to wait for.
 struct Timed<'e> {
     engine: &'e Engine<VALUE_BYTES>,
     /// The core that the first worker keeps to, if they keep to any.
@@ -135,11 +157,14 @@ impl Subject for Timed<'_> {
         let outcome = slice.repeat(durable, |random| {
             let (before, began) = (self.phase(), self.clock.nanos());
             own.as_mut().map_or(Ok(()), |own| own.begin(began))?;
-            let step = self.engine.step(random)?;
+            let (step, is_timed) = match self.engine.is_strict() {
+                true => self.engine.step_strict(random)?,
+                false => (self.engine.step(random)?, true),
+            };
             let now = self.clock.nanos();
             let nanos = now.saturating_sub(began);
             let own = own.as_mut().map_or(Ok(nanos), |own| own.of_step(nanos, now))?;
-            if let Some(side) = before.side(self.phase()) {
+            if let Some(side) = before.side(self.phase()).filter(|_| is_timed) {
                 commits[side].saturating_record(nanos);
                 longest[side] = own.max(longest[side]);
             }
@@ -159,6 +184,8 @@ impl Subject for Timed<'_> {
 pub(super) struct Side {
     /// By what became durable, or in memory by what was committed.
     pub(super) part: Part,
+    /// Whether its transactions were strict.
+    is_strict: bool,
     commits: Histogram<u64>,
     /// Of the longest, less what it waited for a processor, if that was looked at.
     longest_own: Option<u64>,
@@ -224,11 +251,12 @@ type Hang = Option<Duration>;
 /// A full picture beside YCSB.
 pub(super) fn foreground(arguments: &SirenArguments) -> Result<Made> {
     let rounds = arguments.rounds.unwrap_or(FOREGROUND_ROUNDS);
-    let (strategies, courses) = courses(arguments, rounds, None)?;
+    let both = [Durability::Relaxed, Durability::Strict];
+    let (manners, courses) = courses(arguments, (rounds, &both), None)?;
     let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
     let gigabytes = arguments.rows as f64 * (KEY_BYTES + VALUE_BYTES) as f64 / 1e9;
-    for (strategy, courses) in strategies.iter().zip(&courses) {
-        let name = strategy.name();
+    for (manner, courses) in manners.iter().zip(&courses) {
+        let name = &manner.name();
         rows.extend(rows_of(name, courses));
         let ratio = |metric: (&str, &str), of: &dyn Fn(&Side) -> Option<f64>| {
             let side = |side: usize| -> Vec<f64> {
@@ -241,22 +269,24 @@ pub(super) fn foreground(arguments: &SirenArguments) -> Result<Made> {
                 Place::Bar(format!("{name}, {}", metric.0)),
             )
         };
-        let ratios = [
-            ratio(THROUGHPUT, &|side| Some(side.part.rate())),
-            ratio(RELAXED, &|side| Some(side.milliseconds(0.999))),
-            ratio(STRICT, &|side| side.part.quantile_ms(0.999)),
-        ];
-        for (ratio, asked) in ratios.iter().zip([
-            format!(">= {THROUGHPUT_MIN}"),
-            format!("<= {TAIL_MAX}"),
-            format!("<= {TAIL_MAX}"),
-        ]) {
+        let tail = |side: &Side| Some(side.milliseconds(0.999));
+        let ratios = if manner.is_strict() {
+            said += &strict_words(name, arguments.workers(), courses);
+            vec![(ratio(STRICT, &tail), format!("<= {TAIL_MAX}"))]
+        } else {
+            vec![
+                (ratio(THROUGHPUT, &|side| Some(side.part.rate())), format!(">= {THROUGHPUT_MIN}")),
+                (ratio(RELAXED, &tail), format!("<= {TAIL_MAX}")),
+                (ratio(UNTIL_DURABLE, &|side| side.part.quantile_ms(0.999)), format!("<= {TAIL_MAX}")),
+            ]
+        };
+        for (ratio, asked) in ratios {
             said += &format!(
                 "  {}: {:.3} ({:.3} .. {:.3}), asked {asked}\n",
                 ratio.place, ratio.median, ratio.min, ratio.max
             );
+            rows.push(ratio);
         }
-        rows.extend(ratios);
         let seconds: Vec<f64> =
             courses.iter().filter_map(|course| Some(course.report.as_ref()?.elapsed.as_secs_f64())).collect();
         let is_whole = seconds.len() == courses.len()
@@ -283,14 +313,27 @@ pub(super) fn foreground(arguments: &SirenArguments) -> Result<Made> {
     Ok(Made(vec![figure], is_as_asked, said))
 }
 
+/// What the strict runs are: runs of their own.
+fn strict_words(name: &str, clients: usize, courses: &[Course]) -> String {
+    let timed =
+        |side: usize| courses.iter().map(|course| course.sides[side].commits.len()).sum::<u64>() as f64;
+    format!(
+        "  {name}: runs of their own, {}, each of which waits until its transaction is durable; {} commits that wrote \
+         were timed without a picture and {} within one\n",
+        counted(clients, "client"),
+        grouped(timed(WITHOUT)),
+        grouped(timed(WITHIN))
+    )
+}
+
 /// YCSB beside a picture whose files hang.
 pub(super) fn hang(arguments: &SirenArguments) -> Result<Made> {
     let rounds = arguments.rounds.unwrap_or(HANG_ROUNDS);
     let hang = Duration::from_secs_f64(arguments.hang);
-    let (strategies, courses) = courses(arguments, rounds, Some(hang))?;
+    let (manners, courses) = courses(arguments, (rounds, &[Durability::Relaxed]), Some(hang))?;
     let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
-    for (strategy, courses) in strategies.iter().zip(&courses) {
-        let name = strategy.name();
+    for (manner, courses) in manners.iter().zip(&courses) {
+        let name = &manner.name();
         rows.extend(rows_of(name, courses));
         let longest = |side: usize, of: &dyn Fn(&Side) -> f64| {
             courses.iter().map(|course| of(&course.sides[side])).fold(0.0, f64::max)
@@ -338,50 +381,55 @@ pub(super) fn rows_of_sides(name: &str, runs: &[&[Side; 2]]) -> Vec<Row> {
                 rows.push(Row::new(name, Place::Bar(place.to_owned()), metric, values));
             }
         };
+        let is_strict = runs.iter().any(|sides| sides[side].is_strict);
+        let (tail, longest) = if is_strict { (STRICT, LONGEST_STRICT) } else { (RELAXED, LONGEST) };
         row(THROUGHPUT, &|side| Some(side.part.rate()));
-        row(RELAXED, &|side| Some(side.milliseconds(0.999)));
-        row(LONGEST, &|side| Some(side.longest_ms()));
+        row(tail, &|side| Some(side.milliseconds(0.999)));
+        row(longest, &|side| Some(side.longest_ms()));
         row(LONGEST_OWN, &Side::longest_own_ms);
-        row(STRICT, &|side| side.part.quantile_ms(0.999));
+        row(UNTIL_DURABLE, &|side| side.part.quantile_ms(0.999));
+        row(TIMED, &|side| Some(side.commits.len() as f64));
     }
     rows
 }
 
-/// All ways of taking pictures, in turns.
+/// All ways of taking pictures and of committing, in turns.
 fn courses(
     arguments: &SirenArguments,
-    rounds: usize,
+    (rounds, durabilities): (usize, &[Durability]),
     hang: Hang,
-) -> Result<(Vec<Strategy>, Vec<Vec<Course>>)> {
+) -> Result<(Vec<Manner>, Vec<Vec<Course>>)> {
     must_fit(arguments)?;
-    let strategies = arguments.strategies();
+    let of = |strategy| durabilities.iter().map(move |&durability| Manner { strategy, durability });
+    let manners: Vec<Manner> = arguments.strategies().into_iter().flat_map(of).collect();
     let mut progress = Progress::new(rounds);
-    let mut courses: Vec<Vec<Course>> = strategies.iter().map(|_| Vec::new()).collect();
+    let mut courses: Vec<Vec<Course>> = manners.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
-        for turn in 0..strategies.len() {
-            let index = (round + turn) % strategies.len();
-            let course = one(arguments, strategies[index], arguments.seed + round as u64, hang)?;
-            progress.round(round, strategies[index].name(), course.sides[WITHIN].part.rate());
+        for turn in 0..manners.len() {
+            let index = (round + turn) % manners.len();
+            let course = one(arguments, manners[index], arguments.seed + round as u64, hang)?;
+            progress.round(round, &manners[index].name(), course.sides[WITHIN].part.rate());
             courses[index].push(course);
         }
     }
     progress.clear();
-    Ok((strategies, courses))
+    Ok((manners, courses))
 }
 
 /// One run of one way, with a fresh database.
-fn one(arguments: &SirenArguments, strategy: Strategy, seed: u64, hang: Hang) -> Result<Course> {
+fn one(arguments: &SirenArguments, manner: Manner, seed: u64, hang: Hang) -> Result<Course> {
     let path = fresh_folder(&arguments.data, FOLDER)?;
-    let mut builder = Database::builder(&path).durability(Durability::Relaxed);
+    let mut builder = Database::builder(&path).durability(manner.durability);
     let disk = hang.map(|hang| hanging_disk(&path, hang)).transpose()?;
     if let Some(disk) = &disk {
         builder = builder.disk(Arc::<SlowDisk>::clone(disk));
     }
-    let mut options = paced_options(arguments, strategy, seed);
+    let mut options = paced_options(arguments, manner.strategy, seed);
     if hang.is_some() {
         options.tuning.checkpoint_bandwidth = None;
     }
     let engine = loaded(arguments, SystemKind::Silo, options.open(builder)?)?;
+    let engine = if manner.is_strict() { engine.strict() } else { engine };
     let made = beside_a_picture(arguments, &engine, seed, disk.as_deref());
     // What is left to write is not measured.
     disk.iter().for_each(|disk| disk.slow_down(false));
@@ -483,13 +531,14 @@ fn watched_subject(
     failed.map_or(Ok(()), Err)?;
     let [without, within] = subject.commits.into_inner();
     let own = subject.own.map(Mutex::into_inner);
+    let is_strict = subject.engine.is_strict();
     let side = |side: usize, commits| {
         let (from, to) = sides[side];
         let is_in = |step: usize| {
             let begin = step as u64 * STEP_NANOS;
             from <= begin && begin + STEP_NANOS <= to
         };
-        Side { part: timeline.part(is_in), commits, longest_own: own.map(|own| own[side]) }
+        Side { part: timeline.part(is_in), is_strict, commits, longest_own: own.map(|own| own[side]) }
     };
     Ok([side(WITHOUT, without), side(WITHIN, within)])
 }

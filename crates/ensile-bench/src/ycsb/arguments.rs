@@ -26,6 +26,9 @@ pub struct YcsbArguments {
     /// Size of a value: 8, 30, 100, 1000 or 10000
     #[arg(long, default_value_t = 100)]
     pub(crate) value_bytes: usize,
+    /// Each transaction of `silo` waits until it is durable (to count a strict commit's instructions under callgrind)
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// In which order the keys are loaded
     #[arg(long, value_enum, default_value_t = LoadOrder::InOrder)]
     pub(crate) load_order: LoadOrder,

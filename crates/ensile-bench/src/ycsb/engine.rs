@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use ensile::{Database, Error, Readable, Receipt, Table, Transaction};
+use ensile::{Database, Durability, Error, Readable, Receipt, Table, Transaction};
 use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_base::sync::AtomicU64;
@@ -29,6 +29,7 @@ pub(crate) struct Engine<const N: usize> {
     table: Table<u64, Payload<N>>,
     requests: Requests,
     present: AtomicU64,
+    is_strict: bool,
 }
 
 impl<const N: usize> Engine<N> {
@@ -41,14 +42,26 @@ impl<const N: usize> Engine<N> {
     ) -> Result<Self> {
         let loaded = Self::over(kind, options.open_fresh(kind, "ycsb-silo")?, requests, plan)?;
         options.pass_pictures(&loaded.db);
-        Ok(loaded)
+        let waits = kind == SystemKind::Silo && options.durability == Durability::Strict;
+        Ok(if waits { loaded.strict() } else { loaded })
     }
 
     /// Loads a database that was opened otherwise, and is empty.
     pub(crate) fn over(kind: SystemKind, db: Database, requests: Requests, plan: &LoadPlan) -> Result<Self> {
         let table = db.table("usertable")?;
         load_table(&db, &table, plan)?;
-        Ok(Self { kind, name: kind.name(), db, table, requests, present: AtomicU64::new(plan.records) })
+        let present = AtomicU64::new(plan.records);
+        Ok(Self { kind, name: kind.name(), db, table, requests, present, is_strict: false })
+    }
+
+    /// With each transaction until it is durable: for a database that was opened with `Durability::Strict`.
+    pub(crate) fn strict(self) -> Self {
+        Self { is_strict: true, ..self }
+    }
+
+    /// Whether transactions wait until they are durable.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.is_strict
     }
 
     /// The same under another name: for a variant of the engine.
@@ -70,6 +83,20 @@ impl<const N: usize> Engine<N> {
     #[inline]
     pub(crate) fn step(&self, random: &mut Random) -> Result<Step> {
         self.one(self.requests.draw(random, &self.present))
+    }
+
+    /// As [`Engine::step`], until its result is durable: so it has nothing to wait for afterwards. Says whether it
+    /// wrote.
+    #[inline]
+    pub(crate) fn step_strict(&self, random: &mut Random) -> Result<(Step, bool)> {
+        let request = self.requests.draw(random, &self.present);
+        let mut attempts = 0;
+        self.db.run(|tx| {
+            attempts += 1;
+            body(tx, &self.table, request)
+        })?;
+        let writes = !matches!(request.operation, Operation::Read | Operation::Scan(_));
+        Ok((Step { committed: 1, conflicts: attempts - 1, epoch: 0 }, writes))
     }
 
     #[inline]
@@ -176,6 +203,9 @@ impl<const N: usize> Subject for Engine<N> {
     fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
         let durable = || self.db.durable_epoch().number();
         let batch = slice.batch;
+        if self.is_strict {
+            return slice.repeat(durable, |random| Ok(self.step_strict(random)?.0));
+        }
         if batch == 1 {
             return slice.repeat(durable, |random| self.step(random));
         }
