@@ -1,4 +1,4 @@
-//! `ensile-bench slach`: the experiments of SLACH's evaluation, each by its name, as far as they are built.
+//! `ensile-bench slach`: the experiments of SLACH's evaluation, each by its name, or all.
 //!
 //! ```text
 //! cost             -     what a logged operation costs beside an unlogged one; replay     `cost`
@@ -28,6 +28,7 @@ pub(crate) mod checkpoint_loss;
 pub(crate) mod cost;
 mod held;
 pub(crate) mod logging;
+mod lossy_rate;
 mod process_write;
 pub(crate) mod replay;
 pub(crate) mod services;
@@ -46,6 +47,8 @@ use crate::system::MadeFolders;
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
+    /// Every experiment, one after the other: many hours.
+    All,
     /// Instructions and nanoseconds of updates, logged and not, of reads, whole values and replay; needs valgrind.
     Cost,
     /// A service of §5 under an open load: losses and response times by rate and share of writes.
@@ -85,33 +88,60 @@ pub(crate) fn run(arguments: &SlachArguments) -> Result<bool> {
     let _made = MadeFolders::new([&arguments.data]);
     // Before anything runs: the load is to be the others'.
     let machine = Machine::look();
-    let (figure, is_as_asked, said) = match arguments.figure {
-        Name::Cost if !cachegrind::is_there() => {
-            let lacking = "cost: it counts by valgrind, which is not to be found";
-            return Err(Failure::Usage(lacking.to_owned()));
+    let asked = arguments.figure;
+    let mut is_as_asked = true;
+    for &name in Name::value_variants().iter().filter(|&&name| name != Name::All) {
+        if asked != Name::All && asked != name {
+            continue;
         }
+        match name.lacks() {
+            Some(lacking) if asked == Name::All => eprintln!("left out: {lacking}"),
+            Some(lacking) => return Err(Failure::Usage(lacking)),
+            None => is_as_asked &= one(arguments, name, (&machine, &command))?,
+        }
+    }
+    Ok(is_as_asked)
+}
+
+impl Name {
+    /// Why this machine cannot run it; `all` leaves it out then.
+    fn lacks(self) -> Option<String> {
+        match self {
+            Self::Cost if !cachegrind::is_there() => {
+                Some("cost: it counts by valgrind, which is not to be found".to_owned())
+            }
+            Self::Berkeley => berkeley::lacks(),
+            _ => None,
+        }
+    }
+}
+
+/// Runs one, prints it and writes its files.
+fn one(arguments: &SlachArguments, name: Name, (machine, command): (&Machine, &str)) -> Result<bool> {
+    let (figure, is_as_asked, said) = match name {
+        Name::All => unreachable!("it is the others"),
         Name::Cost => cost::cost(arguments)?,
         Name::Load => services::load::load(arguments)?,
         Name::Kills => services::kills::kills(arguments)?,
         Name::Target => target::target(arguments)?,
-        Name::Berkeley => berkeley::berkeley(arguments, &machine)?,
-        Name::CheckpointLoss => checkpoint_loss::checkpoint_loss(arguments, &machine)?,
+        Name::Berkeley => berkeley::berkeley(arguments, machine)?,
+        Name::CheckpointLoss => checkpoint_loss::checkpoint_loss(arguments, machine)?,
         Name::Table2 => services::capacity::table2(arguments)?,
-        Name::Figure6 => services::figure6::figure6(arguments, &machine)?,
-        Name::Figure7 => services::beside_checkpoint::figure7(arguments, &machine)?,
-        Name::Response => services::beside_checkpoint::response(arguments, &machine)?,
+        Name::Figure6 => services::figure6::figure6(arguments, machine)?,
+        Name::Figure7 => services::beside_checkpoint::figure7(arguments, machine)?,
+        Name::Response => services::beside_checkpoint::response(arguments, machine)?,
         Name::Logging => logging::logging(arguments)?,
         Name::Replay => replay::replay(arguments)?,
         Name::ProcessWrite => process_write::process_write(arguments)?,
-        Name::Adaptive => adaptive::adaptive(arguments, &machine)?,
+        Name::Adaptive => adaptive::adaptive(arguments, machine)?,
     };
     if arguments.json {
-        print!("{}", figure.json(&machine, &command));
+        print!("{}", figure.json(machine, command));
         eprint!("{said}");
     } else {
         print!("{}{said}", figure.table());
     }
-    figure.write(&arguments.out, &machine, &command)?;
+    figure.write(&arguments.out, machine, command)?;
     if !arguments.json {
         println!("  in {}", arguments.out.join(format!("{}.{{csv,json,svg}}", figure.name)).display());
     }

@@ -6,9 +6,11 @@
 //! response       mean of the others, from the intended arrival
 //! replay         mean of what a recovery would have replayed, at the rate of the open behind it; loading apart
 //! ```
-//! The capacity is what one thread serves back to back, over 0.95: there 5 % of the requests are lost. Half of the
-//! requests write. Thresholds, and the window of the moving average, are a share of the paper's, so that each policy
-//! has its cycles within a run; the share stands in the title.
+//! The capacity is the rate at which the open loop loses 5 %; what one thread serves back to back, over 0.95, stands
+//! beside it. Objects are [`super::held`]'s: as many as are asked for, of about a hundred bytes each; half of the
+//! requests write, and an operation mixes its object so often as takes about what one of the service takes. Thresholds,
+//! and the window of the moving average, are a share of the paper's, so that each policy has its cycles within a run;
+//! the share stands in the title.
 //!
 //! Invariant: what is measured is of whole cycles of checkpoints, where there are any: from the first one that is
 //! installed behind the settling to the last.
@@ -20,6 +22,7 @@ mod run;
 use clap::Args;
 
 use super::arguments::SlachArguments;
+use super::lossy_rate::SERVED_SHARE;
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
 use crate::machine::{self, Machine};
@@ -55,7 +58,7 @@ pub(crate) struct AdaptiveArguments {
     /// Seconds for which a policy is measured at a load, and up to four times that until it has had two checkpoints
     #[arg(long, default_value_t = 10.0)]
     pub(crate) seconds: f64,
-    /// Thresholds and windows, as a share of the paper's
+    /// Thresholds and windows, as a share of the paper's (1: UPS' fixed ones are 1, 3 and 8 million records)
     #[arg(long, default_value_t = 0.1)]
     pub(crate) of_thresholds: f64,
     /// A request that waits longer is lost, in milliseconds
@@ -98,10 +101,9 @@ pub(super) enum Policy {
 
 impl Policy {
     fn name(self, service: &Service) -> String {
-        let millions = |records: u64| format!("{} M", records as f64 / 1e6);
         match self {
             Self::Never => format!("{}, none", service.name),
-            Self::Fixed(records) => format!("{}, fixed {}", service.name, millions(records)),
+            Self::Fixed(records) => format!("{}, fixed {}", service.name, grouped(records as f64)),
             Self::Adaptive(_) => format!("{}, adaptive", service.name),
         }
     }
@@ -123,9 +125,37 @@ impl Policy {
 }
 
 impl Service {
-    fn policies(&self, capacity: u64) -> [Policy; 5] {
+    /// All of them, with thresholds and windows of this share of the paper's.
+    fn policies(&self, capacity: u64, share: f64) -> [Policy; 5] {
         let [small, middle, large] = self.fixed.map(Policy::Fixed);
-        [Policy::Never, small, middle, large, Policy::Adaptive((self.adaptive)(capacity))]
+        let all = [Policy::Never, small, middle, large, Policy::Adaptive((self.adaptive)(capacity))];
+        all.map(|policy| policy.scaled(share))
+    }
+
+    /// What is exercised: objects, requests and thresholds.
+    fn words(&self, arguments: &SlachArguments, capacity: run::Capacity) -> String {
+        let adaptive = &arguments.adaptive;
+        let policies = self.policies(capacity.lossy, adaptive.of_thresholds);
+        let bounds = policies.iter().filter_map(|policy| match policy {
+            Policy::Never => None,
+            Policy::Fixed(records) => Some(grouped(*records as f64)),
+            Policy::Adaptive(terms) => {
+                Some(format!("adaptive {} to {}", grouped(terms.lower as f64), grouped(terms.upper as f64)))
+            }
+        });
+        format!(
+            "  {name}: {} objects of about 100 bytes, half of the requests write, an operation mixes its object {} \
+             times\n  {name}: checkpoints after so many records: {}, which is {} of the paper's\n  {name}: capacity {} \
+             requests a second, at which 5 % are lost (later than {} ms); served back to back, over {SERVED_SHARE}: {}\n",
+            grouped(arguments.objects as f64),
+            self.rounds,
+            bounds.collect::<Vec<_>>().join("; "),
+            adaptive.of_thresholds,
+            grouped(capacity.lossy as f64),
+            adaptive.time_out_ms,
+            grouped(capacity.served as f64),
+            name = self.name,
+        )
     }
 }
 
@@ -150,11 +180,13 @@ pub(super) fn adaptive(arguments: &SlachArguments, machine: &Machine) -> Result<
     for service in chosen(&arguments.adaptive.of_services)? {
         let folder = fresh_folder(&arguments.data, FOLDER)?;
         let capacity = run::capacity(arguments, &folder, service.rounds)?;
-        said += &format!("  {}: capacity {} requests a second\n", service.name, grouped(capacity as f64));
+        said += &service.words(arguments, capacity);
+        let capacity = capacity.lossy;
         let points = points(arguments, &service, capacity, &mut progress)?;
         let (more, holds) = verdict(&service, &points);
         (said, is_as_asked) = (said + &more, is_as_asked && holds);
-        rows.extend(points.iter().flat_map(|point| rows_of(&service, capacity, point)));
+        let policies = service.policies(capacity, arguments.adaptive.of_thresholds);
+        rows.extend(points.iter().flat_map(|point| rows_of(&service, &policies, point)));
     }
     progress.clear();
     let share = arguments.adaptive.of_thresholds;
@@ -183,7 +215,7 @@ fn points(
     capacity: u64,
     progress: &mut Progress,
 ) -> Result<Vec<Point>> {
-    let policies = service.policies(capacity);
+    let policies = service.policies(capacity, arguments.adaptive.of_thresholds);
     let mut points: Vec<Point> = arguments
         .adaptive
         .loads
@@ -201,7 +233,7 @@ fn points(
                 point.load
             ));
             let setup = Setup {
-                policy: policy.scaled(arguments.adaptive.of_thresholds),
+                policy,
                 rate: capacity as f64 * f64::from(point.load) / 100.0,
                 rounds: service.rounds,
                 seed: arguments.seed + round as u64,
@@ -214,8 +246,8 @@ fn points(
     Ok(points)
 }
 
-fn rows_of(service: &Service, capacity: u64, point: &Point) -> Vec<Row> {
-    let policy = service.policies(capacity)[point.policy];
+fn rows_of(service: &Service, policies: &[Policy], point: &Point) -> Vec<Row> {
+    let policy = policies[point.policy];
     let (name, place) = (policy.name(service), Place::At(f64::from(point.load)));
     let values = |of: fn(&Measured) -> f64| point.measured.iter().map(of).collect();
     let mut rows = vec![
@@ -300,8 +332,9 @@ mod tests {
     #[test]
     fn a_share_of_a_policy_has_a_share_of_its_thresholds_and_windows() {
         let [ups, _] = SERVICES;
-        let [none, small, .., adaptive] = ups.policies(1_000).map(|policy| policy.scaled(0.1));
+        let [none, small, .., adaptive] = ups.policies(1_000, 0.1);
         assert_eq!((none, small), (Policy::Never, Policy::Fixed(100_000)));
+        assert_eq!(small.name(&ups), "UPS, fixed 100,000", "the threshold that it has, not the paper's");
         let Policy::Adaptive(terms) = adaptive else { panic!("it is") };
         assert_eq!((terms.lower, terms.upper, terms.window.as_millis()), (100_000, 800_000, 500));
         assert_eq!((terms.capacity, terms.low_watermark), (1_000, 20));

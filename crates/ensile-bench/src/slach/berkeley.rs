@@ -131,6 +131,11 @@ struct Measured {
     memory: [(u64, u64); 2],
 }
 
+/// Why this machine cannot run it, if it cannot.
+pub(super) fn lacks() -> Option<String> {
+    (!sides::can_be_built()).then(|| format!("berkeley: {}", sides::NEEDED))
+}
+
 /// Measures. False if something is not as it is asked for. The figure of updates is written here.
 pub(super) fn berkeley(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
     let tables = arguments.berkeley.tables()?;

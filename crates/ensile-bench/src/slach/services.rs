@@ -67,9 +67,15 @@ pub(crate) struct ServicesArguments {
     /// load: connections
     #[arg(long, default_value_t = 16, value_parser = value_parser!(u64).range(1..=1_000))]
     pub(crate) connections: u64,
-    /// load: a request without a good reply for this many milliseconds is lost
+    /// load, figures 6 and 7, response: a request without a good reply for this many milliseconds is lost
     #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=600_000))]
     pub(crate) timeout_ms: u64,
+    /// table2, figures 6 and 7, response: to find the capacity, a request that takes longer is lost, in milliseconds
+    #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(1..=600_000))]
+    pub(crate) capacity_timeout_ms: u64,
+    /// The same: seconds of each rate that is tried, twenty times the time-out or more; a fifth of it goes before
+    #[arg(long, default_value_t = 2.0, value_parser = positive_seconds)]
+    pub(crate) capacity_seconds: f64,
     /// load: bytes of a value of the hash table
     #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(0..=16 << 20))]
     pub(crate) value_bytes: u64,

@@ -15,6 +15,7 @@ use super::Policy;
 use crate::failure::Result;
 use crate::slach::arguments::SlachArguments;
 use crate::slach::held::{Mixing, Property};
+use crate::slach::lossy_rate::{SERVED_SHARE, lossy_rate};
 
 /// How often requests are reported, and what a recovery would replay is looked at.
 const LOOK_NANOS: u64 = 20_000_000;
@@ -29,8 +30,9 @@ const LONGER: f64 = 4.0;
 /// Seconds for which requests are served back to back to find the capacity, and before that until it is steady.
 const PROBED_SECONDS: f64 = 1.0;
 const UNSTEADY_SECONDS: f64 = 0.5;
-/// What is served, of the rate at which the rest is lost.
-const SERVED_SHARE: f64 = 0.95;
+/// Time-outs that pass before it is measured what is lost at a rate: at one that is 5 % too high so many go by until
+/// the first request is late.
+const SETTLE_TIME_OUTS: f64 = 20.0;
 /// Records that a recovery replays to find what one takes, by the paper's thresholds: the same for each policy, and so
 /// many that what an open takes by itself does not count.
 const REPLAYED_RECORDS: f64 = 4e6;
@@ -57,16 +59,35 @@ pub(super) struct Measured {
     pub(super) installed_a_minute: f64,
 }
 
-/// Requests a second at which 5 % are lost: what the loop serves back to back is 95 % of it.
-pub(super) fn capacity(arguments: &SlachArguments, folder: &Path, rounds: u32) -> Result<u64> {
+/// What the loop takes, in requests a second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Capacity {
+    /// The rate at which 5 % are lost.
+    pub(super) lossy: u64,
+    /// What is served back to back, over 0.95.
+    pub(super) served: u64,
+}
+
+/// Finds both, without checkpoints beside.
+pub(super) fn capacity(arguments: &SlachArguments, folder: &Path, rounds: u32) -> Result<Capacity> {
     let objects = filled(arguments, folder)?;
-    let setup = Setup { policy: Policy::Never, rate: f64::INFINITY, rounds, seed: arguments.seed };
-    let mut loop_of = OpenLoop::new(&objects, &setup, arguments);
+    let at = |rate| Setup { policy: Policy::Never, rate, rounds, seed: arguments.seed };
+    let back_to_back = at(f64::INFINITY);
+    let mut loop_of = OpenLoop::new(&objects, &back_to_back, arguments);
     // All of them are late, as they come at once.
     loop_of.time_out_nanos = u64::MAX;
     let (sums, _, seconds) = loop_of.run(UNSTEADY_SECONDS, PROBED_SECONDS)?;
+    let served = sums.served as f64 / seconds / SERVED_SHARE;
+    let settle = arguments.adaptive.time_out_ms as f64 / 1e3 * SETTLE_TIME_OUTS;
+    let lossy = lossy_rate(served.max(1.0), |rate| {
+        // What the runs before have logged goes.
+        objects.checkpoint().wait().map_err(ensile_objects::ObjectsError::from)?;
+        let setup = at(rate);
+        let (sums, ..) = OpenLoop::new(&objects, &setup, arguments).run(settle, PROBED_SECONDS)?;
+        Ok(sums.loss_percent())
+    })?;
     objects.close()?;
-    Ok((sums.served as f64 / seconds / SERVED_SHARE) as u64)
+    Ok(Capacity { lossy: lossy as u64, served: served as u64 })
 }
 
 fn builder(folder: &Path) -> ObjectsBuilder {
@@ -111,6 +132,12 @@ struct Sums {
     waited_nanos: u64,
 }
 
+impl Sums {
+    fn loss_percent(&self) -> f64 {
+        100.0 * self.lost as f64 / (self.served + self.lost).max(1) as f64
+    }
+}
+
 /// Makes the run, and recovers what it left.
 pub(super) fn run(arguments: &SlachArguments, folder: &Path, setup: &Setup) -> Result<Measured> {
     let objects = filled(arguments, folder)?;
@@ -134,10 +161,9 @@ pub(super) fn run(arguments: &SlachArguments, folder: &Path, setup: &Setup) -> R
     let objects: Objects<u64, Property> = builder(folder).open()?;
     let (loading_ms, replay_ms_each) = phases(objects.recovery());
     objects.close()?;
-    let requests = (sums.served + sums.lost).max(1) as f64;
     let records = cycles.mean();
     Ok(Measured {
-        loss_percent: 100.0 * sums.lost as f64 / requests,
+        loss_percent: sums.loss_percent(),
         response_ms: sums.waited_nanos as f64 / 1e6 / sums.served.max(1) as f64,
         replay_ms: records * replay_ms_each,
         loading_ms,

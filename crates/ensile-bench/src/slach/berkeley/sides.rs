@@ -16,6 +16,17 @@ const SOURCE: &str = include_str!("berkeley.c");
 /// Debian's name of the library.
 const LIBRARY: &str = "-ldb-5.3";
 
+/// What is needed to build the program, in words.
+pub(super) const NEEDED: &str =
+    "it needs a C compiler and Berkeley DB: apt-get install gcc libc6-dev libdb5.3-dev";
+
+/// Whether this machine has a C compiler and Berkeley DB's header.
+pub(super) fn can_be_built() -> bool {
+    let words = ["-E", "-x", "c", "-include", "db.h", "/dev/null"];
+    let output = Command::new("cc").args(words).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
 /// Builds the program with Berkeley DB in a folder.
 pub(super) fn build(folder: &Path) -> Result<std::path::PathBuf> {
     let (source, program) = (folder.join("berkeley.c"), folder.join("berkeley"));
@@ -23,11 +34,10 @@ pub(super) fn build(folder: &Path) -> Result<std::path::PathBuf> {
     let words = ["-O2", "-std=gnu11", "-Wall", "-o"];
     let built =
         Command::new("cc").args(words).args([&program, &source]).args([LIBRARY, "-lpthread"]).output();
-    let needed = "it needs a C compiler and Berkeley DB: apt-get install gcc libc6-dev libdb5.3-dev";
-    let output = built.map_err(|error| Failure::Usage(format!("berkeley: cc: {error}; {needed}")))?;
+    let output = built.map_err(|error| Failure::Usage(format!("berkeley: cc: {error}; {NEEDED}")))?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(Failure::Usage(format!("berkeley: cc failed; {needed}\n{}", why.trim_end())));
+        return Err(Failure::Usage(format!("berkeley: cc failed; {NEEDED}\n{}", why.trim_end())));
     }
     Ok(program)
 }

@@ -20,7 +20,7 @@ use ensile_base::sync::{AtomicU64, Ordering, sleep};
 use ensile_services::client::{ClientError, RespClient, in_words};
 use ensile_services::command::ServiceKind;
 
-use super::capacity::capacity;
+use super::capacity::{Capacity, capacity};
 use super::open_loop::{Load, Target, Watch, make, open_loop};
 use super::{ServiceProcess, target};
 use crate::failure::{Failure, Result};
@@ -101,8 +101,8 @@ impl Course {
 
 /// Responses at 60 and 80 % of the capacity. False if they are longer than is asked for.
 pub(crate) fn response(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
-    let (courses, title) = courses(arguments, &MEAN_MAX.map(|(load, _)| load))?;
-    let mut asked = Asked::new();
+    let (courses, title, capacity) = courses(arguments, &MEAN_MAX.map(|(load, _)| load))?;
+    let mut asked = noted(arguments, capacity);
     for course in &courses {
         let load = course.load;
         let rounds = course.rounds();
@@ -121,8 +121,21 @@ pub(crate) fn response(arguments: &SlachArguments, machine: &Machine) -> Result<
 
 /// Over time at 100 % of the capacity.
 pub(crate) fn figure7(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
-    let (courses, title) = courses(arguments, &[100])?;
-    told(arguments, machine, ("figure7", "figure7-over-time"), (&courses, title), Asked::new())
+    let (courses, title, capacity) = courses(arguments, &[100])?;
+    let noted = noted(arguments, capacity);
+    told(arguments, machine, ("figure7", "figure7-over-time"), (&courses, title), noted)
+}
+
+/// When a request is lost, and what loads are shares of.
+fn noted(arguments: &SlachArguments, capacity: Capacity) -> Asked {
+    let mut asked = Asked::new();
+    asked.note(&lost_note(arguments));
+    asked.note(&format!("capacity: {}", capacity.words(&arguments.services)));
+    asked
+}
+
+fn lost_note(arguments: &SlachArguments) -> String {
+    format!("lost: no good reply within {} ms", arguments.services.timeout_ms)
 }
 
 fn told(
@@ -140,7 +153,8 @@ fn told(
     let scenes = courses.iter().map(scene).collect();
     let picture = OverTime { name: over_time, title: title.clone(), scenes, rows: rows.clone() };
     picture.write(&arguments.out, machine, &machine::command())?;
-    let notes = arguments.checkpoint.noted();
+    let mut notes = arguments.checkpoint.noted();
+    notes.push(lost_note(arguments));
     let (said, holds) = asked.told();
     let horizontal = "load (% of the capacity)";
     Ok((Figure { name, title, drawn: MEAN, notes, rows, horizontal, ..Figure::default() }, holds, said))
@@ -165,7 +179,7 @@ fn rows_of(course: &Course) -> Vec<Row> {
 }
 
 /// Starts the service, fills it, and loads it at each share of its capacity.
-fn courses(arguments: &SlachArguments, loads: &[u32]) -> Result<(Vec<Course>, String)> {
+fn courses(arguments: &SlachArguments, loads: &[u32]) -> Result<(Vec<Course>, String, Capacity)> {
     let options = &arguments.checkpoint;
     let folder = fresh_folder(&arguments.data, FOLDER)?;
     let paced = (options.paced_mb * 1_000_000).to_string();
@@ -190,11 +204,11 @@ fn courses(arguments: &SlachArguments, loads: &[u32]) -> Result<(Vec<Course>, St
     progress.say("capacity");
     let mut random = Random::seeded(arguments.seed);
     let writes = options.write_percent;
-    let capacity = capacity(&target, writes, arguments.services.load_seconds, &mut random)?;
+    let capacity = capacity(&arguments.services, &target, writes, &mut random)?;
     let mut courses = Vec::new();
     for &percent in loads {
-        progress.say(&format!("{percent} % of {} requests a second", grouped(capacity)));
-        let rate = (capacity * f64::from(percent) / 100.0).max(1.0) as u64;
+        progress.say(&format!("{percent} % of {} requests a second", grouped(capacity.lossy)));
+        let rate = (capacity.lossy * f64::from(percent) / 100.0).max(1.0) as u64;
         courses.push(course(arguments, &target, (percent, Load { rate, writes }), &mut random)?);
     }
     progress.clear();
@@ -204,9 +218,9 @@ fn courses(arguments: &SlachArguments, loads: &[u32]) -> Result<(Vec<Course>, St
         "UPS beside checkpoints of {} MB: {} URLs, {writes} % writes, capacity {} requests/s",
         (bytes + 500_000) / 1_000_000,
         grouped(target.objects as f64),
-        grouped(capacity)
+        grouped(capacity.lossy)
     );
-    Ok((courses, title))
+    Ok((courses, title, capacity))
 }
 
 /// Bytes of the files of a folder.

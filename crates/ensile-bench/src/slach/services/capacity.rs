@@ -1,35 +1,73 @@
 //! `slach table2`: what each service holds, and how many requests a second it takes (SLACH §6.1, table 2).
 //!
-//! The capacity is the rate at which 5 % of the requests are lost: what is served while there is always more to do is
-//! 95 % of it.
+//! ```text
+//! back to back   so many requests under way all the time: what is served is 95 % of a rate of which 5 % would be lost
+//! open           arrivals at a rate, whatever the service does: the rate at which 5 % come later than a time-out
+//! ```
+//! The second one is the capacity, and loads of other figures are shares of it; the first one is where the search for
+//! it begins, and stands beside it.
 //!
-//! Neighbours: [`super::open_loop`] keeps the service busy; figures over loopback are by the capacity found here.
+//! Neighbours: [`super::open_loop`] keeps the service busy; [`lossy_rate`] searches.
 
 use ensile_base::random::Random;
 use ensile_services::command::ServiceKind;
 
-use super::open_loop::{Target, make, saturated};
-use super::{ServiceProcess, name_of, target};
+use super::load::run;
+use super::open_loop::{Load, Target, make, saturated};
+use super::{ServiceProcess, ServicesArguments, name_of, target};
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
 use crate::machine;
 use crate::number::grouped;
 use crate::progress::Progress;
 use crate::slach::arguments::SlachArguments;
+use crate::slach::lossy_rate::{SERVED_SHARE, lossy_rate};
 use crate::system::fresh_folder;
 
 const FOLDER: &str = "slach-table2";
-/// What is served, of the rate at which the rest is lost.
-const SERVED_SHARE: f64 = 0.95;
 
 const READS: (&str, &str) = ("reads at most", "requests/s");
 const WRITES: (&str, &str) = ("writes at most", "requests/s");
+const READS_SERVED: (&str, &str) = ("reads back to back, over 0.95", "requests/s");
+const WRITES_SERVED: (&str, &str) = ("writes back to back, over 0.95", "requests/s");
 const DATA: (&str, &str) = ("data, in memory", "MB");
 const OBJECT: (&str, &str) = ("an object, in memory", "bytes");
 
-/// Requests a second at which 5 % are lost.
-pub(super) fn capacity(target: &Target, writes: u64, seconds: f64, random: &mut Random) -> Result<f64> {
-    Ok(saturated(target, writes, seconds, random)? / SERVED_SHARE)
+/// What a service takes, in requests a second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Capacity {
+    /// The rate at which 5 % are lost.
+    pub(super) lossy: f64,
+    /// What is served back to back, over 0.95.
+    pub(super) served: f64,
+}
+
+impl Capacity {
+    /// Both for people.
+    pub(super) fn words(&self, services: &ServicesArguments) -> String {
+        format!(
+            "{} requests/s, at which 5 % are lost (later than {} ms); served back to back, over {SERVED_SHARE}: {}",
+            grouped(self.lossy),
+            services.capacity_timeout_ms,
+            grouped(self.served)
+        )
+    }
+}
+
+/// Finds what a service takes of requests of which so many in a hundred write.
+pub(super) fn capacity(
+    services: &ServicesArguments,
+    target: &Target,
+    writes: u64,
+    random: &mut Random,
+) -> Result<Capacity> {
+    let served = saturated(target, writes, services.load_seconds, random)? / SERVED_SHARE;
+    let probed = Target { timeout_nanos: services.capacity_timeout_ms * 1_000_000, ..target.clone() };
+    let lossy = lossy_rate(served.max(1.0), |rate| {
+        let load = Load { rate: rate.max(1.0) as u64, writes };
+        Ok(run(&probed, load, services.capacity_seconds, random)?.loss_percent())
+    })?;
+    Ok(Capacity { lossy, served })
 }
 
 /// Measures each service by itself.
@@ -48,14 +86,17 @@ pub(crate) fn table2(arguments: &SlachArguments) -> Result<(Figure, bool, String
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for round in 0..arguments.rounds {
             progress.say(&format!("{name}: round {} of {}", round + 1, arguments.rounds));
-            reads.push(capacity(&target, 0, options.load_seconds, &mut random)?);
-            writes.push(capacity(&target, 100, options.load_seconds, &mut random)?);
+            reads.push(capacity(options, &target, 0, &mut random)?);
+            writes.push(capacity(options, &target, 100, &mut random)?);
         }
         let data = machine::memory_of(process.id()).0.saturating_sub(empty) as f64;
         let row = |metric, values| Row::new(&name, Place::Bar(name.clone()), metric, values);
+        let of = |all: &[Capacity], of: fn(&Capacity) -> f64| all.iter().map(of).collect();
         rows.extend([
-            row(READS, reads),
-            row(WRITES, writes),
+            row(READS, of(&reads, |capacity| capacity.lossy)),
+            row(WRITES, of(&writes, |capacity| capacity.lossy)),
+            row(READS_SERVED, of(&reads, |capacity| capacity.served)),
+            row(WRITES_SERVED, of(&writes, |capacity| capacity.served)),
             row(DATA, vec![data / 1e6]),
             row(OBJECT, vec![data / arguments.objects as f64]),
         ]);
@@ -68,5 +109,10 @@ pub(crate) fn table2(arguments: &SlachArguments) -> Result<(Figure, bool, String
         "Services with {} objects, one thread, relaxed, over loopback: where 5 % of the requests are lost",
         grouped(arguments.objects as f64)
     );
-    Ok((Figure { name: "table2", title, drawn: READS, rows, ..Figure::default() }, true, String::new()))
+    let notes = vec![format!(
+        "at most: 5 % of an open load come later than {} ms, in runs of {} s",
+        options.capacity_timeout_ms, options.capacity_seconds
+    )];
+    let said = notes.iter().map(|note| format!("  {note}\n")).collect();
+    Ok((Figure { name: "table2", title, drawn: READS, notes, rows, ..Figure::default() }, true, said))
 }

@@ -9,7 +9,7 @@
 use ensile_base::random::Random;
 use ensile_services::command::ServiceKind;
 
-use super::capacity::capacity;
+use super::capacity::{Capacity, capacity};
 use super::load::{Outcome, run};
 use super::open_loop::{Load, Target, make};
 use super::{ServiceProcess, target};
@@ -29,12 +29,13 @@ const LOSS: (&str, &str) = ("loss", "%");
 const RESPONSE: (&str, &str) = ("response, mean", "ms");
 const RESPONSE_P99: (&str, &str) = ("response, p99", "ms");
 const CAPACITY: (&str, &str) = ("capacity", "requests/s");
+const SERVED: (&str, &str) = ("back to back, over 0.95", "requests/s");
 
 /// A share of writes and a load in percent, with what came of each scheme by round.
 struct Measured {
     writes: u64,
     load: u32,
-    capacity: f64,
+    capacity: Capacity,
     outcomes: [Vec<Outcome>; 2],
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn figure6(arguments: &SlachArguments, machine: &Machine) -> Result<(
         machine,
         &machine::command(),
     )?;
-    Ok((figure("figure6-loss", "Lost requests", LOSS), true, String::new()))
+    Ok((figure("figure6-loss", "Lost requests", LOSS), true, words_of(arguments, &all)))
 }
 
 fn measure(
@@ -82,14 +83,14 @@ fn measure(
     let mut all = Vec::new();
     for &writes in &options.writes {
         progress.say(&format!("{writes} % writes: capacity"));
-        let capacity = capacity(&targets[0], writes, options.load_seconds, &mut random)?;
+        let capacity = capacity(options, &targets[0], writes, &mut random)?;
         let of = |&load: &u32| Measured { writes, load, capacity, outcomes: [Vec::new(), Vec::new()] };
         all.extend(arguments.adaptive.loads.iter().map(of));
     }
     for round in 0..arguments.rounds {
         for measured in &mut all {
             let (writes, percent) = (measured.writes, measured.load);
-            let rate = (measured.capacity * f64::from(percent) / 100.0).max(1.0) as u64;
+            let rate = (measured.capacity.lossy * f64::from(percent) / 100.0).max(1.0) as u64;
             for (scheme, target) in targets.iter().enumerate() {
                 progress.say(&format!(
                     "round {} of {}: {}, {writes} % writes at {percent} %",
@@ -105,6 +106,18 @@ fn measure(
     Ok(all)
 }
 
+/// When a request is lost, and the capacity of each share of writes.
+fn words_of(arguments: &SlachArguments, all: &[Measured]) -> String {
+    let services = &arguments.services;
+    let mut said = format!("  lost: no good reply within {} ms\n", services.timeout_ms);
+    for &writes in &services.writes {
+        if let Some(measured) = all.iter().find(|measured| measured.writes == writes) {
+            said += &format!("  capacity at {writes} % writes: {}\n", measured.capacity.words(services));
+        }
+    }
+    said
+}
+
 fn rows_of(measured: &Measured) -> Vec<Row> {
     let place = || Place::At(f64::from(measured.load));
     let mut rows = Vec::new();
@@ -116,6 +129,7 @@ fn rows_of(measured: &Measured) -> Vec<Row> {
         rows.push(Row::new(&name, place(), RESPONSE_P99, values(&|outcome| outcome.quantile_ms(0.99))));
     }
     let capacity = format!("{} % writes", measured.writes);
-    rows.push(Row::new(&capacity, place(), CAPACITY, vec![measured.capacity]));
+    rows.push(Row::new(&capacity, place(), CAPACITY, vec![measured.capacity.lossy]));
+    rows.push(Row::new(&capacity, place(), SERVED, vec![measured.capacity.served]));
     rows
 }

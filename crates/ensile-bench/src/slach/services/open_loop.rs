@@ -29,6 +29,7 @@ const UNDER_WAY: usize = 32;
 const TICK: Duration = Duration::from_micros(100);
 
 /// What is asked of a service, and where it is.
+#[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) address: SocketAddr,
     pub(super) requests: Requests,

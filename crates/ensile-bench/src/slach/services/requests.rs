@@ -13,12 +13,14 @@ use crate::slach::urls::{URL_BYTES, write_digits, write_url};
 const DIGITS: usize = 12;
 
 /// The bytes of a request, and where its key stands.
+#[derive(Clone, Debug)]
 struct EncodedRequest {
     bytes: Vec<u8>,
     key_at: usize,
 }
 
 /// A service's requests.
+#[derive(Clone, Debug)]
 pub(super) struct Requests {
     service: ServiceKind,
     key_bytes: usize,
