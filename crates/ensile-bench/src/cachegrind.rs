@@ -1,9 +1,13 @@
-//! This program again as a process of its own: under cachegrind, to count what it does, or alone, for what it says.
+//! This program again as a process of its own: under cachegrind or callgrind, to count what it does, or alone, for what
+//! it says.
+//!
+//! Cachegrind has sums of all threads. Callgrind has besides what one function took with all that it called: so what a
+//! thread does can be told from what the others do meanwhile.
 //!
 //! Neighbours: [`crate::siren`] and [`crate::slach`] count with it what a call costs.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::failure::{Failure, Result};
 
@@ -11,7 +15,7 @@ const VALGRIND: &str = "valgrind";
 /// The last level that is simulated: one for all machines, of lines of 64 bytes.
 pub(crate) const LAST_LEVEL: &str = "--LL=16777216,16,64";
 
-/// What cachegrind has counted.
+/// What cachegrind has counted, or callgrind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) instructions: f64,
@@ -28,12 +32,37 @@ pub(crate) fn is_there() -> bool {
 
 /// Runs this program with these words under cachegrind, which writes into `folder`, and reads what that has counted.
 pub(crate) fn count(words: &[String], folder: &Path) -> Result<Counted> {
-    let file = folder.join("cachegrind.out");
+    let (text, _) = run("cachegrind", words, folder)?;
+    counted(&text).ok_or_else(|| failed("cachegrind's file has no summary"))
+}
+
+/// What callgrind has counted: of the whole process, and of a function with all that it called.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CountedWithin {
+    pub(crate) all: Counted,
+    pub(crate) within: Counted,
+    /// What the process printed.
+    pub(crate) said: f64,
+}
+
+/// As [`count`] under callgrind. The function is called once, and is known by a part of its name.
+pub(crate) fn count_within(words: &[String], folder: &Path, function: &str) -> Result<CountedWithin> {
+    let (text, output) = run("callgrind", words, folder)?;
+    let said = number(&output)?;
+    let all = counted(&text).ok_or_else(|| failed("callgrind's file has no summary"))?;
+    let within = inclusive(&text, function);
+    let within = within.ok_or_else(|| failed(&format!("callgrind's file has no one call of {function}")))?;
+    Ok(CountedWithin { all, within, said })
+}
+
+/// Runs this program under a tool of valgrind that simulates caches: the tool's file, and what the program printed.
+fn run(tool: &str, words: &[String], folder: &Path) -> Result<(String, Output)> {
+    let file = folder.join(format!("{tool}.out"));
     let program = this_program()?;
     let mut valgrind = Command::new(VALGRIND);
     valgrind
-        .args(["--tool=cachegrind", "--cache-sim=yes", LAST_LEVEL])
-        .arg(format!("--cachegrind-out-file={}", file.display()))
+        .args([&format!("--tool={tool}"), "--cache-sim=yes", LAST_LEVEL])
+        .arg(format!("--{tool}-out-file={}", file.display()))
         .arg(program.get_program())
         .args(words);
     let output = valgrind.output().map_err(Failure::io("starting valgrind"))?;
@@ -41,24 +70,62 @@ pub(crate) fn count(words: &[String], folder: &Path) -> Result<Counted> {
         return Err(failed(&String::from_utf8_lossy(&output.stderr)));
     }
     let text = std::fs::read_to_string(&file).map_err(Failure::io(format!("reading {}", file.display())))?;
-    counted(&text).ok_or_else(|| failed("cachegrind's file has no summary"))
+    Ok((text, output))
 }
 
 /// Runs this program with these words, and reads the number that it prints.
 pub(crate) fn said_alone(words: &[String]) -> Result<f64> {
     let mut child = this_program()?;
     let output = child.args(words).output().map_err(Failure::io("starting this program again"))?;
+    number(&output)
+}
+
+/// The number that the program printed.
+fn number(output: &Output) -> Result<f64> {
     let said = String::from_utf8_lossy(&output.stdout);
     let number = said.trim().parse::<f64>().ok().filter(|_| output.status.success());
     number.ok_or_else(|| failed(&String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The sums of a file of cachegrind's: a line names the events, another has their sums.
+/// The sums of a file of cachegrind's or callgrind's: a line names the events, another has their sums.
 fn counted(text: &str) -> Option<Counted> {
-    let line = |begin: &str| text.lines().find_map(|line| line.strip_prefix(begin));
-    let (names, sums) = (line("events:")?.split_whitespace(), line("summary:")?.split_whitespace());
-    let sums: Vec<(&str, f64)> =
-        names.zip(sums).map(|(name, sum)| Some((name, sum.parse().ok()?))).collect::<Option<_>>()?;
+    counted_of(text, line(text, "summary:")?.split_whitespace())
+}
+
+/// What one call of a function took, by a file of callgrind's. `None` if it was called at no place, or at several.
+///
+/// A function has a number, and its name where that stands first: `cfn=(630) name`, then `cfn=(630)`. Behind a line
+/// that names what is called come one with the number of calls, `calls=1 0`, and one with a place and the costs of all
+/// of them. Zeros at the end of that line are left out.
+fn inclusive(text: &str, function: &str) -> Option<Counted> {
+    let is_it = |line: &str| line.starts_with("fn=") || line.starts_with("cfn=");
+    let named = text.lines().find(|line| is_it(line) && line.contains(function))?;
+    let number = named.split_once('=')?.1.split_once(' ')?.0;
+    let called = format!("cfn={number}");
+    let mut lines = text.lines();
+    let mut costs = Vec::new();
+    while let Some(line) = lines.next() {
+        if line == called || line.strip_prefix(&called).is_some_and(|rest| rest.starts_with(' ')) {
+            let calls = lines.find(|line| line.starts_with("calls="))?;
+            (calls.split_whitespace().next() == Some("calls=1")).then_some(())?;
+            costs.push(lines.next()?);
+        }
+    }
+    let [costs] = costs[..] else { return None };
+    counted_of(text, costs.split_whitespace().skip(1).chain(std::iter::repeat("0")))
+}
+
+fn line<'t>(text: &'t str, begin: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(begin))
+}
+
+/// Costs by the names of the events of a file.
+fn counted_of<'t>(text: &str, costs: impl Iterator<Item = &'t str>) -> Option<Counted> {
+    let sums: Vec<(&str, f64)> = line(text, "events:")?
+        .split_whitespace()
+        .zip(costs)
+        .map(|(name, sum)| Some((name, sum.parse().ok()?)))
+        .collect::<Option<_>>()?;
     let of = |name: &str| sums.iter().find(|sum| sum.0 == name).map(|sum| sum.1);
     Some(Counted { instructions: of("Ir")?, misses: of("ILmr")? + of("DLmr")? + of("DLmw")? })
 }
@@ -73,7 +140,32 @@ fn failed(why: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counted, counted};
+    use super::{Counted, counted, inclusive};
+
+    #[test]
+    fn what_a_function_took_is_read_where_it_is_called() {
+        let text = "events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw\nsummary: 99 9 9 9 9 9 9 9 9\n\nfn=(1) main\n0 7 1\n\
+                    cfn=(630) bench::counted_work\ncalls=1 0 \n0 1400 20 10 0 10 0 0 3\n0 2 1\n\nfn=(630)\n0 4 1\n\
+                    cfn=(63)\ncalls=5 0\n0 8\n";
+        let asked = Counted { instructions: 1_400.0, misses: 3.0 };
+        assert_eq!(
+            inclusive(text, "counted_work"),
+            Some(asked),
+            "the write misses are left out: there are none"
+        );
+        assert_eq!(inclusive(text, "other_work"), None);
+        assert_eq!(
+            inclusive(&text.replace("calls=1", "calls=2"), "counted_work"),
+            None,
+            "more than one call"
+        );
+        // Its own costs may stand before the call.
+        let early = format!(
+            "fn=(630) bench::counted_work\n0 4\n{}",
+            text.replace("(630) bench::counted_work", "(630)")
+        );
+        assert_eq!(inclusive(&early, "counted_work"), Some(asked));
+    }
 
     #[test]
     fn sums_are_read_by_the_names_of_events() {

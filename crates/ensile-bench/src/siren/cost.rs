@@ -1,9 +1,12 @@
 //! `siren cost`: what a commit pays for pictures while none is written: instructions and last-level misses, counted by
-//! cachegrind, and resident bytes of a row.
+//! callgrind, and resident bytes of a row.
 //!
 //! Each run is a process of its own: it opens a database, fills it, and does so many transactions on one thread. What a
-//! transaction costs is the difference between N and 2N of them, the log's threads included. Epochs take ten seconds
-//! there: under valgrind the speed of the machine would decide how many transactions an epoch has.
+//! transaction costs is the difference between N and 2N of them. Instructions are those of all threads, the log's
+//! included. Misses are the worker's alone: those of the load, of the log's checksums and of the walk come and go with
+//! how threads take turns, and are many times those of the writes. They stand for each write, of which the log tells
+//! how many there were. Epochs take ten seconds there: under valgrind the speed of the machine would decide how many
+//! transactions an epoch has.
 //!
 //! ```text
 //! in memory               neither log nor pictures
@@ -21,14 +24,14 @@ use clap::ValueEnum as _;
 
 use super::Made;
 use super::arguments::SirenArguments;
-use crate::cachegrind::{self, Counted, LAST_LEVEL};
+use crate::cachegrind::{self, LAST_LEVEL};
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
 use crate::number::grouped;
 use crate::progress::Progress;
 use crate::system::fresh_folder;
 pub(crate) use run::one_run;
-use run::{CostLoad, CostSetup};
+use run::{COUNTED_WORK, CostLoad, CostSetup};
 
 /// Where cachegrind writes, in the folder of all data.
 const FOLDER: &str = "siren-cost";
@@ -37,8 +40,8 @@ const HOUSE_RECORDS: u64 = 20_000;
 /// Of the transactions of YCSB that are asked for, where nearly every write is a first change, and in TPC-C: so many.
 const FEWER: u64 = 20;
 /// Of a transaction of YCSB 80/20 so much is a write.
-const WRITES: f64 = 0.2;
-/// What is asked for: percent of instructions with pictures, misses for a write, bytes of a row.
+const YCSB_WRITES: f64 = 0.2;
+/// What is asked for: percent of instructions with pictures, the worker's misses for a write, bytes of a row.
 const INSTRUCTIONS_MAX: f64 = 2.0;
 const MISSES_MAX: f64 = 0.1;
 const BYTES_MAX: f64 = 2.0;
@@ -46,8 +49,9 @@ const BYTES_MAX: f64 = 2.0;
 const INSTRUCTIONS: (&str, &str) = ("instructions", "a transaction");
 const MORE: (&str, &str) = ("instructions, more than fuzzy", "a transaction");
 const MORE_PERCENT: (&str, &str) = ("instructions, more than fuzzy", "% of a transaction in memory");
-const MISSES: (&str, &str) = ("last-level misses", "a transaction");
-const MORE_MISSES: (&str, &str) = ("last-level misses, more than fuzzy", "a write");
+const MISSES: (&str, &str) = ("last-level misses of the worker", "a transaction");
+const MORE_MISSES: (&str, &str) = ("last-level misses of the worker, more than fuzzy", "a write");
+const WRITES: (&str, &str) = ("writes", "a transaction");
 const RESIDENT: (&str, &str) = ("resident", "bytes a row");
 
 /// What is run under cachegrind.
@@ -88,7 +92,7 @@ impl Scene {
 
 /// Which share of the writes between N and 2N transactions meets a row that was not written before.
 fn first_changes(records: u64, transactions: u64) -> f64 {
-    let (records, writes) = (records as f64, transactions as f64 * WRITES);
+    let (records, writes) = (records as f64, transactions as f64 * YCSB_WRITES);
     let written = |writes: f64| records * (1.0 - (1.0 - 1.0 / records).powf(writes));
     (written(2.0 * writes) - written(writes)) / writes
 }
@@ -121,11 +125,22 @@ pub(super) fn cost(arguments: &SirenArguments) -> Result<Made> {
     }
     progress.clear();
     std::fs::remove_dir_all(&folder).map_err(Failure::io(format!("removing {}", folder.display())))?;
-    let title = "What a transaction costs by cachegrind, no checkpoint running".to_owned();
+    let title = "What a transaction costs by callgrind, no checkpoint running".to_owned();
     let notes = vec![format!("last level: {LAST_LEVEL}")];
     let figure =
         Figure { name: "cost", title, drawn: INSTRUCTIONS, dashed: None, notes, rows, horizontal: "" };
     Ok(Made(vec![figure], true, said))
+}
+
+/// What a transaction takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Cost {
+    /// Of all threads.
+    instructions: f64,
+    /// Of the last level, the worker's alone.
+    misses: f64,
+    /// Writes that were logged.
+    writes: f64,
 }
 
 /// What a transaction of a scene takes.
@@ -134,17 +149,24 @@ fn a_transaction(
     (scene, setup): (&Scene, CostSetup),
     folder: &Path,
     progress: &mut Progress,
-) -> Result<Counted> {
-    let mut runs = [0; 2].map(|_| Counted { instructions: 0.0, misses: 0.0 });
+) -> Result<Cost> {
+    let mut runs = [Cost::default(); 2];
     for (run, times) in runs.iter_mut().zip([1, 2]) {
         let transactions = times * scene.transactions;
         let count = grouped(transactions as f64);
         progress.say(&format!("{}: {}, {count} transactions", scene.name, setup.name()));
-        let words = run::words(scene.load, setup, (scene.records, transactions), arguments);
-        *run = cachegrind::count(&words, folder)?;
+        let mut words = run::words(scene.load, setup, (scene.records, transactions), arguments);
+        words.push(run::SAYS_WRITES.to_owned());
+        let counted = cachegrind::count_within(&words, folder, COUNTED_WORK)?;
+        let (instructions, misses) = (counted.all.instructions, counted.within.misses);
+        *run = Cost { instructions, misses, writes: counted.said };
     }
-    let per = |of: fn(&Counted) -> f64| (of(&runs[1]) - of(&runs[0])) / scene.transactions as f64;
-    Ok(Counted { instructions: per(|counted| counted.instructions), misses: per(|counted| counted.misses) })
+    let per = |of: fn(&Cost) -> f64| (of(&runs[1]) - of(&runs[0])) / scene.transactions as f64;
+    Ok(Cost {
+        instructions: per(|cost| cost.instructions),
+        misses: per(|cost| cost.misses),
+        writes: per(|cost| cost.writes),
+    })
 }
 
 /// What pictures add to what fuzzy checkpoints take.
@@ -153,41 +175,44 @@ struct More {
     instructions: f64,
     /// The same, of what a transaction takes in memory: the log's part makes no share smaller.
     percent: f64,
+    /// For each write.
     misses: f64,
 }
 
 impl More {
-    /// Of one setup, where `each` has all of them.
-    fn of(counted: Counted, each: &[Counted]) -> Self {
+    /// Of one setup, where `each` has all of them. Writes are counted with the fuzzy one, which does the same ones.
+    fn of(cost: Cost, each: &[Cost]) -> Self {
         let (memory, fuzzy) = (each[CostSetup::InMemory as usize], each[CostSetup::Fuzzy as usize]);
-        let instructions = counted.instructions - fuzzy.instructions;
+        let instructions = cost.instructions - fuzzy.instructions;
         let percent = instructions / memory.instructions * 100.0;
-        Self { instructions, percent, misses: counted.misses - fuzzy.misses }
+        Self { instructions, percent, misses: (cost.misses - fuzzy.misses) / fuzzy.writes }
     }
 }
 
-fn rows_of(scene: &Scene, setup: CostSetup, counted: Counted, more: Option<More>) -> Vec<Row> {
+fn rows_of(scene: &Scene, setup: CostSetup, cost: Cost, more: Option<More>) -> Vec<Row> {
     let row = |metric, value| Row::new(setup.name(), Place::Bar(scene.name.clone()), metric, vec![value]);
-    let mut rows = vec![row(INSTRUCTIONS, counted.instructions), row(MISSES, counted.misses)];
+    let mut rows = vec![row(INSTRUCTIONS, cost.instructions), row(MISSES, cost.misses)];
+    if setup != CostSetup::InMemory {
+        rows.push(row(WRITES, cost.writes));
+    }
     if let Some(more) = more {
-        rows.extend([row(MORE, more.instructions), row(MORE_PERCENT, more.percent)]);
-        if scene.load == CostLoad::Ycsb {
-            rows.push(row(MORE_MISSES, more.misses / WRITES));
-        }
+        rows.extend([
+            row(MORE, more.instructions),
+            row(MORE_PERCENT, more.percent),
+            row(MORE_MISSES, more.misses),
+        ]);
     }
     rows
 }
 
-fn words_of(scene: &Scene, setup: CostSetup, counted: Counted, more: Option<More>) -> String {
-    let mut said = format!("  {}, {}: {:.1} instructions", scene.name, setup.name(), counted.instructions);
+fn words_of(scene: &Scene, setup: CostSetup, cost: Cost, more: Option<More>) -> String {
+    let mut said = format!("  {}, {}: {:.1} instructions", scene.name, setup.name(), cost.instructions);
     if let Some(more) = more {
         said += &format!(
-            ", {:+.1} and {:+.2} % of what is in memory, asked <= +{INSTRUCTIONS_MAX} %",
-            more.instructions, more.percent
+            ", {:+.1} and {:+.2} % of what is in memory, asked <= +{INSTRUCTIONS_MAX} %; {:+.3} misses of the worker a \
+             write, asked <= +{MISSES_MAX}",
+            more.instructions, more.percent, more.misses
         );
-        if scene.load == CostLoad::Ycsb {
-            said += &format!("; {:+.3} misses a write, asked <= +{MISSES_MAX}", more.misses / WRITES);
-        }
     }
     said + "\n"
 }
@@ -204,14 +229,14 @@ fn resident(arguments: &SirenArguments, progress: &mut Progress) -> Result<Vec<f
 
 #[cfg(test)]
 mod tests {
-    use super::{Counted, More, first_changes};
+    use super::{Cost, More, first_changes};
 
     #[test]
     fn pictures_are_compared_with_fuzzy_checkpoints_and_what_is_in_memory() {
-        let [memory, fuzzy, behind] = [(1_000.0, 1.0), (1_500.0, 2.0), (1_520.0, 2.5)]
-            .map(|(instructions, misses)| Counted { instructions, misses });
+        let [memory, fuzzy, behind] = [(1_000.0, 1.0, 0.0), (1_500.0, 2.0, 4.0), (1_520.0, 2.5, 4.1)]
+            .map(|(instructions, misses, writes)| Cost { instructions, misses, writes });
         let more = More::of(behind, &[memory, fuzzy]);
-        assert_eq!(more, More { instructions: 20.0, percent: 2.0, misses: 0.5 });
+        assert_eq!(more, More { instructions: 20.0, percent: 2.0, misses: 0.125 });
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The process that `siren cost` counts: a database, its rows, and transactions on one thread.
 //!
-//! It prints the resident bytes that the rows took, pictures included.
+//! It prints the resident bytes that the rows took, pictures included, or the writes that were logged, load included.
+//! What its one worker does is all in [`counted_work`], so that callgrind can tell it from what other threads do.
 //!
 //! Neighbours: [`super`] starts it, under cachegrind or alone.
 
@@ -12,7 +13,7 @@ use ensile::checkpoint::{Schedule, Strategy};
 use ensile::{Database, Durability, Tuning};
 
 use crate::arguments::positive_seconds;
-use crate::driver::{self, Pace, Plan, Subject};
+use crate::driver::{self, Pace, Plan, Slice, Subject};
 use crate::failure::{Failure, Result};
 use crate::machine::resident_bytes;
 use crate::siren::arguments::SirenArguments;
@@ -85,10 +86,16 @@ pub struct CostRunArguments {
     data: PathBuf,
     #[arg(long)]
     seed: u64,
+    /// Writes that were logged are printed, in place of resident bytes
+    #[arg(long)]
+    says_writes: bool,
     /// Time between epochs, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     epoch: f64,
 }
+
+/// The option by which a run prints how many writes it logged.
+pub(super) const SAYS_WRITES: &str = "--says-writes";
 
 /// The words that ask for a run.
 pub(super) fn words(
@@ -158,6 +165,9 @@ pub(crate) fn one_run(arguments: &CostRunArguments) -> Result<()> {
         }
     }
     db.close()?;
+    if arguments.says_writes {
+        println!("{}", db.stats().log.map_or(0, |log| log.entries));
+    }
     std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))
 }
 
@@ -171,8 +181,32 @@ fn transactions(
     if arguments.setup == CostSetup::Behind {
         db.checkpoint()?.wait().map_err(ensile::Error::from)?;
     }
-    println!("{}", resident_bytes().saturating_sub(before));
+    if !arguments.says_writes {
+        println!("{}", resident_bytes().saturating_sub(before));
+    }
     let pace = Pace::Counted(arguments.transactions);
     let plan = Plan { threads: 1, batch: 1, pace, rounds: 1, seed: arguments.seed, pin: None };
-    driver::run(&[subject], &plan, |_, _, _| {}).map(drop)
+    driver::run(&[&OneWorker(subject)], &plan, |_, _, _| {}).map(drop)
+}
+
+/// A load whose one worker works within [`counted_work`].
+struct OneWorker<'s>(&'s dyn Subject);
+
+impl Subject for OneWorker<'_> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
+        counted_work(self.0, slice)
+    }
+}
+
+/// The name by which callgrind's file has what the worker does.
+pub(super) const COUNTED_WORK: &str = "counted_work";
+
+/// All that the worker does, in a function of its own.
+#[inline(never)]
+fn counted_work(subject: &dyn Subject, slice: &mut Slice<'_>) -> Result<()> {
+    subject.work(slice)
 }
