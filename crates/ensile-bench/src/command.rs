@@ -141,9 +141,9 @@ const SIREN_EXAMPLES: &str = "Examples:
   ensile-bench siren table3 --rows 6666667 --out docs/results/siren     of 2 GB, as in the paper
   ensile-bench siren skew --ways lists --updates 50000
   ensile-bench siren against-fuzzy --rows 1000000 --seconds 30
-  ensile-bench siren fig9 --clients 1,2,20 --rounds 3                   at the device's full speed
+  ensile-bench siren fig9 --clients 1,2,20            at the device's full speed
   ensile-bench siren bare-copy --rows 10000000        what copying memory to a file costs YCSB beside it
-  ensile-bench siren fig9 --slow --sync-ms 1 --checkpoint-updates 2000000 --seconds 120
+  ensile-bench siren fig9-one-disk --clients 2,20     log and checkpoints on one disk of 30 MB/s
   ensile-bench siren increments --rounds 3            1 % and 10 % of pages, then 1,000 increments of 1 %
   ensile-bench siren backup --rows 10000000           a backup of 1 GB under load, an increment, a restore
   ensile-bench siren backup-kills --rows 100000       200 copiers are killed, each target is looked at
@@ -154,6 +154,7 @@ Copies of whole pages, which `siren pages` compares, and `siren marks` are in bi
   cargo build --release -p ensile-bench --features experiments";
 
 const SLACH_EXAMPLES: &str = "Examples:
+  ensile-bench slach all                              every experiment, into ./slach-results: many hours
   ensile-bench slach cost                             instructions, by valgrind, and nanoseconds
   ensile-bench slach cost --objects 1000000 --rounds 5 --out docs/results/slach
   ensile-bench slach load --service ups --rate 2000,5000,10000 --writes 20,50,80

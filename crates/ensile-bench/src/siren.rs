@@ -7,8 +7,10 @@
 //! skew           §4.1  the same with 99 % of the updates on 1 % of the rows               `table3`, `run`
 //! against-fuzzy  §5    throughput with pictures and with SiloR's fuzzy checkpoints        `against_fuzzy`
 //! fig9           §5    throughput by clients: pictures and redo, fuzzy with undo and redo  `fig9`
+//! fig9-one-disk  §5    the same with log and checkpoints on one slow disk                  `fig9`
 //! cycling        -     log that a recovery replays, by ranges and with whole checkpoints     `cycling`
-//! foreground     -     throughput and tails of YCSB while a full picture is written       `foreground`
+//! foreground     -     throughput of YCSB, and tails of relaxed and of strict commits, while a full picture is
+//!                      written                                                            `foreground`
 //! bare-copy      -     throughput of YCSB while a thread copies memory to a file            `bare_copy`
 //! hang           -     the longest commit while each write of a picture hangs             `foreground`
 //! increments     §2.1  what a picture costs of which few pages have changed               `increments`
@@ -71,9 +73,12 @@ pub(crate) enum Name {
     AgainstFuzzy,
     /// Throughput by clients, relaxed and strict, with pictures and with before-images in the log (§5, figure 9).
     Fig9,
+    /// The same with log and checkpoints on one slow disk, a checkpoint every 2000000 updates.
+    Fig9OneDisk,
     /// Log that a recovery would replay, with checkpoints that go round by ranges and with whole ones (SiloR §8).
     Cycling,
-    /// Throughput and latencies of YCSB while a full picture is written, against without one.
+    /// Throughput of YCSB, and latencies of relaxed and of strict commits, while a full picture is written, against
+    /// without one.
     Foreground,
     /// Throughput of YCSB in memory while a thread copies memory to a file, against without one.
     BareCopy,
@@ -110,7 +115,8 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Table3, run: table3::uniform, seconds: expected::table3 },
     Experiment { name: Name::Skew, run: table3::skewed, seconds: expected::table3 },
     Experiment { name: Name::AgainstFuzzy, run: against_fuzzy::run, seconds: expected::against_fuzzy },
-    Experiment { name: Name::Fig9, run: fig9::run, seconds: expected::fig9 },
+    Experiment { name: Name::Fig9, run: fig9::on_device, seconds: expected::fig9 },
+    Experiment { name: Name::Fig9OneDisk, run: fig9::on_one_disk, seconds: expected::fig9_one_disk },
     Experiment { name: Name::Cycling, run: cycling::run, seconds: cycling::expected_seconds },
     Experiment { name: Name::Foreground, run: foreground::foreground, seconds: expected::foreground },
     Experiment { name: Name::BareCopy, run: bare_copy::run, seconds: expected::bare_copy },

@@ -137,8 +137,7 @@ fn a_figure_of_silo_is_three_files_and_says_what_was_left_out() {
 #[test]
 fn pictures_beside_updates_keep_one_version_of_a_row_and_say_what_was_held() {
     let folder = Folder::new("bench-siren");
-    let small =
-        "--rows 20000 --disk-mb 10 --ways lists,semi-fuzzy-on-device --device checkpoints --out figures";
+    let small = "--rows 20000 --disk-mb 10 --ways lists,semi-fuzzy-on-device --device checkpoints --rounds 1 --out figures";
     for (figure, files) in [("table3", ["table3", "fig8"]), ("skew", ["skew", "skew"])] {
         let (output, stdout, stderr) = bench(&folder, &format!("siren {figure} {small} --updates 5000"));
         // A busy machine may not hold the rate, or not end the picture: then that is said, and the exit code is 1.
@@ -162,6 +161,11 @@ fn pictures_beside_updates_keep_one_version_of_a_row_and_say_what_was_held() {
     assert!(!folder.0.join("ensile-data").exists(), "the database is gone");
 }
 
+/// Whether no rate was found at which 5 % are lost, which a busy machine may cause: then that is said.
+fn found_no_capacity(output: &Output, stderr: &str) -> bool {
+    output.status.code() == Some(2) && stderr.contains("requests a second loses ")
+}
+
 #[test]
 fn processes_with_a_recovery_time_are_killed_and_thresholds_are_compared() {
     let folder = Folder::new("bench-slach");
@@ -176,8 +180,14 @@ fn processes_with_a_recovery_time_are_killed_and_thresholds_are_compared() {
     );
     let adaptive =
         "slach adaptive --of-services ups --loads 10,90 --rounds 1 --seconds 0.2 --of-thresholds 0.001";
-    let (output, stdout, stderr) = bench(&folder, &format!("{adaptive} --objects 500 --out figures"));
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{stdout}\n{stderr}");
+    let small = "--objects 500 --time-out-ms 10 --out figures";
+    let (output, stdout, stderr) = bench(&folder, &format!("{adaptive} {small}"));
+    if !found_no_capacity(&output, &stderr) {
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{stdout}\n{stderr}");
+        for said in ["UPS, fixed 1,000", "requests a second, at which 5 % are lost (later than 10 ms)"] {
+            assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");
+        }
+    }
     for said in ["UPS at 10 %: replay", "UPS at 90 %: loss", "UPS, fixed 8 M"] {
         assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");
     }
@@ -207,13 +217,20 @@ fn a_checkpoint_beside_full_load_and_the_replay_of_a_log_are_measured() {
     for said in ["1,000 operations, one core: ", "3,000 operations, beside the objects: "] {
         assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");
     }
-    let table = "slach table2 --objects 500 --load-seconds 0.1 --rounds 2 --out figures";
-    let (output, stdout, stderr) = bench(&folder, table);
-    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
-    for said in ["UPS    reads at most (requests/s)", "HIS    writes at most (requests/s)"] {
-        assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");
+    let table =
+        "slach table2 --objects 500 --load-seconds 0.1 --capacity-seconds 0.1 --capacity-timeout-ms 20";
+    let (output, stdout, stderr) = bench(&folder, &format!("{table} --rounds 1 --out figures"));
+    let mut files = vec!["checkpoint-loss", "checkpoint-loss-over-time", "replay"];
+    if !found_no_capacity(&output, &stderr) {
+        assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+        for said in ["UPS  reads at most", "HIS  writes at most", "HIS  writes back to back, over 0.95"] {
+            // Columns are as wide as their widest name.
+            let has = |line: &str| said.split_whitespace().all(|word| line.contains(word));
+            assert!(stdout.lines().any(has), "{said}: {stdout}\n{stderr}");
+        }
+        files.push("table2");
     }
-    for file in ["checkpoint-loss", "checkpoint-loss-over-time", "replay", "table2"] {
+    for file in files {
         for extension in ["csv", "json", "svg"] {
             assert!(folder.0.join(format!("figures/{file}.{extension}")).is_file(), "{file}.{extension}");
         }
@@ -224,7 +241,8 @@ fn a_checkpoint_beside_full_load_and_the_replay_of_a_log_are_measured() {
 #[test]
 fn ups_is_loaded_with_and_without_logging_and_beside_checkpoints() {
     let folder = Folder::new("bench-slach-ups");
-    let small = "--objects 500 --load-seconds 0.1 --slice-seconds 0.05 --rounds 2 --out figures";
+    let small = "--objects 500 --load-seconds 0.1 --slice-seconds 0.05 --rounds 2 --capacity-seconds 0.1 \
+                 --capacity-timeout-ms 20 --out figures";
     let checkpoints = "--data-mb 2 --between-seconds 0.2 --paced-mb 20";
     for (line, said) in [
         (
@@ -245,6 +263,9 @@ fn ups_is_loaded_with_and_without_logging_and_beside_checkpoints() {
         ),
     ] {
         let (output, stdout, stderr) = bench(&folder, &format!("slach {line} {small}"));
+        if found_no_capacity(&output, &stderr) {
+            return;
+        }
         // What a busy machine comes to is said, and not judged: only that it is measured.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{stdout}\n{stderr}");
         for said in said {
@@ -286,7 +307,12 @@ fn commits_beside_a_picture_are_timed_whether_it_is_written_or_hangs() {
         let text = std::fs::read_to_string(folder.0.join(format!("figures/{figure}.csv"))).expect("written");
         for (way, side) in [("lists", "without"), ("lists", "within"), ("semi-fuzzy", "within")] {
             assert!(text.contains(&format!("{way},{side},\"relaxed commit, p99.9\",ms,")), "{text}");
+            // Strict ones have runs of their own, which are timed on both sides too.
+            let strict = format!("\"{way}, strict\",{side},\"strict commit, p99.9\",ms,");
+            assert_eq!(text.contains(&strict), figure == "foreground", "{text}");
         }
+        let bounded = "strict, strict commit, p99.9: ";
+        assert_eq!(stdout.contains(bounded), figure == "foreground", "{stdout}");
     }
     assert!(!folder.0.join("ensile-data").exists(), "the databases are gone");
 }
@@ -338,7 +364,7 @@ fn pictures_are_compared_with_fuzzy_checkpoints_at_a_pace_that_is_said() {
 #[test]
 fn figure_9_compares_pictures_with_undo_and_redo() {
     let folder = Folder::new("bench-siren-fig9");
-    let small = "--rows 20000 --seconds 0.5 --clients 1,2 --disk-mb 1000 --out figures";
+    let small = "--rows 20000 --seconds 0.5 --clients 1,2 --disk-mb 1000 --rounds 1 --out figures";
     let (output, stdout, stderr) = bench(&folder, &format!("siren fig9 {small}"));
     let held = !stdout.contains("NOT HELD");
     assert_eq!(output.status.code(), Some(i32::from(!held)), "{stdout}\n{stderr}");
@@ -367,17 +393,18 @@ fn figure_9_compares_pictures_with_undo_and_redo() {
 #[test]
 fn figure_9_on_the_slow_disk_has_whole_turns_of_a_checkpoint_and_its_pause() {
     let folder = Folder::new("bench-siren-fig9-slow");
-    let slow = "--slow --disk-mb 100 --sync-ms 1 --checkpoint-updates 20000";
-    let small = "--rows 5000 --seconds 0.5 --clients 2 --out figures";
-    let (output, stdout, stderr) = bench(&folder, &format!("siren fig9 {small} {slow}"));
+    let slow = "--disk-mb 100 --checkpoint-updates 20000";
+    let small = "--rows 5000 --seconds 0.05 --clients 2 --rounds 1 --out figures";
+    let (output, stdout, stderr) = bench(&folder, &format!("siren fig9-one-disk {small} {slow}"));
     let held = !stdout.contains("NOT HELD");
     assert_eq!(output.status.code(), Some(i32::from(!held)), "{stdout}\n{stderr}");
     assert!(
         stdout.contains("semi-fuzzy, relaxed, 2 clients: ") && stdout.contains("asked <= 1.5"),
         "{stdout}"
     );
-    let text = std::fs::read_to_string(folder.0.join("figures/fig9.csv")).expect("written");
+    let text = std::fs::read_to_string(folder.0.join("figures/fig9-one-disk.csv")).expect("written");
     assert!(text.contains("a checkpoint every 20,000"), "{text}");
+    assert!(text.contains("one disk of 100 MB/s, 1 ms a sync"), "a sync takes what is usual there: {text}");
 }
 
 #[test]
@@ -488,7 +515,7 @@ fn what_a_commit_costs_is_counted_in_processes_of_their_own() {
 #[test]
 fn copies_of_pages_are_of_builds_that_have_them() {
     let folder = Folder::new("bench-siren-pages");
-    let small = "--rows 20000 --disk-mb 10 --updates 2000 --out figures";
+    let small = "--rows 20000 --disk-mb 10 --updates 2000 --rounds 1 --out figures";
     let (output, stdout, stderr) = bench(&folder, &format!("siren pages {small}"));
     if output.status.code() == Some(2) {
         assert!(stderr.contains("--features experiments"), "{stderr}");

@@ -40,16 +40,16 @@ pub struct SirenArguments {
     /// Bytes of a page
     #[arg(long, default_value_t = 16_384, value_parser = RangedU64ValueParser::<usize>::new().range(4_096..=1 << 20))]
     pub(crate) page_bytes: usize,
-    /// How much of a page is rows, in percent: for formula (2) only, as pictures pack their pages
-    #[arg(long, default_value_t = 70, value_parser = value_parser!(u64).range(1..=100))]
+    /// How much of a page is rows, in percent, as in the paper's: for formula (2) only, as pictures pack their pages
+    #[arg(long, default_value_t = 53, value_parser = value_parser!(u64).range(1..=100))]
     pub(crate) fill: u64,
-    /// What the device takes, in MB a second [default: 30, as the paper's; `against-fuzzy`, and `fig9` without
-    /// `--slow`, have the device of this machine, and with this option their checkpoints are paced]
+    /// What the device takes, in MB a second [default: 30, as the paper's; `against-fuzzy` and `fig9`
+    /// have the device of this machine, and with this option their checkpoints are paced]
     #[arg(long, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) disk_mb: Option<u64>,
-    /// What a sync of the slow device takes, in milliseconds
-    #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(0..=60_000))]
-    pub(crate) sync_ms: u64,
+    /// What a sync of the slow device takes, in milliseconds [default: 0; 1 for `fig9-one-disk`]
+    #[arg(long, value_parser = value_parser!(u64).range(0..=60_000))]
+    pub(crate) sync_ms: Option<u64>,
     /// Which files are on the slow device
     #[arg(long, value_enum, default_value_t = SlowFiles::All)]
     pub(crate) device: SlowFiles,
@@ -67,11 +67,10 @@ pub struct SirenArguments {
     /// Threads that update [default: one less than there are cores, which is left to the checkpointer]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) workers: Option<usize>,
-    /// Rounds; figures are medians over them [default: 1; 3 for `against-fuzzy` and `bare-copy`, 9 for `foreground`,
-    /// 5 for `hang` and `backup`]
+    /// Rounds; figures are medians over them [default: 3; 9 for `foreground`, 5 for `hang` and `backup`]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) rounds: Option<usize>,
-    /// Of a hundred transactions of `against-fuzzy` and `fig9` so many only read
+    /// Of a hundred transactions of `against-fuzzy`, `fig9` and `fig9-one-disk` so many only read
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(0..=100))]
     pub(crate) read_percent: u64,
     /// Seed of all random numbers
@@ -81,10 +80,11 @@ pub struct SirenArguments {
     #[arg(long, default_value_t = 70_000, value_parser = value_parser!(u64).range(1..))]
     pub(crate) formula_writes: u64,
     /// Length of a run of `against-fuzzy`, `fig9` and `device`, and of each side of `foreground`, `hang` and
-    /// `bare-copy`, in seconds; `backup` has one without for as long, and one that takes as long as the backup does
+    /// `bare-copy`, in seconds; `backup` has one without for as long, and one that takes as long as the backup does; a
+    /// run of `fig9-one-disk` has ten times as long, for a few turns of a checkpoint and its pause
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
-    /// Clients of `fig9`, one run each
+    /// Clients of `fig9` and `fig9-one-disk`, one run each
     #[arg(
         long,
         value_delimiter = ',',
@@ -95,10 +95,8 @@ pub struct SirenArguments {
     /// Snapshots are kept beside pictures, which need none
     #[arg(long)]
     pub(crate) snapshots: bool,
-    /// In `fig9` everything is on the slow device (`--disk-mb`, `--sync-ms`, `--device`)
-    #[arg(long)]
-    pub(crate) slow: bool,
-    /// Updates between two checkpoints of `fig9` (2000000 in the paper) [default: one is always under way]
+    /// Updates between two checkpoints of `fig9` and `fig9-one-disk` [default: in `fig9` one is always under way;
+    /// 2000000 for `fig9-one-disk`, as in the paper]
     #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
     pub(crate) checkpoint_updates: Option<u64>,
     /// Ranges of checkpoints that go round, in `cycling`; the least of `--updates` is held there
@@ -159,7 +157,7 @@ impl SirenArguments {
     pub(super) fn speed(&self) -> Speed {
         Speed {
             bytes_per_s: self.slow_mb() * 1_000_000,
-            sync: Duration::from_millis(self.sync_ms),
+            sync: Duration::from_millis(self.sync_ms.unwrap_or(0)),
             write: Duration::ZERO,
         }
     }

@@ -53,7 +53,9 @@ pub(super) fn device(arguments: &SirenArguments) -> f64 {
 }
 
 pub(super) fn table3(arguments: &SirenArguments) -> f64 {
-    let runs = arguments.ways.len() as f64 * arguments.updates.len() as f64 * rounds(arguments, 1);
+    let runs = arguments.ways.len() as f64
+        * arguments.updates.len() as f64
+        * rounds(arguments, super::table3::ROUNDS);
     runs * (fill(arguments) + 1.0 + on_device(arguments))
 }
 
@@ -68,13 +70,16 @@ pub(super) fn against_fuzzy(arguments: &SirenArguments) -> f64 {
 }
 
 pub(super) fn fig9(arguments: &SirenArguments) -> f64 {
-    let turn = arguments.checkpoint_updates.map_or(0.0, |updates| {
-        let images = updates as f64 * arguments.row_bytes as f64 * 2.0;
-        if arguments.slow { 2.0 * images / arguments.speed().bytes_per_s as f64 } else { 0.0 }
-    });
-    let picture = if arguments.slow { on_device(arguments) } else { paced(arguments) };
-    let run = fill(arguments) + arguments.seconds.max(picture).max(turn);
-    fig9::runs(arguments) as f64 * rounds(arguments, 1) * run
+    let run = fill(arguments) + arguments.seconds.max(paced(arguments));
+    fig9::runs(arguments) as f64 * rounds(arguments, fig9::ROUNDS) * run
+}
+
+pub(super) fn fig9_one_disk(arguments: &SirenArguments) -> f64 {
+    let arguments = &fig9::with_one_disk(arguments);
+    let images = arguments.checkpoint_updates.unwrap_or(0) as f64 * arguments.row_bytes as f64 * 2.0;
+    let turn = 2.0 * images / arguments.speed().bytes_per_s as f64;
+    let run = fill(arguments) + arguments.seconds.max(on_device(arguments)).max(turn);
+    fig9::runs(arguments) as f64 * rounds(arguments, fig9::ROUNDS) * run
 }
 
 fn beside(arguments: &SirenArguments, within: f64, usual: usize) -> f64 {
@@ -83,7 +88,8 @@ fn beside(arguments: &SirenArguments, within: f64, usual: usize) -> f64 {
 }
 
 pub(super) fn foreground(arguments: &SirenArguments) -> f64 {
-    beside(arguments, bytes(arguments) / PICTURED_PER_S, super::foreground::FOREGROUND_ROUNDS)
+    // Relaxed and strict.
+    2.0 * beside(arguments, bytes(arguments) / PICTURED_PER_S, super::foreground::FOREGROUND_ROUNDS)
 }
 
 pub(super) fn bare_copy(arguments: &SirenArguments) -> f64 {

@@ -2,7 +2,8 @@
 //! redo, relaxed and strict, and without a log, by the number of clients (§5).
 //!
 //! A full checkpoint is always under way, or begins whenever enough was updated since the one before
-//! (`--checkpoint-updates`): then whole turns of a checkpoint and its pause are compared.
+//! (`--checkpoint-updates`): then whole turns of a checkpoint and its pause are compared. `fig9` has the device of this
+//! machine, `fig9-one-disk` log and checkpoints together on one slow disk, as the paper had.
 //!
 //! Neighbours: [`super::against_fuzzy`] makes the runs.
 
@@ -10,6 +11,7 @@ use super::Made;
 use super::against_fuzzy::{Asked, Course, WITHIN_MIN, one};
 use super::arguments::SirenArguments;
 use super::run::must_fit;
+use super::slow_disk::Speed;
 use super::strategy::Strategy;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
@@ -23,6 +25,23 @@ const RELAXED: &[Strategy] = &[Strategy::SemiFuzzy, Strategy::UndoRedo, Strategy
 const STRICT: &[Strategy] = &[Strategy::SemiFuzzy, Strategy::UndoRedo];
 /// Clients of the strict runs that the paper compares.
 const STRICT_CLIENTS: usize = 20;
+
+/// Rounds unless something else is asked for.
+pub(super) const ROUNDS: usize = 3;
+/// Updates between two checkpoints in the paper, what a sync of the one disk takes in milliseconds, and how much longer
+/// a run is there.
+const PAPERS_UPDATES: u64 = 2_000_000;
+const ONE_DISK_SYNC_MS: u64 = 1;
+const ONE_DISK_LONGER: f64 = 10.0;
+
+/// Where log and checkpoints are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    /// The device of this machine.
+    Device,
+    /// One slow disk.
+    OneDisk,
+}
 
 /// What is asked of pictures against undo and redo.
 struct Limits {
@@ -74,10 +93,30 @@ impl Rounds {
     }
 }
 
+/// On the device of this machine.
+pub(super) fn on_device(arguments: &SirenArguments) -> Result<Made> {
+    run(arguments, On::Device)
+}
+
+/// On one slow disk.
+pub(super) fn on_one_disk(arguments: &SirenArguments) -> Result<Made> {
+    run(&with_one_disk(arguments), On::OneDisk)
+}
+
+/// What is asked of one slow disk, where nothing else is asked for.
+pub(super) fn with_one_disk(arguments: &SirenArguments) -> SirenArguments {
+    SirenArguments {
+        sync_ms: arguments.sync_ms.or(Some(ONE_DISK_SYNC_MS)),
+        checkpoint_updates: arguments.checkpoint_updates.or(Some(PAPERS_UPDATES)),
+        seconds: arguments.seconds * ONE_DISK_LONGER,
+        ..arguments.clone()
+    }
+}
+
 /// All runs.
-pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
+fn run(arguments: &SirenArguments, on: On) -> Result<Made> {
     must_fit(arguments)?;
-    let rounds = arguments.rounds.unwrap_or(1);
+    let rounds = arguments.rounds.unwrap_or(ROUNDS);
     let mut progress = Progress::new(rounds);
     let mut all = Vec::new();
     for (is_strict, strategies) in [(false, RELAXED), (true, STRICT)] {
@@ -90,7 +129,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
                         strategy: strategies[at],
                         clients,
                         is_strict,
-                        is_slow: arguments.slow,
+                        is_slow: on == On::OneDisk,
                         pace: arguments.pace(),
                         every_updates: arguments.checkpoint_updates,
                         seed: arguments.seed + round as u64,
@@ -111,7 +150,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
         }
     }
     progress.clear();
-    Ok(made(arguments, &all))
+    Ok(made(arguments, on, &all))
 }
 
 /// How many runs one round has.
@@ -120,7 +159,7 @@ pub(super) fn runs(arguments: &SirenArguments) -> usize {
 }
 
 /// The rows; the ratios of each group of runs, and whether each was within a checkpoint.
-fn made(arguments: &SirenArguments, all: &[Vec<Rounds>]) -> Made {
+fn made(arguments: &SirenArguments, on: On, all: &[Vec<Rounds>]) -> Made {
     let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
     for group in all {
         for rounds in group {
@@ -142,16 +181,21 @@ fn made(arguments: &SirenArguments, all: &[Vec<Rounds>]) -> Made {
                 );
             }
         }
-        let limits = if arguments.slow { SLOW_DISK } else { FULL_SPEED };
-        let (ratios, words) = compared(group, &limits);
+        let limits = if on == On::OneDisk { &SLOW_DISK } else { &FULL_SPEED };
+        let (ratios, words) = compared(group, limits);
         rows.extend(ratios);
         said += &words;
     }
     rows.sort_by(|a, b| a.system.cmp(&b.system));
-    let device = if arguments.slow {
-        format!("{} MB/s, {} ms a sync", arguments.slow_mb(), arguments.sync_ms)
-    } else {
-        format!("checkpoints {}", arguments.pace_words())
+    let (name, device) = match on {
+        On::OneDisk => {
+            let Speed { bytes_per_s, sync, .. } = arguments.speed();
+            (
+                "fig9-one-disk",
+                format!("one disk of {} MB/s, {} ms a sync", bytes_per_s / 1_000_000, sync.as_millis()),
+            )
+        }
+        On::Device => ("fig9", format!("checkpoints {}", arguments.pace_words())),
     };
     let checkpoints = arguments.checkpoint_updates.map_or_else(
         || "within full checkpoints".to_owned(),
@@ -162,8 +206,7 @@ fn made(arguments: &SirenArguments, all: &[Vec<Rounds>]) -> Made {
         grouped(arguments.rows as f64),
         arguments.row_bytes
     );
-    let figure =
-        Figure { name: "fig9", title, horizontal: "clients", drawn: THROUGHPUT, rows, ..Figure::default() };
+    let figure = Figure { name, title, horizontal: "clients", drawn: THROUGHPUT, rows, ..Figure::default() };
     Made(vec![figure], is_as_asked, said)
 }
 

@@ -24,6 +24,8 @@ const BY_COURSE: (&str, &str) = ("by formula (1), unsteady", "% of the rows");
 const AT_MEASURED_RATES: &str = "formula (1) is worked out for what was measured of the rates";
 /// How far from the rate that was asked for updates may be, in percent: over the picture, and in each tenth of it.
 const OFF_MAX: f64 = 2.0;
+/// Rounds unless something else is asked for.
+pub(super) const ROUNDS: usize = 3;
 /// Points of a line of figure 8.
 const POINTS: usize = 60;
 const MB: f64 = 1e6;
@@ -107,12 +109,13 @@ struct Measured<'a> {
 
 impl<'a> Measured<'a> {
     fn of(arguments: &'a SirenArguments, choice: Choice) -> Result<Self> {
-        let mut progress = Progress::new(arguments.rounds.unwrap_or(1));
+        let rounds = arguments.rounds.unwrap_or(ROUNDS);
+        let mut progress = Progress::new(rounds);
         let (mut all, mut is_as_asked, mut said) = (Vec::new(), true, String::new());
         for &way in &arguments.ways {
             for &updates_per_s in &arguments.updates {
                 let mut runs = Vec::new();
-                for round in 0..arguments.rounds.unwrap_or(1) {
+                for round in 0..rounds {
                     let rate = grouped(updates_per_s as f64);
                     progress.say(&format!("{}, {rate} updates/s, round {}", way.name(), round + 1));
                     let setup = Setup {
