@@ -4,9 +4,9 @@
 //! Each run is a process of its own: it opens a database, fills it, and does so many transactions on one thread. What a
 //! transaction costs is the difference between N and 2N of them. Instructions are those of all threads, the log's
 //! included. Misses are the worker's alone: those of the load, of the log's checksums and of the walk come and go with
-//! how threads take turns, and are many times those of the writes. They stand for each write, of which the log tells
-//! how many there were. Epochs take ten seconds there: under valgrind the speed of the machine would decide how many
-//! transactions an epoch has.
+//! how threads take turns, and are many times those of the writes. They stand for each transaction that writes, of
+//! which the log has an entry each: in YCSB that is a write, in TPC-C many, so there no limit is set. Epochs take ten
+//! seconds there: under valgrind the speed of the machine would decide how many transactions an epoch has.
 //!
 //! ```text
 //! in memory               neither log nor pictures
@@ -50,8 +50,9 @@ const INSTRUCTIONS: (&str, &str) = ("instructions", "a transaction");
 const MORE: (&str, &str) = ("instructions, more than fuzzy", "a transaction");
 const MORE_PERCENT: (&str, &str) = ("instructions, more than fuzzy", "% of a transaction in memory");
 const MISSES: (&str, &str) = ("last-level misses of the worker", "a transaction");
-const MORE_MISSES: (&str, &str) = ("last-level misses of the worker, more than fuzzy", "a write");
-const WRITES: (&str, &str) = ("writes", "a transaction");
+const MORE_MISSES: (&str, &str) =
+    ("last-level misses of the worker, more than fuzzy", "a transaction that writes");
+const WRITING: (&str, &str) = ("transactions that write", "a transaction");
 const RESIDENT: (&str, &str) = ("resident", "bytes a row");
 
 /// What is run under cachegrind.
@@ -139,8 +140,8 @@ struct Cost {
     instructions: f64,
     /// Of the last level, the worker's alone.
     misses: f64,
-    /// Writes that were logged.
-    writes: f64,
+    /// Transactions that write: entries of the log.
+    writing: f64,
 }
 
 /// What a transaction of a scene takes.
@@ -156,16 +157,16 @@ fn a_transaction(
         let count = grouped(transactions as f64);
         progress.say(&format!("{}: {}, {count} transactions", scene.name, setup.name()));
         let mut words = run::words(scene.load, setup, (scene.records, transactions), arguments);
-        words.push(run::SAYS_WRITES.to_owned());
+        words.push(run::SAYS_ENTRIES.to_owned());
         let counted = cachegrind::count_within(&words, folder, COUNTED_WORK)?;
         let (instructions, misses) = (counted.all.instructions, counted.within.misses);
-        *run = Cost { instructions, misses, writes: counted.said };
+        *run = Cost { instructions, misses, writing: counted.said };
     }
     let per = |of: fn(&Cost) -> f64| (of(&runs[1]) - of(&runs[0])) / scene.transactions as f64;
     Ok(Cost {
         instructions: per(|cost| cost.instructions),
         misses: per(|cost| cost.misses),
-        writes: per(|cost| cost.writes),
+        writing: per(|cost| cost.writing),
     })
 }
 
@@ -175,17 +176,18 @@ struct More {
     instructions: f64,
     /// The same, of what a transaction takes in memory: the log's part makes no share smaller.
     percent: f64,
-    /// For each write.
+    /// For each transaction that writes.
     misses: f64,
 }
 
 impl More {
-    /// Of one setup, where `each` has all of them. Writes are counted with the fuzzy one, which does the same ones.
+    /// Of one setup, where `each` has all of them. Those that write are counted with the fuzzy one, whose
+    /// transactions are the same.
     fn of(cost: Cost, each: &[Cost]) -> Self {
         let (memory, fuzzy) = (each[CostSetup::InMemory as usize], each[CostSetup::Fuzzy as usize]);
         let instructions = cost.instructions - fuzzy.instructions;
         let percent = instructions / memory.instructions * 100.0;
-        Self { instructions, percent, misses: (cost.misses - fuzzy.misses) / fuzzy.writes }
+        Self { instructions, percent, misses: (cost.misses - fuzzy.misses) / fuzzy.writing }
     }
 }
 
@@ -193,7 +195,7 @@ fn rows_of(scene: &Scene, setup: CostSetup, cost: Cost, more: Option<More>) -> V
     let row = |metric, value| Row::new(setup.name(), Place::Bar(scene.name.clone()), metric, vec![value]);
     let mut rows = vec![row(INSTRUCTIONS, cost.instructions), row(MISSES, cost.misses)];
     if setup != CostSetup::InMemory {
-        rows.push(row(WRITES, cost.writes));
+        rows.push(row(WRITING, cost.writing));
     }
     if let Some(more) = more {
         rows.extend([
@@ -209,10 +211,13 @@ fn words_of(scene: &Scene, setup: CostSetup, cost: Cost, more: Option<More>) -> 
     let mut said = format!("  {}, {}: {:.1} instructions", scene.name, setup.name(), cost.instructions);
     if let Some(more) = more {
         said += &format!(
-            ", {:+.1} and {:+.2} % of what is in memory, asked <= +{INSTRUCTIONS_MAX} %; {:+.3} misses of the worker a \
-             write, asked <= +{MISSES_MAX}",
+            ", {:+.1} and {:+.2} % of what is in memory, asked <= +{INSTRUCTIONS_MAX} %; {:+.3} misses of the worker",
             more.instructions, more.percent, more.misses
         );
+        said += &match scene.load {
+            CostLoad::Ycsb => format!(" a write, asked <= +{MISSES_MAX}"),
+            CostLoad::Tpcc => " a transaction that writes".to_owned(),
+        };
     }
     said + "\n"
 }
@@ -234,7 +239,7 @@ mod tests {
     #[test]
     fn pictures_are_compared_with_fuzzy_checkpoints_and_what_is_in_memory() {
         let [memory, fuzzy, behind] = [(1_000.0, 1.0, 0.0), (1_500.0, 2.0, 4.0), (1_520.0, 2.5, 4.1)]
-            .map(|(instructions, misses, writes)| Cost { instructions, misses, writes });
+            .map(|(instructions, misses, writing)| Cost { instructions, misses, writing });
         let more = More::of(behind, &[memory, fuzzy]);
         assert_eq!(more, More { instructions: 20.0, percent: 2.0, misses: 0.125 });
     }

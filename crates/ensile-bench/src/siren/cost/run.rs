@@ -1,7 +1,8 @@
 //! The process that `siren cost` counts: a database, its rows, and transactions on one thread.
 //!
-//! It prints the resident bytes that the rows took, pictures included, or the writes that were logged, load included.
-//! What its one worker does is all in [`counted_work`], so that callgrind can tell it from what other threads do.
+//! It prints the resident bytes that the rows took, pictures included, or the entries of its log, load included: one
+//! for each transaction that wrote. What its one worker does is all in [`counted_work`], so that callgrind can tell it
+//! from what other threads do.
 //!
 //! Neighbours: [`super`] starts it, under cachegrind or alone.
 
@@ -86,16 +87,16 @@ pub struct CostRunArguments {
     data: PathBuf,
     #[arg(long)]
     seed: u64,
-    /// Writes that were logged are printed, in place of resident bytes
+    /// Entries of the log are printed, in place of resident bytes
     #[arg(long)]
-    says_writes: bool,
+    says_entries: bool,
     /// Time between epochs, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     epoch: f64,
 }
 
-/// The option by which a run prints how many writes it logged.
-pub(super) const SAYS_WRITES: &str = "--says-writes";
+/// The option by which a run prints how many entries its log has.
+pub(super) const SAYS_ENTRIES: &str = "--says-entries";
 
 /// The words that ask for a run.
 pub(super) fn words(
@@ -165,7 +166,7 @@ pub(crate) fn one_run(arguments: &CostRunArguments) -> Result<()> {
         }
     }
     db.close()?;
-    if arguments.says_writes {
+    if arguments.says_entries {
         println!("{}", db.stats().log.map_or(0, |log| log.entries));
     }
     std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))
@@ -181,7 +182,7 @@ fn transactions(
     if arguments.setup == CostSetup::Behind {
         db.checkpoint()?.wait().map_err(ensile::Error::from)?;
     }
-    if !arguments.says_writes {
+    if !arguments.says_entries {
         println!("{}", resident_bytes().saturating_sub(before));
     }
     let pace = Pace::Counted(arguments.transactions);
