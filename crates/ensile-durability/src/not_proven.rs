@@ -144,7 +144,7 @@ impl NotProven {
                  `ensile verify DIR --repair` keeps what can be kept, and says what it gives up"
             }
             NotProvenReason::NotOpened => {
-                ", and nobody has opened the folder since: an open of it in this boot takes them, and a backup that was made \
+                ", and nobody had opened the folder when it was looked at: an open of it in this boot takes them, and a backup that was made \
                  before has them not. Open it, and back it up again"
             }
             NotProvenReason::UnknownBoot => {

@@ -219,8 +219,8 @@ impl Checkpoints {
     /// does for one under way that a caller of a larger rate waits for. The rate counts while the handle is there: the
     /// checkpoint of a caller that waits no more goes on without it, as it keeps others from beginning. Nor does it
     /// count once half of the space has gone that was free where the checkpoint is written, or the log waits for space:
-    /// the checkpoint frees some. Without a log the rate does not count:
-    /// results become durable by checkpoints, so they would wait for it.
+    /// the checkpoint frees some. Without a log the rate does not count: results become durable by checkpoints, so they
+    /// would wait for it.
     #[must_use]
     pub fn demand_paced(&self, bytes_per_second: Option<u64>) -> CheckpointHandle {
         assert_ne!(bytes_per_second, Some(0), "it would never end");

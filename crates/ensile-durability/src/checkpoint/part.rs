@@ -20,7 +20,7 @@ pub(super) enum PartUnderWay {
 }
 
 impl PartUnderWay {
-    /// Looks whether there is still room for a block.
+    /// Looks whether there is still room for a block. True: half of what was free has gone.
     ///
     /// # Errors
     /// Why not.

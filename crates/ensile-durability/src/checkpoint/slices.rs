@@ -40,7 +40,7 @@ impl PartSlices {
         Self { left: slices.into_iter(), current: None, resume: Vec::new(), ticket, room }
     }
 
-    /// Looks whether there is still room for a block.
+    /// Looks whether there is still room for a block. True: half of what was free has gone.
     ///
     /// # Errors
     /// Why not.

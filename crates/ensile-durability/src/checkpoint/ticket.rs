@@ -231,7 +231,7 @@ impl CheckpointHandle {
             if let Some(outcome) = self.ticket.outcome() {
                 return outcome;
             }
-            // None: what ended tells everybody who waits.
+            // `None`: there are no more steps, and the last one has answered this ticket or is about to.
             sleep(drive().unwrap_or(DRIVEN_PAUSE).min(DRIVEN_PAUSE));
         }
     }

@@ -115,7 +115,7 @@ struct Teller {
     ended: mpsc::Receiver<()>,
 }
 
-/// So many notices wait for somebody who reads them; those behind them are dropped, and counted in the next one.
+/// Notices that wait while nobody reads, at most. Later ones are dropped, and the next one that is told says how many.
 const NOTICES_WAITING: usize = 64;
 
 /// What is still to be told at the end is waited for this long: it may block.

@@ -70,7 +70,7 @@ impl SetsWork {
         Ok(Self { owner, current: Some(current), beginning, left, written: Vec::new() })
     }
 
-    /// Looks whether there is still room for a block.
+    /// Looks whether there is still room for a block. True: half of what was free has gone.
     ///
     /// # Errors
     /// Why not.

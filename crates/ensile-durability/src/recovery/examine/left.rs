@@ -3,7 +3,8 @@
 //!
 //! Invariant: B4: a backup of such a folder has what D covers, and says what it has not. Nothing is changed.
 //!
-//! Neighbours: a backup asks before it copies; `recovery::taking` finds and counts, as for an open.
+//! Neighbours: a backup asks before it copies, and behind its last read; `recovery::taking` finds and counts, as for an
+//! open.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
