@@ -180,6 +180,7 @@ pub struct ForeignStats {
     pub checkpoint_last_reason: u64,
     pub recovery_unreachable: u64,
     pub interval_threshold_millis: u64,
+    pub applied_nanos: u64,
 }
 
 impl From<&ObjectsStats> for ForeignStats {
@@ -216,6 +217,10 @@ impl From<&ObjectsStats> for ForeignStats {
             interval_threshold_millis: checkpoints
                 .interval_threshold
                 .map_or(0, |interval| u64::try_from(interval.as_millis()).unwrap_or(u64::MAX)),
+            applied_nanos: checkpoints
+                .recovery
+                .as_ref()
+                .map_or(0, |recovery| recovery.rates.applied_nanos_per_entry),
         }
     }
 }

@@ -34,10 +34,11 @@ pub use boundary::{ForeignBytes, NO_OBJECT};
 pub use code::{Code, ErrorText, MESSAGE_BYTES};
 pub use figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, told};
 pub use objects::{
-    ForeignReceipt, ObjectsHandle, ensile_objects_ask_checkpoint, ensile_objects_checkpoint,
-    ensile_objects_close, ensile_objects_durable, ensile_objects_free, ensile_objects_is_durable,
-    ensile_objects_log, ensile_objects_open, ensile_objects_recovery, ensile_objects_register_policy,
-    ensile_objects_report_requests, ensile_objects_stats, ensile_objects_text,
+    ForeignMake, ForeignReceipt, ObjectsHandle, ensile_objects_ask_checkpoint, ensile_objects_change,
+    ensile_objects_checkpoint, ensile_objects_close, ensile_objects_durable, ensile_objects_free,
+    ensile_objects_is_durable, ensile_objects_log, ensile_objects_open, ensile_objects_recovery,
+    ensile_objects_register_policy, ensile_objects_report_requests, ensile_objects_stats,
+    ensile_objects_text,
 };
 pub use settings::{
     SettingsHandle, ensile_settings_add_folder, ensile_settings_application_name, ensile_settings_free,

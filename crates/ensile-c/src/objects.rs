@@ -9,12 +9,12 @@
 //!
 //! Neighbours: `application` has the call-backs; `ensile-objects` does the work.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, Ordering};
-use ensile_objects::{ApplicationLog, ObjectReceipt};
+use ensile_objects::{ApplicationLog, ChangeReceipt, ObjectReceipt};
 
 use crate::application::{CallBacks, ForeignApplication};
 use crate::boundary::{
@@ -48,6 +48,15 @@ pub struct ForeignReceipt {
     pub epoch: u64,
 }
 
+/// `ensile_make`: makes a change that was logged.
+pub type ForeignMake = Option<unsafe extern "C" fn(argument: *mut c_void)>;
+
+impl From<ObjectReceipt<'_>> for ForeignReceipt {
+    fn from(receipt: ObjectReceipt<'_>) -> Self {
+        Self { epoch: receipt.epoch().number() }
+    }
+}
+
 impl ObjectsHandle {
     fn is_closed(&self) -> bool {
         // Acquire: a thread that was refused by a closed log sees why; partner: the store in `close`.
@@ -71,10 +80,10 @@ impl ObjectsHandle {
         Ok(Code::Ok)
     }
 
-    fn log(&self, object: u64, operation: u32, list: &[ForeignBytes]) -> Result<ForeignReceipt, Failure> {
+    fn log(&self, object: u64, operation: u32, list: &[ForeignBytes]) -> Result<ObjectReceipt<'_>, Failure> {
         /// Parameters up to this number need no allocation.
         const FEW: usize = 8;
-        // SAFETY: `ensile_objects_log`'s caller vouches for each of the parameters while it runs.
+        // SAFETY: the caller of the C function vouches for each of the parameters while it runs.
         let bytes_of = |bytes: &ForeignBytes| unsafe { bytes.as_slice() };
         let logged = if list.len() <= FEW {
             let mut few: [&[u8]; FEW] = [&[]; FEW];
@@ -86,8 +95,7 @@ impl ObjectsHandle {
             let many = list.iter().map(bytes_of).collect::<Result<Vec<_>, _>>()?;
             self.log.log(object, operation, &many)
         };
-        let receipt = logged.map_err(|error| self.refused(error))?;
-        Ok(ForeignReceipt { epoch: receipt.epoch().number() })
+        logged.map_err(|error| self.refused(error))
     }
 
     fn receipt(&self, receipt: ForeignReceipt) -> Result<ObjectReceipt<'_>, Failure> {
@@ -192,7 +200,45 @@ pub unsafe extern "C" fn ensile_objects_log(
         let logged = objects.log(object, operation, list)?;
         if let Some(place) = place {
             // SAFETY: the caller vouches for the place.
-            unsafe { place.put(logged) };
+            unsafe { place.put(logged.into()) };
+        }
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Logs an operation, and then makes it.
+///
+/// # Safety
+/// As for [`ensile_objects_log`]; and `make` is null or a function that may be called with `argument`, and returns.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_change(
+    objects: *mut ObjectsHandle,
+    object: u64,
+    operation: u32,
+    parameters: *const ForeignBytes,
+    parameters_count: usize,
+    make: ForeignMake,
+    argument: *mut c_void,
+    receipt: *mut ForeignReceipt,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        // SAFETY: the caller vouches for the parameters.
+        let list = unsafe { parameters_of(parameters, parameters_count) }?;
+        let make = make.ok_or_else(|| Failure::invalid("the function that makes the change is NULL"))?;
+        let place = if receipt.is_null() { None } else { Some(AnswerPlace::new(receipt, "receipt")?) };
+        let logged = objects.log(object, operation, list)?;
+        // SAFETY: the caller vouches for the function.
+        logged.make(object, || unsafe { make(argument) });
+        if let Some(place) = place {
+            // SAFETY: the caller vouches for the place.
+            unsafe { place.put(logged.into()) };
         }
         Ok(Code::Ok)
     };

@@ -1,13 +1,13 @@
 //! How long applying operations takes, measured by samples while they are made.
 //!
-//! One call in [`EVERY`] is timed, and stands for the others. Which one is decided by where the object is and by the
-//! operation's TID, so no thread shares anything for that, and objects take turns.
+//! One call in [`EVERY`] is timed, and stands for the others. Which one is decided by the object's place, which is its
+//! address or its number, and by the operation's TID. So no thread shares anything for that, and objects take turns.
 //!
 //! Invariant: a sample counts at most [`OUTLIER`] times the mean of those before it. A thread that loses its core in
 //! the midst of an operation says nothing of operations; when they become ten times as dear, a few hundred show it.
 //!
-//! Neighbours: `collection` times what it applies, at first and at recovery; the durability crate predicts by it what
-//! a recovery would take.
+//! Neighbours: `collection` times what it applies, `application` and `guarded` what an application makes, at first and
+//! at recovery; the durability crate predicts by it what a recovery would take.
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ const MEAN_LEAST: u64 = 1_000;
 /// A sample's weight in the mean is one in this many.
 const MEAN_OF: u64 = 16;
 
-/// The samples of one collection.
+/// The samples of one collection, or of one application.
 #[derive(Debug)]
 pub(crate) struct AppliedTime {
     clock: Clock,
@@ -38,9 +38,9 @@ impl AppliedTime {
 
     /// Applies something, and times it if it is its turn. `place` and `tid` decide that.
     #[inline]
-    pub(crate) fn measure<R>(&self, place: usize, tid: u64, apply: impl FnOnce() -> R) -> R {
+    pub(crate) fn measure<R>(&self, place: u64, tid: u64, apply: impl FnOnce() -> R) -> R {
         // Under shuttle places differ from one run of a schedule to the next.
-        let is_timed = !cfg!(shuttle) && self.is_sampled(place as u64 ^ tid);
+        let is_timed = !cfg!(shuttle) && self.is_sampled(place ^ tid);
         let begun = is_timed.then(|| self.now());
         let output = apply();
         if let Some(begun) = begun {
@@ -77,6 +77,11 @@ impl AppliedTime {
         self.mean.store(mean, Ordering::Relaxed);
         // Relaxed: a figure that decides no order.
         self.total.fetch_add(counted * EVERY, Ordering::Relaxed);
+    }
+
+    /// As [`total`](Self::total); `None` before anything was timed.
+    pub(crate) fn if_measured(&self) -> Option<u64> {
+        Some(self.total()).filter(|total| *total > 0)
     }
 
     /// About how many nanoseconds all that was applied took.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! look      lock: its last epoch is noted | shown | unlock
-//! change    lock | log | its epoch is noted | make | unlock                     if either panics: poisoned
+//! change    lock | log | its epoch is noted | make, timed | unlock              if either panics: poisoned
 //! walk      lock: refused if it is poisoned | its bytes, ckpt | unlock
 //! replay    lock: passed over if it is poisoned | make again | unlock           if that panics: poisoned
 //! ```
@@ -26,6 +26,7 @@ use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_memory::prefetch;
 
 use crate::application::{CallBackResult, ObjectWriter};
+use crate::receipt::ChangeReceipt;
 use crate::rests_on::RestsOn;
 
 /// A change of this object panicked after it was logged, so nobody knows what the object is. All others go on. When the
@@ -86,7 +87,7 @@ pub struct PoisonedObject {
 /// /// The new balance: its account is durable once `rests` is.
 /// fn add(all: &Balances, log: &ApplicationLog, account: u64, by: i64, rests: &RestsOn) -> ObjectsResult<i64> {
 ///     let mut balance = all.0.lock(account, rests).expect("no change of a balance panics");
-///     let logged = || Ok(log.log(account, OP_ADD, &[&by.to_le_bytes()])?.epoch());
+///     let logged = || log.log(account, OP_ADD, &[&by.to_le_bytes()]);
 ///     balance.change(rests, logged, |balance| {
 ///         *balance += by;
 ///         *balance
@@ -274,8 +275,11 @@ impl<T> ObjectGuard<'_, T> {
         self.known.last
     }
 
-    /// Logs a change by `log`, which returns its receipt's epoch, and then makes it. `rests` notes the epoch. If one of
-    /// the two panics, the object may be half changed, or lack what is logged: it is poisoned, and the panic goes on.
+    /// Logs a change by `log`, which returns its receipt, and then makes it. `rests` notes the receipt's epoch. If one
+    /// of the two panics, the object may be half changed, or lack what is logged: it is poisoned, and the panic goes on.
+    ///
+    /// With a receipt what making takes is measured, of one change in 64; of an epoch in its place nothing is
+    /// ([`ChangeReceipt`]).
     ///
     /// # Errors
     /// That of `log`: nothing was logged, and nothing is made.
@@ -283,17 +287,18 @@ impl<T> ObjectGuard<'_, T> {
     /// # Panics
     /// If `log` or `make` does; and on an object that an earlier change through this guard has poisoned.
     #[inline]
-    pub fn change<R, E>(
+    pub fn change<R, L: ChangeReceipt, E>(
         &mut self,
         rests: &RestsOn,
-        log: impl FnOnce() -> Result<Epoch, E>,
+        log: impl FnOnce() -> Result<L, E>,
         make: impl FnOnce(&mut T) -> R,
     ) -> Result<R, E> {
         self.poison_if_it_panics(|known| {
-            let epoch = log()?;
-            known.last = epoch;
-            rests.note(epoch);
-            Ok(make(known.whole()))
+            let receipt = log()?;
+            known.last = receipt.epoch();
+            rests.note(known.last);
+            let place = std::ptr::from_ref(known).addr() as u64;
+            Ok(receipt.make(place, || make(known.whole())))
         })
     }
 

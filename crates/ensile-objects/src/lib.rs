@@ -76,7 +76,7 @@ pub use error::{ObjectsError, ObjectsResult};
 pub use guarded::{GuardedObjects, ObjectGuard, PoisonedObject};
 pub use judge::{FolderJudgement, judge_folder};
 pub use parts::Parts;
-pub use receipt::{DurableObjects, ObjectReceipt};
+pub use receipt::{ChangeReceipt, DurableObjects, ObjectReceipt};
 pub use rests_on::RestsOn;
 pub use runtime::ObjectsStats;
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};

@@ -2,13 +2,13 @@
 //!
 //! Invariant: R1: once a receipt's epoch is durable, all that it covers survives a crash.
 //!
-//! Neighbours: made by `collection` and `application`; waits in the durability crate.
+//! Neighbours: made by `collection` and `application`; waits in the durability crate. `guarded` makes changes by it.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use ensile_base::Epoch;
+use ensile_base::{Epoch, Tid};
 use ensile_durability::Durable;
 
 use crate::error::ObjectsResult as Result;
@@ -18,24 +18,31 @@ use crate::runtime::Runtime;
 #[derive(Clone, Copy)]
 pub struct ObjectReceipt<'o> {
     runtime: &'o Runtime,
-    epoch: Epoch,
+    /// Of an operation that was logged; or the first of the epoch that it covers.
+    tid: Tid,
 }
 
 impl std::fmt::Debug for ObjectReceipt<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("ObjectReceipt").field("epoch", &self.epoch).finish_non_exhaustive()
+        out.debug_struct("ObjectReceipt").field("epoch", &self.epoch()).finish_non_exhaustive()
     }
 }
 
 impl<'o> ObjectReceipt<'o> {
     pub(crate) fn new(runtime: &'o Runtime, epoch: Epoch) -> Self {
-        Self { runtime, epoch }
+        Self::of(runtime, Tid::first_of(epoch))
+    }
+
+    /// Of an operation that was logged with this TID.
+    #[inline]
+    pub(crate) fn of(runtime: &'o Runtime, tid: Tid) -> Self {
+        Self { runtime, tid }
     }
 
     /// The epoch that must be durable for it to be.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
-        self.epoch
+        self.tid.epoch()
     }
 
     /// One receipt for this and another one of the same objects: several operations are waited for at once.
@@ -48,13 +55,13 @@ impl<'o> ObjectReceipt<'o> {
             std::ptr::eq(self.runtime, other.runtime),
             "two receipts are of different objects, whose logs are two: wait for each by itself"
         );
-        Self { epoch: self.epoch.max(other.epoch), ..self }
+        Self { tid: self.tid.max(other.tid), ..self }
     }
 
     /// Whether it is durable by now. Never, where nothing is logged.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.runtime.is_logged && self.runtime.log.durable_epoch() >= self.epoch
+        self.runtime.is_logged && self.runtime.log.durable_epoch() >= self.epoch()
     }
 
     /// Waits until it is durable.
@@ -65,13 +72,47 @@ impl<'o> ObjectReceipt<'o> {
     /// [`NotLogged`](crate::ObjectsError::NotLogged); [`OtherReceipt`](crate::ObjectsError::OtherReceipt).
     pub fn durable(&self) -> Result<()> {
         self.runtime.check_process()?;
-        self.runtime.wait_durable(self.epoch)
+        self.runtime.wait_durable(self.epoch())
     }
 
     /// As [`ObjectReceipt::durable`], as a future of any executor, which borrows nothing. Its waker is called on one of
     /// the objects' own threads, or on one that waits for a result by itself.
     pub fn durable_async(&self) -> DurableObjects {
-        DurableObjects(self.runtime.durable(self.epoch))
+        DurableObjects(self.runtime.durable(self.epoch()))
+    }
+}
+
+/// What logging a change returned, behind which the change is made: an [`ObjectReceipt`], or its epoch alone.
+pub trait ChangeReceipt {
+    /// The epoch that must be durable for the change to be.
+    fn epoch(&self) -> Epoch;
+
+    /// Makes the change, of the object with this number or at this address. A receipt's measures what that takes, of one
+    /// change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become
+    /// dearer. An epoch's measures nothing.
+    #[inline]
+    fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {
+        let _ = object;
+        make()
+    }
+}
+
+impl ChangeReceipt for Epoch {
+    #[inline]
+    fn epoch(&self) -> Epoch {
+        *self
+    }
+}
+
+impl ChangeReceipt for ObjectReceipt<'_> {
+    #[inline]
+    fn epoch(&self) -> Epoch {
+        self.tid.epoch()
+    }
+
+    #[inline]
+    fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {
+        self.runtime.applied.measure(object, self.tid.bits(), make)
     }
 }
 

@@ -280,6 +280,15 @@ ensile_code ensile_objects_open(const char *folder, const ensile_settings *setti
  * It may wait for the disk where more is logged than that can take, and never for a call-back. */
 ensile_code ensile_objects_log(ensile_objects *objects, uint64_t object, uint32_t operation, const ensile_bytes *parameters,
                                size_t parameters_count, ensile_receipt *receipt, ensile_error *error);
+/* Makes a change that was logged. It returns, and nothing in it fails. */
+typedef void (*ensile_make)(void *argument);
+/* As ensile_objects_log, and then calls make(argument), which changes the object: under the guard that the caller holds
+ * over this, and on its thread. What that takes is measured, of one change in 64, so that ENSILE_POLICY_RECOVERY_MILLIS
+ * follows changes that become dearer. A program makes all its changes so, or none: of those that it makes behind
+ * ensile_objects_log nothing is known once one was measured. An error: nothing was logged, and nothing is made. */
+ensile_code ensile_objects_change(ensile_objects *objects, uint64_t object, uint32_t operation,
+                                  const ensile_bytes *parameters, size_t parameters_count, ensile_make make, void *argument,
+                                  ensile_receipt *receipt, ensile_error *error);
 /* Waits until an operation is durable. The caller holds no guard. */
 ensile_code ensile_objects_durable(ensile_objects *objects, ensile_receipt receipt, ensile_error *error);
 /* Whether it is durable by now, in *durable. */
@@ -387,6 +396,9 @@ typedef struct ensile_stats {
     uint64_t recovery_unreachable;
     /* The threshold at this load, in milliseconds; 0 where it is not of time. */
     uint64_t interval_threshold_millis;
+    /* What making a change takes, as far as that is known: as ensile_objects_change measures it, or, in a program that
+     * calls ensile_objects_log alone, as replaying took at opens. */
+    uint64_t applied_nanos;
 } ensile_stats;
 
 /* Figures, in *stats. `size` is sizeof *stats: a later library fills what the caller has. */

@@ -16,6 +16,7 @@
 
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -207,6 +208,34 @@ public:
         detail::check([&](ensile_error *error) {
             return ensile_objects_log(objects_, object, operation, parameters, count, &receipt, error);
         });
+        return receipt;
+    }
+    /* As log, and then changes the object by make(), under the same guard. What that takes is measured: see
+     * ensile_objects_change. `make` throws nothing, as the change behind log does not; what it throws all the same is
+     * thrown here, and the object lacks what is logged. */
+    template <class Make, class... Values>
+    ensile_receipt change(uint64_t object, uint32_t operation, Make &&make, const Values &...values) {
+        const ensile_bytes parameters[] = {detail::bytes_of(values)..., ensile_bytes{nullptr, 0}};
+        struct Change {
+            std::remove_reference_t<Make> *make;
+            std::exception_ptr thrown;
+        } change = {std::addressof(make), nullptr};
+        const ensile_make made = [](void *argument) noexcept {
+            Change &change = *static_cast<Change *>(argument);
+            try {
+                (*change.make)();
+            } catch (...) {
+                change.thrown = std::current_exception();
+            }
+        };
+        ensile_receipt receipt;
+        detail::check([&](ensile_error *error) {
+            return ensile_objects_change(objects_, object, operation, parameters, sizeof...(values), made, &change, &receipt,
+                                         error);
+        });
+        if (change.thrown) {
+            std::rethrow_exception(change.thrown);
+        }
         return receipt;
     }
     /* Waits until an operation is durable, without a guard. */

@@ -1,6 +1,6 @@
 //! Handles and pointers that are null, of another kind, closed, or used by several threads at once.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use ensile_c::*;
@@ -87,6 +87,15 @@ fn null_is_refused_wherever_a_call_needs_something() {
             ensile_objects_log(ptr::null_mut(), 1, 7, ptr::null(), 0, ptr::null_mut(), ptr::null_mut()),
             2
         );
+        let change = |objects, make: ForeignMake, e| {
+            let (none, argument) = (ptr::null_mut(), ptr::null_mut());
+            ensile_objects_change(objects, 1, 7, ptr::null(), 0, make, argument, none, e)
+        };
+        unsafe extern "C" fn not_called(_: *mut c_void) {
+            unreachable!("nothing was logged");
+        }
+        assert_eq!(refused(call(|e| change(handle.0, None, e))), Code::Invalid);
+        assert_eq!(refused(call(|e| change(ptr::null_mut(), Some(not_called), e))), Code::Invalid);
         assert_eq!(ensile_writer_ckpt(ptr::null_mut(), 1, ptr::null(), 0), Code::Invalid as i32);
     }
     assert_eq!(ensile_writer_absent(ptr::null_mut(), 1), Code::Invalid as i32);

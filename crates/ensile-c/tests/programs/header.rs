@@ -13,7 +13,7 @@ use ensile_c::{
 use crate::build::{empty_folder, need_tools, package, run};
 
 /// What C calls the types.
-const TYPES: [(&str, &str); 18] = [
+const TYPES: [(&str, &str); 19] = [
     ("u64", "uint64_t"),
     ("u32", "uint32_t"),
     ("i32", "int32_t"),
@@ -27,6 +27,7 @@ const TYPES: [(&str, &str); 18] = [
     ("ForeignApplication", "ensile_application"),
     ("ForeignBytes", "ensile_bytes"),
     ("ForeignReceipt", "ensile_receipt"),
+    ("ForeignMake", "ensile_make"),
     ("ForeignWriter", "ensile_writer"),
     ("ForeignCheckpoint", "ensile_checkpoint_report"),
     ("ForeignStats", "ensile_stats"),
@@ -254,7 +255,8 @@ fn every_struct_has_the_same_layout_and_the_headers_compile_without_a_warning() 
         checkpoint_verdict_reason,
         checkpoint_last_reason,
         recovery_unreachable,
-        interval_threshold_millis
+        interval_threshold_millis,
+        applied_nanos
     );
     layout!(
         out,

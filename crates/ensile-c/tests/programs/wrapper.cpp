@@ -134,6 +134,12 @@ static ensile_receipt append(ensile::Objects &objects, Texts &texts, uint64_t id
     return receipt;
 }
 
+static ensile_receipt append_measured(ensile::Objects &objects, Texts &texts, uint64_t id, const std::string &text) {
+    std::lock_guard<std::mutex> hold(texts.guard);
+    const auto make = [&] { texts.change(id, Texts::APPEND, text, "!"); };
+    return objects.change(id, Texts::APPEND, make, text, "!");
+}
+
 int main(int, char **arguments) {
     const std::string folder = arguments[1];
     std::map<uint64_t, std::string> expected;
@@ -159,6 +165,19 @@ int main(int, char **arguments) {
         texts.throws = Throws::Nothing;
         MUST(objects.checkpoint().number > 0 && objects.stats().checkpoints == 2);
         append(objects, texts, 7, "behind it");
+        /* Logged and made in one call, and measured; what is thrown all the same is the caller's. */
+        objects.durable(append_measured(objects, texts, 7, "measured"));
+        while (objects.stats().applied_nanos == 0) {
+            append_measured(objects, texts, 9, "");
+        }
+        try {
+            objects.change(11, Texts::APPEND, [] { throw 5; }, "", "");
+            MUST(!"it throws");
+        } catch (int thrown) {
+            MUST(thrown == 5);
+        }
+        texts.change(11, Texts::APPEND, "", "");
+        FAILS(objects.change(ENSILE_NO_OBJECT, 0, [] { std::abort(); }), ENSILE_INVALID, "number of no object");
         const pid_t child = fork();
         if (child == 0) {
             FAILS(append(objects, texts, 7, "in a child"), ENSILE_FORKED, "forked");
@@ -182,7 +201,7 @@ int main(int, char **arguments) {
     Texts texts;
     ensile::Objects objects(folder, texts, on_demand());
     MUST(texts.texts == expected);
-    MUST(objects.recovery().checkpoint_entries == 200 && objects.recovery().log_entries == 1);
+    MUST(objects.recovery().checkpoint_entries == 200 && objects.recovery().log_entries >= 3);
     ensile::Settings settings;
     FAILS(settings.set(999, 1), ENSILE_INVALID, "no setting");
     FAILS(settings.set(ENSILE_LOGGERS, 0), ENSILE_INVALID, "0");

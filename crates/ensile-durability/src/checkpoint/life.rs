@@ -277,9 +277,9 @@ impl Life {
         refusal.map_or(Ok(()), |why| Err(DurabilityError::config(why)))
     }
 
-    /// What applying all that was logged took, as it was seen last.
-    pub(super) fn applied_nanos(&self) -> u64 {
-        self.outlook.seen().applied_nanos
+    /// What applying all that was logged took, as it was seen last, where that is measured.
+    pub(super) fn applied_nanos(&self) -> Option<u64> {
+        self.outlook.applied_nanos()
     }
 
     /// What a recovery would take with so much log written since the open.
@@ -298,7 +298,7 @@ impl Life {
         if let Some(adaptive) = &self.rules.adaptive {
             self.load.observe(seen.now_nanos, seen.load_counts(), adaptive);
         }
-        self.outlook.observe(seen.now_nanos, seen.log_work());
+        self.outlook.observe(seen.now_nanos, (seen.log_bytes, seen.log_records), seen.applied_nanos);
         match &seen.health {
             Health::Poisoned(why) => return Action::Stop(self.end(why, DurabilityError::Stopped)),
             Health::Closed => return Action::Stop(self.end(CLOSED, DurabilityError::Stopped)),
@@ -400,7 +400,7 @@ impl Life {
             NextOpening::Epoch(epoch) => return self.wait_for_epoch(seen, epoch),
             NextOpening::Pages => (Duty::Publish, Action::Publish),
             NextOpening::Freeze => {
-                self.attempt_mut().logged = seen.log_work();
+                self.attempt_mut().logged = self.outlook.seen();
                 (Duty::Announce, Action::Announce)
             }
             NextOpening::Parts => (Duty::Cut, Action::Cut(self.under_way().taken.clone())),
@@ -496,7 +496,7 @@ impl Life {
             recovery: self.recovery,
             adaptive: self.adaptive,
             began_nanos: seen.now_nanos,
-            logged: seen.log_work(),
+            logged: self.outlook.seen(),
             room: Arc::new(room),
             gave_up_at: None,
             is_slowed: false,

@@ -57,9 +57,10 @@ pub trait Walk: Sync {
     }
 
     /// About how many nanoseconds applying all that was logged since the open has taken, in a state that measures that:
-    /// the prediction of the recovery time rests on it. It only grows.
-    fn applied_nanos(&self) -> u64 {
-        0
+    /// the prediction of the recovery time rests on it. It only grows. `None`: nothing has measured it, and what
+    /// recoveries took stands for it.
+    fn applied_nanos(&self) -> Option<u64> {
+        None
     }
 
     /// The same state as one of which pictures can be taken, if they can.

@@ -8,7 +8,8 @@
 //! Costs are one thread's. A recovery that was measured corrects them, each by its share of what was predicted: what
 //! took most of the time is believed to have been wrong most. What applying takes is measured while operations are
 //! made, by samples. So operations that become ten times as dear are seen before any recovery has met them. So is a
-//! load that becomes ten times as high, since what is logged is counted.
+//! load that becomes ten times as high, since what is logged is counted. In a life in which nothing measures what
+//! applying takes, each entry is taken to need what one needed at the recoveries so far.
 //!
 //! A checkpoint that begins takes its time, and the log grows meanwhile. So the prediction has what replay will have
 //! come to when a checkpoint that begins now is installed (`growth`).
@@ -44,6 +45,8 @@ pub(crate) struct RecoveryCosts {
     pub(crate) load: [f64; 2],
     /// Of a byte and of an entry of the log, and for each nanosecond that applying took when it was logged.
     pub(crate) replay: [f64; 3],
+    /// What applying an entry took at recoveries; 0 if none has measured it.
+    pub(crate) applied_entry: f64,
     /// Whether a recovery was measured.
     pub(crate) is_measured: bool,
 }
@@ -51,7 +54,13 @@ pub(crate) struct RecoveryCosts {
 impl Default for RecoveryCosts {
     /// Assumed until a recovery was measured: rather too much than too little.
     fn default() -> Self {
-        Self { rest: 50e6, load: [2.0, 500.0], replay: [1.5, 600.0, 1.0], is_measured: false }
+        Self {
+            rest: 50e6,
+            load: [2.0, 500.0],
+            replay: [1.5, 600.0, 1.0],
+            applied_entry: 0.0,
+            is_measured: false,
+        }
     }
 }
 
@@ -108,9 +117,22 @@ impl RecoveryCosts {
         self.is_measured |= correct(&mut self.load, loaded, measured.load_nanos, threads);
         let replayed = measured.replayed.amounts();
         self.is_measured |= correct(&mut self.replay, replayed, measured.replay_nanos, threads);
+        self.learn_applied(measured, threads);
         if measured.rest_nanos > 0 {
             self.rest = (self.rest + measured.rest_nanos as f64) / 2.0;
         }
+    }
+
+    /// What applying an entry takes. A short replay says nothing: few of its entries were timed.
+    fn learn_applied(&mut self, measured: &MeasuredRecovery, threads: f64) {
+        let LogWork { entries, applied_nanos, .. } = measured.replayed;
+        if entries == 0 || applied_nanos == 0 || (measured.replay_nanos as f64) < PREDICTED_NANOS_MIN {
+            return;
+        }
+        // Samples may say more than there was time for.
+        let applied = (applied_nanos as f64).min(measured.replay_nanos as f64 * threads) / entries as f64;
+        let known = if self.applied_entry > 0.0 { self.applied_entry } else { applied };
+        (self.applied_entry, self.is_measured) = ((known + applied) / 2.0, true);
     }
 }
 
@@ -171,7 +193,8 @@ pub struct RecoveryRates {
     pub load_bytes_per_second: u64,
     /// Entries of the log replayed in a second; 0 if there are none.
     pub replay_entries_per_second: u64,
-    /// What applying an operation takes, as sampled while operations are made; 0 where that is not measured.
+    /// What applying an operation takes, as sampled while operations are made; as sampled at recoveries, where it is
+    /// measured at those alone; 0 where it is not measured.
     pub applied_nanos_per_entry: u64,
 }
 
@@ -214,6 +237,8 @@ pub(crate) struct RecoveryOutlook {
     /// What this life had logged when the installed checkpoint's walk was opened, and by now.
     base: LogWork,
     seen: LogWork,
+    /// Of that, what applying took, where it is measured.
+    applied_nanos: Option<u64>,
     /// When the window began that is not over, and what replay came to then.
     since_nanos: u64,
     since_cost: f64,
@@ -227,8 +252,18 @@ impl RecoveryOutlook {
     pub(crate) fn new(costs: RecoveryCosts, threads: u64, before: LogWork, now_nanos: u64) -> Self {
         let (base, seen) = (LogWork::default(), LogWork::default());
         let threads = threads.max(1) as f64;
-        let (since_cost, last_growth, growth) = (0.0, 0.0, 0.0);
-        Self { costs, threads, before, base, seen, since_nanos: now_nanos, since_cost, last_growth, growth }
+        Self {
+            costs,
+            threads,
+            before,
+            base,
+            seen,
+            applied_nanos: None,
+            since_nanos: now_nanos,
+            since_cost: 0.0,
+            last_growth: 0.0,
+            growth: 0.0,
+        }
     }
 
     /// Nanoseconds of replay.
@@ -236,14 +271,21 @@ impl RecoveryOutlook {
         dot(&self.costs.replay, work.amounts()) / self.threads
     }
 
-    /// By now so much was logged since the open.
-    pub(crate) fn observe(&mut self, now_nanos: u64, seen: LogWork) {
-        self.seen = seen;
+    /// By now so much was logged since the open: bytes and entries, and what applying them took, where that is measured.
+    pub(crate) fn observe(
+        &mut self,
+        now_nanos: u64,
+        (bytes, entries): (u64, u64),
+        applied_nanos: Option<u64>,
+    ) {
+        let expected = || (entries as f64 * self.costs.applied_entry) as u64;
+        self.seen = LogWork { bytes, entries, applied_nanos: applied_nanos.unwrap_or_else(expected) };
+        self.applied_nanos = applied_nanos;
         let passed = now_nanos.saturating_sub(self.since_nanos);
         if passed < WINDOW_NANOS {
             return;
         }
-        let cost = self.cost(&seen);
+        let cost = self.cost(&self.seen);
         self.last_growth = (cost - self.since_cost).max(0.0) / passed as f64;
         let past = PAST_WEIGHT.powf(passed as f64 / WINDOW_NANOS as f64);
         self.growth = past * self.growth + (1.0 - past) * self.last_growth;
@@ -253,6 +295,11 @@ impl RecoveryOutlook {
     /// What was logged since the open, as it was seen last.
     pub(crate) fn seen(&self) -> LogWork {
         self.seen
+    }
+
+    /// What applying that took, where it is measured.
+    pub(crate) fn applied_nanos(&self) -> Option<u64> {
+        self.applied_nanos
     }
 
     /// A checkpoint is installed whose walk was opened when so much was logged.

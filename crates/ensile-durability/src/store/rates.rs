@@ -2,12 +2,12 @@
 //!
 //! A text file (`docs/formats/rates.md`), in picoseconds of one thread:
 //! ```text
-//! ensile rates 1
+//! ensile rates 2
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
 //! rest 50000000000
 //! load_byte 2000 load_entry 500000
-//! replay_byte 1500 replay_entry 600000 applied 1000
-//! crc32c 76fdf6fe
+//! replay_byte 1500 replay_entry 600000 applied 1000 applied_entry 0
+//! crc32c cb8e8744
 //! ```
 //! Invariants:
 //! - I1: it says whose it is. One of another database, as beside an adopted copy, says nothing.
@@ -23,7 +23,9 @@ use super::text::{self, checked_body, values, with_checksum};
 use crate::control::recovery_time::{MeasuredRecovery, RecoveryCosts};
 use crate::identity::Identity;
 
-const TITLE: &str = "ensile rates 1";
+const TITLE: &str = "ensile rates 2";
+/// Without what applying an entry takes.
+const FIRST_TITLE: &str = "ensile rates 1";
 /// Far above any real one.
 const BYTES_MAX: u64 = 1 << 12;
 /// In a nanosecond.
@@ -53,8 +55,10 @@ fn read(disk: &dyn Disk, database: Identity) -> Result<Option<RecoveryCosts>, Di
 fn text_of(database: Identity, costs: &RecoveryCosts) -> String {
     let ps = |nanos: f64| (nanos * PICOSECONDS).round().max(1.0) as u64;
     let (load, replay, rest) = (costs.load.map(ps), costs.replay.map(ps), ps(costs.rest));
+    let applied_entry = (costs.applied_entry * PICOSECONDS).round() as u64;
     with_checksum(&format!(
-        "{TITLE}\ndatabase {database}\nrest {rest}\nload_byte {} load_entry {}\nreplay_byte {} replay_entry {} applied {}\n",
+        "{TITLE}\ndatabase {database}\nrest {rest}\nload_byte {} load_entry {}\n\
+         replay_byte {} replay_entry {} applied {} applied_entry {applied_entry}\n",
         load[0], load[1], replay[0], replay[1], replay[2]
     ))
 }
@@ -62,13 +66,18 @@ fn text_of(database: Identity, costs: &RecoveryCosts) -> String {
 /// `None` if it says nothing to this database.
 fn parse(text: &str, database: Identity) -> Option<RecoveryCosts> {
     let mut lines = checked_body(text).ok()?.lines();
-    if lines.next() != Some(TITLE) {
-        return None;
-    }
+    let title = lines.next()?;
     let [whose] = values(lines.next()?, &["database"])?;
     let [rest] = values(lines.next()?, &["rest"])?;
     let [load_byte, load_entry] = values(lines.next()?, &["load_byte", "load_entry"])?;
-    let [byte, entry, applied] = values(lines.next()?, &["replay_byte", "replay_entry", "applied"])?;
+    let [byte, entry, applied, applied_entry] = match (title, lines.next()?) {
+        (TITLE, line) => values(line, &["replay_byte", "replay_entry", "applied", "applied_entry"])?,
+        (FIRST_TITLE, line) => {
+            let [byte, entry, applied] = values(line, &["replay_byte", "replay_entry", "applied"])?;
+            [byte, entry, applied, "0"]
+        }
+        _ => return None,
+    };
     if Identity::parse(whose)? != database || lines.next().is_some() {
         return None;
     }
@@ -80,6 +89,7 @@ fn parse(text: &str, database: Identity) -> Option<RecoveryCosts> {
         rest: nanos(rest)?,
         load: [nanos(load_byte)?, nanos(load_entry)?],
         replay: [nanos(byte)?, nanos(entry)?, nanos(applied)?],
+        applied_entry: if applied_entry == "0" { 0.0 } else { nanos(applied_entry)? },
         is_measured: true,
     })
 }

@@ -14,6 +14,7 @@ use std::iter::Peekable;
 use std::path::Path;
 use std::sync::Arc;
 
+use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::examine::{Examination, examine};
 
@@ -69,7 +70,8 @@ impl ApplicationLog {
 }
 
 fn check_on<A: Application>(disk: &Arc<dyn Disk>, mut make: impl FnMut() -> A) -> Result<FolderCheck> {
-    let (first, again) = (ApplicationState::new(Arc::new(make())), ApplicationState::new(Arc::new(make())));
+    let mut state = || ApplicationState::new(Arc::new(make()), &Clock::machine());
+    let (first, again) = (state(), state());
     let mut check = FolderCheck::of(examine(disk, &first)?);
     if !check.examination.is_whole() {
         // A part was replayed: nothing to compare.

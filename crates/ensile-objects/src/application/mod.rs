@@ -23,15 +23,17 @@ mod walk;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ensile_base::clock::Clock;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointHandle, DurabilityError, RecoveryReport};
 
+use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::format::{BodyForm, encode_body};
 use crate::pieces::Assembly;
-use crate::receipt::ObjectReceipt;
+use crate::receipt::{ChangeReceipt, ObjectReceipt};
 use crate::replay::{LANES, WaitingOperations};
 use crate::runtime::{LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
 pub use walk::ObjectWriter;
@@ -163,10 +165,13 @@ pub(crate) struct ApplicationState<A> {
     failure: Mutex<Option<ObjectsError>>,
     /// Why the walk under way cannot become a checkpoint.
     refusal: Mutex<Option<String>>,
+    /// What its changes take, at first and at recovery.
+    applied: Arc<AppliedTime>,
+    replayed: AppliedTime,
 }
 
 impl<A: Application> ApplicationState<A> {
-    pub(crate) fn new(application: Arc<A>) -> Self {
+    pub(crate) fn new(application: Arc<A>, clock: &Clock) -> Self {
         Self {
             version: application.version(),
             application,
@@ -176,6 +181,8 @@ impl<A: Application> ApplicationState<A> {
             pieces: Assembly::default(),
             failure: Mutex::default(),
             refusal: Mutex::default(),
+            applied: Arc::new(AppliedTime::new(clock)),
+            replayed: AppliedTime::new(clock),
         }
     }
 
@@ -284,7 +291,7 @@ impl<A: Application> Slots for ApplicationState<A> {
 
 impl ApplicationLog {
     pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
-        let state = Arc::new(ApplicationState::new(application));
+        let state = Arc::new(ApplicationState::new(application, &settings.clock));
         let runtime = settings.open(Arc::clone(&state) as _)?;
         Ok(Self { version: state.version, slots: state, runtime: Arc::new(runtime) })
     }
@@ -329,7 +336,7 @@ impl ApplicationLog {
         {
             drop(last);
             self.runtime.give_back(worker);
-            return Ok(ObjectReceipt::new(&self.runtime, tid.epoch()));
+            return Ok(ObjectReceipt::of(&self.runtime, tid));
         }
         self.log_waiting(slot, worker)
     }
@@ -342,11 +349,48 @@ impl ApplicationLog {
             match self.runtime.log(slot, |last| last)? {
                 LogAttempt::Logged(slot, tid) => {
                     drop(slot);
-                    return Ok(ObjectReceipt::new(&self.runtime, tid.epoch()));
+                    return Ok(ObjectReceipt::of(&self.runtime, tid));
                 }
                 LogAttempt::Again(again) => worker = again,
             }
         }
+    }
+
+    /// Logs an operation on an object, and then changes the object by `make`. The caller holds the object's guard over
+    /// this. What making takes is measured, of one change in 64, so that
+    /// [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become dearer. An application makes
+    /// all its changes so, or by [`ObjectGuard::change`](crate::ObjectGuard::change) with the receipt, or none: of
+    /// those that it makes behind [`log`](Self::log) alone nothing is known once one was measured.
+    ///
+    /// ```
+    /// # use std::sync::Mutex;
+    /// # use ensile_objects::{ApplicationLog, ObjectsResult};
+    /// # struct Item { price: f64 }
+    /// # struct Items(Vec<Mutex<Item>>);
+    /// # const OP_PRICE: u32 = 0;
+    /// fn update_price(items: &Items, log: &ApplicationLog, id: u64, price: f64) -> ObjectsResult<()> {
+    ///     let mut item = items.0[id as usize].lock().unwrap();
+    ///     let ((), receipt) = log.change(id, OP_PRICE, &[&price.to_le_bytes()], || item.price = price)?;
+    ///     drop(item);
+    ///     receipt.durable()
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`log`](Self::log): nothing was logged, and nothing is made.
+    ///
+    /// # Panics
+    /// If `make` does: what is logged then lacks its change, as [`Application`] says.
+    #[inline]
+    pub fn change<R>(
+        &self,
+        object: u64,
+        operation: u32,
+        parameters: &[&[u8]],
+        make: impl FnOnce() -> R,
+    ) -> Result<(R, ObjectReceipt<'_>)> {
+        let receipt = self.log(object, operation, parameters)?;
+        Ok((receipt.make(object, make), receipt))
     }
 
     /// As [`Objects::report_requests`](crate::Objects::report_requests).

@@ -8,11 +8,13 @@
 //! Neighbours: the durability crate calls in from several threads; `crate::replay` has what waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 
 use super::{Application, ApplicationState, CallBackResult};
+use crate::applied::AppliedTime;
 use crate::collection::check::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_LOG, ObjectBody, check_version};
@@ -47,7 +49,8 @@ impl<A: Application> Recoverable for ApplicationState<A> {
             if loaded.is_some_and(|loaded| tid <= loaded) {
                 return;
             }
-            if let Err(why) = called_back(|| self.replay_body(object, &body)) {
+            let replay = || called_back(|| self.replay_body(object, &body));
+            if let Err(why) = self.replayed.measure(object, tid.bits(), replay) {
                 self.failure.lock().get_or_insert(ObjectsError::NotReplayed { object, tid, why });
             }
         });
@@ -55,6 +58,14 @@ impl<A: Application> Recoverable for ApplicationState<A> {
 }
 
 impl<A: Application> ObjectState for ApplicationState<A> {
+    fn applied(&self) -> &Arc<AppliedTime> {
+        &self.applied
+    }
+
+    fn replayed_nanos(&self) -> u64 {
+        self.replayed.total()
+    }
+
     fn check_recovered(&self) -> ObjectsResult<()> {
         assert!(self.waiting.is_empty(), "L8: every epoch has passed");
         self.loaded.iter().for_each(|lane| *lane.lock() = Default::default());

@@ -215,6 +215,11 @@ impl<A: Application> Walk for ApplicationState<A> {
     fn refusal(&self) -> Option<String> {
         self.refusal.lock().clone()
     }
+
+    /// `None` of an application that only logs.
+    fn applied_nanos(&self) -> Option<u64> {
+        self.applied.if_measured()
+    }
 }
 
 /// Bounds of slices are numbers whose bytes are in their order.

@@ -67,7 +67,7 @@ pub(crate) struct ObjectsState<K, T: Persistent> {
     accepts: Option<KeyCheck>,
     refused_key: Mutex<Option<ObjectsError>>,
     /// What applying operations takes, at first and at recovery.
-    applied: AppliedTime,
+    applied: Arc<AppliedTime>,
     replayed: AppliedTime,
 }
 
@@ -147,7 +147,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
             poisoned: AtomicU64::new(0),
             accepts: None,
             refused_key: Mutex::default(),
-            applied: AppliedTime::new(clock),
+            applied: Arc::new(AppliedTime::new(clock)),
             replayed: AppliedTime::new(clock),
         }
     }
@@ -788,7 +788,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// As [`apply`](Self::apply), to the object alone.
     #[inline]
     fn apply_unchecked(&self, state: &mut CellState<K, T>, operation: &T::Operation) -> T::Output {
-        let (place, tid) = (std::ptr::from_ref(state).addr(), state.tid.bits());
+        let (place, tid) = (std::ptr::from_ref(state).addr() as u64, state.tid.bits());
         let applying = Applying::begin(state, &self.state.poisoned);
         self.state.applied.measure(place, tid, || applying.apply(operation))
     }

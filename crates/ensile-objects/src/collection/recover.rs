@@ -9,6 +9,7 @@
 //! waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use ensile_base::sync::{AtomicU64, Ordering};
 use ensile_base::{Epoch, Tid};
@@ -18,6 +19,7 @@ use super::ObjectsState;
 use super::check::LACKS_PIECES;
 use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
 use super::shards::{CellState, KeyHash, ObjectCell};
+use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
 use crate::runtime::{KeyCheck, ObjectState};
@@ -57,7 +59,7 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
             // O4: what the loaded state includes is passed over.
             if tid > state.tid {
                 state.tid = tid;
-                let place = std::ptr::from_ref(&*state).addr();
+                let place = std::ptr::from_ref(&*state).addr() as u64;
                 self.replayed.measure(place, tid.bits(), || apply_again(&mut state, change, &self.poisoned));
             }
         });
@@ -65,6 +67,10 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
 }
 
 impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
+    fn applied(&self) -> &Arc<AppliedTime> {
+        &self.applied
+    }
+
     fn replayed_nanos(&self) -> u64 {
         self.replayed.total()
     }

@@ -87,8 +87,8 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
         self.refusal.lock().clone()
     }
 
-    fn applied_nanos(&self) -> u64 {
-        self.applied.total()
+    fn applied_nanos(&self) -> Option<u64> {
+        Some(self.applied.total())
     }
 }
 

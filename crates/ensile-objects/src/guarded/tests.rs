@@ -50,7 +50,10 @@ fn a_look_rests_on_the_last_change_and_a_change_on_its_own() {
         },
     );
     assert_eq!((changed, rests.epoch(), pair.last()), (Ok(8), Epoch::new(7), Epoch::new(7)));
-    assert_eq!(pair.change(&rests, || Err("the log is full"), |pair| *pair = [0; 2]), Err("the log is full"));
+    assert_eq!(
+        pair.change(&rests, || Err::<Epoch, _>("the log is full"), |pair| *pair = [0; 2]),
+        Err("the log is full")
+    );
     assert_eq!((*pair, pairs.poisoned()), ([8; 2], 0));
     assert!(pairs.try_lock(1, &rests).is_none(), "it is not free");
     drop(pair);

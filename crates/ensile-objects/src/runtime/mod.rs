@@ -43,6 +43,7 @@ use stop::HeartbeatStop;
 pub(crate) use worker::LogWorker;
 use worker::LogWorkers;
 
+use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
 /// What is kept: objects that can be walked and rebuilt.
@@ -50,10 +51,11 @@ pub(crate) trait ObjectState: Recoverable + Walk + Send {
     /// What was loaded and replayed is whole; or what is wrong with it.
     fn check_recovered(&self) -> Result<()>;
 
-    /// About how many nanoseconds applying operations took at recovery, where that is measured.
-    fn replayed_nanos(&self) -> u64 {
-        0
-    }
+    /// What applying operations takes, from the open on.
+    fn applied(&self) -> &StdArc<AppliedTime>;
+
+    /// About how many nanoseconds applying operations took at recovery.
+    fn replayed_nanos(&self) -> u64;
 }
 
 /// Figures of open objects.
@@ -87,6 +89,8 @@ pub(crate) struct Runtime {
     pub(crate) shipping: Option<StdArc<Shipper>>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) clock: Clock,
+    /// The state's.
+    pub(crate) applied: StdArc<AppliedTime>,
     process: Process,
     workers: StdArc<LogWorkers>,
     is_strict: bool,

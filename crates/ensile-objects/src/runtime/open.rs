@@ -94,6 +94,7 @@ impl ObjectsSettings {
         let shipping = self.shipping.map(|shipping| Shipper::start(&store, &log, shipping)).transpose()?;
         let is_driven = !self.own_threads && !self.clock.is_manual();
         let runtime = StdArc::new(Runtime {
+            applied: StdArc::clone(state.applied()),
             state,
             log,
             checkpoints,

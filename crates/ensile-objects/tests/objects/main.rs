@@ -13,6 +13,7 @@ mod giving_way;
 mod guarded;
 mod kept;
 mod lives;
+mod measured;
 mod names;
 mod policies;
 mod rig;

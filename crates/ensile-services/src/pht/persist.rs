@@ -5,7 +5,9 @@
 //! Neighbours: [`super::table`] has the buckets; `ensile-objects` calls back.
 
 use ensile_base::Epoch;
-use ensile_objects::{Application, ApplicationLog, CallBackResult, ObjectWriter, ObjectsResult, Parts};
+use ensile_objects::{
+    Application, ApplicationLog, CallBackResult, ObjectReceipt, ObjectWriter, ObjectsResult, Parts,
+};
 
 use super::table::{PhtBuckets, PhtChange};
 
@@ -13,15 +15,14 @@ const SET: u32 = 1;
 const DELETE: u32 = 2;
 const ADD: u32 = 3;
 
-/// Logs a change of a bucket, whose lock the caller holds. The change is made behind it, and rests on the epoch.
-pub(super) fn log(log: &ApplicationLog, change: PhtChange<'_>) -> ObjectsResult<Epoch> {
+/// Logs a change of a bucket, whose lock the caller holds. The change is made behind it, and rests on the receipt.
+pub(super) fn log<'l>(log: &'l ApplicationLog, change: PhtChange<'_>) -> ObjectsResult<ObjectReceipt<'l>> {
     let (number, key) = (change.key().bucket, change.key().bytes);
-    let receipt = match change {
-        PhtChange::Set(_, value) => log.log(number, SET, &[key, value])?,
-        PhtChange::Delete(_) => log.log(number, DELETE, &[key])?,
-        PhtChange::Add(_, by) => log.log(number, ADD, &[key, &by.to_le_bytes()])?,
-    };
-    Ok(receipt.epoch())
+    match change {
+        PhtChange::Set(_, value) => log.log(number, SET, &[key, value]),
+        PhtChange::Delete(_) => log.log(number, DELETE, &[key]),
+        PhtChange::Add(_, by) => log.log(number, ADD, &[key, &by.to_le_bytes()]),
+    }
 }
 
 impl Application for PhtBuckets {

@@ -14,7 +14,6 @@ use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
 use crate::control::load::LoadCounts;
-use crate::control::recovery_time::LogWork;
 use crate::range::RangeStart;
 use crate::store::installed::InstalledCheckpoint;
 
@@ -30,7 +29,7 @@ pub(in crate::checkpoint) struct Circumstances {
     /// Entries that were written since the open.
     pub(in crate::checkpoint) log_records: u64,
     /// What applying them took, where the state measures that.
-    pub(in crate::checkpoint) applied_nanos: u64,
+    pub(in crate::checkpoint) applied_nanos: Option<u64>,
     /// Requests that the application reports: those that succeeded, and those that were lost.
     pub(in crate::checkpoint) served: u64,
     pub(in crate::checkpoint) lost: u64,
@@ -49,12 +48,6 @@ impl Circumstances {
     pub(super) fn load_counts(&self) -> LoadCounts {
         let Self { log_bytes, log_records, served, lost, .. } = *self;
         LoadCounts { log_bytes, log_records, served, lost }
-    }
-
-    /// What was logged since the open.
-    pub(super) fn log_work(&self) -> LogWork {
-        let Self { log_bytes, log_records, applied_nanos, .. } = *self;
-        LogWork { bytes: log_bytes, entries: log_records, applied_nanos }
     }
 }
 

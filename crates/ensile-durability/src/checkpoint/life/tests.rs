@@ -58,7 +58,7 @@ pub(super) fn seen(epoch: u64) -> Circumstances {
         health: Health::Running,
         log_bytes: 0,
         log_records: 0,
-        applied_nanos: 0,
+        applied_nanos: None,
         served: 0,
         lost: 0,
         has_reserve: true,

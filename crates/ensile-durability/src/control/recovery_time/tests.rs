@@ -13,7 +13,13 @@ const THREADS: u64 = 2;
 
 /// What a machine really takes: not what is assumed.
 fn true_costs() -> RecoveryCosts {
-    RecoveryCosts { rest: 60e6, load: [3.0, 300.0], replay: [1.0, 900.0, 1.2], is_measured: true }
+    RecoveryCosts {
+        rest: 60e6,
+        load: [3.0, 300.0],
+        replay: [1.0, 900.0, 1.2],
+        applied_entry: 0.0,
+        is_measured: true,
+    }
 }
 
 fn work(entries: u64, entry_bytes: u64, applied: u64) -> LogWork {
@@ -67,6 +73,33 @@ fn recoveries_of_different_operations_teach_each_cost() {
 }
 
 #[test]
+fn a_life_that_measures_nothing_is_predicted_by_what_applying_took_at_recoveries() {
+    // Few operations, and dear ones.
+    let replayed = work(40_000, 60, 200_000);
+    let mut costs = RecoveryCosts::default();
+    for _ in 0..8 {
+        costs.learn(&measured(replayed));
+    }
+    assert_near(costs.applied_entry, 200_000.0, 1e-6);
+    let predicted = |entries, applied_nanos| {
+        let mut outlook = RecoveryOutlook::new(costs, THREADS, LogWork::default(), 0);
+        outlook.observe(SECOND, (entries * 60, entries), applied_nanos);
+        outlook.forecast((0, 0), entries * 60, Duration::ZERO, None)
+    };
+    let took = measured(replayed).replay_nanos as f64;
+    for applied_nanos in [Some(replayed.applied_nanos), None] {
+        let forecast = predicted(replayed.entries, applied_nanos);
+        assert_near(forecast.replay.as_nanos() as f64, took, 0.01);
+        assert_near(forecast.rates.applied_nanos_per_entry as f64, 200_000.0, 1e-6);
+    }
+    assert_near(predicted(80_000, None).replay.as_nanos() as f64, 2.0 * took, 0.01);
+    // A short replay, or one of a state that is not applied, teaches nothing of it.
+    costs.learn(&MeasuredRecovery { replay_nanos: 1_000_000, ..measured(work(10, 60, 9_000_000)) });
+    costs.learn(&measured(work(5_000_000, 140, 0)));
+    assert_near(costs.applied_entry, 200_000.0, 1e-6);
+}
+
+#[test]
 fn what_was_too_short_or_much_disturbed_teaches_little() {
     let mut costs = RecoveryCosts::default();
     // It took most of a second to find out that there is little.
@@ -102,7 +135,7 @@ fn what_was_too_short_or_much_disturbed_teaches_little() {
 fn half_the_threads_take_twice_as_long() {
     let outlook = |threads| {
         let mut outlook = RecoveryOutlook::new(true_costs(), threads, LogWork::default(), 0);
-        outlook.observe(SECOND, work(1_000_000, 100, 0));
+        outlook.observe(SECOND, (100_000_000, 1_000_000), None);
         outlook.forecast((500_000_000, 4_000_000), 100_000_000, Duration::ZERO, None)
     };
     let (one, two) = (outlook(1), outlook(2));
@@ -131,7 +164,7 @@ fn what_earlier_lives_left_counts_until_a_checkpoint_is_installed() {
     let replay =
         |outlook: &RecoveryOutlook, bytes| outlook.forecast((0, 0), bytes, Duration::ZERO, None).replay;
     assert_eq!(replay(&outlook, 100_000_000), Duration::from_millis(500));
-    outlook.observe(SECOND, work(500_000, 100, 0));
+    outlook.observe(SECOND, (50_000_000, 500_000), None);
     assert_eq!(replay(&outlook, 150_000_000), Duration::from_millis(750));
     outlook.installed(work(400_000, 100, 0));
     assert_eq!(replay(&outlook, 10_000_000), Duration::from_millis(50));
@@ -193,7 +226,7 @@ impl World {
                 (base, under_way) = (from, None);
                 outlook.installed(base.0);
             }
-            outlook.observe(look as u64 * LOOK, all);
+            outlook.observe(look as u64 * LOOK, (all.bytes, all.entries), Some(all.applied_nanos));
             let replayed = all.bytes - base.0.bytes;
             let recovery = outlook.forecast((bytes, entries), replayed, expected, Some(self.target));
             if trigger.verdict(&situation(recovery))

@@ -2,7 +2,7 @@
 
 use ensile_sim::SimDisk;
 
-use super::{Identity, MeasuredRecovery, RATES, RecoveryCosts, learn, parse, text_of};
+use super::{Identity, MeasuredRecovery, RATES, RecoveryCosts, learn, parse, text_of, with_checksum};
 use crate::control::recovery_time::LogWork;
 use ensile_disk::Disk;
 
@@ -12,6 +12,14 @@ fn database() -> Identity {
 
 fn assumed() -> RecoveryCosts {
     RecoveryCosts { is_measured: true, ..RecoveryCosts::default() }
+}
+
+#[test]
+fn a_text_of_the_first_version_is_understood() {
+    let first = "ensile rates 1\ndatabase 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f\nrest 50000000000\n\
+                 load_byte 2000 load_entry 500000\nreplay_byte 1600 replay_entry 600000 applied 1000\n";
+    let expected = RecoveryCosts { replay: [1.6, 600.0, 1.0], ..assumed() };
+    assert_eq!(parse(&with_checksum(first), database()), Some(expected));
 }
 
 fn measured(seconds: u64) -> MeasuredRecovery {
@@ -29,7 +37,10 @@ fn the_documented_text_is_the_one_that_is_written() {
     let document = include_str!("../../../../../docs/formats/rates.md");
     let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
     assert_eq!(example.expect("an example"), text_of(database(), &assumed()));
-    assert_eq!(parse(&text_of(database(), &assumed()), database()), Some(assumed()));
+    let applied = RecoveryCosts { applied_entry: 250.0, ..assumed() };
+    for costs in [assumed(), applied] {
+        assert_eq!(parse(&text_of(database(), &costs), database()), Some(costs));
+    }
 }
 
 #[test]
