@@ -116,11 +116,12 @@ pub enum DurabilityError {
     /// A checkpoint was given up, and its files with it. The log goes on; the next checkpoint is a new attempt.
     #[error("no checkpoint was made: {0}; nothing else is lost, ask again once the cause is gone")]
     CheckpointFailed(Arc<str>),
-    /// Called within a call-back of the log or of a checkpoint, such as a future's waker, for which a close has to
-    /// wait. Nothing was done. Return from the call-back, and call it on a thread of your own.
+    /// Called within a call-back, such as a future's waker, a checkpoint's or an operation, which what was called has
+    /// to wait for: a close, or a checkpoint. Nothing was done. Return from the call-back, and call it on a thread of
+    /// your own.
     #[error(
-        "not closed: this was called within a call-back (a waker, or a checkpoint's) that a close has to wait for; return from \
-         it, and close on a thread of your own"
+        "not done: this was called within a call-back (a waker, a checkpoint's, or an operation) that it has to wait for; \
+         return from it, and close or wait for a checkpoint on a thread of your own"
     )]
     InCallBack,
     /// A configuration that cannot work: fix it.

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 // A module uses those above it, and none below.
+mod call_backs;
 mod control;
 mod copy_progress;
 mod counter;
@@ -63,6 +64,7 @@ pub use backup::{
     CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, backup, restorable_epochs, restore,
     restore_to_epoch,
 };
+pub use call_backs::CloseLeave;
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
     CheckpointStart, CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, DisplacedBlock,

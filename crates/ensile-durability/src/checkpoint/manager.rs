@@ -309,6 +309,12 @@ impl Checkpoints {
         self.life.lock().misfit().map(str::to_owned)
     }
 
+    /// Whether this thread is in a step of these: in a call-back that encodes an object, for example.
+    #[must_use]
+    pub fn is_in_step(&self) -> bool {
+        self.log.is_in_checkpoint_step()
+    }
+
     /// What checkpoints have come to; in a forked child what was counted only.
     #[must_use]
     pub fn stats(&self) -> CheckpointStats {
@@ -336,6 +342,7 @@ impl Checkpoints {
             self.end_pages(walk);
         });
         assert!(checkpointer < self.checkpointers.len(), "there is no such checkpointer");
+        let _in_step = self.log.in_checkpoint_step();
         let mut part = self.checkpointers[checkpointer].part.lock();
         if checkpointer == 0 {
             // Here, as nothing waits for a checkpointer. Beside a walk too: it may outlast what is reserved.

@@ -147,6 +147,8 @@ impl Ticket {
 
 /// What a thread that waits does meanwhile, where no other thread may do it: it says for how long nothing is due.
 type DriveStep = dyn Fn() -> Option<Duration> + Send + Sync;
+/// Whether this thread is one that a checkpoint waits for.
+type RefusesToWait = dyn Fn() -> bool + Send + Sync;
 /// A thread that drives while it waits looks again after this long at the latest: another one may drive too.
 const DRIVEN_PAUSE: Duration = Duration::from_micros(500);
 
@@ -175,6 +177,7 @@ pub struct CheckpointHandle {
     process: Process,
     _caller: Option<Arc<PacedCaller>>,
     drive: Option<Arc<DriveStep>>,
+    refuses: Option<Arc<RefusesToWait>>,
 }
 
 impl fmt::Debug for CheckpointHandle {
@@ -185,7 +188,7 @@ impl fmt::Debug for CheckpointHandle {
 
 impl CheckpointHandle {
     pub(crate) fn new(ticket: Arc<Ticket>, process: Process) -> Self {
-        Self { ticket, process, _caller: None, drive: None }
+        Self { ticket, process, _caller: None, drive: None, refuses: None }
     }
 
     /// Of the caller with this number, which has a rate.
@@ -202,14 +205,26 @@ impl CheckpointHandle {
         Self { drive: Some(Arc::new(drive)), ..self }
     }
 
-    /// Waits until the checkpoint is installed, or has failed. Not for a thread that takes checkpointers' steps itself.
+    /// A thread of which this is true does not [wait](Self::wait): the checkpoint has to wait for it.
+    #[must_use]
+    pub fn refusing(self, refuses: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        assert!(self.refuses.is_none(), "a handle refuses in one way");
+        Self { refuses: Some(Arc::new(refuses)), ..self }
+    }
+
+    /// Waits until the checkpoint is installed, or has failed. Not for a thread that takes checkpointers' steps itself,
+    /// nor for one that has the guard of an object, or is in a future's waker: the checkpoint may wait for these.
     ///
     /// # Errors
     /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed. [`DurabilityError::Stopped`]:
-    /// the log has stopped, or the database was closed. [`DurabilityError::Forked`].
+    /// the log has stopped, or the database was closed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]: it
+    /// was called in an operation on an object, or in a call-back of a checkpoint. The checkpoint goes on.
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);
+        }
+        if self.ticket.outcome().is_none() && self.refuses.as_ref().is_some_and(|refuses| refuses()) {
+            return Err(DurabilityError::InCallBack);
         }
         if let Some(drive) = &self.drive {
             return self.wait_driving(&**drive);

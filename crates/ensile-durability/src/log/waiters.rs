@@ -25,6 +25,7 @@ use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Thread, current,
 
 use super::marks::Frontier;
 use crate::DurabilityError;
+use crate::call_backs::{CallBack, InCallBack, LogAddress, is_in};
 
 /// How a log ended: D stands still from then on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -311,9 +312,6 @@ impl Waiters {
 }
 
 thread_local! {
-    /// The waiters whose wakers this thread calls at the moment, by address: a waker may end another log, and so call
-    /// that one's.
-    static WAKING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     /// This thread steps for log space: it wakes nobody now.
     static KEEPS_WAKERS: Cell<bool> = const { Cell::new(false) };
 }
@@ -337,12 +335,9 @@ impl Waiters {
     }
 
     fn wake_one(&self, waker: Waker) {
-        let own = std::ptr::from_ref(self).addr();
-        WAKING.with(|waking| waking.borrow_mut().push(own));
+        let _in_waker = InCallBack::begin(CallBack::Waker, self.address());
         // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.
         let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        let popped = WAKING.with(|waking| waking.borrow_mut().pop());
-        debug_assert_eq!(popped, Some(own), "wakers that a waker calls end before it does (O8)");
     }
 
     /// Takes a step for log space: `step` wakes nobody. Its caller may hold an object's lock, which a waker may want.
@@ -362,8 +357,12 @@ impl Waiters {
 
     /// Whether this thread is in a waker that this log calls.
     pub(crate) fn is_waking(&self) -> bool {
-        let own = std::ptr::from_ref(self).addr();
-        WAKING.with(|waking| waking.borrow().contains(&own))
+        is_in(CallBack::Waker, self.address())
+    }
+
+    /// The log's, of which there is one of these.
+    pub(crate) fn address(&self) -> LogAddress {
+        LogAddress(std::ptr::from_ref(self).addr())
     }
 }
 

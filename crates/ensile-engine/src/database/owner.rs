@@ -1,7 +1,8 @@
 //! Who owns a database: its last handle closes it.
 //!
 //! Invariants:
-//! - O8: a close waits for no waker that waits for it: a second one from a waker is refused.
+//! - O8: a close waits for no waker that waits for it: a second one from a waker is refused, and one that would wait for
+//!   itself by way of other logs' closes.
 //! - Whatever panics in a close, the database's threads end with it, and a second close returns an error.
 //! - A shared store that does not answer holds a close up for a stated time, and no longer.
 //!
@@ -14,12 +15,15 @@ use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_durability::DurabilityError;
 
 use super::threads::{SHIPPER, Threads};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::session;
 use crate::shared::SharedState;
 
 /// Why the log stops when a close panics.
 const CLOSE_PANICKED: &str = "a close of the database panicked";
+/// Why the log stops when a call-back drops the last handle.
+const DROPPED_IN_CALL_BACK: &str =
+    "the last handle of the database was dropped in a call-back that a close waits for";
 
 /// What a close does about a picture of what no picture shows yet, in a database without a log (N18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +77,7 @@ impl OpenDatabase {
     fn close_by(&self, end_files: impl FnOnce() -> Closed) -> Result<Option<RangeInclusive<Epoch>>> {
         self.shared.check_process()?;
         // A second call waits for the first, and returns what it returned.
+        let _leave = self.shared.log.as_ref().map(|log| log.leave_to_close()).transpose()?;
         let mut closed = self.lock_closed()?;
         if closed.is_none() {
             // If this one panics.
@@ -140,7 +145,13 @@ impl Drop for OpenDatabase {
             return;
         }
         // An error has nowhere to go here. Strict results were waited for, and `close` returns errors.
-        let _ = self.close(LastPicture::Taken);
+        if let Err(Error::Durability(DurabilityError::InCallBack)) = self.close(LastPicture::Taken) {
+            // Nobody else can close it. The threads end by themselves, and the folder is free with the last of them.
+            self.shared.mark_closed();
+            self.shared.log.iter().for_each(|log| log.stop(DROPPED_IN_CALL_BACK));
+            self.shared.stop.stop();
+            self.shared.memory.stop_preparing();
+        }
         self.shared.idle_workers.close();
         session::forget_closed();
         if self.threads.have_ended()

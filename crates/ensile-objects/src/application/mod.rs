@@ -412,7 +412,8 @@ impl ApplicationLog {
         self.runtime.epochs.now()
     }
 
-    /// Asks for a checkpoint that begins from now on.
+    /// Asks for a checkpoint that begins from now on. A thread that [waits](CheckpointHandle::wait) for it has no
+    /// object's guard, which is not noticed: the checkpoint may wait for the guard.
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
         self.runtime.demand_checkpoint()
@@ -432,7 +433,8 @@ impl ApplicationLog {
 
     /// Makes all that was logged durable and lets go of the folder, for all handles. A second call waits for the first,
     /// and returns what it returned. A call-back that a close waits for is refused: one of a checkpoint always, a
-    /// future's waker while another thread closes (O8).
+    /// future's waker while another thread closes, or while a waker of another log closes this one (O8). The caller has
+    /// no object's guard, which is not noticed: a checkpoint may wait for the guard, and the close for the checkpoint.
     ///
     /// # Errors
     /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.

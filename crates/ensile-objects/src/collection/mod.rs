@@ -271,7 +271,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 self.runtime.give_back(worker);
                 return Err(poisoned(&key));
             }
-            if let Err(refusal) = check(state.object.as_ref()) {
+            if let Err(refusal) = self.checked(&state, &check) {
                 let epoch = self.rests_on(&state, hash);
                 drop(state);
                 self.runtime.give_back(worker);
@@ -455,6 +455,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             if state.is_poisoned {
                 return Err(poisoned(key));
             }
+            let _under_lock = self.runtime.under_lock();
             return Ok((look(state.object.as_ref()), state.tid.epoch()));
         }
     }
@@ -483,7 +484,10 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 // Of one that is not there too: nothing is shown of it because of that operation.
                 rests_on = rests_on.max(state.tid.epoch());
                 match (&state.key, &state.object) {
-                    (Some(key), Some(object)) if !state.is_poisoned => show(key, object),
+                    (Some(key), Some(object)) if !state.is_poisoned => {
+                        let _under_lock = self.runtime.under_lock();
+                        show(key, object);
+                    }
                     _ => {}
                 }
             }
@@ -533,7 +537,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
 
     /// Makes all that was logged durable and lets go of the folder, for all handles. Later changes are errors. A second
     /// call waits for the first, and returns what it returned. A call-back that a close waits for is refused: one of a
-    /// checkpoint always, a future's waker while another thread closes (O8).
+    /// checkpoint, and an operation or a look at an object, always; a future's waker while another thread closes, or
+    /// while a waker of another log closes these and this one that log (O8).
     ///
     /// # Errors
     /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.
@@ -706,13 +711,28 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         &self,
         key: &K,
         worker: Option<Box<LogWorker>>,
-        change: impl FnMut(&mut CellState<K, T>),
+        mut become_it: impl FnMut(&mut CellState<K, T>),
     ) -> Result<ObjectReceipt<'_>> {
+        let change = |state: &mut CellState<K, T>| {
+            // What it was is dropped here.
+            let _under_lock = self.runtime.under_lock();
+            become_it(state);
+        };
         let ((), receipt) = match worker {
             Some(worker) => self.change((key, self.find_ahead(key)), worker, Poison::Ends, change)?,
             None => self.change_unlogged(key, Poison::Ends, change)?,
         };
         Ok(receipt)
+    }
+
+    /// What a check says of an object, which is locked.
+    fn checked<E>(
+        &self,
+        state: &CellState<K, T>,
+        check: impl Fn(Option<&T>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let _under_lock = self.runtime.under_lock();
+        check(state.object.as_ref())
     }
 
     /// As [`change`](Self::change), where nothing is logged.
@@ -751,7 +771,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             if state.is_poisoned && poison == Poison::Refuses {
                 return Err(poisoned(key));
             }
-            if let Err(refusal) = check(state.object.as_ref()) {
+            if let Err(refusal) = self.checked(&state, &check) {
                 let receipt = ObjectReceipt::new(&self.runtime, self.rests_on(&state, hash));
                 return Ok((Err(refusal), receipt));
             }
@@ -788,6 +808,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// As [`apply`](Self::apply), to the object alone.
     #[inline]
     fn apply_unchecked(&self, state: &mut CellState<K, T>, operation: &T::Operation) -> T::Output {
+        let _under_lock = self.runtime.under_lock();
         let (place, tid) = (std::ptr::from_ref(state).addr() as u64, state.tid.bits());
         let applying = Applying::begin(state, &self.state.poisoned);
         self.state.applied.measure(place, tid, || applying.apply(operation))
@@ -800,6 +821,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         state: &mut CellState<K, T>,
         operation: &T::Operation,
     ) -> Result<T::Output> {
+        let _under_lock = self.runtime.under_lock();
         let copy = Checked::before(state.object.as_ref(), operation);
         let output = Applying::begin(state, &self.state.poisoned).apply(operation);
         match copy.difference(state.object.as_ref()) {

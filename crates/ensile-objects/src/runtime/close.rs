@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - I4: in a forked child nothing is closed, joined or freed.
-//! - O8: a close waits for no call-back that waits for it: a second one from a waker, and any from a checkpoint's
-//!   call-back, is refused.
+//! - O8: a close waits for no call-back that waits for it: a second one from a waker, any from a checkpoint's call-back
+//!   or an operation, and one that would wait for itself by way of other logs' closes, are refused.
 //! - Whatever panics in a close, the threads end with it, and a second close returns an error.
 //! - A shared store that does not answer holds a close up for a stated time, and no longer.
 //!
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Mutex, MutexGuard, Ordering, fence, sleep};
-use ensile_durability::DurabilityError;
+use ensile_durability::{CloseLeave, DurabilityError};
 use ensile_epoch::Advance;
 
 use super::Runtime;
@@ -65,7 +65,7 @@ impl OpenRuntime {
     /// The first call ends the files so.
     fn close_by(&self, end_files: impl FnOnce() -> Result<(), DurabilityError>) -> Result<()> {
         self.check_process()?;
-        let mut closed = self.lock_closed()?;
+        let (mut closed, _leave) = self.lock_closed()?;
         if closed.is_none() {
             // If this one panics.
             *closed = Some(Err(DurabilityError::Stopped(CLOSE_PANICKED.into())));
@@ -82,18 +82,23 @@ impl OpenRuntime {
     }
 }
 
+/// The result of closing, once it was done.
+type LockedClose<'o> = MutexGuard<'o, Option<Result<(), DurabilityError>>>;
+
 impl OpenRuntime {
     /// The result of closing, for a thread that may wait for a close that is under way (O8).
-    fn lock_closed(&self) -> Result<MutexGuard<'_, Option<Result<(), DurabilityError>>>, DurabilityError> {
-        // A close waits for the step of a checkpoint that this thread is in.
-        if self.runtime.is_in_checkpoint_step() {
+    fn lock_closed(&self) -> Result<(LockedClose<'_>, CloseLeave), DurabilityError> {
+        // A close waits for the step of a checkpoint that this thread is in, or that waits for an object that it has.
+        if self.runtime.is_awaited() {
             return Err(DurabilityError::InCallBack);
         }
+        let leave = self.runtime.log.leave_to_close()?;
         // The close that is under way waits for the thread that calls this waker, or is below it on its stack.
         if self.runtime.log.is_in_waker() {
-            return self.closed.try_lock().ok_or(DurabilityError::InCallBack);
+            let closed = self.closed.try_lock().ok_or(DurabilityError::InCallBack)?;
+            return Ok((closed, leave));
         }
-        Ok(self.closed.lock())
+        Ok((self.closed.lock(), leave))
     }
 
     /// Waits for the shipper's step under way, or leaves its thread to itself if that takes too long.
@@ -108,9 +113,9 @@ impl OpenRuntime {
 
 /// Why the log stops when a close panics.
 const CLOSE_PANICKED: &str = "a close of the objects panicked";
-/// Why the log stops when a checkpoint's call-back drops the last handle.
+/// Why the log stops when a call-back drops the last handle.
 const DROPPED_IN_CALL_BACK: &str =
-    "the last handle of the objects was dropped in a call-back of a checkpoint";
+    "the last handle of the objects was dropped in a call-back that a close waits for";
 
 /// Ends the threads of open objects when it is dropped, also by a panic in the midst of a close.
 struct EndObjectThreads<'o> {

@@ -17,7 +17,7 @@
 //! state.
 
 use std::pin::Pin;
-use std::sync::Arc as StdArc;
+use std::sync::{Arc as StdArc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -140,12 +140,14 @@ impl Runtime {
 impl OpenRuntime {
     /// Asks for a checkpoint. A thread that waits for it drives, where there are no threads.
     pub(crate) fn demand_checkpoint(&self) -> CheckpointHandle {
-        let asked = self.checkpoints.demand();
+        // A handle keeps nothing open: a close answers it.
+        let runtime = StdArc::downgrade(self.shared());
+        let its = Weak::clone(&runtime);
+        let is_awaited = move || its.upgrade().is_some_and(|runtime| runtime.is_awaited());
+        let asked = self.checkpoints.demand().refusing(is_awaited);
         if !self.is_driven {
             return asked;
         }
-        // A handle keeps nothing open: a close answers it.
-        let runtime = StdArc::downgrade(self.shared());
         asked.driven_by(move || runtime.upgrade().and_then(|runtime| runtime.drive()))
     }
 }

@@ -21,7 +21,7 @@ mod stop;
 mod threads;
 mod worker;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
@@ -457,43 +457,63 @@ impl Runtime {
 
     /// One step of a checkpointer.
     pub(crate) fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
-        let _in_step = InCheckpointStep::of(self);
         self.checkpoints.step(checkpointer, &*self.state)
     }
 
-    /// Whether this thread is in a step of a checkpoint of these objects: in a call-back that encodes one of them.
-    pub(crate) fn is_in_checkpoint_step(&self) -> bool {
+    /// Whether this thread is in a call-back that a checkpoint of these objects waits for, and so a close: one that
+    /// encodes an object, or one that has an object's lock.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.checkpoints.is_in_step() || is_under_lock_of(std::ptr::from_ref(self).addr())
+    }
+
+    /// Until it is dropped this thread runs the application's code under the lock of an object.
+    #[inline]
+    pub(crate) fn under_lock(&self) -> UnderLock {
         let own = std::ptr::from_ref(self).addr();
-        CHECKPOINT_STEPS_OF.with(|steps| steps.borrow().contains(&own))
+        let outer = UNDER_LOCK_OF.with(|of| of.replace(own));
+        if outer != 0 && outer != own {
+            keep_outer(outer);
+        }
+        UnderLock { own, outer }
     }
 }
 
 thread_local! {
-    /// The objects, by address, in steps of whose checkpoints this thread is: a call-back may drive a checkpoint of
-    /// others, whose call-back closes the first.
-    static CHECKPOINT_STEPS_OF: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The objects, by address, one of whose locks this thread has while it runs the application's code; or 0.
+    static UNDER_LOCK_OF: Cell<usize> = const { Cell::new(0) };
+    /// As many others as an operation on one collection that calls another one's has.
+    static OUTER_LOCKS_OF: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread is in a step of a checkpoint until it is dropped.
-struct InCheckpointStep {
-    /// Steps that it was in before.
+/// This thread runs the application's code under the lock of an object (O8).
+pub(crate) struct UnderLock {
+    own: usize,
     outer: usize,
 }
 
-impl InCheckpointStep {
-    fn of(runtime: &Runtime) -> Self {
-        CHECKPOINT_STEPS_OF.with(|steps| {
-            let mut steps = steps.borrow_mut();
-            steps.push(std::ptr::from_ref(runtime).addr());
-            Self { outer: steps.len() - 1 }
-        })
+impl Drop for UnderLock {
+    #[inline]
+    fn drop(&mut self) {
+        UNDER_LOCK_OF.with(|of| of.set(self.outer));
+        if self.outer != 0 && self.outer != self.own {
+            forget_outer();
+        }
     }
 }
 
-impl Drop for InCheckpointStep {
-    fn drop(&mut self) {
-        CHECKPOINT_STEPS_OF.with(|steps| steps.borrow_mut().truncate(self.outer));
-    }
+#[cold]
+fn keep_outer(outer: usize) {
+    OUTER_LOCKS_OF.with(|of| of.borrow_mut().push(outer));
+}
+
+#[cold]
+fn forget_outer() {
+    let forgotten = OUTER_LOCKS_OF.with(|of| of.borrow_mut().pop());
+    debug_assert!(forgotten.is_some(), "what begins within an operation ends before it does");
+}
+
+fn is_under_lock_of(objects: usize) -> bool {
+    UNDER_LOCK_OF.with(Cell::get) == objects || OUTER_LOCKS_OF.with(|of| of.borrow().contains(&objects))
 }
 
 /// The smallest TID of this epoch above the last one; `None` if there is none (E5).

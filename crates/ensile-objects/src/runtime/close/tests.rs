@@ -4,7 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
@@ -234,7 +234,7 @@ struct CallWhenEncoded<const NUMBER: usize>;
 
 type Call = Box<dyn Fn() + Send + Sync>;
 
-static CALLS: [OnceLock<Call>; 2] = [const { OnceLock::new() }; 2];
+static CALLS: [OnceLock<Call>; 3] = [const { OnceLock::new() }; 3];
 
 impl<const NUMBER: usize> Persistent for CallWhenEncoded<NUMBER> {
     type Operation = u64;
@@ -319,6 +319,117 @@ fn o8_a_call_back_within_another_checkpoints_call_back_that_closes_is_refused() 
     outside.expect("closes");
     let closed = std::mem::take(&mut *closed.lock().expect("no panic"));
     assert!(!closed.is_empty() && closed.iter().all(is_in_call_back), "{closed:?}");
+}
+
+#[test]
+fn o8_a_checkpoints_call_back_that_waits_for_a_checkpoint_is_refused() {
+    let (objects, clock) = open_without_threads::<2>();
+    let waited = Arc::new(Mutex::new(Vec::new()));
+    let (its, told) = (Arc::clone(&objects), Arc::clone(&waited));
+    let wait: Call = Box::new(move || told.lock().expect("no panic").push(its.checkpoint().wait()));
+    assert!(CALLS[2].set(wait).is_ok());
+    let (tell, told) = mpsc::channel();
+    let is_called = {
+        let waited = Arc::clone(&waited);
+        move || !waited.lock().expect("no panic").is_empty()
+    };
+    std::thread::spawn(move || {
+        checkpoint(&objects, &clock, is_called);
+        tell.send(objects.close()).expect("the test waits for it");
+    });
+    told.recv_timeout(HANG).expect("O8: it waits for the step that it is in").expect("closes");
+    let waited = std::mem::take(&mut *waited.lock().expect("no panic"));
+    assert!(waited.iter().all(|waited| matches!(waited, Err(DurabilityError::InCallBack))), "{waited:?}");
+}
+
+/// An operation on it calls what is set.
+struct CallWhenApplied;
+
+static WHEN_APPLIED: OnceLock<Call> = OnceLock::new();
+
+impl Persistent for CallWhenApplied {
+    type Operation = u64;
+    type Output = ();
+    const VERSION: u16 = 1;
+    const OPERATION_VERSION: u16 = 1;
+
+    fn apply(object: &mut Option<Self>, _: &u64) {
+        *object = Some(Self);
+        if let Some(call) = WHEN_APPLIED.get() {
+            call();
+        }
+    }
+
+    fn encode(&self, _: &mut Vec<u8>) {}
+
+    fn decode(_: u16, _: &[u8]) -> CodecResult<Self> {
+        Ok(Self)
+    }
+
+    fn encode_operation(by: &u64, out: &mut Vec<u8>) {
+        Counter::encode_operation(by, out);
+    }
+
+    fn decode_operation(version: u16, bytes: &[u8]) -> CodecResult<u64> {
+        Counter::decode_operation(version, bytes)
+    }
+}
+
+#[test]
+fn o8_an_operation_that_closes_or_waits_for_a_checkpoint_is_refused() {
+    let objects: Arc<Objects<u64, CallWhenApplied>> = Arc::new(
+        ObjectsBuilder::new("closing").disk(Arc::new(SimDisk::new().mounted())).open().expect("opens"),
+    );
+    let ((tell, told), other) = (mpsc::channel(), open_without_threads::<1>().0);
+    let its = Arc::clone(&objects);
+    WHEN_APPLIED
+        .set(Box::new(move || {
+            // Within a call of other objects, too.
+            let within = other.look(&1, |_| its.close()).map(|(closed, _)| closed).and_then(|closed| closed);
+            let waited = its.checkpoint().wait().map(drop).map_err(ObjectsError::from);
+            tell.send([its.close(), within, waited]).expect("the test waits for it");
+        }))
+        .ok()
+        .expect("it is set once");
+    let its = Arc::clone(&objects);
+    let (tell_seen, seen) = mpsc::channel();
+    std::thread::spawn(move || {
+        its.update(1, &1).expect("logs");
+        let looked = its.look(&1, |_| its.close()).expect("it is whole").0;
+        let checked = its.update_if(1, &1, |_| Err::<(), _>(its.close())).expect("is asked");
+        tell_seen.send([looked, checked.expect_err("it refuses")]).expect("the test waits for it");
+    });
+    let in_operation = told.recv_timeout(HANG).expect("O8: the checkpoint waits for the object");
+    assert!(in_operation.iter().all(is_in_call_back), "{in_operation:?}");
+    let under_lock = seen.recv_timeout(HANG).expect("O8: the close waits for the object");
+    assert!(under_lock.iter().all(is_in_call_back), "{under_lock:?}");
+    objects.checkpoint().wait().expect("a checkpoint, outside");
+    objects.close().expect("closes");
+}
+
+#[test]
+fn o8_of_wakers_of_two_logs_that_close_each_others_log_one_is_refused() {
+    let open = || -> Arc<Objects<u64, Counter>> {
+        Arc::new(
+            ObjectsBuilder::new("closing").disk(Arc::new(SimDisk::new().mounted())).open().expect("opens"),
+        )
+    };
+    let (first, second) = (open(), open());
+    let (both, (tell, told)) = (Arc::new(Barrier::new(2)), mpsc::channel());
+    for (own, other) in [(&first, &second), (&second, &first)] {
+        let (other, both, tell) = (Arc::clone(other), Arc::clone(&both), tell.clone());
+        call_when_durable(own, move || {
+            both.wait();
+            tell.send(other.close()).expect("the test waits for it");
+        });
+    }
+    let refused = told.recv_timeout(HANG).expect("O8: each waits for the other");
+    let closed = told.recv_timeout(HANG).expect("O8: it waits for one that was refused");
+    assert!(is_in_call_back(&refused), "{refused:?}");
+    closed.expect("closes");
+    for objects in [first, second] {
+        objects.close().expect("closes, or is closed");
+    }
 }
 
 #[test]
