@@ -4,9 +4,8 @@
 //!
 //! Neighbours: [`super::table`] has the buckets; `ensile-objects` calls back.
 
-use ensile_base::Epoch;
 use ensile_objects::{
-    Application, ApplicationLog, CallBackResult, ObjectReceipt, ObjectWriter, ObjectsResult, Parts,
+    Application, ApplicationLog, CallBackResult, Epoch, ObjectReceipt, ObjectWriter, ObjectsResult, Parts,
 };
 
 use super::table::{PhtBuckets, PhtChange};
