@@ -422,7 +422,8 @@ impl ObjectsBuilder {
     }
 
     /// Opens the log and the checkpoints of an application that keeps its own objects. What is in the folder is loaded
-    /// and replayed into it first, by its call-backs.
+    /// and replayed into it first, by its call-backs. That takes [`OPEN_BYTES_EACH`](ApplicationLog::OPEN_BYTES_EACH) of
+    /// memory for each object, beside the objects, whatever the log.
     ///
     /// # Errors
     /// As for [`open`](Self::open); [`ObjectsError::NotReplayed`](crate::ObjectsError::NotReplayed) and

@@ -20,7 +20,7 @@ use ensile_durability::examine::{Examination, examine};
 
 use super::walk::{CollectedObject, ObjectSink, written};
 use super::{Application, ApplicationLog, ApplicationState};
-use crate::collection::check::{FolderCheck, LACKS_PIECES, first_difference};
+use crate::collection::check::{FolderCheck, first_difference};
 use crate::error::ObjectsResult as Result;
 
 /// Bytes of objects that are asked for at once; one more object may come with them.
@@ -79,9 +79,7 @@ fn check_on<A: Application>(disk: &Arc<dyn Disk>, mut make: impl FnMut() -> A) -
     }
     let twice: Examination = examine(disk, &again)?;
     check.not_replayed = first.failure.lock().take().or_else(|| again.failure.lock().take());
-    if !(first.pieces.is_whole() && again.pieces.is_whole()) {
-        check.not_written = Some(LACKS_PIECES.to_owned());
-    }
+    check.not_written = first.damage().or_else(|| again.damage());
     check.note_second(&twice);
     if check.is_whole() {
         compare(&mut check, &first, &again);

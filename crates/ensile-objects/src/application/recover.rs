@@ -18,7 +18,6 @@ use crate::applied::AppliedTime;
 use crate::collection::check::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_LOG, ObjectBody, check_version};
-use crate::replay::LANES;
 use crate::runtime::ObjectState;
 
 impl<A: Application> Recoverable for ApplicationState<A> {
@@ -44,9 +43,8 @@ impl<A: Application> Recoverable for ApplicationState<A> {
 
     fn passed(&self, epoch: Epoch) {
         self.waiting.apply_below(epoch, |tid, (object, body)| {
-            let loaded = self.loaded[object as usize % LANES].lock().get(&object).copied();
             // O4: what the loaded bytes include is passed over.
-            if loaded.is_some_and(|loaded| tid <= loaded) {
+            if self.loaded.includes(object, tid) {
                 return;
             }
             let replay = || called_back(|| self.replay_body(object, &body));
@@ -68,19 +66,28 @@ impl<A: Application> ObjectState for ApplicationState<A> {
 
     fn check_recovered(&self) -> ObjectsResult<()> {
         assert!(self.waiting.is_empty(), "L8: every epoch has passed");
-        self.loaded.iter().for_each(|lane| *lane.lock() = Default::default());
-        if let Some(failure) = self.failure.lock().take() {
-            return Err(failure);
+        let damage = self.damage();
+        self.loaded.clear();
+        let failure = self.failure.lock().take();
+        match (damage, failure) {
+            (Some(detail), _) => {
+                Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail }.into())
+            }
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Ok(()),
         }
-        if self.pieces.is_whole() {
-            return Ok(());
-        }
-        let detail = LACKS_PIECES.to_owned();
-        Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail }.into())
     }
 }
 
 impl<A: Application> ApplicationState<A> {
+    /// What is wrong with the checkpoint that was loaded, as a whole.
+    pub(super) fn damage(&self) -> Option<String> {
+        if !self.pieces.is_whole() {
+            return Some(LACKS_PIECES.to_owned());
+        }
+        self.loaded.twice().map(|object| format!("object {object} stands in the checkpoint twice"))
+    }
+
     fn load_entry(&self, entry: &Entry<'_>) -> CallBackResult {
         let body = ObjectBody::decode(entry.body)?;
         let object = number_of(&body)?;
@@ -97,10 +104,7 @@ impl<A: Application> ApplicationState<A> {
             }
             _ => return Err(OF_LOG.into()),
         };
-        let before = self.loaded[object as usize % LANES].lock().insert(object, entry.tid);
-        if before.is_some() {
-            return Err("an object stands in the checkpoint twice".into());
-        }
+        self.loaded.add(object, entry.tid);
         let Some(bytes) = bytes else { return Ok(()) };
         let loaded = called_back(|| {
             if version == self.version {
