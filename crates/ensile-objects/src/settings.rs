@@ -17,8 +17,8 @@ use crate::error::ObjectsResult as Result;
 use crate::runtime::{KeyCheck, ObjectsSettings, OpenRuntime};
 
 /// Why an application that keeps its own objects is not opened with the debug mode.
-const CHECKS_COLLECTIONS: &str = "`check_operations` is for collections: nothing here can copy the objects that an application \
-     keeps, so open it without";
+const CHECKS_COLLECTIONS: &str = "`check_operations` is for collections: open the application by `open_application_checked`, with \
+     a fresh one that becomes the copy";
 
 /// Why an application that keeps its own objects is not opened with a check of keys.
 const KEYS_OF_COLLECTIONS: &str =
@@ -431,13 +431,38 @@ impl ObjectsBuilder {
     /// [`check_operations`](Self::check_operations) or [`accept_keys`](Self::accept_keys), which are for collections.
     /// Nothing was changed then.
     pub fn open_application<A: Application>(self, application: Arc<A>) -> Result<ApplicationLog> {
+        ApplicationLog::open(self.for_application()?, application)
+    }
+
+    /// As [`open_application`](Self::open_application), in a debug mode, for tests: `fresh` is another application, as
+    /// the program makes it before it has any object. It becomes a copy: what the application writes is loaded into it,
+    /// and each operation is replayed on it when it is logged. A checkpoint compares what both write of each object
+    /// under its guard. The first difference fails that checkpoint and all later ones, and
+    /// [`ApplicationLog::difference`] has it. It finds operations that replay makes something else of, changes that were
+    /// not logged, a guard that is not held, and what does not come back from an object's bytes.
+    ///
+    /// It takes the memory of a second application. An object that a checkpoint does not write is not compared.
+    ///
+    /// # Errors
+    /// As for [`open_application`](Self::open_application); [`ObjectsError::NotDeterministic`
+    /// ](crate::ObjectsError::NotDeterministic): an object does not come back from its bytes.
+    pub fn open_application_checked<A: Application>(
+        self,
+        application: Arc<A>,
+        fresh: A,
+    ) -> Result<ApplicationLog> {
+        ApplicationLog::open_checked(self.for_application()?, application, fresh)
+    }
+
+    /// The settings, unless they have what is of collections alone.
+    fn for_application(self) -> Result<ObjectsSettings> {
         if self.is_checked {
             return Err(DurabilityError::Config(CHECKS_COLLECTIONS.into()).into());
         }
         if self.settings.accepts.is_some() {
             return Err(DurabilityError::Config(KEYS_OF_COLLECTIONS.into()).into());
         }
-        ApplicationLog::open(self.settings, application)
+        Ok(self.settings)
     }
 }
 

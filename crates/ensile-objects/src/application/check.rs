@@ -123,7 +123,7 @@ fn take<A: Application>(objects: &mut Peekable<WrittenObjects<'_, A>>, number: u
 }
 
 /// What an application writes as its checkpoint, in the order of numbers; an error ends it.
-struct WrittenObjects<'s, A> {
+pub(super) struct WrittenObjects<'s, A> {
     state: &'s ApplicationState<A>,
     collected: VecDeque<CollectedObject>,
     /// Where the call-back goes on; `None`: there is nothing more.
@@ -131,7 +131,7 @@ struct WrittenObjects<'s, A> {
 }
 
 impl<'s, A: Application> WrittenObjects<'s, A> {
-    fn of(state: &'s ApplicationState<A>) -> Self {
+    pub(super) fn of(state: &'s ApplicationState<A>) -> Self {
         Self { state, collected: VecDeque::new(), next: Some(0) }
     }
 }

@@ -17,6 +17,7 @@
 //! folder.
 
 mod check;
+mod copied;
 mod loaded;
 mod recover;
 mod walk;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
-use ensile_base::sync::Mutex;
+use ensile_base::sync::{Mutex, OnceLock};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointHandle, DurabilityError, RecoveryReport};
 
@@ -36,6 +37,7 @@ use crate::pieces::Assembly;
 use crate::receipt::{ChangeReceipt, ObjectReceipt};
 use crate::replay::WaitingOperations;
 use crate::runtime::{LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
+use copied::CheckedCopy;
 use loaded::LoadedTids;
 pub use walk::ObjectWriter;
 
@@ -169,6 +171,8 @@ pub(crate) struct ApplicationState<A> {
     /// What its changes take, at first and at recovery.
     applied: Arc<AppliedTime>,
     replayed: AppliedTime,
+    /// In the debug mode.
+    copy: OnceLock<Box<CheckedCopy<A>>>,
 }
 
 impl<A: Application> ApplicationState<A> {
@@ -184,6 +188,7 @@ impl<A: Application> ApplicationState<A> {
             refusal: Mutex::default(),
             applied: Arc::new(AppliedTime::new(clock)),
             replayed: AppliedTime::new(clock),
+            copy: OnceLock::new(),
         }
     }
 
@@ -270,6 +275,8 @@ pub struct ApplicationLog {
     slots: Arc<dyn Slots>,
     /// Of its operations.
     version: u16,
+    /// Whether each operation is replayed on a copy.
+    is_checked: bool,
     runtime: Arc<OpenRuntime>,
 }
 
@@ -279,14 +286,37 @@ impl std::fmt::Debug for ApplicationLog {
     }
 }
 
-/// An application's slots, whatever it is.
+/// An application's slots, and its copy in the debug mode, whatever it is.
 trait Slots: Send + Sync {
     fn of(&self, object: u64) -> &Mutex<Tid>;
+
+    /// An operation was logged.
+    fn logged(&self, object: u64, operation: u32, parameters: &[&[u8]]);
+
+    /// Why an object's bytes, or that there is none, are not what its operations make of it.
+    fn difference(&self, object: u64, bytes: Option<&[u8]>) -> Option<String>;
+
+    /// The first difference so far.
+    fn first_difference(&self) -> Option<String>;
 }
 
 impl<A: Application> Slots for ApplicationState<A> {
     fn of(&self, object: u64) -> &Mutex<Tid> {
         self.slot(object)
+    }
+
+    fn logged(&self, object: u64, operation: u32, parameters: &[&[u8]]) {
+        if let Some(copy) = self.copy.get() {
+            copy.replay(object, operation, parameters);
+        }
+    }
+
+    fn difference(&self, object: u64, bytes: Option<&[u8]>) -> Option<String> {
+        self.copy.get().and_then(|copy| copy.compare(object, bytes))
+    }
+
+    fn first_difference(&self) -> Option<String> {
+        self.copy.get().and_then(|copy| copy.found())
     }
 }
 
@@ -300,7 +330,20 @@ impl ApplicationLog {
     pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
         let state = Arc::new(ApplicationState::new(application, &settings.clock));
         let runtime = settings.open(Arc::clone(&state) as _)?;
-        Ok(Self { version: state.version, slots: state, runtime: Arc::new(runtime) })
+        Ok(Self { version: state.version, slots: state, is_checked: false, runtime: Arc::new(runtime) })
+    }
+
+    /// As [`open`](Self::open), in the debug mode.
+    pub(crate) fn open_checked<A: Application>(
+        settings: ObjectsSettings,
+        application: Arc<A>,
+        fresh: A,
+    ) -> Result<Self> {
+        let state = Arc::new(ApplicationState::new(application, &settings.clock));
+        let runtime = settings.open(Arc::clone(&state) as _)?;
+        let copy = CheckedCopy::of(&state, fresh)?;
+        assert!(state.copy.set(Box::new(copy)).is_ok(), "it is set once");
+        Ok(Self { version: state.version, slots: state, is_checked: true, runtime: Arc::new(runtime) })
     }
 
     /// Logs an operation on an object, with its list of parameters. The caller holds the object's guard, and changes
@@ -314,7 +357,16 @@ impl ApplicationLog {
     /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above
     /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`]. Nothing was
     /// logged: do not change the object.
+    #[inline]
     pub fn log(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
+        let receipt = self.log_unchecked(object, operation, parameters)?;
+        if self.is_checked {
+            self.slots.logged(object, operation, parameters);
+        }
+        Ok(receipt)
+    }
+
+    fn log_unchecked(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
         self.runtime.check_process()?;
         if object == u64::MAX {
             return Err(ObjectsError::NoObject);
@@ -424,6 +476,13 @@ impl ApplicationLog {
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
         self.runtime.demand_checkpoint()
+    }
+
+    /// In the [debug mode](crate::ObjectsBuilder::open_application_checked): the first object that is not what its
+    /// operations make of it, and where it differs; as far as a checkpoint has looked.
+    #[must_use]
+    pub fn difference(&self) -> Option<String> {
+        self.slots.first_difference()
     }
 
     /// Figures; of the objects nothing is known here.

@@ -128,7 +128,7 @@ impl<A: Application> ApplicationState<A> {
 }
 
 /// Calls back, and catches what panics.
-fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResult {
+pub(super) fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResult {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<&str>().copied();
         let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

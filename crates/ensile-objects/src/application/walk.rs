@@ -144,6 +144,10 @@ impl ObjectWriter<'_> {
             self.is_over = true;
             return false;
         }
+        if let Some(difference) = self.slots.difference(object, bytes) {
+            self.refuse(difference);
+            return false;
+        }
         self.least = object + 1;
         let tid: Tid = *self.slots.of(object).lock();
         let key = object.to_le_bytes();

@@ -555,13 +555,73 @@ fn what_an_older_program_wrote_goes_through_the_up_cast_and_what_a_newer_one_wro
 }
 
 #[test]
-fn the_debug_mode_is_refused_for_an_application_that_keeps_its_own_objects() {
+fn the_debug_mode_of_collections_is_refused_for_an_application_and_names_its_own() {
     let disk = SimDisk::new();
     let opened = builder(&disk, 1).check_operations().open_application(Arc::new(Numbers::default()));
     let refused = opened.map(drop).expect_err("is for collections");
     assert!(matches!(refused, ObjectsError::Durability(DurabilityError::Config(_))), "{refused:?}");
-    assert!(refused.to_string().contains("`check_operations` is for collections"), "{refused}");
+    assert!(refused.to_string().contains("by `open_application_checked`"), "{refused}");
     assert_eq!(disk.calls().all, 0, "nothing was made");
+}
+
+/// A life in the debug mode.
+fn open_checked(disk: &SimDisk, fresh: Numbers) -> Result<Life> {
+    let (numbers, clock) = (Arc::new(Numbers::default()), Clock::manual());
+    let builder = builder(disk, 2).manual_clock(clock.clone());
+    let log = builder.open_application_checked(Arc::clone(&numbers), fresh)?;
+    Ok(Life { numbers, log, clock })
+}
+
+/// What a checkpoint says of a life in the debug mode after this was done to it.
+fn said_after(done: impl FnOnce(&Life)) -> String {
+    let life = open_checked(&recorded(), Numbers::default()).expect("opens");
+    life.change(2, DOUBLE_AND_ADD, 1).expect("logs");
+    done(&life);
+    life.settle();
+    let said = life.checkpoint().expect_err("is given up");
+    assert!(life.log.difference().is_some_and(|difference| said.contains(&difference)), "{said}");
+    assert_eq!(life.checkpoint().expect_err("is given up"), said, "and so are all others");
+    life.log.close().expect("closes");
+    said
+}
+
+#[test]
+fn the_debug_mode_of_an_application_names_what_its_operations_do_not_make() {
+    let disk = recorded();
+    for _ in 0..2 {
+        let life = open_checked(&disk, Numbers::default()).expect("opens");
+        for object in 1..9 {
+            for operation in [DOUBLE_AND_ADD, TOGGLE, TOGGLE, PAD] {
+                life.change(object, operation, object * 300).expect("logs");
+            }
+            life.change(object + 10, REMOVE, 0).expect("logs");
+        }
+        life.settle();
+        life.checkpoint().expect("nothing differs");
+        assert_eq!(life.log.difference(), None);
+        life.change(3, DOUBLE_AND_ADD, 7).expect("logs");
+        life.log.close().expect("closes");
+    }
+    let said = said_after(|life| drop(life.numbers.all().insert(2, (9, 0))));
+    let differs = "object 2 is not what its operations make of it: byte 0 of the object's encoding is 9; applied again, it is 5";
+    assert!(said.contains(differs), "a change that was not logged: {said}");
+    let said = said_after(|life| {
+        let logged = life.log.log(2, DOUBLE_AND_ADD, &[&1_u64.to_le_bytes(), &[]]);
+        logged.map(drop).expect("logs");
+    });
+    assert!(said.contains("object 2 is not what"), "a change that was not made: {said}");
+    let said = said_after(|life| life.log.log(4, TOGGLE, &[b"one"]).map(drop).expect("logs"));
+    assert!(
+        said.contains("object 4 is not what its operations make of it: its operation 2 is not replayed"),
+        "{said}"
+    );
+    let broken = Numbers { misbehaves: Some(Misbehaviour::Refuses), ..Numbers::default() };
+    let refused = open_checked(&recorded(), broken).map(drop).expect_err("the copy is not the same");
+    assert!(matches!(refused, ObjectsError::NotDeterministic { .. }), "{refused:?}");
+    assert!(
+        refused.to_string().contains("object 1 is not deterministic: its copy is not written"),
+        "{refused}"
+    );
 }
 
 #[test]

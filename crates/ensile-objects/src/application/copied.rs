@@ -1,0 +1,98 @@
+//! The debug mode of an application that keeps its own objects: a copy of it, made by its own call-backs.
+//!
+//! ```text
+//! open         each object as the application writes it -> load_one of the copy      both write the same
+//! log          the operation -> replay_one of the copy                               under the object's guard
+//! checkpoint   ckpt(object, bytes)                                                   the copy writes the same
+//! ```
+//! The guard of an object is held over the log call and the change, and over its bytes and their `ckpt`. So at a `ckpt`
+//! the copy has had each operation that the object has, in the same order.
+//!
+//! Neighbours: [`ApplicationLog`](super::ApplicationLog) calls in where operations are logged, `walk` where objects are
+//! written.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ensile_base::clock::Clock;
+use ensile_base::sync::Mutex;
+
+use super::check::WrittenObjects;
+use super::recover::called_back;
+use super::walk::{CollectedObject, ObjectSink, written};
+use super::{Application, ApplicationState};
+use crate::collection::check::first_difference;
+use crate::error::{ObjectsError, ObjectsResult as Result};
+
+/// A copy of an application.
+pub(super) struct CheckedCopy<A> {
+    state: ApplicationState<A>,
+    /// The first difference: an object, and what it is.
+    found: Mutex<Option<(u64, String)>>,
+}
+
+impl<A: Application> CheckedCopy<A> {
+    /// Loads a fresh application with what this one writes.
+    pub(super) fn of(original: &ApplicationState<A>, fresh: A) -> Result<Self> {
+        let state = ApplicationState::new(Arc::new(fresh), &Clock::machine());
+        let copy = Self { state, found: Mutex::default() };
+        for object in WrittenObjects::of(original) {
+            let CollectedObject { number, bytes } =
+                object.map_err(|why| not_copied("of the application", &why))?;
+            let Some(bytes) = bytes else { continue };
+            let loaded = called_back(|| copy.state.application.load_one(number, &bytes));
+            loaded.map_err(|why| not_copied(&number.to_string(), &format!("it is not loaded: {why}")))?;
+            if let Some(difference) = copy.difference(number, Some(&bytes)) {
+                return Err(not_copied(&number.to_string(), &difference));
+            }
+        }
+        Ok(copy)
+    }
+
+    /// An operation was logged, on an object whose guard the caller has.
+    pub(super) fn replay(&self, object: u64, operation: u32, parameters: &[&[u8]]) {
+        let replayed = called_back(|| self.state.application.replay_one(object, operation, parameters));
+        if let Err(why) = replayed {
+            self.note(object, format!("its operation {operation} is not replayed: {why}"));
+        }
+    }
+
+    /// The object is written, under its guard; or that there is none. What is different, here or at first.
+    pub(super) fn compare(&self, object: u64, bytes: Option<&[u8]>) -> Option<String> {
+        if let Some(difference) = self.difference(object, bytes) {
+            self.note(object, difference);
+        }
+        self.found()
+    }
+
+    /// The first difference that was found, if there is one.
+    pub(super) fn found(&self) -> Option<String> {
+        let found = self.found.lock();
+        found.as_ref().map(|(object, difference)| {
+            format!("object {object} is not what its operations make of it: {difference}")
+        })
+    }
+
+    fn note(&self, object: u64, difference: String) {
+        self.found.lock().get_or_insert((object, difference));
+    }
+
+    fn difference(&self, object: u64, bytes: Option<&[u8]>) -> Option<String> {
+        let mut collected = VecDeque::new();
+        // Full with the first.
+        let sink = ObjectSink::Collected { objects: &mut collected, room: 1 };
+        if let Err(why) = written(&self.state, object..object + 1, sink) {
+            return Some(format!("its copy is not written: {why}"));
+        }
+        match (bytes, collected.pop_front().and_then(|copied| copied.bytes)) {
+            (Some(bytes), Some(copied)) => first_difference(bytes, &copied),
+            (None, None) => None,
+            (Some(_), None) => Some("its copy is not there".into()),
+            (None, Some(_)) => Some("it is not there, and its copy is".into()),
+        }
+    }
+}
+
+fn not_copied(object: &str, difference: &str) -> ObjectsError {
+    ObjectsError::NotDeterministic { object: object.into(), difference: difference.into() }
+}
