@@ -45,12 +45,12 @@ struct AwaitedClose {
 
 /// Until it is dropped this thread is in a call-back.
 #[derive(Debug)]
-pub(crate) struct InCallBack {
+pub(crate) struct CallBackScope {
     /// Those that it was in before.
     outer: usize,
 }
 
-impl InCallBack {
+impl CallBackScope {
     pub(crate) fn begin(call_back: CallBack, log: LogAddress) -> Self {
         CALL_BACKS.with(|of| {
             let mut of = of.borrow_mut();
@@ -60,7 +60,7 @@ impl InCallBack {
     }
 }
 
-impl Drop for InCallBack {
+impl Drop for CallBackScope {
     fn drop(&mut self) {
         CALL_BACKS.with(|of| {
             let mut of = of.borrow_mut();
@@ -130,69 +130,4 @@ impl Drop for CloseLeave {
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::{CallBack, InCallBack, LogAddress, is_in, leave_to_close};
-    use crate::error::DurabilityError;
-
-    const A: LogAddress = LogAddress(1 << 40);
-    const B: LogAddress = LogAddress(2 << 40);
-    const C: LogAddress = LogAddress(3 << 40);
-
-    /// While this thread is in a waker of one log, and closes another.
-    fn beside_a_close(waits: LogAddress, closes: LogAddress, then: impl FnOnce()) {
-        let _waker = InCallBack::begin(CallBack::Waker, waits);
-        let _leave = leave_to_close(closes).expect("nothing waits for it");
-        then();
-    }
-
-    fn beside_a_close_of_another_thread(waits: LogAddress, closes: LogAddress, then: impl FnOnce() + Send) {
-        std::thread::scope(|scope| {
-            let both = || beside_a_close(waits, closes, then);
-            std::thread::Builder::new().spawn_scoped(scope, both).expect("starts").join().expect("no panic");
-        });
-    }
-
-    /// Whether another thread, in a checkpoint's call-back, may not close.
-    fn is_refused(waits: LogAddress, closes: LogAddress) -> bool {
-        std::thread::scope(|scope| {
-            let tries = || {
-                let _step = InCallBack::begin(CallBack::CheckpointStep, waits);
-                match leave_to_close(closes) {
-                    Ok(_) => false,
-                    Err(DurabilityError::InCallBack) => true,
-                    Err(other) => panic!("{other}"),
-                }
-            };
-            std::thread::Builder::new().spawn_scoped(scope, tries).expect("starts").join().expect("no panic")
-        })
-    }
-
-    #[test]
-    fn o8_a_close_that_would_wait_for_itself_by_way_of_others_is_refused() {
-        beside_a_close(A, B, || {
-            assert!(is_refused(B, A), "A's call-back waits for B's close");
-            assert!(!is_refused(B, C) && !is_refused(C, A) && !is_refused(A, B));
-        });
-        beside_a_close(A, B, || {
-            beside_a_close_of_another_thread(B, C, || assert!(is_refused(C, A), "by way of B"))
-        });
-        assert!(!is_refused(B, A), "the closes have ended");
-    }
-
-    #[test]
-    fn a_thread_is_in_the_call_backs_that_it_is_in() {
-        let waker = InCallBack::begin(CallBack::Waker, A);
-        {
-            let _step = InCallBack::begin(CallBack::CheckpointStep, B);
-            assert!(is_in(CallBack::Waker, A) && is_in(CallBack::CheckpointStep, B));
-            assert!(!is_in(CallBack::CheckpointStep, A) && !is_in(CallBack::Waker, B));
-        }
-        assert!(!is_in(CallBack::CheckpointStep, B));
-        drop(waker);
-        assert!(!is_in(CallBack::Waker, A));
-        let own = leave_to_close(A).expect("it is in none");
-        let _waker = InCallBack::begin(CallBack::Waker, A);
-        let again = leave_to_close(A).expect("a log's own waker is refused, or not, by its owner");
-        drop((own, again));
-    }
-}
+mod tests;

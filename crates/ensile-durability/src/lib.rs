@@ -26,7 +26,6 @@
 #![forbid(unsafe_code)]
 
 // A module uses those above it, and none below.
-mod call_backs;
 mod control;
 mod copy_progress;
 mod counter;
@@ -39,6 +38,8 @@ mod recoverable;
 mod wake_up;
 
 mod error;
+
+mod call_backs;
 
 mod block;
 

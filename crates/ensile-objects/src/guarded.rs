@@ -276,7 +276,8 @@ impl<T> ObjectGuard<'_, T> {
     }
 
     /// Logs a change by `log`, which returns its receipt, and then makes it. `rests` notes the receipt's epoch. If one
-    /// of the two panics, the object may be half changed, or lack what is logged: it is poisoned, and the panic goes on.
+    /// of the two panics, the object may be half changed, or lack what is logged: it is poisoned, and the panic goes
+    /// on.
     ///
     /// With a receipt what making takes is measured, of one change in 64; of an epoch in its place nothing is
     /// ([`ChangeReceipt`]).

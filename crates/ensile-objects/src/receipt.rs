@@ -87,8 +87,8 @@ pub trait ChangeReceipt {
     /// The epoch that must be durable for the change to be.
     fn epoch(&self) -> Epoch;
 
-    /// Makes the change, of the object with this number or at this address. A receipt's measures what that takes, of one
-    /// change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become
+    /// Makes the change, of the object with this number or at this address. A receipt's measures what that takes, of
+    /// one change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become
     /// dearer. An epoch's measures nothing.
     #[inline]
     fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {

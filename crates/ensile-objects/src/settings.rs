@@ -422,8 +422,8 @@ impl ObjectsBuilder {
     }
 
     /// Opens the log and the checkpoints of an application that keeps its own objects. What is in the folder is loaded
-    /// and replayed into it first, by its call-backs. That takes [`OPEN_BYTES_EACH`](ApplicationLog::OPEN_BYTES_EACH) of
-    /// memory for each object, beside the objects, whatever the log.
+    /// and replayed into it first, by its call-backs. That takes [`OPEN_BYTES_EACH`](ApplicationLog::OPEN_BYTES_EACH)
+    /// of memory for each object, beside the objects, whatever the log.
     ///
     /// # Errors
     /// As for [`open`](Self::open); [`ObjectsError::NotReplayed`](crate::ObjectsError::NotReplayed) and
@@ -438,8 +438,8 @@ impl ObjectsBuilder {
     /// the program makes it before it has any object. It becomes a copy: what the application writes is loaded into it,
     /// and each operation is replayed on it when it is logged. A checkpoint compares what both write of each object
     /// under its guard. The first difference fails that checkpoint and all later ones, and
-    /// [`ApplicationLog::difference`] has it. It finds operations that replay makes something else of, changes that were
-    /// not logged, a guard that is not held, and what does not come back from an object's bytes.
+    /// [`ApplicationLog::difference`] has it. It finds operations that replay makes something else of, changes that
+    /// were not logged, a guard that is not held, and what does not come back from an object's bytes.
     ///
     /// It takes the memory of a second application. An object that a checkpoint does not write is not compared.
     ///

@@ -33,6 +33,7 @@ use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
 use super::walk::Walk;
 use crate::DurabilityError;
+use crate::call_backs::{CallBack, CallBackScope, is_in};
 use crate::control::pace::CheckpointPace;
 use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
 use crate::identity::Identity;
@@ -312,7 +313,7 @@ impl Checkpoints {
     /// Whether this thread is in a step of these: in a call-back that encodes an object, for example.
     #[must_use]
     pub fn is_in_step(&self) -> bool {
-        self.log.is_in_checkpoint_step()
+        is_in(CallBack::CheckpointStep, self.log.address())
     }
 
     /// What checkpoints have come to; in a forked child what was counted only.
@@ -342,7 +343,7 @@ impl Checkpoints {
             self.end_pages(walk);
         });
         assert!(checkpointer < self.checkpointers.len(), "there is no such checkpointer");
-        let _in_step = self.log.in_checkpoint_step();
+        let _in_step = CallBackScope::begin(CallBack::CheckpointStep, self.log.address());
         let mut part = self.checkpointers[checkpointer].part.lock();
         if checkpointer == 0 {
             // Here, as nothing waits for a checkpointer. Beside a walk too: it may outlast what is reserved.

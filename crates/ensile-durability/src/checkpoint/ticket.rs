@@ -217,8 +217,8 @@ impl CheckpointHandle {
     ///
     /// # Errors
     /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed. [`DurabilityError::Stopped`]:
-    /// the log has stopped, or the database was closed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]: it
-    /// was called in an operation on an object, or in a call-back of a checkpoint. The checkpoint goes on.
+    /// the log has stopped, or the database was closed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]:
+    /// it was called in an operation on an object, or in a call-back of a checkpoint. The checkpoint goes on.
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);

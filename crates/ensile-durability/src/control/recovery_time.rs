@@ -271,7 +271,8 @@ impl RecoveryOutlook {
         dot(&self.costs.replay, work.amounts()) / self.threads
     }
 
-    /// By now so much was logged since the open: bytes and entries, and what applying them took, where that is measured.
+    /// By now so much was logged since the open: bytes and entries, and what applying them took, where that is
+    /// measured.
     pub(crate) fn observe(
         &mut self,
         now_nanos: u64,

@@ -18,7 +18,7 @@ use super::logger::Logger;
 use super::marks::Frontier;
 use super::waiters::LogEnd;
 use crate::DurabilityError;
-use crate::call_backs::{CallBack, CloseLeave, InCallBack, is_in, leave_to_close};
+use crate::call_backs::{CloseLeave, LogAddress, leave_to_close};
 use crate::store::manifest::Manifest;
 use crate::store::mapped;
 
@@ -143,17 +143,13 @@ impl Log {
     /// [`DurabilityError::InCallBack`]: the close would wait for a call-back that waits for it, by way of closes of
     /// other logs (O8).
     pub fn leave_to_close(&self) -> Result<CloseLeave, DurabilityError> {
-        leave_to_close(self.waiters.address())
+        assert!(!self.store.is_forked(), "I4: a forked child closes nothing");
+        leave_to_close(self.address())
     }
 
-    /// Until it is dropped this thread is in a step of a checkpoint.
-    pub(crate) fn in_checkpoint_step(&self) -> InCallBack {
-        InCallBack::begin(CallBack::CheckpointStep, self.waiters.address())
-    }
-
-    /// Whether this thread is in a step of this log's checkpoints.
-    pub(crate) fn is_in_checkpoint_step(&self) -> bool {
-        is_in(CallBack::CheckpointStep, self.waiters.address())
+    /// Who calls back.
+    pub(crate) fn address(&self) -> LogAddress {
+        self.waiters.address()
     }
 
     /// Stops the log for good as a failed write does, for a thread without which nothing becomes durable.

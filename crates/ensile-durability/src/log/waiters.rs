@@ -25,7 +25,7 @@ use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Thread, current,
 
 use super::marks::Frontier;
 use crate::DurabilityError;
-use crate::call_backs::{CallBack, InCallBack, LogAddress, is_in};
+use crate::call_backs::{CallBack, CallBackScope, LogAddress, is_in};
 
 /// How a log ended: D stands still from then on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -335,7 +335,8 @@ impl Waiters {
     }
 
     fn wake_one(&self, waker: Waker) {
-        let _in_waker = InCallBack::begin(CallBack::Waker, self.address());
+        let _in_waker = CallBackScope::begin(CallBack::Waker, self.address());
+        debug_assert!(self.is_waking(), "O8: a close in it sees that");
         // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.
         let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }

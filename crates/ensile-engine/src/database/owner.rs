@@ -1,8 +1,8 @@
 //! Who owns a database: its last handle closes it.
 //!
 //! Invariants:
-//! - O8: a close waits for no waker that waits for it: a second one from a waker is refused, and one that would wait for
-//!   itself by way of other logs' closes.
+//! - O8: a close waits for no waker that waits for it: a second one from a waker is refused, and one that would wait
+//!   for itself by way of other logs' closes.
 //! - Whatever panics in a close, the database's threads end with it, and a second close returns an error.
 //! - A shared store that does not answer holds a close up for a stated time, and no longer.
 //!

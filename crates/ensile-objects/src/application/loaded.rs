@@ -1,12 +1,12 @@
 //! Which operations an application's loaded objects include, while they are recovered.
 //!
-//! An object's entry in the checkpoint has a TID, and the operations up to it are not replayed. The objects have no room
-//! for it, so TIDs stand here, by number, from the loading of their objects to the end of the recovery.
+//! An object's entry in the checkpoint has a TID, and the operations up to it are not replayed. The objects have no
+//! room for it, so TIDs stand here, by number, from the loading of their objects to the end of the recovery.
 //!
 //! Invariants:
 //! - O4: what is asked is answered of each object that was loaded.
-//! - There are at most [`BYTES_EACH`] bytes for each object, besides [`LANE_BYTES`] for each lane: a list in the order of
-//!   numbers, which has room for few more than there are. A hash map takes twice as many.
+//! - There are at most [`BYTES_EACH`] bytes for each object, besides [`LANE_BYTES`] for each lane: a list in the order
+//!   of numbers, which has room for few more than there are. A hash map takes twice as many.
 //!
 //! Neighbours: `recover` fills it, and asks.
 
@@ -29,7 +29,7 @@ const ROOM_LEAST: usize = LANE_BYTES / size_of::<LoadedTid>();
 const _: () = assert!(size_of::<LoadedTid>() * (ROOM + 1) <= BYTES_EACH * ROOM);
 
 #[derive(Debug, Default)]
-struct Lane {
+struct LoadedLane {
     tids: Vec<LoadedTid>,
     is_sorted: bool,
 }
@@ -37,7 +37,7 @@ struct Lane {
 /// The TIDs of loaded objects, in lanes by their numbers.
 #[derive(Debug)]
 pub(super) struct LoadedTids {
-    lanes: Box<[Mutex<Lane>]>,
+    lanes: Box<[Mutex<LoadedLane>]>,
 }
 
 impl LoadedTids {
@@ -45,7 +45,7 @@ impl LoadedTids {
         Self { lanes: (0..LANES).map(|_| Mutex::default()).collect() }
     }
 
-    fn lane(&self, object: u64) -> &Mutex<Lane> {
+    fn lane(&self, object: u64) -> &Mutex<LoadedLane> {
         &self.lanes[object as usize % LANES]
     }
 
@@ -77,11 +77,11 @@ impl LoadedTids {
 
     /// The recovery has ended.
     pub(super) fn clear(&self) {
-        self.lanes.iter().for_each(|lane| *lane.lock() = Lane::default());
+        self.lanes.iter().for_each(|lane| *lane.lock() = LoadedLane::default());
     }
 }
 
-impl Lane {
+impl LoadedLane {
     /// The blocks of a slice come in the order of their objects, those of several slices beside each other.
     fn sort(&mut self) {
         if !self.is_sorted {
@@ -103,58 +103,4 @@ impl Lane {
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::{BYTES_EACH, LANE_BYTES, LANES, LoadedTid, LoadedTids};
-    use ensile_base::random::Random;
-    use ensile_base::{Epoch, Tid};
-
-    fn tid(number: u64) -> Tid {
-        Tid::first_of(Epoch::new(number % 1000 + 1))
-    }
-
-    fn bytes(loaded: &LoadedTids) -> usize {
-        loaded.lanes.iter().map(|lane| lane.lock().tids.capacity() * size_of::<LoadedTid>()).sum()
-    }
-
-    #[test]
-    fn o4_what_was_loaded_is_answered_whatever_its_numbers_and_their_order() {
-        let mut random = Random::seeded(7);
-        let dense: Vec<u64> = (100..5_100).collect();
-        let two_slices: Vec<u64> = (0..2_000).flat_map(|at| [at, 50_000 + at]).collect();
-        let sparse: Vec<u64> = (0..5_000).map(|at| at * 1_000_003 + random.below(1_000_000)).collect();
-        for numbers in [dense, two_slices, sparse] {
-            let loaded = LoadedTids::new();
-            numbers.iter().for_each(|number| loaded.add(*number, tid(*number)));
-            for number in &numbers {
-                let after = tid(*number).successor().expect("one more");
-                assert!(loaded.includes(*number, tid(*number)) && !loaded.includes(*number, after));
-            }
-            for other in [0, 99, 5_100, 10_000, u64::MAX].iter().filter(|other| !numbers.contains(other)) {
-                assert!(!loaded.includes(*other, Tid::ZERO), "{other}");
-            }
-            assert_eq!(loaded.twice(), None);
-            loaded.add(numbers[7], Tid::ZERO);
-            assert_eq!(loaded.twice(), Some(numbers[7]));
-            loaded.clear();
-            assert!(bytes(&loaded) == 0 && !loaded.includes(numbers[0], Tid::ZERO));
-        }
-    }
-
-    #[test]
-    fn an_open_keeps_few_bytes_for_each_object_however_many_there_are() {
-        for step in [1, 977] {
-            let loaded = LoadedTids::new();
-            for number in 0..300_000_u64 {
-                loaded.add(number * step, tid(number));
-                let most = (number as usize + 1) * BYTES_EACH + LANES * LANE_BYTES;
-                if number % 1_000 == 0 {
-                    assert!(
-                        bytes(&loaded) <= most,
-                        "{} for {number} objects, and not {most}",
-                        bytes(&loaded)
-                    );
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -417,9 +417,9 @@ impl ApplicationLog {
 
     /// Logs an operation on an object, and then changes the object by `make`. The caller holds the object's guard over
     /// this. What making takes is measured, of one change in 64, so that
-    /// [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become dearer. An application makes
-    /// all its changes so, or by [`ObjectGuard::change`](crate::ObjectGuard::change) with the receipt, or none: of
-    /// those that it makes behind [`log`](Self::log) alone nothing is known once one was measured.
+    /// [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become dearer. An application
+    /// makes all its changes so, or by [`ObjectGuard::change`](crate::ObjectGuard::change) with the receipt, or none:
+    /// of those that it makes behind [`log`](Self::log) alone nothing is known once one was measured.
     ///
     /// ```
     /// # use std::sync::Mutex;
