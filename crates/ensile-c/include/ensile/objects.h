@@ -36,12 +36,13 @@
  * Pointers. NULL, a handle of another kind, a writer whose call-back has returned and a closed handle are noticed, and
  * get a code. A handle that was freed is not: it must not be used, nor freed again.
  *
- * Not here yet, and in Rust (ensile-objects): shipping to a shared store (ObjectsBuilder::ship_to), and so the take-over
- * from it by another machine (take_over); objects whose operations are not logged and which only checkpoints keep
- * (ObjectDurability::NoLog); a call-back or a future for a receipt that becomes durable (ensile_objects_durable waits,
- * ensile_objects_is_durable asks); the replay of a recorded folder against the present program (ApplicationLog::check);
- * a log without threads of its own, whose steps the program takes on a thread of its own (ObjectsBuilder::without_threads
- * and drive); checkpoints in slices, written by several threads (Application::slice_starts): here there is one slice, which
+ * Not here yet, and in Rust (ensile-objects): shipping to a shared store (ObjectsBuilder::ship_to), and so the
+ * take-over from it by another machine (take_over); objects whose operations are not logged and which only checkpoints
+ * keep (ObjectDurability::NoLog); a call-back or a future for a receipt that becomes durable (ensile_objects_durable
+ * waits, ensile_objects_is_durable asks); the replay of a recorded folder against the present program
+ * (ApplicationLog::check), and the debug mode that replays each operation on a copy (open_application_checked); a log
+ * without threads of its own, whose steps the program takes on a thread of its own (ObjectsBuilder::without_threads and
+ * drive); checkpoints in slices, written by several threads (Application::slice_starts): here there is one slice, which
  * one checkpointer writes; guards that remember a panic and refuse their object (GuardedObjects): a program does as the
  * discipline above says.
  *

@@ -85,7 +85,7 @@ impl<A: Application> CheckedCopy<A> {
             return Some(format!("its copy is not written: {why}"));
         }
         match (bytes, collected.pop_front().and_then(|copied| copied.bytes)) {
-            (Some(bytes), Some(copied)) => first_difference(bytes, &copied),
+            (Some(bytes), Some(copied)) => first_difference(bytes, &copied).map(String::from),
             (None, None) => None,
             (Some(_), None) => Some("its copy is not there".into()),
             (None, Some(_)) => Some("it is not there, and its copy is".into()),

@@ -602,7 +602,9 @@ fn the_debug_mode_of_an_application_names_what_its_operations_do_not_make() {
         life.change(3, DOUBLE_AND_ADD, 7).expect("logs");
         life.log.close().expect("closes");
     }
-    let said = said_after(|life| drop(life.numbers.all().insert(2, (9, 0))));
+    let said = said_after(|life| {
+        life.numbers.all().insert(2, (9, 0));
+    });
     let differs = "object 2 is not what its operations make of it: byte 0 of the object's encoding is 9; applied again, it is 5";
     assert!(said.contains(differs), "a change that was not logged: {said}");
     let said = said_after(|life| {
