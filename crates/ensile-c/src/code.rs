@@ -150,9 +150,10 @@ impl From<ObjectsError> for Failure {
     fn from(error: ObjectsError) -> Self {
         let code = match &error {
             ObjectsError::Durability(error) => code_of(error),
-            ObjectsError::NoObject | ObjectsError::KeyTooLong { .. } | ObjectsError::OtherReceipt { .. } => {
-                Code::Invalid
-            }
+            ObjectsError::NoObject
+            | ObjectsError::NotLogged
+            | ObjectsError::KeyTooLong { .. }
+            | ObjectsError::OtherReceipt { .. } => Code::Invalid,
             ObjectsError::NotReplayed { .. } => Code::NotUnderstood,
             ObjectsError::NoThread(_) => Code::TryAgain,
             _ => Code::Failed,
@@ -171,7 +172,8 @@ impl From<DurabilityError> for Failure {
 fn code_of(error: &DurabilityError) -> Code {
     use DurabilityError as E;
     match error {
-        E::TooLarge { .. } | E::Config(_) | E::InCallBack => Code::Invalid,
+        E::TooLarge { .. } | E::Config(_) => Code::Invalid,
+        E::InCallBack => Code::InCallBack,
         E::DiskFull(_) | E::EpochsEnded(_) | E::NoRoomToOpen(_) | E::InUse { .. } | E::Disk(_) => {
             Code::TryAgain
         }

@@ -18,7 +18,8 @@ use ensile_objects::{ApplicationLog, ChangeReceipt, ObjectReceipt};
 
 use crate::application::{CallBacks, ForeignApplication};
 use crate::boundary::{
-    AnswerPlace, ForeignBytes, HandleKind, HandleType, boundary, check_outside, handle, take_handle,
+    AnswerPlace, ForeignBytes, HandleKind, HandleType, InCallBack, boundary, check_outside, handle,
+    take_handle,
 };
 use crate::code::{Code, ErrorText, Failure};
 use crate::figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, check_size, fill, put_text, text_of};
@@ -234,8 +235,11 @@ pub unsafe extern "C" fn ensile_objects_change(
         let make = make.ok_or_else(|| Failure::invalid("the function that makes the change is NULL"))?;
         let place = if receipt.is_null() { None } else { Some(AnswerPlace::new(receipt, "receipt")?) };
         let logged = objects.log(object, operation, list)?;
-        // SAFETY: the caller vouches for the function.
-        logged.make(object, || unsafe { make(argument) });
+        logged.make(object, || {
+            let _in_call_back = InCallBack::begin();
+            // SAFETY: the caller vouches for the function.
+            unsafe { make(argument) };
+        });
         if let Some(place) = place {
             // SAFETY: the caller vouches for the place.
             unsafe { place.put(logged.into()) };

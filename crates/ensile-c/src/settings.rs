@@ -27,6 +27,7 @@ pub mod numbers {
     pub const CHECKPOINT_BYTES_PER_SECOND: u32 = 6;
     pub const PROCESS_SAFE: u32 = 7;
     pub const CHECKPOINT_NICENESS: u32 = 8;
+    pub const NOT_LOGGED: u32 = 9;
     pub const POLICY_ON_DEMAND: u32 = 32;
     pub const POLICY_LOG_BYTES: u32 = 33;
     pub const POLICY_LOG_RECORDS: u32 = 34;
@@ -226,12 +227,8 @@ impl SettingValues {
             n::LOG_FILE_BYTES => self.builder = builder.log_file_bytes(not_0(value)?),
             n::CHECKPOINT_BYTES_PER_SECOND => self.builder = builder.checkpoint_bandwidth(not_0(value)?),
             n::CHECKPOINT_NICENESS => self.builder = builder.checkpoint_niceness(niceness(value)?),
-            n::PROCESS_SAFE => {
-                let is_safe = yes(value)?;
-                let durability =
-                    if is_safe { ObjectDurability::Process } else { ObjectDurability::default() };
-                self.builder = builder.durability(durability);
-            }
+            n::PROCESS_SAFE => self.builder = builder.durability(level(value, ObjectDurability::Process)?),
+            n::NOT_LOGGED => self.builder = builder.durability(level(value, ObjectDurability::NoLog)?),
             n::POLICY_ON_DEMAND if value == 0 => self.policy = PolicyValues::on_demand(),
             n::POLICY_ON_DEMAND => return Err(Failure::invalid("this setting has the value 0 only")),
             n::POLICY_LOG_BYTES => self.policy.log_bytes = UsualReason::Set(unless_0(value)),
@@ -296,6 +293,11 @@ fn measure(value: u64) -> Result<ThresholdMeasure, Failure> {
         Ok(numbers::MEASURE_TIME) => Ok(ThresholdMeasure::Time),
         _ => Err(Failure::invalid("this setting is an ENSILE_MEASURE_..: 0, 1 or 2")),
     }
+}
+
+/// This one, or the usual one.
+fn level(value: u64, set: ObjectDurability) -> Result<ObjectDurability, Failure> {
+    Ok(if yes(value)? { set } else { ObjectDurability::default() })
 }
 
 fn yes(value: u64) -> Result<bool, Failure> {

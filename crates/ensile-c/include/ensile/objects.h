@@ -37,14 +37,13 @@
  * get a code. A handle that was freed is not: it must not be used, nor freed again.
  *
  * Not here yet, and in Rust (ensile-objects): shipping to a shared store (ObjectsBuilder::ship_to), and so the
- * take-over from it by another machine (take_over); objects whose operations are not logged and which only checkpoints
- * keep (ObjectDurability::NoLog); a call-back or a future for a receipt that becomes durable (ensile_objects_durable
- * waits, ensile_objects_is_durable asks); the replay of a recorded folder against the present program
- * (ApplicationLog::check), and the debug mode that replays each operation on a copy (open_application_checked); a log
- * without threads of its own, whose steps the program takes on a thread of its own (ObjectsBuilder::without_threads and
- * drive); checkpoints in slices, written by several threads (Application::slice_starts): here there is one slice, which
- * one checkpointer writes; guards that remember a panic and refuse their object (GuardedObjects): a program does as the
- * discipline above says.
+ * take-over from it by another machine (take_over); a call-back or a future for a receipt that becomes durable
+ * (ensile_objects_durable waits, ensile_objects_is_durable asks); the replay of a recorded folder against the present
+ * program (ApplicationLog::check), and the debug mode that replays each operation on a copy (open_application_checked);
+ * a log without threads of its own, whose steps the program takes on a thread of its own
+ * (ObjectsBuilder::without_threads and drive); checkpoints in slices, written by several threads
+ * (Application::slice_starts): here there is one slice, which one checkpointer writes; guards that remember a panic and
+ * refuse their object (GuardedObjects): a program does as the discipline above says.
  *
  * Unwinding. A panic inside the library becomes ENSILE_PANICKED. A call-back must return: no exception and no longjmp
  * leaves it (objects.hpp sees to that).
@@ -147,6 +146,10 @@ enum {
      * thread that opens. Responses are sooner beside a checkpoint. Where all cores are busy it may take minutes, while
      * the log grows: beside twenty busy threads on two cores, with 10, a checkpointer gets 1 % of a core. */
     ENSILE_CHECKPOINT_NICENESS = 8,
+    /* 1: nothing is logged, and only checkpoints keep changes: the program asks for them, or a policy of time does.
+     * ensile_objects_log is called as ever; its receipts are never durable, and waiting for one is ENSILE_INVALID. 0 by
+     * default. Of this and ENSILE_PROCESS_SAFE the one counts that is set last. */
+    ENSILE_NOT_LOGGED = 9,
 
     /* The policy, by which checkpoints begin: whatever comes first. 0: not by this. Without any of these 10 seconds after
      * the last one if the log has grown, or after 4 GiB of log; what is set changes its own part alone, but for
@@ -281,7 +284,8 @@ ensile_code ensile_objects_open(const char *folder, const ensile_settings *setti
  * It may wait for the disk where more is logged than that can take, and never for a call-back. */
 ensile_code ensile_objects_log(ensile_objects *objects, uint64_t object, uint32_t operation, const ensile_bytes *parameters,
                                size_t parameters_count, ensile_receipt *receipt, ensile_error *error);
-/* Makes a change that was logged. It returns, and nothing in it fails. */
+/* Makes a change that was logged. It returns, and nothing in it fails. It is a call-back: it calls no function of an
+ * ensile_objects. */
 typedef void (*ensile_make)(void *argument);
 /* As ensile_objects_log, and then calls make(argument), which changes the object: under the guard that the caller holds
  * over this, and on its thread. What that takes is measured, of one change in 64, so that ENSILE_POLICY_RECOVERY_MILLIS

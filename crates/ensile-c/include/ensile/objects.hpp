@@ -211,7 +211,7 @@ public:
         return receipt;
     }
     /* As log, and then changes the object by make(), under the same guard. What that takes is measured: see
-     * ensile_objects_change. `make` throws nothing, as the change behind log does not; what it throws all the same is
+     * ensile_objects_change. `make` calls no function of an Objects. It throws nothing, as the change behind log does not; what it throws all the same is
      * thrown here, and the object lacks what is logged. */
     template <class Make, class... Values>
     ensile_receipt change(uint64_t object, uint32_t operation, Make &&make, const Values &...values) {

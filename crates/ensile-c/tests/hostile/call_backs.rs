@@ -1,5 +1,6 @@
 //! Call-backs that call back, fail, keep their writer, or hand it to another thread.
 
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,30 @@ fn calling() -> (InCallBack, Notes) {
         notes.lock().expect("no panic").extend(calls_in_call_back(numbers, handle));
     };
     (Box::new(besides), seen)
+}
+
+/// Makes a change that does nothing but call what it may not.
+unsafe extern "C" fn make_and_call(argument: *mut c_void) {
+    // SAFETY: the test passes its own.
+    let (handle, seen, numbers) = unsafe { &*argument.cast::<(Handle, Notes, Numbers)>() };
+    seen.lock().expect("no panic").extend(calls_in_call_back(numbers, *handle));
+}
+
+#[test]
+fn what_makes_a_change_may_call_nothing() {
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let handle = open(&folder, &numbers);
+    let mut argument = (handle, Notes::default(), Numbers::default());
+    let mut receipt = ForeignReceipt { epoch: 0 };
+    // SAFETY: the handle is live, and so is the argument.
+    call(|e| unsafe {
+        let (place, argument) = (&raw mut receipt, (&raw mut argument).cast());
+        ensile_objects_change(handle.0, 1, 7, ptr::null(), 0, Some(make_and_call), argument, place, e)
+    })
+    .expect("is logged and made");
+    assert_eq!(*argument.1.lock().expect("no panic"), [Err(Code::InCallBack); 8]);
+    handle.durable(receipt).expect("is durable: the handle was not closed");
+    handle.free().expect("ends");
 }
 
 #[test]

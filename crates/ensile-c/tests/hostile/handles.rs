@@ -103,6 +103,38 @@ fn null_is_refused_wherever_a_call_needs_something() {
 }
 
 #[test]
+fn what_is_not_logged_is_kept_by_checkpoints_alone_and_no_receipt_of_it_is_durable() {
+    use ensile_c::numbers as n;
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let open_with = |setting: u32, numbers: &Numbers| {
+        let (settings, table, mut objects) = (on_demand(), table(numbers), ptr::null_mut());
+        // SAFETY: handle and table are live, and there are places for the answers.
+        unsafe {
+            call(|e| ensile_settings_set(settings, setting, 1, e)).expect("is set");
+            let opens = |e| {
+                ensile_objects_open(folder.name().as_ptr(), settings, &raw const table, &raw mut objects, e)
+            };
+            call(opens).expect("opens");
+            call(|e| ensile_settings_free(settings, e)).expect("ends");
+        }
+        Handle(objects)
+    };
+    let handle = open_with(n::NOT_LOGGED, &numbers);
+    let receipt = handle.add(&numbers, 1, 5).expect("is made");
+    let (code, said) = handle.durable(receipt).expect_err("it is never durable");
+    assert!(code == Code::Invalid && said.contains("nothing is logged"), "{code:?}: {said}");
+    assert_eq!(handle.checkpoint().expect("is made").entries, 1);
+    handle.add(&numbers, 1, 70).expect("is made");
+    handle.free().expect("closes");
+    let found = Numbers::default();
+    let handle = open_with(n::PROCESS_SAFE, &found);
+    assert_eq!(found.all().get(&1), Some(&5), "as the checkpoint has it");
+    let receipt = handle.add(&found, 1, 1).expect("logs");
+    handle.durable(receipt).expect("is durable");
+    handle.free().expect("closes");
+}
+
+#[test]
 fn a_handle_of_another_kind_is_refused_and_not_ended() {
     let (folder, numbers) = (Folder::new(), Numbers::default());
     let (handle, settings) = (open(&folder, &numbers), on_demand());
@@ -229,6 +261,7 @@ fn settings_have_their_effect_and_others_are_refused() {
             (n::POLICY_ADAPTIVE_WEIGHT, 256),
             (n::POLICY_ADAPTIVE_PROBED, 2),
             (n::PROCESS_SAFE, 2),
+            (n::NOT_LOGGED, 2),
             (n::CHECKPOINT_NICENESS, 20),
             (n::CHECKPOINT_NICENESS, 1 << 40),
         ] {
