@@ -9,7 +9,8 @@
 //! open generation is closed at S, and the next one has no log. So what a later run adds to its logs is void there.
 //!
 //! Invariants:
-//! - N20: a log that is whole for less than S is read again from its end on. Then each is cut at S.
+//! - N20: a log that is whole for less than S is read again from its end on. Then each is cut at S. If files behind its
+//!   end were removed, as the lease was overrun, it ends with the last one that is open here, and S is smaller.
 //! - N22: S is taken from what was read once that is synced in the source.
 //! - I1: the copy has an identity of its own from the beginning; its files go on naming the database that was copied,
 //!   and the manifest says so.
@@ -344,12 +345,12 @@ impl FilesCopy {
                 self.ended = Some(EndedLogs { shown, ends });
                 Ok(())
             }
-            Ok(CopiedLogs::Short(short)) => {
+            Ok(CopiedLogs::Short(mut short)) => {
                 let is_stuck = self.short.as_ref().is_some_and(|before| before.ends == short.ends);
                 // What a state has is damaged in the target: the verification says so.
                 let is_theirs = short.ends.iter().any(|end| self.is_there(*end));
                 if !is_stuck && !is_theirs {
-                    self.copy_behind(&short.ends)?;
+                    self.copy_behind(&mut short)?;
                     self.stage = FilesStage::Copying;
                 }
                 self.short = Some(short);
@@ -367,28 +368,26 @@ impl FilesCopy {
     }
 
     /// What these logs have from here on waits to be copied, in files too that they did not have before. Files behind
-    /// are opened anew: one that was being prepared has become a log's, or another one has its name.
-    fn copy_behind(&mut self, ends: &[LogPlace]) -> Result<(), DurabilityError> {
+    /// are opened anew: one that was being prepared has become a log's, or another one has its name. If the next one
+    /// was removed, the log ends with this one, which can be read to its end.
+    fn copy_behind(&mut self, short: &mut ShortLogs) -> Result<(), DurabilityError> {
         assert!(self.waiting.is_empty(), "an index of a file stays what it is while it waits");
         let until = u64::MAX;
-        for (file, _) in ends {
+        for (file, _) in &short.ends {
             let disk = self.target.disk();
             for later in self.source.drop_behind(file.name) {
                 disk.remove(&copied_name(&later)).map_err(|error| failed(disk, error))?;
             }
         }
-        for (file, end) in ends {
+        for (file, end) in &short.ends {
             let is_it = |(name, _): &(String, _)| copied_name(name) == file.to_string();
             let at = self.source.files.iter().position(is_it).expect("the copy of an opened file ends");
             self.waiting.push_back(WaitingPiece { file: at, from: *end, until });
             let known = self.source.files.len();
-            self.source.go_on(file.name)?;
-            if self.source.lacks_next(file.name) {
-                let detail = format!(
-                    "log files behind {file} were removed while they were copied: a database keeps them for a reader \
-                     for {LEASE_SECONDS_MAX} s beyond their time; copy faster"
-                );
-                return Err(failed(self.target.disk(), detail));
+            if !self.source.go_on(file.name)? {
+                // It was closed before that, so it is as long as it stays.
+                let length = self.source.files[at].1.len()?;
+                short.removed_behind.insert(file.name.logger, (*file, length));
             }
             let more = known..self.source.files.len();
             self.waiting.extend(more.map(|file| WaitingPiece { file, from: 0, until }));
@@ -514,9 +513,16 @@ impl FilesCopy {
             let short = self.short.as_ref();
             let ends = short.iter().flat_map(|short| &short.ends);
             let ends = ends.map(|(file, end)| format!("{file} at byte {end}")).collect::<Vec<_>>();
+            let helps = if short.is_some_and(|short| !short.removed_behind.is_empty()) {
+                format!(
+                    "files behind that were removed while they were copied: a database keeps them for a reader for \
+                     {LEASE_SECONDS_MAX} s beyond their time; back up again, faster or while less is written"
+                )
+            } else {
+                "see what `ensile verify` says of the database".to_owned()
+            };
             let detail = format!(
-                "epoch {} was durable, but the log is whole up to epoch {epoch} only: it ends in {}; see what \
-                 `ensile verify` says of the database",
+                "epoch {} was durable, but the log is whole up to epoch {epoch} only: it ends in {}; {helps}",
                 short.map_or(Epoch::ZERO, |short| short.shown),
                 ends.join(", in ")
             );

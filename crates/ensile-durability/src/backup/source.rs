@@ -234,16 +234,9 @@ impl FilesSource {
         behind.into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Has this log files behind `last`, and not the one that follows it?
-    pub(super) fn lacks_next(&self, last: SegmentName) -> bool {
-        let logs = self.logs();
-        let mut later = logs[&last.logger].iter().filter(|file| file.name.number > last.number);
-        later.next().is_some_and(|next| next.name.number != last.number + 1)
-    }
-
     /// Opens the files with which this log has gone on behind `last` since the copy began. In a copy none of them is a
-    /// closed one.
-    pub(super) fn go_on(&mut self, last: SegmentName) -> Result<(), DurabilityError> {
+    /// closed one. False, and none is opened, if the one that follows was removed: the lease was overrun.
+    pub(super) fn go_on(&mut self, last: SegmentName) -> Result<bool, DurabilityError> {
         let is_later =
             |file: &SegmentFile| file.name.generation == last.generation && file.name.number > last.number;
         let listed = |disk: &dyn Disk| -> Result<BTreeSet<SegmentFile>, DiskError> {
@@ -256,15 +249,17 @@ impl FilesSource {
         };
         for _ in 0..LISTINGS_MAX {
             let files = listed(&*self.disk)?;
+            let is_removed = files.first().is_some_and(|next| next.name.number != last.number + 1);
             let open = |file: &SegmentFile| {
                 Ok((SegmentFile::from(file.name).to_string(), self.disk.open_to_read(&file.to_string())?))
             };
             match files.iter().map(open).collect::<Result<Vec<_>, DiskError>>() {
                 // A listing beside which a file is renamed may have it under neither name.
                 Ok(_) if listed(&*self.disk)? != files => {}
+                Ok(_) if is_removed => return Ok(false),
                 Ok(opened) => {
                     self.files.extend(opened);
-                    return Ok(());
+                    return Ok(true);
                 }
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error.into()),

@@ -7,6 +7,10 @@
 //! shown: one that is whole for less is read again from its end on, once. Then each is cut behind its first mark of S
 //! or more.
 //!
+//! A copy may take longer than a lease is kept. Then files behind the last one that it has of a log were removed, and
+//! the log ends there. S is the smallest last mark of all logs then: at or above D as it was when the copy began, as
+//! the files that were opened then are read to their ends.
+//!
 //! Invariants:
 //! - L5: what is left is what a crash at S leaves. No block before the cut shows a D above S: a block shows none above
 //!   the last mark of its own log, and those that were read first show S at most.
@@ -14,6 +18,7 @@
 //!   a wrong payload before its cut. It is read again from there on; if it ends there again it is damaged, and the
 //!   verdict is to say so.
 //! - What the hint showed before anything was read is shown.
+//! - A log behind whose last file others were removed is whole to that file's end, where its logger closed it.
 //! - A5: what a restore takes back to an earlier epoch is cut in the same way, at that epoch.
 //! - N21: a file goes once no state of the backup needs it, which the manifest and the file behind it say.
 //!
@@ -43,6 +48,8 @@ pub(crate) struct ShortLogs {
     pub(crate) shown: Epoch,
     /// From where on.
     pub(crate) ends: Vec<LogPlace>,
+    /// By logger, the last file that can be had of a log, and how long it is in the source: those behind were removed.
+    pub(crate) removed_behind: BTreeMap<u32, LogPlace>,
 }
 
 /// How far the copied logs of the open generation are whole.
@@ -69,10 +76,15 @@ pub(crate) fn look(
     let generation = manifest.generations.last().expect("a database that was created has one");
     assert!(generation.durable.is_none(), "the last one is open");
     let chains = chains(disk, (manifest, generation), files)?;
-    let shown = before.map_or_else(|| shown(&chains, hinted), |before| before.shown);
+    let removed_behind = before.map_or_else(BTreeMap::new, |before| before.removed_behind.clone());
+    let shown_first = before.map_or_else(|| shown(&chains, hinted), |before| before.shown);
+    let shown = if removed_behind.is_empty() { shown_first } else { shown_first.min(least_mark(&chains)) };
     // A gap that the copier has left is filled by the next look. Damage ends the log in the same place again.
     let is_short = |chain: &&Chain| {
         let end = (chain.end.file, chain.end.offset);
+        if let Some(last) = removed_behind.get(&chain.logger) {
+            return end != *last || chain.mark < hinted;
+        }
         let is_as_before = before.is_some_and(|before| before.ends.contains(&end));
         chain.mark < shown || is_as_before || (before.is_none() && chain.lost.is_some())
     };
@@ -96,7 +108,7 @@ pub(crate) fn look(
         let shown = shown.max(generation.first.previous());
         Ok(CopiedLogs::Whole { shown, ends, beyond })
     } else {
-        Ok(CopiedLogs::Short(ShortLogs { shown, ends: again }))
+        Ok(CopiedLogs::Short(ShortLogs { shown: shown_first, ends: again, removed_behind }))
     }
 }
 
@@ -151,9 +163,13 @@ pub(crate) fn ends_at_durable(
 
 /// S, as the first look finds it.
 fn shown(chains: &[Chain], hinted: Epoch) -> Epoch {
-    let marks = chains.iter().map(|chain| chain.mark).min();
     let published = chains.iter().map(|chain| chain.published).max();
-    marks.max(published).unwrap_or_default().max(hinted)
+    least_mark(chains).max(published.unwrap_or_default()).max(hinted)
+}
+
+/// The smallest last mark; 0 without logs.
+fn least_mark(chains: &[Chain]) -> Epoch {
+    chains.iter().map(|chain| chain.mark).min().unwrap_or_default()
 }
 
 /// Behind the first mark of `shown` or more in a file that was not closed when the copy began, or where a payload

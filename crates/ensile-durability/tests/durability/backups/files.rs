@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_base::limits::EPOCHS_RESERVED_MIN;
+use ensile_base::limits::{EPOCHS_RESERVED_MIN, LEASE_SECONDS_MAX};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk as _;
 use ensile_durability::{
@@ -246,23 +246,107 @@ fn n20_a_payload_that_was_read_while_it_was_written_is_read_again() {
     database.assert_is_a_state(&disk, (&report, durable));
 }
 
+/// What a busy database does within the time that a lease is kept: commits, and checkpoints that remove the log behind
+/// them; the last one beyond the limit.
+fn outlast_the_lease(database: &mut Remembered, value: u8) {
+    for round in 0..6 {
+        (0..12).for_each(|key| database.put(key, vec![value; 700 + round]));
+        if round % 2 == 1 {
+            let life = &database.life;
+            life.checkpoint().expect("is installed");
+            life.rig.clock.advance(Duration::from_secs(LEASE_SECONDS_MAX / 2 + 1));
+            (0..2).for_each(|checkpointer| _ = life.step(checkpointer));
+        }
+    }
+    (0..12).for_each(|key| database.put(key, vec![value; 600]));
+}
+
+/// How many files of logs the copy has, and how many the database.
+fn log_files(disk: &SimDisk, folder: &str) -> Vec<String> {
+    let files = disk.at(folder).files();
+    files.into_iter().filter(|name| name.starts_with("log") && name.contains("/log-")).collect()
+}
+
 #[test]
-fn a_copy_of_files_whose_lease_was_overrun_says_so() {
-    let disk = SimDisk::new();
-    let mut database = Remembered::open(&disk, 2, 4096);
-    let error = stepped(&disk, |step| {
-        database.put(step % 30, vec![3; 3000]);
-        // As checkpoints beyond the limit do.
-        let data = disk.at("data").mounted();
-        let last = |name: &String| name.split('-').nth(2).and_then(|number| number.parse::<u64>().ok());
-        let mut files: Vec<_> =
-            data.list("log0").expect("is read").into_iter().filter(|name| last(name).is_some()).collect();
-        files.sort_by_key(last);
-        let keep = files.len() - 2;
-        files[..keep].iter().for_each(|name| data.remove(&format!("log0/{name}")).expect("is removed"));
-    });
-    let said = error.expect_err("files are gone").to_string();
-    assert!(said.contains("were removed while they were copied"), "{said}");
+fn n20_a_copy_of_files_that_outlasts_its_lease_ends_with_a_state_that_was_durable() {
+    for loggers in [1, 2, 3] {
+        let logs: Vec<String> = (0..loggers).map(|logger| format!("log{logger}/log-")).collect();
+        // Files are removed before anything is read, behind each log, and as the logs are read again.
+        for behind in logs.iter().map(Some).chain([None]) {
+            let disk = SimDisk::new();
+            let mut database = Remembered::open(&disk, loggers, 4096);
+            let first = back_up(&disk, "backup", 2).expect("is made");
+            (0..20).for_each(|key| database.put(key, vec![2; 900]));
+            let (durable, before) = (database.life.rig.log.durable_epoch(), log_files(&disk, "data"));
+            let copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default());
+            let mut copy = copy.expect("begins");
+            let had = log_files(&disk, "backup").len();
+            let is_behind = |disk: &SimDisk| {
+                let now = log_files(disk, "backup");
+                behind.is_none_or(|log| now.len() > had && now.iter().any(|name| name.starts_with(log)))
+            };
+            let mut rounds = 0;
+            let report = loop {
+                if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
+                    break report;
+                }
+                // It goes on all the time, for longer than a lease is kept once, or again and again.
+                if copy.progress().phase == CopyPhase::Copying
+                    && (rounds < 1 || behind.is_none())
+                    && is_behind(&disk)
+                {
+                    rounds += 1;
+                    outlast_the_lease(&mut database, 3 + (rounds % 100) as u8);
+                } else {
+                    database.put(30, vec![4; 300]);
+                }
+            };
+            drop(copy);
+            assert!(rounds > 0 && database.life.rig.log.stats().leases_overrun > 0, "{rounds}, {behind:?}");
+            let now = log_files(&disk, "data");
+            assert!(!before.iter().any(|name| now.contains(name)), "{before:?}: {now:?}");
+            database.assert_is_a_state(&disk, (&report, durable));
+            assert!(report.epoch > first.epoch, "{report:?} behind {first:?}");
+            // The next one follows on it.
+            back_up(&disk, "backup", 1).expect("is made");
+            assert_eq!(opened(&disk, "backup"), database.life.store.present());
+        }
+    }
+}
+
+#[test]
+fn n20_a_log_that_is_damaged_before_files_that_were_removed_is_not_cut() {
+    for is_cut in [false, true] {
+        let disk = SimDisk::new();
+        let mut database = Remembered::open(&disk, 2, 64 << 10);
+        (0..20).for_each(|key| database.put(key, vec![2; 900]));
+        let data = disk.at("data");
+        let mut copy =
+            backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
+        // The file that is open as the copy begins loses what was durable then.
+        let is_open = |name: &String| name.starts_with("log0/") && !name.contains("-to-");
+        let open = log_files(&disk, "data").into_iter().filter(is_open);
+        let log = open.max_by_key(|name| headers(&data.bytes(name)).len()).expect("one is open");
+        let at = headers(&data.bytes(&log));
+        let torn = at[at.len() / 2] as u64;
+        let file = data.mounted().open(&log).expect("is there");
+        let mut error = None;
+        outlast_the_lease(&mut database, 3);
+        assert!(!log_files(&disk, "data").contains(&log), "it was closed, and removed");
+        match is_cut {
+            true => file.set_len(torn + 100).expect("is cut"),
+            false => file.write_at(&[0xff; 8], torn + 8).expect("is written"),
+        }
+        while error.is_none() {
+            error = match copy.step(&Framing, 0) {
+                Ok(CopyStep::Ended(report)) => panic!("a copy of a damaged log is no backup: {report:?}"),
+                Ok(_) => None,
+                Err(error) => Some(error.to_string()),
+            };
+        }
+        let said = error.expect("it has ended");
+        assert!(said.contains(&log), "{said}");
+    }
 }
 
 #[test]
