@@ -3,7 +3,7 @@
 //! Neighbours: every public call of this crate; the engine maps these to its own few kinds.
 
 use ensile_base::{Epoch, Tid};
-use ensile_disk::DiskError;
+use ensile_disk::{Disk, DiskError};
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -391,6 +391,12 @@ impl DurabilityError {
 
     pub(crate) fn damaged(file: &str, offset: u64, detail: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), offset, detail: detail.into() }
+    }
+
+    /// What went wrong in the folder that gets a copy.
+    pub(crate) fn target_failed(disk: &dyn Disk, error: impl Display) -> Self {
+        let folder = disk.folder_place("").unwrap_or_default();
+        Self::TargetFailed { folder, detail: error.to_string() }
     }
 }
 

@@ -81,8 +81,7 @@ pub(super) struct Target {
 
 /// What went wrong in the target.
 pub(super) fn failed(disk: &dyn Disk, error: impl std::fmt::Display) -> DurabilityError {
-    let folder = disk.folder_place("").unwrap_or_default();
-    DurabilityError::TargetFailed { folder, detail: error.to_string() }
+    DurabilityError::target_failed(disk, error)
 }
 
 impl TargetFolder {

@@ -307,13 +307,26 @@ impl TakenLog {
     /// Reads what was written as an open would, and shows its entries to `verifier`.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`], or what the state says of an entry.
+    /// [`DurabilityError::TargetFailed`], with file and offset: what was written is not what is there, cannot be read,
+    /// or has an entry that the state refuses. What `spend` fails with.
     fn verify(
         &mut self,
         disk: &dyn Disk,
         verifier: &dyn Recoverable,
         spend: &mut SpendArchivePiece<'_>,
     ) -> Result<(), DurabilityError> {
+        let failed = |error| DurabilityError::target_failed(disk, error);
+        let mut buffers = ReadBuffers::default();
+        for piece in self.pieces(disk).map_err(failed)? {
+            let replayed = replay::replay(disk, &piece, &mut buffers, verifier).map_err(failed)?;
+            self.entries += replayed.entries;
+            spend(ArchivePiece { written: 0, read: piece.bytes, bytes_total: 2 * self.bytes })?;
+        }
+        Ok(())
+    }
+
+    /// What an open would replay of it, which is all of it.
+    fn pieces(&self, disk: &dyn Disk) -> Result<Vec<LogPiece>, DurabilityError> {
         let name = SegmentName { generation: self.generation.number, logger: 0, number: 0 };
         let file = SegmentFile { is_merged: true, ..name.into() };
         let chain = FileChain::read(disk, file, None)?;
@@ -326,12 +339,7 @@ impl TakenLog {
         }
         let bounds = Bounds { first: self.generation.first, covered: self.generation.first, durable };
         let chain = super::Chain::stitch(disk, vec![chain], Epoch::ZERO)?;
-        let mut buffers = ReadBuffers::default();
-        for piece in replay::cut(&chain, bounds, &mut RecoveryReport::default()) {
-            self.entries += replay::replay(disk, &piece, &mut buffers, verifier)?.entries;
-            spend(ArchivePiece { written: 0, read: piece.bytes, bytes_total: 2 * self.bytes })?;
-        }
-        Ok(())
+        Ok(replay::cut(&chain, bounds, &mut RecoveryReport::default()))
     }
 }
 

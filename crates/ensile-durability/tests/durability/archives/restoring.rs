@@ -303,6 +303,58 @@ fn a_restore_from_an_archive_is_shown_and_cancelled_between_its_pieces() {
 }
 
 #[test]
+fn damage_in_what_a_restore_has_written_is_the_targets_and_says_where() {
+    let disk = disk_with_archive();
+    let history = lives(&disk, 1, &settings());
+    let to = history.lives.last().expect("one").1;
+    // Restores, and shows each pause whether something was read once more by then.
+    let restore = |disk: &SimDisk, seen: &mut dyn FnMut(bool)| {
+        let on: Arc<dyn Disk> = Arc::new(disk.at(PLACE).mounted());
+        let target: Arc<dyn Disk> = Arc::new(disk.at("/restored").mounted());
+        let mut pause = |progress: &CopyProgress, _| {
+            seen(progress.bytes > progress.bytes_written);
+            ControlFlow::Continue(())
+        };
+        ArchiveRestore::of(&on, to).expect("can be had").make(&target, &Framing, &mut pause)
+    };
+    let merged = |disk: &SimDisk| disk.files().into_iter().find(|name| name.ends_with("-merged"));
+    let (whole, mut written) = (disk.fork(), 0);
+    restore(&whole, &mut |is_read| written += u64::from(!is_read)).expect("is restored");
+    let whole = whole.at("/restored");
+    let file = merged(&whole).expect("it has a log");
+    for offset in (0..whole.bytes(&file).len() as u64).step_by(61) {
+        let (disk, mut pauses) = (disk.fork(), 0);
+        let restored = restore(&disk, &mut |_| {
+            pauses += 1;
+            if pauses == written {
+                disk.at("/restored").flip(&file, offset, 1);
+            }
+        });
+        match restored {
+            Err(DurabilityError::TargetFailed { folder, detail }) => {
+                assert!(folder.ends_with("restored"), "byte {offset}: {folder:?}");
+                assert!(detail.contains(&file) && detail.contains(" byte "), "byte {offset}: {detail}");
+            }
+            other => panic!("byte {offset}: {other:?}"),
+        }
+    }
+    // A device that fails as it is read says so too: it is no damage of the archive.
+    let on: Arc<dyn Disk> = Arc::new(disk.at(PLACE).mounted());
+    let target = disk.at("/restored").mounted();
+    let failing: Arc<dyn Disk> = Arc::new(target.clone());
+    let mut pauses = 0;
+    let mut pause = |_: &CopyProgress, _| {
+        pauses += 1;
+        if pauses == written {
+            disk.at("/restored").lose(&file);
+        }
+        ControlFlow::Continue(())
+    };
+    let refused = ArchiveRestore::of(&on, to).expect("can be had").make(&failing, &Framing, &mut pause);
+    assert!(matches!(&refused, Err(DurabilityError::TargetFailed { .. })), "{refused:?}");
+}
+
+#[test]
 fn damage_in_the_archive_stops_a_restore() {
     let disk = disk_with_archive();
     let history = lives(&disk, 1, &settings());
