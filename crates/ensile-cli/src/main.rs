@@ -42,7 +42,8 @@ enum Command {
     /// Back a database up, which may be open, into a folder that is a database by itself. A second backup into the same
     /// folder writes what that lacks: with pictures pages that have changed; otherwise the log since, and a new
     /// checkpoint, or the ranges that it has renewed. One that fails or is killed leaves the one before. Exit code 0:
-    /// made and verified; 1: the database is damaged; 2: not made.
+    /// made and verified; 1: the database is damaged; 2: not made; 3: made and verified, but a process-safe process
+    /// that was killed had returned more than the backup has: the output says how much, and what to do.
     Backup(folder::backup::BackupArguments),
     /// Make a new database from a backup. Exit code 0: made and verified; 1: the backup is damaged; 2: not made.
     Restore(folder::backup::RestoreBackupArguments),

@@ -1,6 +1,7 @@
 //! `ensile objects check` from outside: a folder alone, and with a program that knows the types of its objects.
 //! `ensile verify` and `ensile inspect` of such a folder, whole and damaged, and its repair.
 //! `ensile objects name`: whose a folder is. `ensile objects take-over`: what another machine ships.
+//! `ensile backup` of a database whose process died.
 //!
 //! Not under a harness, as it is that program too: run with folders as arguments it checks them, in one line.
 //!
@@ -13,6 +14,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ensile::{Database, Durability};
 use ensile_objects::{
     CheckpointPolicy, NotProvenReason, ObjectDurability, Objects, ObjectsBuilder, Persistent, SharedFolder,
     ShippingConfig, check_command, serde_codec,
@@ -255,6 +257,39 @@ fn record_and_die(folder: &Path) -> ! {
     std::process::abort();
 }
 
+/// The same of a database.
+fn commit_and_die(folder: &Path) -> ! {
+    let builder = Database::builder(folder).durability(Durability::Process);
+    let db = builder.epoch_interval(Duration::from_secs(3600)).open().expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    for key in 0..10 {
+        db.run(|tx| tx.put(&table, &key, &key)).expect("commits");
+    }
+    std::process::abort();
+}
+
+fn b4_a_backup_that_lacks_what_a_killed_process_had_returned_ends_with_a_code_of_its_own(program: &str) {
+    let folder = Folder::new("backup-killed");
+    let die = Command::new(program).args([COMMITS_AND_DIES, "data"]).current_dir(&folder.0).status();
+    assert!(!die.expect("starts").success(), "it dies");
+    let (code, said) = ensile(&folder, "backup data backup");
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("not in the backup: ") && said.contains("Open it, and back it up again"), "{said}");
+    let (output, stdout, stderr) = folder.run(env!("CARGO_BIN_EXE_ensile"), "backup data backup --json");
+    assert_eq!((output.status.code(), &*stderr), (Some(3), ""), "{stdout}");
+    let report: serde_json::Value = serde_json::from_str(&stdout).expect("is JSON");
+    assert_eq!(report["not_proven"]["reason"], "not_opened", "{report}");
+    // It is a backup, and a restore from it lacks nothing of it.
+    let (code, said) = ensile(&folder, "verify backup");
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = ensile(&folder, "restore backup restored");
+    assert_eq!(code, Some(0), "{said}");
+    // An open takes it.
+    Database::open(folder.0.join("data")).expect("opens").close().expect("closes");
+    let (code, said) = ensile(&folder, "backup data backup");
+    assert!(code == Some(0) && !said.contains("not in the backup"), "{said}");
+}
+
 fn what_a_removed_mapped_buffer_held_is_given_up_by_a_repair(program: &str) {
     let folder = Folder::new("objects-buffer");
     for name in ["kept", "removed"] {
@@ -417,13 +452,14 @@ fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 
 /// How this program is told to be the process that dies.
 const DIES: &str = "--record-and-die";
+const COMMITS_AND_DIES: &str = "--commit-and-die";
 
 fn main() -> ExitCode {
     let folders: Vec<_> = std::env::args_os().skip(1).collect();
-    if let [flag, folder] = &folders[..]
-        && flag == DIES
-    {
-        record_and_die(Path::new(folder));
+    match &folders[..] {
+        [flag, folder] if flag == DIES => record_and_die(Path::new(folder)),
+        [flag, folder] if flag == COMMITS_AND_DIES => commit_and_die(Path::new(folder)),
+        _ => {}
     }
     // A harness's own options are not folders: `cargo test` hands them to this one too.
     if folders.iter().any(|folder| std::path::Path::new(folder).is_dir()) {
@@ -437,8 +473,9 @@ fn main() -> ExitCode {
     a_damaged_log_is_cut_and_a_damaged_checkpoint_is_to_be_put_back();
     what_a_removed_mapped_buffer_held_is_given_up_by_a_repair(program);
     b4_a_copy_of_a_killed_process_is_told_by_each_command_and_adopted_on_request(program);
+    b4_a_backup_that_lacks_what_a_killed_process_had_returned_ends_with_a_code_of_its_own(program);
     a_database_is_refused();
     another_machine_takes_over();
-    println!("8 passed, 0 failed");
+    println!("9 passed, 0 failed");
     ExitCode::SUCCESS
 }

@@ -1,7 +1,8 @@
 //! `ensile backup` and `ensile restore`: copies of a database that may be open, and new databases from them; and what
 //! `ensile verify` and `ensile inspect` say of a folder that is one.
 //!
-//! Exit codes: 0 made, 1 what was to be copied is damaged, 2 not made.
+//! Exit codes: 0 made, 1 what was to be copied is damaged, 2 not made; 3 a backup was made, and it lacks what a
+//! process-safe life had returned that was killed.
 //!
 //! Neighbours: [`ensile::folder`] copies and verifies; here its progress and its outcome are put into words.
 
@@ -18,6 +19,9 @@ use ensile::{DurabilityError, Error};
 use serde_json::{Value, json};
 
 use super::{DAMAGED, MEGABYTE, failed, show, sized};
+
+/// Exit code where the backup was made, and has not all that was returned (B4).
+const NOT_PROVEN: u8 = 3;
 
 /// `ensile backup`.
 #[derive(Debug, Args)]
@@ -75,7 +79,8 @@ pub(crate) fn backup(arguments: &BackupArguments) -> ExitCode {
     match outcome {
         Ok(report) => {
             ended(backup, &report, *json, "a backup of");
-            ExitCode::SUCCESS
+            // A script that goes on and removes the folder would lose that.
+            report.not_proven.map_or(ExitCode::SUCCESS, |_| ExitCode::from(NOT_PROVEN))
         }
         Err(error) => not_made(folder, &error),
     }
