@@ -2,6 +2,7 @@
 //!
 //! Neighbours: the durability crate tests what is archived when, and what is found missing.
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ensile::checkpoint::{Schedule, Strategy};
@@ -250,4 +251,80 @@ fn a_database_is_made_as_it_was_at_an_epoch_and_what_cannot_be_had_is_named() {
     let (output, _, stderr) = run(&format!("restore-archive archive gap --to-epoch {middle}"));
     assert!(output.status.code() == Some(2) && stderr.contains("log0/log-1-0 is missing"), "{stderr}");
     assert!(stderr.starts_with("ensile: archive: ") && !folder.0.join("gap").exists(), "{stderr}");
+}
+
+/// Whether a command is killed once it has written a piece of what an archive has into this folder.
+fn is_killed_in_the_archive(folder: &Folder, line: &str, to: &str) -> bool {
+    let mut restore = Command::new(env!("CARGO_BIN_EXE_ensile"))
+        .args(line.split_whitespace())
+        .current_dir(&folder.0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let log = folder.0.join(to).join("log0");
+    let has_piece = || {
+        let files = std::fs::read_dir(&log).into_iter().flatten().flatten();
+        let merged = files.filter(|file| file.file_name().to_string_lossy().contains("merged"));
+        merged.filter_map(|file| file.metadata().ok()).any(|file| file.len() > 100_000)
+    };
+    while !has_piece() && restore.try_wait().expect("is a child of this process").is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    restore.kill().expect("is a child of this process");
+    !restore.wait().expect("has ended").success()
+}
+
+#[test]
+fn a_restore_that_is_killed_in_what_an_archive_has_is_refused_and_begun_again_to_another_epoch() {
+    for strategy in [Strategy::Pictures, Strategy::Fuzzy] {
+        let folder = Folder::new("archive-killed");
+        let tuning = Tuning { checkpoint_strategy: Some(strategy), ..Tuning::default() };
+        let builder = Database::builder(folder.0.join("data")).checkpoints(Schedule::on_demand());
+        let db = builder.tuning(tuning).archive(folder.0.join("archive")).open().expect("opens");
+        let table = db.table::<u64, Vec<u8>>("rows").expect("a table");
+        let commit = |key: u64| {
+            let ((), receipt) =
+                db.submit(|tx| tx.put(&table, &key, &vec![key as u8; 200_000])).expect("commits");
+            receipt.durable().expect("is durable");
+            if key == 4 {
+                db.backup(folder.0.join("backup")).expect("is made");
+            }
+            receipt.epoch().number()
+        };
+        let epochs: Vec<u64> = (0..30).map(commit).collect();
+        db.close().expect("closes");
+        for (to, line) in [
+            ("alone", "restore-archive archive alone"),
+            ("behind", "restore backup behind --archive archive"),
+        ] {
+            let slow = format!("{line} --rate-mb 1 --to-epoch {}", epochs[29]);
+            let killed = (0..10).any(|_| {
+                let is_killed = is_killed_in_the_archive(&folder, &slow, to);
+                if !is_killed {
+                    std::fs::remove_dir_all(folder.0.join(to)).expect("it was made");
+                }
+                is_killed
+            });
+            assert!(killed, "it ends before it is killed");
+            let run = |line: &str| folder.run(env!("CARGO_BIN_EXE_ensile"), line);
+            for line in [format!("verify {to}"), format!("inspect {to}"), format!("backup {to} other")] {
+                let (output, stdout, stderr) = run(&line);
+                let is_said = stderr.contains("has not ended") && stdout.is_empty();
+                assert!(output.status.code() == Some(2) && is_said, "{line}: {stdout}{stderr}");
+            }
+            assert!(Database::open(folder.0.join(to)).is_err(), "{to} is no database");
+            let (output, stdout, stderr) = run(&format!("{line} --to-epoch {}", epochs[19]));
+            assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+            let (output, stdout, stderr) = run(&format!("verify {to}"));
+            assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+            let then = Database::open_existing(folder.0.join(to)).expect("opens");
+            let table = then.table::<u64, Vec<u8>>("rows").expect("a table");
+            let keys: Vec<u64> =
+                then.run(|tx| tx.range(&table, ..).map(|row| Ok(row?.0)).collect()).expect("reads");
+            let expected: Vec<u64> = (0..30).filter(|key| epochs[*key as usize] <= epochs[19]).collect();
+            assert_eq!(keys, expected, "{strategy:?}, {to}");
+            then.close().expect("closes");
+        }
+    }
 }
