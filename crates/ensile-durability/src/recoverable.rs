@@ -76,6 +76,8 @@ pub struct LoadedPages<'p> {
     pub section: u32,
     /// The first key of each page, in order. The section's first page begins with the empty key.
     pub first_keys: &'p [&'p [u8]],
+    /// Which of these pages, in order, stand in a folder that is not used any more: the next picture must write them.
+    pub to_move: &'p [usize],
     /// The picture is the state at the end of this epoch, e_c: whatever is replayed is of a later one.
     pub epoch: Epoch,
 }
@@ -129,8 +131,8 @@ pub trait Recoverable: Sync {
     /// A state that says true marks from here on which pages change, and the next picture keeps those that have no mark
     /// ([`WantedPages::Changed`](crate::WantedPages::Changed)). It marks the page of each entry that is replayed,
     /// whether that wins or not, of a delete whose key is missing too (N14): the entry's file may go with that picture.
-    /// It marks the page of each entry of [`Recoverable::load_displaced`] (N10). If it says false of any section, the
-    /// next picture has all pages.
+    /// It marks the page of each entry of [`Recoverable::load_displaced`] (N10), and those that are to be moved. If it
+    /// says false of any section, the next picture has all pages.
     fn load_pages(&self, pages: &LoadedPages<'_>) -> bool {
         let _ = pages;
         false

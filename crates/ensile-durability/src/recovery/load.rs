@@ -65,6 +65,8 @@ pub(super) struct Load {
     /// For a state that keeps no rows: compares them instead. Then what stands beside the pages comes first, and all
     /// items come in order.
     beside: Option<Mutex<BesideKeys>>,
+    /// How many checkpointers the database is going to have; pages in other folders are to be moved.
+    checkpointers: usize,
     /// Whether the state marks which pages change, once it was told where they begin.
     is_marked: Mutex<Option<bool>>,
     /// Counts, raised one after the other.
@@ -96,8 +98,13 @@ impl Load {
             }
         };
         let loaded = Loaded { items: 0, entries: 0, bytes, ends };
-        let (beside, is_marked) = (None, Mutex::default());
-        Ok(Self { checkpoint, source, beside, is_marked, loaded: Mutex::new(loaded) })
+        let (beside, is_marked, checkpointers) = (None, Mutex::default(), usize::MAX);
+        Ok(Self { checkpoint, source, beside, checkpointers, is_marked, loaded: Mutex::new(loaded) })
+    }
+
+    /// The same load, for a database that is going to have so many checkpointers; 0 if that is not known yet.
+    pub(super) fn of_database_with(self, checkpointers: usize) -> Self {
+        Self { checkpointers: if checkpointers == 0 { usize::MAX } else { checkpointers }, ..self }
     }
 
     /// The same load, for a state that may keep nothing: TIDs are compared all the same (N11). Its items are loaded one
@@ -141,7 +148,7 @@ impl Load {
     pub(super) fn into_loaded_picture(self) -> Option<LoadedPicture> {
         let is_marked = self.is_marked.into_inner().unwrap_or_default();
         match self.source {
-            LoadSource::Picture(reader) => reader.into_loaded(is_marked),
+            LoadSource::Picture(reader) => reader.into_loaded(is_marked.then_some(self.checkpointers)),
             LoadSource::Nothing | LoadSource::Files(_) => None,
         }
     }
@@ -220,7 +227,7 @@ impl Load {
     ) -> Result<(), DurabilityError> {
         reader.check_kind(target.entries())?;
         // Once, before the first of them: other threads wait.
-        self.is_marked.lock().get_or_insert_with(|| reader.name_pages(target));
+        self.is_marked.lock().get_or_insert_with(|| reader.name_pages(target, self.checkpointers));
         let (parts, removes) = (&reader.root().parts, reader.root().removes.len());
         // A part, or a block behind all parts.
         let item = match &self.beside {

@@ -103,7 +103,7 @@ impl LogScan {
         let Inventory { listed, unlisted: others, removable: unlisted, older, left, load, .. } =
             inventory.expect(NOTHING_FOUND);
         let not_removable = others.into_values().flatten().filter(|file| !unlisted.contains(file)).collect();
-        let load = load.expect(NOTHING_FOUND);
+        let load = load.expect(NOTHING_FOUND).of_database_with(config.checkpointers);
         let with_next = |files: &Vec<SegmentFile>| {
             let next = files.iter().skip(1).copied().map(Some).chain([None]);
             files.iter().copied().zip(next).collect::<Vec<_>>()

@@ -244,6 +244,7 @@ impl Recoverable for Replay {
     fn load_pages(&self, pages: &ensile_durability::LoadedPages<'_>) -> bool {
         if self.takes_pictures {
             let own = LoadedTablePages::new(pages.first_keys, pages.epoch);
+            pages.to_move.iter().for_each(|page| own.mark(pages.first_keys[*page]));
             // Also of a section without a row: the next picture keeps its pages.
             let table = self.in_session(|worker, _, _| self.table(pages.section, worker));
             let named = ReplayedTable { pages: Some(StdArc::new(own)), ..table };

@@ -381,6 +381,25 @@ fn another_size_of_pages_cuts_marked_runs_anew_and_keeps_the_others() {
     reopen(&disk, &Plan::usual(), &mut history);
 }
 
+#[test]
+fn n12_pages_in_folders_that_are_left_out_are_written_and_the_others_kept() {
+    for (before, now) in [(3, 2), (2, 1), (3, 1)] {
+        let plan = Plan { checkpointers: before, ..Plan::usual() };
+        let (disk, mut history, pages) = with_picture(&plan);
+        let fewer = Plan { checkpointers: now, ..Plan::usual() };
+        let mut life = reopen(&disk, &fewer, &mut history);
+        life.put_all(&mut history, [10], &[2; 100]);
+        let report = life.checkpoint(|_| {});
+        assert!(report.pages_written > 10 && report.pages_kept > pages / 8, "{report:?} of {pages}");
+        assert!(!disk.files().iter().any(|name| name.starts_with(&format!("checkpoint{now}/pages-"))));
+        life.put_all(&mut history, [4000], &[3; 100]);
+        assert!(life.checkpoint(|_| {}).pages_written <= 2);
+        life.settle();
+        life.end(&disk);
+        reopen(&disk, &plan, &mut history);
+    }
+}
+
 /// A life whose checkpoints go round by ranges begins over a picture. It is stopped behind any number of steps: before
 /// its first turn, which takes all ranges, is installed, and in the middle of a round. What its log and its turns have
 /// is in the next picture, and what they have deleted is not.

@@ -2,8 +2,8 @@
 //!
 //! | the picture that was loaded | the first one of the life |
 //! |---|---|
-//! | of this database, in folders that there still are, its pages marked by the state | writes what has changed, into the same files |
-//! | in a folder that the settings leave out, or of a state that does not mark | writes all pages, into the same files as far as there are any |
+//! | of this database, its pages marked by the state | writes what has changed, and what stands in a folder that the settings leave out, into the same files |
+//! | of a state that does not mark | writes all pages, into the same files as far as there are any |
 //! | of the database that this one was copied from | writes all pages, into files of its own (I1) |
 //!
 //! Invariants:
@@ -79,9 +79,11 @@ impl ReopenedPicture {
         }
         assert!(is_leased || held.is_empty(), "I3: units are held for readers only");
         assert!(files.iter().any(Option::is_some), "the first checkpointer's folder has the root");
-        let LoadedPicture { of, directory, removes, is_marked } = loaded;
-        let has_folders = of.files.iter().all(|listed| (listed.name.folder as usize) < checkpointers);
-        let (root, may_be_kept) = (of.root, is_marked && has_folders);
+        let LoadedPicture { of, directory, removes, marked_for } = loaded;
+        let folders = of.files.iter().map(|listed| listed.name.folder as usize + 1).max().unwrap_or(0);
+        // Pages in a folder that is left out are marked, so the next picture has none there.
+        let may_be_kept = marked_for.is_some_and(|marked_for| marked_for.min(folders) <= checkpointers);
+        let root = of.root;
         let picture = KnownPicture { directory, removes, root, files: of.files, may_be_kept };
         Ok(Some(Self { picture, files, held }))
     }

@@ -243,6 +243,8 @@ impl PictureKeeper {
             Some(base) => base.next_directory(taken),
             None => PageDirectory::default().next(taken),
         };
+        let is_listed = |page: &PagePlace| !page.is_in_folder_from(files.len());
+        assert!(directory.pages().all(is_listed), "N12: every page is in a file that the manifest names");
         for writer in move_pages(&mut directory, (&mut gone, &files), (under_way.stamp, written.bytes))? {
             written.bytes += writer.bytes();
             written.held.push(writer.into_held());

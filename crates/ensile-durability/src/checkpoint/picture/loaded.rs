@@ -19,8 +19,8 @@ pub(crate) struct LoadedPicture {
     pub(super) of: PictureCheckpoint,
     pub(super) directory: PageDirectory,
     pub(super) removes: Vec<RemovesPlace>,
-    /// The state knows its pages, and marks those that change from the load on.
-    pub(super) is_marked: bool,
+    /// The state knows its pages, and marks those that change from the load on, and those in folders behind so many.
+    pub(super) marked_for: Option<usize>,
 }
 
 impl LoadedPicture {

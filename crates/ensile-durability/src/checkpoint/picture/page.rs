@@ -43,6 +43,11 @@ impl PagePlace {
         self.extents.iter().map(|place| place.extent.bytes()).sum()
     }
 
+    /// Does a block of it stand in a folder of this number, or of a larger one?
+    pub(super) fn is_in_folder_from(&self, folder: usize) -> bool {
+        self.extents.iter().any(|place| usize::from(place.extent.folder) >= folder)
+    }
+
     /// Bytes that the place takes in a directory part.
     pub(super) fn place_bytes(&self) -> usize {
         self.bound.bytes() + 26 + EXTENT_PLACE_BYTES * self.extents.len()

@@ -201,9 +201,9 @@ impl PictureReader {
         Ok(pages)
     }
 
-    /// Tells the state where the pages of each section begin, before anything of them is loaded. Whether it marks from
-    /// here on which of them change.
-    pub(crate) fn name_pages(&self, target: &dyn Recoverable) -> bool {
+    /// Tells the state where the pages of each section begin, before anything of them is loaded, and which of them
+    /// stand in folders behind so many. Whether it marks from here on which of them change.
+    pub(crate) fn name_pages(&self, target: &dyn Recoverable, folders: usize) -> bool {
         let parts: Option<Vec<_>> = self.parts.iter().map(|part| part.as_ref().ok()).collect();
         // A damaged one fails the load.
         let Some(parts) = parts else { return false };
@@ -212,19 +212,22 @@ impl PictureReader {
         let mut marks = true;
         for section in pages.chunk_by(|page, next| page.bound.section == next.bound.section) {
             let first_keys: Vec<&[u8]> = section.iter().map(|page| &*page.bound.first_key).collect();
+            let to_move = (0..section.len()).filter(|at| section[*at].is_in_folder_from(folders));
+            let to_move: Vec<usize> = to_move.collect();
             let (section, epoch) = (section[0].bound.section, self.of.epoch);
-            marks &= target.load_pages(&LoadedPages { section, first_keys: &first_keys, epoch });
+            let pages = LoadedPages { section, first_keys: &first_keys, to_move: &to_move, epoch };
+            marks &= target.load_pages(&pages);
         }
         marks
     }
 
     /// All of it was loaded: what the next picture goes on from. `None` if a part of it was damaged.
-    pub(crate) fn into_loaded(self, is_marked: bool) -> Option<LoadedPicture> {
+    pub(crate) fn into_loaded(self, marked_for: Option<usize>) -> Option<LoadedPicture> {
         let places = self.root.parts.into_iter().map(Some);
         let parts = self.parts.into_iter().zip(places);
         let parts = parts.map(|(pages, place)| Some(DirectoryPart { pages: pages.ok()?, place }));
         let directory = PageDirectory { parts: parts.collect::<Option<_>>()? };
-        Some(LoadedPicture { of: self.of, directory, removes: self.root.removes, is_marked })
+        Some(LoadedPicture { of: self.of, directory, removes: self.root.removes, marked_for })
     }
 
     /// Where the last block of each of its files ends, once all of it was read.

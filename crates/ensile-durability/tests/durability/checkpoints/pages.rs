@@ -146,11 +146,18 @@ impl MadePages {
         self.state.lock().expect("no panic").installed
     }
 
-    /// The picture that is loaded shows the end of `epoch`, and has these pages of the section.
-    pub(crate) fn load(&self, section: u64, first_keys: impl Iterator<Item = u64>, epoch: Epoch) {
+    /// The picture that is loaded shows the end of `epoch`, and has these pages of the section, some of which are to be
+    /// moved.
+    pub(crate) fn load(
+        &self,
+        section: u64,
+        (first_keys, to_move): (impl Iterator<Item = u64>, impl Iterator<Item = u64>),
+        epoch: Epoch,
+    ) {
         let mut state = self.state.lock().expect("no panic");
         state.bounds.retain(|bound| bound.0 != section);
         state.bounds.extend(first_keys.map(|key| (section, key)));
+        state.cut_anew.extend(to_move.map(|key| (section, key)));
         state.shown = epoch;
     }
 

@@ -130,11 +130,13 @@ impl Recoverable for Store {
     }
 
     fn load_pages(&self, loaded: &LoadedPages<'_>) -> bool {
-        let LoadedPages { section, first_keys, epoch } = *loaded;
-        let first_keys = first_keys.iter().map(|key| if key.is_empty() { 0 } else { key_of(key) });
+        let LoadedPages { section, first_keys, to_move, epoch } = *loaded;
+        let first = |key: &[u8]| if key.is_empty() { 0 } else { key_of(key) };
+        let to_move = to_move.iter().map(|page| first(first_keys[*page]));
+        let first_keys = first_keys.iter().map(|key| first(key));
         let Some(pages) = &self.pages else { return false };
         assert!(self.rows.lock().expect("no panic").is_empty(), "pages are named before rows");
-        pages.load(u64::from(section), first_keys, epoch);
+        pages.load(u64::from(section), (first_keys, to_move), epoch);
         true
     }
 
