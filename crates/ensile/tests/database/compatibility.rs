@@ -8,6 +8,8 @@
 //! middle of a round; `ENSILE_WRITE_FIXTURE_OF=Cycling` chooses that. `fixtures/pictures` is the same with pictures: an
 //! increment, with versions beside its pages. `fixtures/backup` is a backup with a copy of files and two pictures
 //! (`backed_up`, chosen by `Backup`), and `fixtures/archive` an archive of two lives (`archived`, chosen by `Archive`).
+//! `fixtures/without-log` is a database of two lives without a log, of pictures alone (`written_without_log`, chosen by
+//! `WithoutLog`).
 //!
 //! Neighbours: `docs/formats`, whose examples are tied to the code byte by byte.
 
@@ -46,6 +48,12 @@ fn builder(path: &Path) -> Builder {
 fn tuned(path: &Path, tuning: Tuning) -> Builder {
     let tuning = Tuning { loggers: Some(2), checkpoint_page_bytes: PAGE_BYTES, ..tuning };
     let builder = Database::builder(path).tuning(tuning);
+    builder.checkpoints(Schedule::on_demand()).epoch_interval(Duration::from_millis(1))
+}
+
+fn without_log(path: &Path) -> Builder {
+    let tuning = Tuning { checkpoint_page_bytes: PAGE_BYTES, ..Tuning::default() };
+    let builder = Database::builder(path).tuning(tuning).without_log();
     builder.checkpoints(Schedule::on_demand()).epoch_interval(Duration::from_millis(1))
 }
 
@@ -166,6 +174,28 @@ fn archived(data: &Path, archive: &Path) -> Result<[Rows; 2]> {
     };
     let builder = || tuned(data, Tuning { log_file_interval, ..Tuning::default() });
     Ok([lived(builder().archive(archive), 0..100)?, lived(builder(), 50..150)?])
+}
+
+/// Lives the two lives of a database without a log; the second one's picture is an increment. What is in that.
+fn written_without_log(path: &Path) -> Result<Content> {
+    let mut names: Rows = (0..900).map(|key| (key, format!("person {key}"))).collect();
+    let large = vec![9; LARGE_BYTES];
+    let db = without_log(path).open()?;
+    let (table, bytes) = (people(&db)?, db.table::<u64, Vec<u8>>("large")?);
+    db.run(|tx| names.iter().try_for_each(|(key, name)| tx.put(&table, key, name)))?;
+    db.run(|tx| tx.put(&bytes, &1, &large))?;
+    db.checkpoint()?.wait()?;
+    db.close()?;
+    let db = without_log(path).open()?;
+    let table = people(&db)?;
+    db.run(|tx| (50..70).try_for_each(|key| tx.delete(&table, &key).map(drop)))?;
+    db.run(|tx| tx.put(&table, &60, &"deleted and put again".to_owned()))?;
+    names.retain(|key, _| !(50..70).contains(key));
+    names.insert(60, "deleted and put again".to_owned());
+    let report = db.checkpoint()?.wait()?;
+    assert!(report.pages_kept > 3 && report.pages_written > 0, "an increment: {report:?}");
+    db.close()?;
+    Ok(Content { people: names, large: BTreeMap::from([(1, large)]) })
 }
 
 /// A copy of a folder that is kept.
@@ -363,8 +393,44 @@ fn a_kept_archive_and_one_of_this_version_restore_each_of_their_lives() -> Resul
     Ok(())
 }
 
+#[test]
+fn a_kept_database_without_a_log_and_one_of_this_version_open_with_a_log_and_without_one() -> Result<()> {
+    let fresh = Folder::new();
+    let data = fresh.path().join("data");
+    let expected = written_without_log(&data)?;
+    keep(&data, "WithoutLog");
+    let kept = kept("without-log", fresh.path());
+    // A kept folder is a copy wherever it is checked out.
+    assert!(without_log(&kept).open().is_err_and(|error| error.to_string().contains("adopt")));
+    folder::adopt(&kept)?;
+    for written in [data, kept] {
+        let found = folder::verify(&written)?;
+        assert!(found.is_whole() && found.torn_tails.is_empty(), "{found:?}");
+        let picture = found.checkpoint.and_then(|checkpoint| checkpoint.picture).expect("a picture");
+        assert!(picture.ages.len() > 1, "pages of two pictures: {picture:?}");
+        assert!(files(&written).keys().all(|name| !name.display().to_string().contains("log0")), "no log");
+        // Each way on its own copy; the first goes on without a log, and comes back with what its next picture has.
+        let with_log = written.with_extension("logged");
+        copy(&written, &with_log);
+        folder::adopt(&with_log)?;
+        read_and_go_on(&with_log, &expected, Strategy::Fuzzy)?;
+        let db = without_log(&written).open()?;
+        assert_eq!(content(&db)?, expected);
+        let table = people(&db)?;
+        db.run(|tx| tx.put(&table, &1000, &"of today".to_owned()))?;
+        db.checkpoint()?.wait()?;
+        db.close()?;
+        let db = without_log(&written).open()?;
+        let mut found = content(&db)?;
+        assert_eq!(found.people.remove(&1000).as_deref(), Some("of today"));
+        assert_eq!(found, expected);
+        db.close()?;
+    }
+    Ok(())
+}
+
 /// Keeps a folder of the kind that is asked for: with checkpoints of a strategy, fuzzy ones if nothing is said, a
-/// backup or an archive.
+/// backup, an archive, or a database without a log.
 fn keep(data: &Path, kind: &str) {
     let wanted = std::env::var("ENSILE_WRITE_FIXTURE_OF").unwrap_or_else(|_| "Fuzzy".to_owned());
     if kind == wanted
