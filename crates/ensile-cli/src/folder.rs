@@ -492,7 +492,9 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The pages of a picture: of each table, by age, and in each file. `rest`: what the rest of a file is.
 fn picture_lines(picture: &PictureFacts, tables: &[TableFacts], rest: &str) -> String {
-    let PictureFacts { sections, ages, parts, displaced_blocks, displaced, files } = picture;
+    let PictureFacts { sections, ages, parts, displaced, files, .. } = picture;
+    let (blocks, tails, tail_bytes) =
+        (picture.displaced_blocks, picture.displaced_tails, picture.displaced_tail_bytes);
     let mut text = String::new();
     for SectionFacts { section, pages, entries, bytes, used_bytes } in sections {
         let named = tables.iter().find(|table| table.id == *section).and_then(|table| table.name.as_deref());
@@ -509,7 +511,9 @@ fn picture_lines(picture: &PictureFacts, tables: &[TableFacts], rest: &str) -> S
     }
     let _ = writeln!(
         text,
-        "  directory in {parts} parts; {displaced} versions beside the pages, in {displaced_blocks} blocks"
+        "  directory in {parts} parts; {displaced} versions beside the pages, in {blocks} blocks and in {tails} tails \
+         of pages, {}",
+        sized(tail_bytes)
     );
     for PageFileFacts { name, bytes, used_bytes } in files {
         let other = bytes.saturating_sub(*used_bytes);
@@ -669,6 +673,7 @@ fn picture(picture: &PictureFacts) -> Value {
         "tables": picture.sections.iter().map(section).collect::<Vec<_>>(),
         "ages": picture.ages.iter().map(age).collect::<Vec<_>>(),
         "parts": picture.parts, "displaced_blocks": picture.displaced_blocks, "displaced": picture.displaced,
+        "displaced_tails": picture.displaced_tails, "displaced_tail_bytes": picture.displaced_tail_bytes,
         "files": picture.files.iter().map(file).collect::<Vec<_>>(),
     })
 }

@@ -109,6 +109,8 @@ pub(crate) enum BlockKind {
     DirectoryPart,
     /// Places of directory parts and of pending removes: all that a picture has.
     Root,
+    /// The same, with places of tails.
+    RootWithTails,
     /// The first block of a page file.
     PagesOpening,
     /// Written by a newer version: of a kind, with a flag or of a format that this one does not know (L7).
@@ -117,7 +119,7 @@ pub(crate) enum BlockKind {
 
 impl BlockKind {
     /// Those that this version writes, by format. Between them are bytes that other files' kinds will have.
-    const KNOWN: [(u16, u8, Self); 12] = [
+    const KNOWN: [(u16, u8, Self); 13] = [
         (FORMAT, 0, Self::Data),
         (FORMAT, 1, Self::Mark),
         (FORMAT, 2, Self::LogOpening),
@@ -130,6 +132,7 @@ impl BlockKind {
         (PAGES_FORMAT, 9, Self::DirectoryPart),
         (PAGES_FORMAT, 10, Self::Root),
         (PAGES_FORMAT, 11, Self::PagesOpening),
+        (PAGES_FORMAT, 12, Self::RootWithTails),
     ];
 
     fn of(format: u16, byte: u8) -> Self {
@@ -150,8 +153,13 @@ impl BlockKind {
 
     /// Does it stand in an extent of a page file? It has no marks then, but says where it stands and who wrote it.
     pub(crate) fn is_extent(self) -> bool {
-        use BlockKind::{Continuation, DirectoryPart, Page, PendingRemoves, Root};
-        matches!(self, Page | Continuation | PendingRemoves | DirectoryPart | Root)
+        use BlockKind::{Continuation, DirectoryPart, Page, PendingRemoves};
+        matches!(self, Page | Continuation | PendingRemoves | DirectoryPart) || self.is_root()
+    }
+
+    /// Is it a picture's root, of either kind?
+    pub(crate) fn is_root(self) -> bool {
+        matches!(self, Self::Root | Self::RootWithTails)
     }
 
     /// Does a file begin with it?

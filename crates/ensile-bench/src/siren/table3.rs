@@ -217,6 +217,11 @@ fn rows_of(Rounds { way, runs }: &Rounds, arguments: &SirenArguments) -> Vec<Row
         row(("displaced versions written", "% of the updates"), &|run| {
             Some(run.report.as_ref()?.displaced as f64 / run.updates() as f64 * 100.0)
         }),
+        row(("written for the picture", "MB"), &|run| Some(run.report.as_ref()?.bytes_written as f64 / MB)),
+        row(("displaced versions in tails of pages", "MB"), &|run| {
+            let in_tails = run.report.as_ref()?.displaced_tail_bytes;
+            (in_tails > 0).then_some(in_tails as f64 / MB)
+        }),
         row(("rows and index", "MB"), &|run| Some(run.memory_bytes as f64 / MB)),
         row(("resident, more than before", "MB"), &|run| Some(run.resident_extra() as f64 / MB)),
         row(("a displaced version", "bytes"), &|run| run.version_bytes().map(|bytes| bytes as f64)),

@@ -14,6 +14,7 @@ const HEADER_BYTES: usize = 80;
 const PAGE: u8 = 6;
 const PENDING_REMOVES: u8 = 8;
 const ROOT: u8 = 10;
+const ROOT_WITH_TAILS: u8 = 12;
 /// Of an entry: TID and length.
 const FRAME_BYTES: usize = 12;
 
@@ -30,6 +31,22 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 fn blocks(file: &[u8], kind: u8) -> Vec<usize> {
     let is_it = |at: &usize| file[*at..].starts_with(b"EnsB") && file[at + 6] == kind;
     (0..file.len()).step_by(UNIT_BYTES).filter(is_it).collect()
+}
+
+/// Where roots begin.
+fn roots(file: &[u8]) -> Vec<usize> {
+    [blocks(file, ROOT), blocks(file, ROOT_WITH_TAILS)].concat()
+}
+
+/// Where blocks of pending removes begin: those in units of their own, and the tails of pages.
+fn beside_pages(file: &[u8]) -> Vec<usize> {
+    let behind = |page: usize| page + HEADER_BYTES + (u32_at(file, page + 12) as usize).next_multiple_of(8);
+    let mut found = blocks(file, PENDING_REMOVES);
+    let is_tail = |at: &usize| {
+        !at.is_multiple_of(UNIT_BYTES) && file[*at..].starts_with(b"EnsB") && file[*at + 6] == PENDING_REMOVES
+    };
+    found.extend(blocks(file, PAGE).into_iter().map(behind).filter(|at| *at < file.len()).filter(is_tail));
+    found
 }
 
 /// Makes the checksums of a block right again; its header checksum before, and now.
@@ -93,7 +110,7 @@ fn with_versions_beside_pages(folder: &Folder) -> PathBuf {
         };
         let file = files.find(is_of_pages).expect("a page file");
         let bytes = std::fs::read(&file).expect("reads");
-        if report.displaced > 0 && blocks(&bytes, ROOT).len() == 1 {
+        if report.displaced > 0 && roots(&bytes).len() == 1 {
             return file;
         }
         eprintln!("attempt {attempt}: {report:?}");
@@ -105,7 +122,7 @@ fn with_versions_beside_pages(folder: &Folder) -> PathBuf {
 fn give_a_second_tid(data: &Path, file: &Path) {
     let mut bytes = std::fs::read(file).expect("reads");
     // The entry's TID, length, section, then the row's key length and key.
-    let block = blocks(&bytes, PENDING_REMOVES)[0];
+    let block = beside_pages(&bytes)[0];
     let beside = entries(&bytes, block)[0];
     let (section, tid) = (u32_at(&bytes, beside + FRAME_BYTES), bytes[beside..beside + 8].to_vec());
     let pages = blocks(&bytes, PAGE).into_iter().filter(|page| u32_at(&bytes, page + 32) == section);
@@ -116,7 +133,7 @@ fn give_a_second_tid(data: &Path, file: &Path) {
     assert_eq!(key[..2], [8, 0], "the length of a key");
     bytes[beside + FRAME_BYTES + 4..][..10].copy_from_slice(&key);
     let (before, now) = seal(&mut bytes, block);
-    let root = blocks(&bytes, ROOT)[0];
+    let root = roots(&bytes)[0];
     let payload = root + HEADER_BYTES..root + HEADER_BYTES + u32_at(&bytes, root + 12) as usize;
     let place = bytes[payload.clone()].windows(4).position(|found| found == before.to_le_bytes());
     let place = payload.start + place.expect("the root has its place");

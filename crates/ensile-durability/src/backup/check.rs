@@ -40,7 +40,7 @@ impl PictureCheck {
     /// # Errors
     /// [`DurabilityError::Damaged`], or what the state says of an entry.
     pub(super) fn step(&mut self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
-        let (parts, removes) = (self.reader.root().parts.len(), self.reader.root().removes.len());
+        let (parts, removes) = (self.reader.root().parts.len(), self.reader.root().beside());
         let item = self.next;
         self.next += 1;
         if item < removes {

@@ -33,7 +33,7 @@ use crate::checkpoint::picture::blocks::encode_block;
 use crate::checkpoint::picture::directory::{DirectoryPart, PageDirectory};
 use crate::checkpoint::picture::file::{HeldExtents, PageFile};
 use crate::checkpoint::picture::page::PagePlace;
-use crate::checkpoint::picture::place::PictureStamp;
+use crate::checkpoint::picture::place::{PAYLOAD_BYTES_MAX, PictureStamp};
 use crate::checkpoint::picture::root::RemovesPlace;
 use crate::checkpoint::picture::writer::BlockWriter;
 use crate::copy_progress::CopyPhase;
@@ -334,7 +334,8 @@ impl PagesCopy {
             directory.parts.push(DirectoryPart { pages, place });
         }
         let target_failed = |error: String| failed(self.target.folder.disk(), error);
-        let root = writer.write_directory(&mut directory, removes.clone()).map_err(target_failed)?;
+        let root =
+            writer.write_directory(&mut directory, (removes.clone(), Vec::new())).map_err(target_failed)?;
         writer.sync().map_err(target_failed)?;
         self.tally.wrote(writer.bytes());
         let places = directory.parts.iter().map(|part| part.place.as_ref().expect("it was written"));
@@ -352,16 +353,32 @@ impl PagesCopy {
         Ok(Some(ClosedCopy { picture, reached, held: Some(writer.into_held()) }))
     }
 
+    /// Copies what commits have left beside the pages. Tails are many and short, and a page that the target has stays
+    /// as it is: so they are gathered into blocks of their own.
     fn copy_removes(&self, writer: &mut BlockWriter) -> Result<Vec<RemovesPlace>, DurabilityError> {
         let (reader, mut block) = (&self.source.reader, Vec::new());
+        let target_failed = |error: String| failed(self.target.folder.disk(), error);
         let mut places = Vec::new();
-        for index in 0..reader.root().removes.len() {
+        // Numbers are those of the first block in each: no other has it.
+        let (mut number, mut entries, mut gathered) = (0, 0, Vec::new());
+        for index in 0..reader.root().beside() {
             reader.removes_block(index, &mut block, &mut |header, payload| {
-                let written = writer.write_removes(header.sequence, header.entries, payload);
-                places.push(written.map_err(|error| failed(self.target.folder.disk(), error))?);
+                if entries > 0 && gathered.len() + payload.len() > PAYLOAD_BYTES_MAX {
+                    places.push(writer.write_removes(number, entries, &gathered).map_err(target_failed)?);
+                    (entries, gathered) = (0, Vec::new());
+                }
+                if entries == 0 {
+                    number = header.sequence;
+                }
+                entries += header.entries;
+                gathered.extend_from_slice(payload);
                 Ok(())
             })?;
         }
+        if entries > 0 {
+            places.push(writer.write_removes(number, entries, &gathered).map_err(target_failed)?);
+        }
+        places.sort_unstable_by_key(|block| block.number);
         Ok(places)
     }
 

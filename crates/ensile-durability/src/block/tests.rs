@@ -286,12 +286,13 @@ fn extent_header(kind: BlockKind) -> Header {
     Header { epoch_max: Epoch::new(8), section: u32::from(has_section) * 5, previous_crc, ..header }
 }
 
-const EXTENT_KINDS: [BlockKind; 5] = [
+const EXTENT_KINDS: [BlockKind; 6] = [
     BlockKind::Page,
     BlockKind::Continuation,
     BlockKind::PendingRemoves,
     BlockKind::DirectoryPart,
     BlockKind::Root,
+    BlockKind::RootWithTails,
 ];
 
 #[test]

@@ -131,6 +131,38 @@ impl CheckpointBlock {
         FramedEntries::of(&self.bytes[HEADER_BYTES..]).map(|entry| entry.expect("what was pushed is framed"))
     }
 
+    /// Does it hold an entry that no usual block has room for? It keeps others from that until it is written.
+    pub(crate) fn is_large(&self) -> bool {
+        self.is_large
+    }
+
+    /// How many of its first entries fit into `bytes_max`, and the bytes that they take.
+    pub(crate) fn fitting(&self, bytes_max: usize) -> (u32, usize) {
+        let (mut entries, mut bytes) = (0, 0);
+        for (_, body) in self.iter() {
+            let with = bytes + ENTRY_FRAME_BYTES + body.len();
+            if with > bytes_max {
+                break;
+            }
+            (entries, bytes) = (entries + 1, with);
+        }
+        debug_assert!(entries <= self.entries && bytes <= bytes_max);
+        (entries, bytes)
+    }
+
+    /// Its first bytes, as entries stand there.
+    pub(crate) fn first_bytes(&self, bytes: usize) -> &[u8] {
+        &self.bytes[HEADER_BYTES..HEADER_BYTES + bytes]
+    }
+
+    /// Takes these of its first entries out, with their bytes ([`CheckpointBlock::fitting`]).
+    pub(crate) fn remove_first(&mut self, (entries, bytes): (u32, usize)) {
+        assert!(entries <= self.entries && !self.is_large, "usual entries that it has");
+        self.bytes.drain(HEADER_BYTES..HEADER_BYTES + bytes);
+        self.entries -= entries;
+        assert_eq!(self.entries == 0, self.bytes.len() == HEADER_BYTES, "whole entries");
+    }
+
     /// Did the walk stop because another block is large? Asked once for each stop.
     pub(crate) fn take_refusal(&mut self) -> bool {
         std::mem::take(&mut self.is_refused)

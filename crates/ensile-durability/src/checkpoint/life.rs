@@ -708,6 +708,7 @@ impl Life {
                     let (recovery, adaptive) = (attempt.recovery, attempt.adaptive);
                     let written = || attempt.written.iter().flatten();
                     let displaced = written().map(|part| part.displaced).sum();
+                    let displaced_tail_bytes = written().map(|part| part.tail_bytes).sum();
                     let closed = attempt.closed.as_ref();
                     let pages_written = closed.map_or(0, |closed| closed.pages_written);
                     let bytes_written = closed.map_or_else(
@@ -725,6 +726,7 @@ impl Life {
                         reason,
                         entries: installed.entries(),
                         displaced,
+                        displaced_tail_bytes,
                         bytes: installed.bytes(),
                         pages_written,
                         pages_kept: closed.map_or(0, |closed| closed.pages - pages_written),

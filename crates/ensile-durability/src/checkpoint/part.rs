@@ -62,9 +62,10 @@ impl PartUnderWay {
             Self::Pages(work) => {
                 let part = work.end()?;
                 let (entries, displaced, bytes) = (part.entries, part.displaced, part.bytes);
+                let tail_bytes = part.tail_bytes;
                 assert!(displaced <= entries, "what was displaced is among the entries");
                 keeper.part_written(part);
-                Ok(vec![PartWritten { entries, displaced, bytes, ends: Vec::new() }])
+                Ok(vec![PartWritten { entries, displaced, tail_bytes, bytes, ends: Vec::new() }])
             }
         }
     }

@@ -38,7 +38,7 @@ struct Loaded {
 }
 
 /// What there is to load. An item is a file, or a part of a picture's directory with its pages, or a block of what
-/// commits have left beside pages.
+/// commits have left beside pages, in a tail or elsewhere.
 #[derive(Debug)]
 enum LoadSource {
     Nothing,
@@ -52,7 +52,7 @@ impl LoadSource {
             Self::Nothing => 0,
             Self::Files(files) => files.count(),
             // One for a picture of nothing, too: what it says of itself is compared behind the last.
-            Self::Picture(reader) => (reader.root().parts.len() + reader.root().removes.len()).max(1),
+            Self::Picture(reader) => (reader.root().parts.len() + reader.root().beside()).max(1),
         }
     }
 }
@@ -111,7 +111,7 @@ impl Load {
     /// behind the other, in order.
     pub(super) fn comparing(self) -> Self {
         assert_eq!(self.loaded.lock().items, 0, "N11: from the first item on");
-        let is_picture = self.picture().is_some_and(|reader| !reader.root().removes.is_empty());
+        let is_picture = self.picture().is_some_and(|reader| reader.root().beside() > 0);
         Self { beside: is_picture.then(Mutex::default), ..self }
     }
 
@@ -228,7 +228,7 @@ impl Load {
         reader.check_kind(target.entries())?;
         // Once, before the first of them: other threads wait.
         self.is_marked.lock().get_or_insert_with(|| reader.name_pages(target, self.checkpointers));
-        let (parts, removes) = (&reader.root().parts, reader.root().removes.len());
+        let (parts, removes) = (&reader.root().parts, reader.root().beside());
         // A part, or a block behind all parts.
         let item = match &self.beside {
             Some(_) => (item + parts.len()) % (parts.len() + removes),

@@ -32,5 +32,6 @@ mod shipping;
 #[cfg(target_os = "linux")]
 mod short_lives;
 mod stopped_logs;
+mod tails;
 mod turns;
 mod without_log;

@@ -289,7 +289,7 @@ fn n10_rows_that_stood_beside_pages_are_in_the_next_picture() {
         life.delete_all(&mut beside, first..first + 5);
         life.put_all(&mut beside, first + 5..first + 10, &[3; 90]);
     });
-    assert!(report.displaced > 20, "{report:?}");
+    assert!(report.displaced > 20 && report.displaced_tail_bytes > 0, "{report:?}");
     history.extend(beside);
     life.end(&disk);
     for _ in 0..2 {
@@ -452,7 +452,7 @@ fn a_round_that_is_stopped_over_a_picture_hands_everything_on_to_the_next_pictur
 /// Anything in any order: what is found at an open is the state at the end of D.
 #[test]
 fn lives_with_any_settings_one_after_the_other_lose_nothing_and_bring_nothing_back() {
-    let (mut kept, mut firsts, mut displaced) = (0, 0, 0);
+    let (mut kept, mut firsts, mut displaced, mut tail_bytes) = (0, 0, 0, 0);
     for seed in 0..60 {
         let mut random = Random::seeded(seed);
         let (disk, mut history) = (SimDisk::new(), History::new());
@@ -477,6 +477,7 @@ fn lives_with_any_settings_one_after_the_other_lose_nothing_and_bring_nothing_ba
                     kept += if is_first { report.pages_kept } else { 0 };
                     firsts += u64::from(is_first && report.pages_kept > 0);
                     displaced += report.displaced;
+                    tail_bytes += report.displaced_tail_bytes;
                     is_first = false;
                 }
             }
@@ -485,6 +486,7 @@ fn lives_with_any_settings_one_after_the_other_lose_nothing_and_bring_nothing_ba
         reopen(&disk, &Plan::usual(), &mut history);
     }
     assert!(kept > 400 && firsts > 60 && displaced > 300, "{kept}, {firsts}, {displaced}");
+    assert!(tail_bytes > 1000, "{tail_bytes} bytes in tails of pages");
 }
 
 fn change(life: &mut Life, history: &mut History, random: &mut Random) {

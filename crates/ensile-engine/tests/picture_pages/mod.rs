@@ -35,6 +35,7 @@ impl LoadedFirstKeys {
 pub(crate) struct LastPicture {
     number: u64,
     first_keys: FirstKeys,
+    has_tails: bool,
 }
 
 /// What became of pages in all runs of this process. Only increments count: a picture that writes all pages may cut
@@ -48,6 +49,10 @@ pub(crate) struct PagesSeen {
     /// Increments in which a page became several, or several became one.
     splits: AtomicU64,
     joins: AtomicU64,
+    /// Pictures with versions in tails of pages, and increments behind one: pages that they keep may have such a tail,
+    /// which is void (N10).
+    with_tails: AtomicU64,
+    behind_tails: AtomicU64,
 }
 
 impl PagesSeen {
@@ -57,6 +62,8 @@ impl PagesSeen {
             kept: AtomicU64::new(0),
             splits: AtomicU64::new(0),
             joins: AtomicU64::new(0),
+            with_tails: AtomicU64::new(0),
+            behind_tails: AtomicU64::new(0),
         }
     }
 
@@ -77,18 +84,25 @@ impl PagesSeen {
             self.kept.fetch_add(kept, SeqCst);
             self.splits.fetch_add(u64::from(has_split(&last.first_keys, &first_keys)), SeqCst);
             self.joins.fetch_add(u64::from(has_split(&first_keys, &last.first_keys)), SeqCst);
+            self.behind_tails.fetch_add(u64::from(last.has_tails), SeqCst);
         }
-        *last = LastPicture { number: checkpoint.number, first_keys };
+        let has_tails = picture.displaced_tails > 0;
+        self.with_tails.fetch_add(u64::from(has_tails), SeqCst);
+        *last = LastPicture { number: checkpoint.number, first_keys, has_tails };
     }
 
-    /// The least of what was seen: how many increments kept a page, split one and joined some.
+    /// The least of what was seen: how many increments kept a page, split one and joined some, how many pictures had
+    /// tails, and how many increments came behind one that had.
     pub(crate) fn least(&self) -> u64 {
         let [increments, kept, splits, joins] =
             [&self.increments, &self.kept, &self.splits, &self.joins].map(|count| count.load(SeqCst));
+        let [with_tails, behind_tails] =
+            [&self.with_tails, &self.behind_tails].map(|count| count.load(SeqCst));
         println!(
-            "{increments} increments kept {kept} pages; pages were split in {splits} of them, and joined in {joins}"
+            "{increments} increments kept {kept} pages; pages were split in {splits} of them, and joined in {joins}; \
+             {with_tails} pictures had versions in tails of pages, and {behind_tails} increments came behind one"
         );
-        increments.min(splits).min(joins)
+        increments.min(splits).min(joins).min(with_tails).min(behind_tails)
     }
 }
 

@@ -65,7 +65,8 @@ pub(crate) fn assert_without_snapshots(strategy: Strategy, least: u64) {
     assert!(is_asked_for_few(300) || installed > least);
 }
 
-/// More increments than this kept pages, and in more than this pages were split, and joined.
+/// More increments than this kept pages, and in more than this pages were split, and joined. More pictures than this
+/// had versions in tails of pages, and more increments came behind one.
 pub(crate) fn assert_pages(least: u64) {
     let seen = PAGES.least();
     assert!(is_asked_for_few(300) || seen > least);

@@ -6,7 +6,8 @@
 //! than a log buffer. `fixtures/before-0.1` is the same by the last version before the first release, whose formats are
 //! refused by name. `fixtures/cycling` is the same with checkpoints that go round by ranges (manifest 4), closed in the
 //! middle of a round; `ENSILE_WRITE_FIXTURE_OF=Cycling` chooses that. `fixtures/pictures` is the same with pictures: an
-//! increment, with versions beside its pages. `fixtures/backup` is a backup with a copy of files and two pictures
+//! increment, with versions beside its pages. `fixtures/tails` is the same by a version that writes such versions into
+//! tails of pages, too. `fixtures/backup` is a backup with a copy of files and two pictures
 //! (`backed_up`, chosen by `Backup`), and `fixtures/archive` an archive of two lives (`archived`, chosen by `Archive`).
 //! `fixtures/without-log` is a database of two lives without a log, of pictures alone (`written_without_log`, chosen by
 //! `WithoutLog`).
@@ -25,7 +26,7 @@ use ensile::prelude::*;
 use ensile::{Builder, Tuning, folder};
 use folder::{BackupFacts, CopyOptions};
 
-const KEPT: [&str; 3] = ["0.1", "cycling", "pictures"];
+const KEPT: [&str; 4] = ["0.1", "cycling", "pictures", "tails"];
 const REFUSED: [&str; 1] = ["before-0.1"];
 const ALL: [Strategy; 3] = [Strategy::Fuzzy, Strategy::Cycling, Strategy::Pictures];
 const LARGE_BYTES: usize = 600 << 10;
@@ -110,7 +111,7 @@ fn written(path: &Path, checkpoint_strategy: Strategy) -> Result<Content> {
 }
 
 /// Takes pictures, beside commits that leave a row as it is, until one keeps pages of the picture before, and has
-/// versions beside its pages.
+/// versions in tails of its pages.
 fn take_increment(db: &Database, table: &Table<u32, String>, (key, name): (u32, &String)) -> Result<()> {
     for _ in 0..1_000 {
         let picture = db.checkpoint()?;
@@ -121,13 +122,11 @@ fn take_increment(db: &Database, table: &Table<u32, String>, (key, name): (u32, 
             })?;
         }
         let report = picture.wait()?;
-        if report.pages_kept > 0 && report.displaced > 0 {
+        if report.pages_kept > 0 && report.displaced_tail_bytes > 0 {
             return Ok(());
         }
     }
-    panic!(
-        "of 1,000 pictures beside commits none has both pages of the one before and versions beside its own"
-    );
+    panic!("of 1,000 pictures beside commits none has both pages of the one before and versions in tails")
 }
 
 /// Lives a database's two lives, the first with fuzzy checkpoints and the second with pictures, and backs it up once in
@@ -336,8 +335,56 @@ fn the_kept_folder_of_pictures_has_an_increment_and_versions_beside_its_pages() 
     let checkpoint = found.checkpoint.expect("a checkpoint");
     let picture = checkpoint.picture.as_ref().expect("it is a picture");
     assert!(picture.ages.len() > 1 && picture.displaced_blocks > 0 && picture.displaced > 0, "{picture:?}");
+    assert_eq!(
+        (picture.displaced_tails, picture.displaced_tail_bytes),
+        (0, 0),
+        "of a version that wrote none"
+    );
     let entries: u64 = found.generations.iter().map(|generation| generation.entries).sum();
     assert!(entries > 0, "a log behind it: {:?}", found.generations);
+}
+
+/// Page blocks of a folder's page files, by page number: the checkpoint that wrote the newest, and whether a block of
+/// pending removes stands behind it in its last unit (`docs/formats/pictures.md`).
+fn newest_pages(path: &Path) -> BTreeMap<u64, (u64, bool)> {
+    const UNIT_BYTES: usize = 4 << 10;
+    const HEADER_BYTES: usize = 80;
+    let u64_at =
+        |file: &[u8], at: usize| u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"));
+    let is_of = |file: &[u8], at: usize, kind: u8| {
+        file.get(at..).is_some_and(|block| block.starts_with(b"EnsB") && block.get(6) == Some(&kind))
+    };
+    let mut newest = BTreeMap::new();
+    for (name, file) in files(path) {
+        if !name.file_name().is_some_and(|name| name.to_string_lossy().starts_with("pages-")) {
+            continue;
+        }
+        for at in (0..file.len()).step_by(UNIT_BYTES).filter(|at| is_of(&file, *at, 6)) {
+            let bytes = u64_at(&file, at + 8) >> 32;
+            let end = at + HEADER_BYTES + (bytes as usize).next_multiple_of(8);
+            let found = (u64_at(&file, at + 56), !end.is_multiple_of(UNIT_BYTES) && is_of(&file, end, 8));
+            let known = newest.entry(u64_at(&file, at + 24)).or_insert(found);
+            *known = found.max(*known);
+        }
+    }
+    newest
+}
+
+#[test]
+fn the_kept_folder_of_tails_has_some_that_count_and_some_that_are_void() {
+    let fresh = Folder::new();
+    let copied = kept("tails", fresh.path());
+    let found = folder::verify(&copied).expect("it can be read");
+    let checkpoint = found.checkpoint.expect("a checkpoint");
+    let picture = checkpoint.picture.as_ref().expect("it is a picture");
+    assert!(picture.ages.len() > 1 && picture.displaced_tails > 0 && picture.displaced > 0, "{picture:?}");
+    let pages = newest_pages(&copied);
+    let with_tail = |is_own: bool| {
+        pages.values().filter(|(by, has_tail)| *has_tail && (*by == checkpoint.number) == is_own).count()
+            as u64
+    };
+    assert_eq!(with_tail(true), picture.displaced_tails, "{pages:?}");
+    assert!(with_tail(false) > 0, "N10: a page that is kept has a tail of the picture before: {pages:?}");
 }
 
 #[test]

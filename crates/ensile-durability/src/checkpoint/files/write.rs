@@ -72,6 +72,8 @@ pub(crate) struct PartWritten {
     pub(crate) entries: u64,
     /// Of these, what commits have left beside a picture's pages.
     pub(crate) displaced: u64,
+    /// Bytes of that in tails of pages.
+    pub(crate) tail_bytes: u64,
     pub(crate) bytes: u64,
     /// Header checksums of the end blocks, by file; a picture's part has no files of its own.
     pub(crate) ends: Vec<u32>,

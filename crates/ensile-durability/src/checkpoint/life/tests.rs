@@ -76,7 +76,7 @@ fn slice() -> Slice {
 }
 
 fn written(end: u32) -> Vec<PartWritten> {
-    vec![PartWritten { entries: 10, displaced: 3, bytes: 1000, ends: vec![end] }]
+    vec![PartWritten { entries: 10, displaced: 3, tail_bytes: 30, bytes: 1000, ends: vec![end] }]
 }
 
 /// Asked for, and begun with e_l = `low`.
@@ -435,7 +435,7 @@ fn n12_a_picture_is_installed_once_marks_of_its_epoch_are_synced() {
     life.cleared(None, SECOND).send();
     let report = ticket.outcome().expect("answered").expect("installed");
     assert_eq!(report.picture_epoch(), Some(Epoch::new(9)));
-    assert_eq!((report.entries, report.displaced), (700, 6));
+    assert_eq!((report.entries, report.displaced, report.displaced_tail_bytes), (700, 6, 60));
     assert_eq!((report.pages_written, report.pages_kept), (3, 17));
     assert_eq!((report.bytes, report.bytes_written), (90_000, 20_000));
 }

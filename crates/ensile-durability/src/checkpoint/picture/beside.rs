@@ -80,7 +80,7 @@ impl BesideKeys {
     ) -> Result<(), DurabilityError> {
         assert!(self.from == 0 && !self.is_sorted, "blocks come before parts");
         self.take(reader, block, read, target)?;
-        if block + 1 == reader.root().removes.len() { self.sort(reader) } else { Ok(()) }
+        if block + 1 == reader.root().beside() { self.sort(reader) } else { Ok(()) }
     }
 
     /// The pages of this part come next. Reads the blocks once more if the keys of its span are not here.
@@ -99,7 +99,7 @@ impl BesideKeys {
             self.keys.clear();
             self.versions.clear();
             let mut buffers = PageBuffers::default();
-            for block in 0..reader.root().removes.len() {
+            for block in 0..reader.root().beside() {
                 let read = reader.removes_again(block, &mut buffers);
                 match read.and_then(|read| self.take(reader, block, &read, target)) {
                     // Damage was said when it was read first.

@@ -37,14 +37,19 @@ pub(crate) fn encode_block(
         Extent::units_of(payload.len()),
         "a block fills its extent, but for the last unit"
     );
+    let header_crc = encode(header, payload, salt, out);
+    ExtentPlace { extent, header_crc }
+}
+
+/// Puts a block with this header and payload into `out`, as a file with this salt has it; its header checksum.
+pub(super) fn encode(header: Header, payload: &[u8], salt: Salt, out: &mut Vec<u8>) -> u32 {
     out.clear();
     out.resize(HEADER_BYTES, 0);
     out.extend_from_slice(payload);
     out.resize(HEADER_BYTES + padded(payload.len()), 0);
     let payload_crc = crc32c(&out[HEADER_BYTES..]);
     let header = Header { payload_bytes: payload.len() as u32, payload_crc, ..header };
-    let header_crc = header.encode(out, salt);
-    ExtentPlace { extent, header_crc }
+    header.encode(out, salt)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

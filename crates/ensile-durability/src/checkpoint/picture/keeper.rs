@@ -29,6 +29,7 @@ use super::directory::PageDirectory;
 use super::file::{HeldExtents, PageFile};
 use super::page::PagePlace;
 use super::place::{PageBound, PictureStamp};
+use super::root::TailPlace;
 use super::work::PagesWritten;
 use super::writer::BlockWriter;
 use crate::DurabilityError;
@@ -200,7 +201,7 @@ impl PictureKeeper {
         })
     }
 
-    /// The number of the next block of pending removes.
+    /// The number of the next block of pending removes, or tail.
     pub(in crate::checkpoint) fn next_removes(&self) -> u64 {
         let mut kept = self.kept.lock();
         let under_way = kept.under_way.as_mut().expect("it was begun");
@@ -216,8 +217,10 @@ impl PictureKeeper {
         let all = &mut kept.under_way.as_mut().expect("it was begun").written;
         all.taken.extend(part.taken);
         all.removes.extend(part.removes);
+        all.tails.extend(part.tails);
         all.entries += part.entries;
         all.displaced += part.displaced;
+        all.tail_bytes += part.tail_bytes;
         all.bytes += part.bytes;
         all.held.extend(part.held);
     }
@@ -237,6 +240,7 @@ impl PictureKeeper {
         assert!(under_way.closed.is_none(), "a picture is closed once");
         let written = &mut under_way.written;
         written.removes.sort_unstable_by_key(|block| block.number);
+        written.tails.sort_unstable_by_key(TailPlace::in_unit);
         let taken = std::mem::take(&mut written.taken);
         let pages_written = taken.len() as u64;
         let (mut directory, mut gone) = match &base {
@@ -251,7 +255,9 @@ impl PictureKeeper {
         }
         let mut writer = BlockWriter::new(&files[0], under_way.stamp);
         let removes = std::mem::take(&mut written.removes);
-        let root = writer.write_directory(&mut directory, removes.clone())?;
+        // N10: of this picture alone. No later one names them, so nobody keeps their places.
+        let tails = std::mem::take(&mut written.tails);
+        let root = writer.write_directory(&mut directory, (removes.clone(), tails))?;
         writer.sync()?;
         let bytes_written = written.bytes + writer.bytes();
         written.held.push(writer.into_held());

@@ -12,9 +12,9 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use crate::DurabilityError;
+use crate::block::Header;
 use crate::block::extent::UNIT_BYTES;
 use crate::block::scan::{At, Scanner};
-use crate::block::{BlockKind, Header};
 use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::store::manifest::Manifest;
 use crate::store::names::PageFileName;
@@ -43,7 +43,7 @@ pub(crate) fn later_than(
         for unit in 1..scanner.length().div_ceil(UNIT_BYTES as u64) {
             let found = scanner.header(unit * UNIT_BYTES as u64, opened.origin.salt)?;
             let At::Block(header, _) = found else { continue };
-            let is_root = header.kind == BlockKind::Root && header.generation >= generation_min;
+            let is_root = header.kind.is_root() && header.generation >= generation_min;
             let epoch = header.epoch_max;
             if is_root
                 && header.checkpoint > known

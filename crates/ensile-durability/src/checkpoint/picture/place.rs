@@ -56,7 +56,7 @@ impl PictureStamp {
 }
 
 /// Does the block with this header, whose checksum is `crc`, stand at this place, as the block of this kind, number and
-/// checkpoint?
+/// checkpoint? A root may be of either of its kinds.
 pub(crate) fn is_at(
     (header, crc): (&Header, u32),
     place: &ExtentPlace,
@@ -64,8 +64,10 @@ pub(crate) fn is_at(
 ) -> bool {
     let Extent { folder, first, units } = place.extent;
     assert!(place.extent.is_whole() && checkpoint > 0, "a place that was read is one of a file");
-    let found = (header.kind, header.sequence, header.checkpoint, header.owner, header.first_unit);
-    found == (kind, number, checkpoint, u32::from(folder), first)
+    let is_kind = header.kind == kind || header.kind.is_root() && kind.is_root();
+    let found = (header.sequence, header.checkpoint, header.owner, header.first_unit);
+    is_kind
+        && found == (number, checkpoint, u32::from(folder), first)
         && crc == place.header_crc
         && Extent::units_of(header.payload_bytes as usize) == units
 }

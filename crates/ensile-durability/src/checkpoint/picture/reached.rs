@@ -41,8 +41,12 @@ pub(crate) struct Reached {
     pub(crate) sections: BTreeMap<u32, SectionFigures>,
     /// By the number of the checkpoint that wrote them.
     pub(crate) ages: BTreeMap<u64, AgeFigures>,
-    /// Blocks of what commits have left beside pages, and versions in them.
+    /// Blocks of what commits have left beside pages, but for tails.
     pub(crate) removes: u64,
+    /// Tails, and their bytes.
+    pub(crate) tails: u64,
+    pub(crate) tail_bytes: u64,
+    /// Versions in blocks and tails.
     pub(crate) displaced: u64,
 }
 
@@ -76,7 +80,15 @@ impl Reached {
         self.displaced += u64::from(versions);
     }
 
-    /// Bytes of all blocks in a file.
+    /// A tail was read, whose block has these bytes.
+    pub(super) fn add_tail(&mut self, versions: u32, bytes: u16) {
+        self.tails += 1;
+        self.tail_bytes += u64::from(bytes);
+        self.displaced += u64::from(versions);
+        debug_assert!(usize::from(bytes) < UNIT_BYTES, "it stands behind a block");
+    }
+
+    /// Bytes of all blocks in a file that stand in extents of their own.
     pub(crate) fn bytes_in(&self, file: PageFileName) -> u64 {
         self.in_folder(file).map(|extent| extent.bytes()).sum()
     }

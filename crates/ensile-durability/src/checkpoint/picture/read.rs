@@ -24,9 +24,9 @@ use super::opened::OpenedPageFile;
 use super::page::PagePlace;
 use super::place::is_at;
 use super::reached::{CUT, Reached};
-use super::root::{DirectoryPlace, RemovesPlace, Root};
+use super::root::{BesidePlace, DirectoryPlace, RemovesPlace, Root};
 use crate::block::entries;
-use crate::block::extent::ExtentPlace;
+use crate::block::extent::{ExtentPlace, UNIT_BYTES};
 use crate::block::scan::ReadBlocks;
 use crate::block::{BlockKind, HEADER_BYTES, Header, NotABlock};
 use crate::checkpoint::displaced::section_and_body;
@@ -57,6 +57,9 @@ pub(crate) struct PageBuffers {
     /// The payload of a page that has several blocks.
     whole: Vec<u8>,
 }
+
+/// Is the block with this header, which has this checksum, the one that is looked for?
+type IsBlock<'i> = dyn Fn(&Header, u32) -> bool + 'i;
 
 /// Entries of one block or page, which stand at a place.
 #[derive(Debug)]
@@ -140,7 +143,8 @@ impl PictureReader {
         let mut reader = Self { of: of.clone(), files, root, parts, reached };
         let mut block = Vec::new();
         let header = reader.block(&of.root, (BlockKind::Root, 0, of.number), &mut block)?;
-        let root = Root::decode(payload_of(&header, &block), header.entries, of.number).filter(is_numbered);
+        let said = (header.kind, header.entries);
+        let root = Root::decode(payload_of(&header, &block), said, of.number).filter(is_numbered);
         reader.root = root.ok_or_else(|| reader.damaged(&of.root, "the root contradicts itself"))?;
         let places = reader.root.parts.iter().map(|part| part.pages);
         if places.map(u64::from).sum::<u64>() != of.pages {
@@ -148,7 +152,25 @@ impl PictureReader {
         }
         // All of it, before any page: the state is to know where each page begins.
         reader.parts = (0..reader.root.parts.len()).map(|part| reader.part(part, &mut block)).collect();
+        reader.check_tails()?;
         Ok(reader)
+    }
+
+    /// Each tail stands in the last unit of a page that this picture wrote (N10). Where a part of the directory is
+    /// damaged, that is said with its pages.
+    fn check_tails(&self) -> Result<(), DurabilityError> {
+        let parts: Result<Vec<_>, _> = self.parts.iter().map(Result::as_ref).collect();
+        let Ok(parts) = parts else { return Ok(()) };
+        if self.root.tails.is_empty() {
+            return Ok(());
+        }
+        let own = parts.into_iter().flatten().filter(|page| page.checkpoint == self.of.number);
+        let last = own.filter_map(|page| page.extents.last());
+        let units: BTreeSet<_> = last.map(|last| (last.extent.folder, last.extent.end() - 1)).collect();
+        if self.root.tails.iter().all(|tail| units.contains(&tail.in_unit())) {
+            return Ok(());
+        }
+        Err(self.damaged(&self.of.root, "it names a tail that is behind no page of this picture (N10)"))
     }
 
     /// Are its entries of the kind that the state takes?
@@ -293,7 +315,7 @@ impl PictureReader {
         to: Option<&'r [u8]>,
         PageBuffers { block, whole }: &'r mut PageBuffers,
     ) -> Result<Option<ReadEntries<'r>>, DurabilityError> {
-        let Some(first) = page.extents.first() else { return Ok(None) };
+        let Some(first) = page.extents.first().map(|first| first.extent) else { return Ok(None) };
         let (is_long, mut payload_bytes, mut epoch) = (page.extents.len() > 1, 0, Epoch::ZERO);
         whole.clear();
         self.blocks_of(page, block, &mut |header, payload| {
@@ -306,10 +328,15 @@ impl PictureReader {
         // The only block of a short one still stands where it was read.
         let payload = if is_long { &whole[..] } else { &block[HEADER_BYTES..HEADER_BYTES + payload_bytes] };
         let range = PageRange { section: page.bound.section, from: &page.bound.first_key, to };
-        Ok(Some(self.entries_of((first, page.entries, page.bytes()), Some(range), payload, epoch)))
+        Ok(Some(self.entries_of(
+            ((first.folder, first.offset()), page.entries, page.bytes()),
+            Some(range),
+            payload,
+            epoch,
+        )))
     }
 
-    /// What commits have left beside pages, in this block.
+    /// What commits have left beside pages, in this block of its root ([`Root::beside`]).
     ///
     /// # Errors
     /// As [`PictureReader::open`].
@@ -319,7 +346,12 @@ impl PictureReader {
         buffers: &'r mut PageBuffers,
     ) -> Result<ReadEntries<'r>, DurabilityError> {
         let read = self.removes_again(index, buffers)?;
-        self.reached.lock().add_removes(read.entries);
+        let mut reached = self.reached.lock();
+        match self.root.beside_at(index) {
+            BesidePlace::Block(_) => reached.add_removes(read.entries),
+            BesidePlace::Tail(tail) => reached.add_tail(read.entries, tail.bytes),
+        }
+        drop(reached);
         Ok(read)
     }
 
@@ -332,18 +364,43 @@ impl PictureReader {
         index: usize,
         buffers: &'r mut PageBuffers,
     ) -> Result<ReadEntries<'r>, DurabilityError> {
-        let RemovesPlace { number, checkpoint, place } = &self.root.removes[index];
-        let said = (BlockKind::PendingRemoves, *number, *checkpoint);
-        let header = self.block(place, said, &mut buffers.block)?;
+        let header = self.beside_block(index, &mut buffers.block)?;
         let payload = payload_of(&header, &buffers.block);
-        let figures = (place, header.entries, place.extent.bytes());
-        Ok(self.entries_of(figures, None, payload, header.epoch_max))
+        let place = self.root.beside_at(index);
+        let bytes = match place {
+            BesidePlace::Block(block) => block.place.extent.bytes(),
+            // Its page's extents are counted with the page.
+            BesidePlace::Tail(_) => 0,
+        };
+        Ok(self.entries_of((place.at(), header.entries, bytes), None, payload, header.epoch_max))
+    }
+
+    /// Reads a block of what commits have left beside pages, wherever it stands.
+    fn beside_block(&self, index: usize, block: &mut Vec<u8>) -> Result<Header, DurabilityError> {
+        match self.root.beside_at(index) {
+            BesidePlace::Block(RemovesPlace { number, checkpoint, place }) => {
+                self.block(place, (BlockKind::PendingRemoves, *number, *checkpoint), block)
+            }
+            BesidePlace::Tail(tail) => {
+                if index + AHEAD < self.root.beside() {
+                    let (folder, offset) = self.root.beside_at(index + AHEAD).at();
+                    if let Some(file) = self.file_in(folder) {
+                        file.file.will_need(offset, UNIT_BYTES as u64);
+                    }
+                }
+                let at = (tail.folder, tail.offset(), u64::from(tail.bytes));
+                let is_it = |header: &Header, crc| tail.is_of((header, crc), self.of.number);
+                self.block_at(at, (tail.header_crc, &is_it), block)
+            }
+        }
     }
 
     /// What is wrong with a block of what commits have left beside pages.
     pub(super) fn damaged_removes(&self, index: usize, detail: &str) -> DurabilityError {
-        assert!(index < self.root.removes.len(), "it was read");
-        self.damaged(&self.root.removes[index].place, detail)
+        assert!(index < self.root.beside(), "it was read");
+        let (folder, offset) = self.root.beside_at(index).at();
+        let name = self.file_in(folder).map_or("", |file| &file.name);
+        DurabilityError::damaged(name, offset, detail)
     }
 
     /// All was read: no two extents share a unit, none is behind its file's end, and no two pages have one number.
@@ -363,26 +420,22 @@ impl PictureReader {
     /// Entries of a block or page whose picture showed the end of `epoch`.
     fn entries_of<'r>(
         &'r self,
-        (place, entries, bytes): (&ExtentPlace, u32, u64),
+        ((folder, offset), entries, bytes): ((u16, u64), u32, u64),
         range: Option<PageRange<'r>>,
         payload: &'r [u8],
         epoch: Epoch,
     ) -> ReadEntries<'r> {
-        let file = self.file_of(place).expect("it was read");
+        let file = self.file_in(folder).expect("it was read");
         let epoch_end = file.entries.checkpoint_end(epoch.next(), epoch);
-        ReadEntries {
-            file: &file.name,
-            offset: place.extent.offset(),
-            entries,
-            bytes,
-            range,
-            payload,
-            epoch_end,
-        }
+        ReadEntries { file: &file.name, offset, entries, bytes, range, payload, epoch_end }
     }
 
     fn file_of(&self, place: &ExtentPlace) -> Option<&OpenedPageFile> {
-        self.files.iter().find(|file| file.listed.name.folder == u32::from(place.extent.folder))
+        self.file_in(place.extent.folder)
+    }
+
+    fn file_in(&self, folder: u16) -> Option<&OpenedPageFile> {
+        self.files.iter().find(|file| file.listed.name.folder == u32::from(folder))
     }
 
     fn damaged(&self, place: &ExtentPlace, detail: &str) -> DurabilityError {
@@ -397,12 +450,26 @@ impl PictureReader {
         said: (BlockKind, u64, u64),
         block: &mut Vec<u8>,
     ) -> Result<Header, DurabilityError> {
-        let Some(OpenedPageFile { listed, file, bytes, name, .. }) = self.file_of(place) else {
+        let at = (place.extent.folder, place.extent.offset(), place.extent.bytes());
+        let is_it = |header: &Header, crc| is_at((header, crc), place, said);
+        let header = self.block_at(at, (place.header_crc, &is_it), block)?;
+        self.reached.lock().add(place.extent);
+        Ok(header)
+    }
+
+    /// Reads the block with this header checksum, at this offset of the file in this folder, within `length` bytes. The
+    /// file may end before them. `is_it` says whether it is what its place says.
+    fn block_at(
+        &self,
+        (folder, offset, length): (u16, u64, u64),
+        (header_crc, is_it): (u32, &IsBlock<'_>),
+        block: &mut Vec<u8>,
+    ) -> Result<Header, DurabilityError> {
+        let Some(OpenedPageFile { listed, file, bytes, name, .. }) = self.file_in(folder) else {
             return Err(self.damaged(&self.of.root, "a place is in a folder that MANIFEST does not list"));
         };
-        let offset = place.extent.offset();
         let damaged = |detail| Err(DurabilityError::damaged(name, offset.min(*bytes), detail));
-        let left = bytes.saturating_sub(offset).min(place.extent.bytes());
+        let left = bytes.saturating_sub(offset).min(length);
         if left == 0 {
             return damaged(CUT);
         }
@@ -413,19 +480,18 @@ impl PictureReader {
         let Some(Ok(found)) = ReadBlocks::of(block, listed.salt).next() else {
             return damaged("no block of this picture begins here");
         };
-        if found.crc != place.header_crc {
+        if found.crc != header_crc {
             return damaged("the block is not the one that was written here");
         }
         if found.header.kind == BlockKind::Unknown {
             return Err(DurabilityError::newer(name, offset));
         }
-        if !is_at((&found.header, found.crc), place, said) || !self.may_reach(&found.header) {
+        if !is_it(&found.header, found.crc) || !self.may_reach(&found.header) {
             return damaged("the block is not the one that stands here");
         }
         if found.payload().is_none() {
             return damaged(NotABlock::BadPayload.detail());
         }
-        self.reached.lock().add(place.extent);
         Ok(found.header)
     }
 
@@ -442,11 +508,12 @@ fn payload_of<'b>(header: &Header, block: &'b [u8]) -> &'b [u8] {
     &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize]
 }
 
-/// Has each part, and each block of pending removes, a number of its own?
+/// Has each part, and each block beside the pages, a number of its own?
 fn is_numbered(root: &Root) -> bool {
     let parts: BTreeSet<_> = root.parts.iter().map(|part| (part.checkpoint, part.number)).collect();
-    let removes: BTreeSet<_> = root.removes.iter().map(|block| block.number).collect();
-    (parts.len(), removes.len()) == (root.parts.len(), root.removes.len())
+    let tails = root.tails.iter().map(|tail| tail.number);
+    let beside: BTreeSet<_> = root.removes.iter().map(|block| block.number).chain(tails).collect();
+    (parts.len(), beside.len()) == (root.parts.len(), root.beside())
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -1,20 +1,25 @@
 //! The root of a picture: where the parts of its directory are, and its pending removes.
 //!
 //! ```text
-//! root        := part-place* block-place*           its header says how many parts there are
+//! root        := part-place* tails? block-place*    its header says how many parts there are, its kind if tails
+//! tails       := tails u32 · tail-place*            one at least
 //! part-place  := section u32 · key length u16 · first key           of its first page
 //!                part number u64 · checkpoint number u64 · pages u32 · bytes u64 · extent-place
 //! block-place := block number u64 · checkpoint number u64 · extent-place
+//! tail-place  := block number u64 · folder u16 · unit u32 · offset in the unit u16 · bytes u16 · header checksum u32
 //! ```
 //! Invariants:
 //! - The manifest has the root's header checksum: it vouches for all that a root reaches.
-//! - N10: each block of pending removes is of the root's own checkpoint.
+//! - N10: each block of pending removes, and each tail, is of the root's own checkpoint.
+//! - A tail stands in the last unit of a page that the root's checkpoint wrote, behind the page's last block, and no
+//!   other tail does.
 //! - N17: parts follow each other as their pages do, and no page is in two of them.
 //!
 //! Neighbours: [`super::directory`] has the parts; `store::installed` the line that names a root.
 
 use super::place::{PageBound, PlaceBytes, encode_extent};
-use crate::block::extent::ExtentPlace;
+use crate::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
+use crate::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header, block_bytes};
 use crate::number::NUMBER_END;
 
 /// Where a part of the directory is.
@@ -42,19 +47,136 @@ pub(crate) struct RemovesPlace {
     pub(crate) place: ExtentPlace,
 }
 
+/// Where a tail is: a block of pending removes behind the last block of a page, in the page's last unit. The root's
+/// checkpoint wrote both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TailPlace {
+    /// No other block of pending removes of this picture has it, nor another tail.
+    pub(crate) number: u64,
+    pub(crate) folder: u16,
+    pub(crate) unit: u32,
+    /// Where in the unit it begins.
+    pub(crate) unit_offset: u16,
+    /// Of the whole block.
+    pub(crate) bytes: u16,
+    pub(crate) header_crc: u32,
+}
+
+const _: () = assert!(UNIT_BYTES <= u16::MAX as usize, "a place in a unit is half a word");
+
+impl TailPlace {
+    /// Bytes of its place in a root.
+    pub(crate) const PLACE_BYTES: usize = 22;
+
+    /// Where it begins in its file, in bytes.
+    pub(crate) fn offset(&self) -> u64 {
+        u64::from(self.unit) * UNIT_BYTES as u64 + u64::from(self.unit_offset)
+    }
+
+    /// Its folder, and the unit that it stands in.
+    pub(crate) fn in_unit(&self) -> (u16, u32) {
+        (self.folder, self.unit)
+    }
+
+    /// Does the block with this header, whose checksum is `crc`, stand here, as one that this checkpoint wrote?
+    pub(crate) fn is_of(&self, (header, crc): (&Header, u32), checkpoint: u64) -> bool {
+        let found = (header.sequence, header.checkpoint, header.owner, header.first_unit);
+        header.kind == BlockKind::PendingRemoves
+            && found == (self.number, checkpoint, u32::from(self.folder), self.unit)
+            && crc == self.header_crc
+            && header.block_bytes() == usize::from(self.bytes)
+    }
+
+    /// Can a unit have it?
+    fn is_whole(&self) -> bool {
+        let (from, bytes) = (usize::from(self.unit_offset), usize::from(self.bytes));
+        let is_aligned = from.is_multiple_of(ALIGN_BYTES) && bytes.is_multiple_of(ALIGN_BYTES);
+        // The page's block may begin in a unit before this one.
+        let is_behind = from > 0 && bytes > HEADER_BYTES && from + bytes <= UNIT_BYTES;
+        let unit = Extent { folder: self.folder, first: self.unit, units: 1 };
+        self.number < NUMBER_END && unit.is_whole() && is_aligned && is_behind
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        assert!(self.is_whole(), "{self:?}");
+        let before = out.len();
+        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(&self.folder.to_le_bytes());
+        out.extend_from_slice(&self.unit.to_le_bytes());
+        out.extend_from_slice(&self.unit_offset.to_le_bytes());
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+        out.extend_from_slice(&self.header_crc.to_le_bytes());
+        assert_eq!(out.len() - before, Self::PLACE_BYTES);
+    }
+}
+
+/// Most bytes of a tail's payload behind a page's last block, whose payload takes so many; `None` if there is no room
+/// for a tail.
+pub(crate) fn tail_room(last_payload_bytes: usize) -> Option<usize> {
+    let used = block_bytes(last_payload_bytes);
+    let free = used.next_multiple_of(UNIT_BYTES) - used;
+    debug_assert!(free.is_multiple_of(ALIGN_BYTES), "blocks and units are");
+    free.checked_sub(HEADER_BYTES).filter(|room| *room > 0)
+}
+
+/// A block of what commits have left beside pages, wherever it stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BesidePlace<'r> {
+    Block(&'r RemovesPlace),
+    Tail(&'r TailPlace),
+}
+
+impl BesidePlace<'_> {
+    /// Its folder, and its offset in its file in bytes.
+    pub(crate) fn at(&self) -> (u16, u64) {
+        match self {
+            Self::Block(RemovesPlace { place, .. }) => (place.extent.folder, place.extent.offset()),
+            Self::Tail(tail) => (tail.folder, tail.offset()),
+        }
+    }
+}
+
 /// All that a picture has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Root {
     pub(crate) parts: Vec<DirectoryPlace>,
     pub(crate) removes: Vec<RemovesPlace>,
+    /// In the order of their places, so a reader goes forward.
+    pub(crate) tails: Vec<TailPlace>,
 }
 
 impl Root {
+    /// The tail in this unit.
+    pub(crate) fn tail_in(&self, folder: u16, unit: u32) -> Option<&TailPlace> {
+        debug_assert!(self.tails.is_sorted_by_key(TailPlace::in_unit), "in the order of their places");
+        let found = self.tails.binary_search_by_key(&(folder, unit), TailPlace::in_unit);
+        found.ok().map(|at| &self.tails[at])
+    }
+
+    /// Of its block.
+    pub(crate) fn kind(&self) -> BlockKind {
+        if self.tails.is_empty() { BlockKind::Root } else { BlockKind::RootWithTails }
+    }
+
+    /// How many blocks stand beside its pages: those in extents, and behind them those in tails.
+    pub(crate) fn beside(&self) -> usize {
+        self.removes.len() + self.tails.len()
+    }
+
+    /// The block of this index among them.
+    pub(crate) fn beside_at(&self, index: usize) -> BesidePlace<'_> {
+        assert!(index < self.beside(), "block {index} of {}", self.beside());
+        match self.removes.get(index) {
+            Some(block) => BesidePlace::Block(block),
+            None => BesidePlace::Tail(&self.tails[index - self.removes.len()]),
+        }
+    }
+
     /// The payload of its block, which the checkpoint of this number writes.
     pub(crate) fn encode(&self, checkpoint: u64) -> Vec<u8> {
         let out = self.encoded();
-        let parts = self.parts.len() as u32;
-        assert!(Self::decode(&out, parts, checkpoint).as_ref() == Some(self), "it reads as it was written");
+        let said = (self.kind(), self.parts.len() as u32);
+        assert!(Self::decode(&out, said, checkpoint).as_ref() == Some(self), "it reads as it was written");
         out
     }
 
@@ -68,6 +190,10 @@ impl Root {
             out.extend_from_slice(&bytes.to_le_bytes());
             encode_extent(*place, &mut out);
         }
+        if !self.tails.is_empty() {
+            out.extend_from_slice(&(self.tails.len() as u32).to_le_bytes());
+            self.tails.iter().for_each(|tail| tail.encode(&mut out));
+        }
         for RemovesPlace { number, checkpoint, place } in &self.removes {
             out.extend_from_slice(&number.to_le_bytes());
             out.extend_from_slice(&checkpoint.to_le_bytes());
@@ -76,9 +202,9 @@ impl Root {
         out
     }
 
-    /// What a payload says, of which the header says that it has so many parts, and which the checkpoint of this number
-    /// wrote. `None` if no version writes it so.
-    pub(crate) fn decode(payload: &[u8], parts: u32, checkpoint: u64) -> Option<Self> {
+    /// What a payload says, of which the header says that it is of this kind and has so many parts, and which the
+    /// checkpoint of this number wrote. `None` if no version writes it so.
+    pub(crate) fn decode(payload: &[u8], (kind, parts): (BlockKind, u32), checkpoint: u64) -> Option<Self> {
         let mut from = PlaceBytes(payload);
         let mut root = Self::default();
         for _ in 0..parts {
@@ -91,22 +217,35 @@ impl Root {
                 place: from.extent()?,
             });
         }
+        let tails = if kind == BlockKind::RootWithTails { from.u32()? } else { 0 };
+        for _ in 0..tails {
+            root.tails.push(TailPlace {
+                number: from.u64()?,
+                folder: from.u16()?,
+                unit: from.u32()?,
+                unit_offset: from.u16()?,
+                bytes: from.u16()?,
+                header_crc: from.u32()?,
+            });
+        }
         while !from.is_empty() {
             let (number, checkpoint) = (from.u64()?, from.u64()?);
             root.removes.push(RemovesPlace { number, checkpoint, place: from.extent()? });
         }
         debug_assert!(from.is_empty() && root.parts.len() == parts as usize);
-        root.is_whole(checkpoint).then_some(root)
+        (root.kind() == kind && root.is_whole(checkpoint)).then_some(root)
     }
 
     fn is_whole(&self, checkpoint: u64) -> bool {
         let is_known = |number: u64, by: u64| number < NUMBER_END && (1..=checkpoint).contains(&by);
         let parts = self.parts.iter().all(|part| is_known(part.number, part.checkpoint) && part.pages > 0);
         let removes = self.removes.iter().all(|block| is_known(block.number, block.checkpoint));
+        let is_in_order = self.tails.windows(2).all(|pair| pair[0].in_unit() < pair[1].in_unit());
+        let tails = self.tails.iter().all(TailPlace::is_whole) && is_in_order;
         let is_own = self.removes.iter().all(|block| block.checkpoint == checkpoint);
         let is_tiled = self.parts.first().is_none_or(|first| first.bound.follows(None));
         let is_ordered = self.parts.windows(2).all(|pair| pair[0].bound < pair[1].bound);
-        parts && removes && is_own && is_tiled && is_ordered
+        parts && removes && tails && is_own && is_tiled && is_ordered
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Invariants:
 //! - N9: behind its last page a part has what commits have left beside the pages: until nothing is left.
+//! - What was taken of that and does not fill a block waits for the tail of the next page that the part writes (§3.3).
 //! - N17: what a part takes is its slices as a whole. A page that keeps its range keeps its number.
 //! - No entry of an epoch above e_c is written (N2, N15).
 //!
@@ -16,9 +17,10 @@ use ensile_base::{Epoch, Tid};
 use super::directory::TakenRange;
 use super::file::{HeldExtents, PageFile};
 use super::keeper::PictureKeeper;
+use super::page::PagePlace;
 use super::place::{PageBound, PictureStamp};
-use super::root::RemovesPlace;
-use super::writer::BlockWriter;
+use super::root::{RemovesPlace, TailPlace};
+use super::writer::{BlockWriter, PageTail, tail_room_of};
 use crate::block::HEADER_BYTES;
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::displaced::DisplacedBlock;
@@ -35,7 +37,7 @@ pub(in crate::checkpoint) struct PageWork {
     stamp: PictureStamp,
     kind: EntryKind,
     page: PageContents,
-    /// What commits have left beside pages.
+    /// What commits have left beside pages, as far as it was taken and not written.
     block: CheckpointBlock,
     /// Pages were taken since commits' lists were found empty, or they were not looked at yet.
     may_be_displaced: bool,
@@ -50,9 +52,12 @@ pub(in crate::checkpoint) struct PageWork {
 pub(in crate::checkpoint) struct PagesWritten {
     pub(in crate::checkpoint) taken: Vec<TakenRange>,
     pub(in crate::checkpoint) removes: Vec<RemovesPlace>,
+    pub(in crate::checkpoint) tails: Vec<TailPlace>,
     /// Entries of pages, and of what was left beside them.
     pub(in crate::checkpoint) entries: u64,
     pub(in crate::checkpoint) displaced: u64,
+    /// Bytes of what was left beside pages and stands in tails.
+    pub(in crate::checkpoint) tail_bytes: u64,
     /// Bytes of extents.
     pub(in crate::checkpoint) bytes: u64,
     /// The extents.
@@ -82,7 +87,7 @@ impl PageWork {
     }
 
     /// Takes one page and writes it, or a block of what commits have left. While the bandwidth is used up, only that
-    /// is written; `None` if nothing was.
+    /// is written, once it fills a block or no page comes; `None` if nothing was.
     ///
     /// # Errors
     /// Why the part fails.
@@ -92,7 +97,6 @@ impl PageWork {
         keeper: &PictureKeeper,
         has_bandwidth: bool,
     ) -> Result<Option<PartStep>, String> {
-        assert_eq!(self.block.entries(), 0, "the block before was written");
         if self.may_be_displaced || !has_bandwidth {
             let displaced = self.step_displaced(pages, keeper)?;
             if displaced.is_some() {
@@ -107,28 +111,43 @@ impl PageWork {
         self.stamp.epoch.next()
     }
 
-    /// Writes a block of what commits have left beside the pages, if there is anything.
+    /// Takes what commits have left beside the pages, and writes it as a block if that is full or no page comes.
     fn step_displaced(
         &mut self,
         pages: &dyn Pages,
         keeper: &PictureKeeper,
     ) -> Result<Option<PartStep>, String> {
         let freeze = self.freeze();
-        let taken = pages.take_displaced(self.attempt, freeze, &mut DisplacedBlock::of(&mut self.block));
-        let has_more = taken.map_err(|ended| ended.to_string())?;
-        self.may_be_displaced = has_more;
+        let is_full = loop {
+            let before = self.block.entries();
+            let mut block = DisplacedBlock::of(&mut self.block);
+            let taken = pages.take_displaced(self.attempt, freeze, &mut block);
+            self.may_be_displaced = taken.map_err(|ended| ended.to_string())?;
+            if !self.may_be_displaced || self.block.entries() == before {
+                break self.may_be_displaced;
+            }
+        };
         let (entries, is_refused) = (self.block.entries(), self.block.take_refusal());
         if entries == 0 {
-            assert!(is_refused || !has_more, "an empty block has room for any entry");
-            return Ok(has_more.then_some(PartStep::Refused));
+            assert!(is_refused || !is_full, "an empty block has room for any entry");
+            return Ok(is_full.then_some(PartStep::Refused));
         }
         debug_assert!(self.block.iter().all(|(tid, _)| may_hold(self.kind, tid, freeze)), "N15");
+        // A large block is not kept: no other checkpointer may have one meanwhile.
+        if is_full || self.block.is_large() || self.slices.are_through() {
+            return self.write_displaced(entries, keeper).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Writes what was taken as a block of its own.
+    fn write_displaced(&mut self, entries: u32, keeper: &PictureKeeper) -> Result<PartStep, String> {
         let payload = &self.block.block()[HEADER_BYTES..];
         let place = self.writer.write_removes(keeper.next_removes(), entries, payload)?;
         self.block.reset();
         self.written.removes.push(place);
         self.written.displaced += u64::from(entries);
-        self.wrote((u64::from(entries), place.place.extent.bytes()), false).map(Some)
+        self.wrote((u64::from(entries), place.place.extent.bytes()), false)
     }
 
     fn step_page(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<PartStep, String> {
@@ -143,14 +162,36 @@ impl PageWork {
         debug_assert!(self.page.iter().all(|(tid, _)| may_hold(self.kind, tid, freeze)), "N15");
         let to = if is_last { slice.to.clone() } else { Some(resume[..].into()) };
         let number = keeper.number_of(&bound, to.as_deref());
-        let page = self.writer.write_page(bound, number, &self.page)?;
-        let figures = (u64::from(page.entries), page.bytes());
+        let (page, beside) = self.write_page(bound, number, keeper)?;
+        let figures = (u64::from(page.entries) + u64::from(beside), page.bytes());
         self.written.taken.push(TakenRange { page, to });
         self.page.clear();
         if is_last {
             self.slices.end_current();
         }
         self.wrote(figures, true)
+    }
+
+    /// Writes the page that was taken, and into its tail as many of the versions that wait as fit. How many these are.
+    fn write_page(
+        &mut self,
+        bound: PageBound,
+        number: u64,
+        keeper: &PictureKeeper,
+    ) -> Result<(PagePlace, u32), String> {
+        let room = tail_room_of(self.page.payload()).unwrap_or(0);
+        let (entries, bytes) = self.block.fitting(room);
+        let payload = self.block.first_bytes(bytes);
+        let tail = (entries > 0).then(|| PageTail { number: keeper.next_removes(), entries, payload });
+        let (page, place) = self.writer.write_page(bound, number, &self.page, tail)?;
+        assert_eq!(place.is_some(), entries > 0, "what goes into a tail is named");
+        if let Some(place) = place {
+            self.block.remove_first((entries, bytes));
+            self.written.tails.push(place);
+            self.written.displaced += u64::from(entries);
+            self.written.tail_bytes += bytes as u64;
+        }
+        Ok((page, entries))
     }
 
     /// Counts what was written, and syncs once enough was.
@@ -174,6 +215,7 @@ impl PageWork {
     pub(in crate::checkpoint) fn end(mut self) -> Result<PagesWritten, String> {
         assert!(self.slices.are_through(), "N17: every slice is taken as a whole");
         assert!(!self.may_be_displaced, "N9: what was displaced is written behind the last page");
+        assert_eq!(self.block.entries(), 0, "N9: and what waited for a tail");
         self.writer.sync()?;
         self.written.bytes = self.writer.bytes();
         self.written.held.push(self.writer.into_held());

@@ -4,6 +4,8 @@
 //! - N12: what is written is synced by [`BlockWriter::sync`] before the root that reaches it counts.
 //! - A page is cut into blocks wherever one is full. Each says its place in the page, and the checksum of the one
 //!   before.
+//! - A tail stands behind the last block of a page that is written now, in what that leaves of its last unit, and is
+//!   written with it. A page that is moved leaves its tail behind: that was an older picture's (N10).
 //!
 //! Neighbours: [`super::file`] has the extents, [`super::blocks`] the bytes; `work` writes a checkpointer's part,
 //! `keeper` the directory.
@@ -11,16 +13,30 @@
 use ensile_base::checksum::crc32c;
 use std::sync::Arc;
 
-use super::blocks::encode_block;
+use super::blocks::{encode, encode_block};
 use super::directory::{DirectoryPart, PageDirectory, encode_part};
 use super::file::{HeldExtents, PageFile};
 use super::page::{PAGE_EXTENTS_MAX, PagePlace};
 use super::place::{PAYLOAD_BYTES_MAX, PageBound, PictureStamp, is_at};
-use super::root::{DirectoryPlace, RemovesPlace, Root};
-use crate::block::extent::{Extent, ExtentPlace};
+use super::root::{DirectoryPlace, RemovesPlace, Root, TailPlace, tail_room};
+use crate::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
 use crate::block::scan::ReadBlocks;
 use crate::block::{BlockKind, Header};
 use crate::checkpoint::page::PageContents;
+
+/// Versions that are to stand in the tail of a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageTail<'t> {
+    /// Of its block.
+    pub(crate) number: u64,
+    pub(crate) entries: u32,
+    pub(crate) payload: &'t [u8],
+}
+
+/// Most bytes of versions in the tail of a page with this payload; `None` if it has no room for any.
+pub(crate) fn tail_room_of(payload: &[u8]) -> Option<usize> {
+    payload.chunks(PAYLOAD_BYTES_MAX).next_back().and_then(|last| tail_room(last.len()))
+}
 
 /// Writes blocks of one picture into one file.
 #[derive(Debug)]
@@ -56,14 +72,46 @@ impl BlockWriter {
 
     /// Writes one block into an extent that was taken.
     fn write_at(&mut self, header: Header, extent: Extent, payload: &[u8]) -> Result<ExtentPlace, String> {
-        let file = self.held.file();
-        let place = encode_block((header, extent), payload, file.listed().salt, &mut self.block);
-        file.write(extent, &self.block).map_err(|error| error.to_string())?;
-        self.bytes += extent.bytes();
+        let place = self.encode((header, extent), payload);
+        self.send(extent)?;
         Ok(place)
     }
 
-    /// Writes a page, which has this number from now on, or had it before.
+    /// Makes the block that is to stand in an extent that was taken.
+    fn encode(&mut self, for_extent: (Header, Extent), payload: &[u8]) -> ExtentPlace {
+        encode_block(for_extent, payload, self.held.file().listed().salt, &mut self.block)
+    }
+
+    /// Writes what was made for this extent.
+    fn send(&mut self, extent: Extent) -> Result<(), String> {
+        self.held.file().write(extent, &self.block).map_err(|error| error.to_string())?;
+        self.bytes += extent.bytes();
+        Ok(())
+    }
+
+    /// Puts a tail behind the page's block that was encoded last, for this extent.
+    fn add_tail(&mut self, extent: Extent, tail: PageTail<'_>) -> TailPlace {
+        let (unit, from) = (extent.end() - 1, self.block.len());
+        let in_unit = Extent { first: unit, units: 1, ..extent };
+        assert!(tail.entries > 0 && from < extent.bytes() as usize, "{tail:?} has room behind {from}");
+        let header = self.stamp.header(BlockKind::PendingRemoves, tail.number, in_unit);
+        let header = Header { entries: tail.entries, ..header };
+        let mut block = Vec::new();
+        let header_crc = encode(header, tail.payload, self.held.file().listed().salt, &mut block);
+        self.block.extend_from_slice(&block);
+        assert!(self.block.len() <= extent.bytes() as usize, "a tail is within its page's last unit");
+        TailPlace {
+            number: tail.number,
+            folder: extent.folder,
+            unit,
+            unit_offset: (from % UNIT_BYTES) as u16,
+            bytes: block.len() as u16,
+            header_crc,
+        }
+    }
+
+    /// Writes a page, which has this number from now on, or had it before, and what there is for its tail
+    /// ([`tail_room_of`]).
     ///
     /// # Errors
     /// The disk's, or a page or a file that would be too long.
@@ -72,15 +120,19 @@ impl BlockWriter {
         bound: PageBound,
         number: u64,
         page: &PageContents,
-    ) -> Result<PagePlace, String> {
+        tail: Option<PageTail<'_>>,
+    ) -> Result<(PagePlace, Option<TailPlace>), String> {
         let (payload, section) = (page.payload(), bound.section);
         assert!(
             payload.len() >= page.entries() as usize * PageContents::FRAME_BYTES,
             "each entry has its frame"
         );
         assert_eq!(page.entries() == 0, payload.is_empty(), "entries take bytes");
+        assert!(tail.is_none() || !payload.is_empty(), "an empty page has no tail");
         let mut extents: Vec<ExtentPlace> = Vec::new();
-        for chunk in payload.chunks(PAYLOAD_BYTES_MAX) {
+        let mut tail_place = None;
+        let mut chunks = payload.chunks(PAYLOAD_BYTES_MAX).peekable();
+        while let Some(chunk) = chunks.next() {
             if extents.len() == PAGE_EXTENTS_MAX {
                 return Err("a page takes more blocks than its place can name".to_owned());
             }
@@ -88,17 +140,24 @@ impl BlockWriter {
                 None => (BlockKind::Page, page.entries(), 0),
                 Some(before) => (BlockKind::Continuation, extents.len() as u32, before.header_crc),
             };
-            let change = |header| Header { section, entries, previous_crc, ..header };
-            extents.push(self.write((kind, number), change, chunk)?);
+            let extent = self.held.take(Extent::units_of(chunk.len()))?;
+            let header = self.stamp.header(kind, number, extent);
+            let header = Header { section, entries, previous_crc, ..header };
+            extents.push(self.encode((header, extent), chunk));
+            if chunks.peek().is_none() {
+                tail_place = tail.map(|tail| self.add_tail(extent, tail));
+            }
+            self.send(extent)?;
         }
-        Ok(PagePlace {
+        let page = PagePlace {
             bound,
             number,
             checkpoint: self.stamp.checkpoint,
             entries: page.entries(),
             payload_crc: crc32c(payload),
             extents: extents.into(),
-        })
+        };
+        Ok((page, tail_place))
     }
 
     /// Writes a page of the picture before anew, if there is room for it nearer to the file's beginning. Its block
@@ -152,7 +211,7 @@ impl BlockWriter {
     pub(crate) fn write_directory(
         &mut self,
         directory: &mut PageDirectory,
-        removes: Vec<RemovesPlace>,
+        (removes, tails): (Vec<RemovesPlace>, Vec<TailPlace>),
     ) -> Result<ExtentPlace, String> {
         let checkpoint = self.stamp.checkpoint;
         let to_write = directory.parts.iter_mut().filter(|part| part.place.is_none());
@@ -166,9 +225,9 @@ impl BlockWriter {
         }
         directory.check();
         let place = |part: &DirectoryPart| part.place.clone().expect("each was written");
-        let root = Root { parts: directory.parts.iter().map(place).collect(), removes };
+        let root = Root { parts: directory.parts.iter().map(place).collect(), removes, tails };
         let change = |header| Header { entries: root.parts.len() as u32, ..header };
-        self.write((BlockKind::Root, 0), change, &root.encode(checkpoint))
+        self.write((root.kind(), 0), change, &root.encode(checkpoint))
     }
 
     /// Makes all that was written survive a crash.

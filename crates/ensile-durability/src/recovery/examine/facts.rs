@@ -201,9 +201,13 @@ pub struct PictureFacts {
     pub ages: Vec<AgeFacts>,
     /// Parts of its directory.
     pub parts: u64,
-    /// Blocks of what commits have left beside its pages.
+    /// Blocks of what commits have left beside its pages, in extents of their own.
     pub displaced_blocks: u64,
-    /// Versions in these.
+    /// The same in tails: in what pages leave of their last units.
+    pub displaced_tails: u64,
+    /// Bytes of these.
+    pub displaced_tail_bytes: u64,
+    /// Versions in blocks and tails.
     pub displaced: u64,
     /// Its files, by folder.
     pub files: Vec<PageFileFacts>,
@@ -234,6 +238,8 @@ impl PictureFacts {
             ages: reached.ages.iter().map(age).collect(),
             parts: reader.root().parts.len() as u64,
             displaced_blocks: reached.removes,
+            displaced_tails: reached.tails,
+            displaced_tail_bytes: reached.tail_bytes,
             displaced: reached.displaced,
             files: reader.files().map(file).collect(),
         }

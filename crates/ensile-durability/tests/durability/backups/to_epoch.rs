@@ -161,7 +161,7 @@ fn with_rows_beside_pages() -> (SimDisk, Epoch, Changes) {
     }
     life.rig.settle();
     let report = checkpoint(&life, &mut worker, &mut random, &mut history, &disk).expect("is installed");
-    assert!(report.displaced > 3 && report.pages_kept > 0, "{report:?}");
+    assert!(report.displaced > 3 && report.displaced_tail_bytes > 0 && report.pages_kept > 0, "{report:?}");
     let source: Arc<dyn Disk> = Arc::new(disk.mounted());
     let copied = run(backup(&source, &of(&disk, BACKUP), CopyOptions::default()).expect("begins"));
     assert_eq!(Some(copied.expect("is made").epoch), report.picture_epoch());

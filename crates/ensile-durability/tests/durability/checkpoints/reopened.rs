@@ -125,7 +125,7 @@ fn n14_a_delete_that_was_replayed_is_in_the_next_picture() {
 /// Without a log nothing says what was committed beside a picture. Its pages lack what was left beside them.
 #[test]
 fn n10_a_row_that_stood_beside_a_page_is_in_the_next_picture_without_a_log() {
-    let mut displaced = 0;
+    let (mut displaced, mut tails) = (0, 0);
     for seed in 0..30 {
         let (mut random, mut history) = (Random::seeded(seed), History::new());
         let disk = SimDisk::new();
@@ -136,6 +136,7 @@ fn n10_a_row_that_stood_beside_a_page_is_in_the_next_picture_without_a_log() {
         }
         let report = checkpoint(&life, &mut worker, &mut random, &mut history, &disk).expect("is installed");
         displaced += report.displaced;
+        tails += u64::from(report.displaced_tail_bytes > 0);
         drop(worker);
         end(&disk, life);
         let shown = at_end_of(&history, report.high);
@@ -149,6 +150,7 @@ fn n10_a_row_that_stood_beside_a_page_is_in_the_next_picture_without_a_log() {
         }
     }
     assert!(displaced > 100, "{displaced} versions beside pages");
+    assert!(tails > 10, "{tails} pictures with tails");
 }
 
 #[test]

@@ -19,6 +19,8 @@ const SPACE_BYTES: usize = 64;
 /// The longest value of a large picture, and of what is written behind it.
 const LARGE_BYTES: u64 = 11_000;
 const LATER_BYTES: u64 = 400;
+/// Of so many keys one has a short value when a large picture begins. All are of the first worker.
+const SHORT_APART: usize = 6;
 
 /// What was committed: by which TID, which key, and its value unless it was deleted.
 pub(super) type History = Vec<(Tid, u64, Option<Vec<u8>>)>;
@@ -102,7 +104,18 @@ impl Writing<'_> {
         self.life.rig.settle();
     }
 
-    /// A picture, with commits before each step of it: some leave the versions that they displace beside its pages.
+    /// Short values for some keys: as versions they fit into tails of pages.
+    fn shorten(&mut self, random: &mut Random) {
+        for key in (0..KEYS).step_by(SHORT_APART) {
+            let mut value = vec![0; 20 + random.below(80) as usize];
+            random.fill(&mut value);
+            self.change(0, key, Some(value));
+        }
+        self.life.rig.settle();
+    }
+
+    /// A picture, with commits before each step of it: some leave the versions that they displace beside its pages, and
+    /// some of these are short.
     fn picture(&mut self, random: &mut Random) {
         let handle = self.life.checkpoints.demand();
         for _ in 0..100 {
@@ -111,6 +124,8 @@ impl Writing<'_> {
                 return;
             }
             self.commit(random, 0);
+            let (key, value) = (random.below(KEYS / SHORT_APART as u64), self.value(random));
+            self.change(0, key * SHORT_APART as u64, Some(value));
             (0..2).for_each(|checkpointer| {
                 self.life.step(checkpointer);
             });
@@ -186,6 +201,7 @@ impl Folder {
             }
             for _ in 0..2 {
                 writing.rounds(&mut random, 2);
+                writing.shorten(&mut random);
                 writing.picture(&mut random);
             }
             earlier.push(disk.fork());
@@ -219,8 +235,8 @@ impl Folder {
         let found = examine(&disk, &Store::default()).expect("the folder is whole");
         let picture = found.checkpoint.and_then(|checkpoint| checkpoint.picture).expect("it has one");
         assert!(
-            picture.displaced > 0 && picture.ages.len() > 2,
-            "versions beside pages, increments: {picture:?}"
+            picture.displaced > 0 && picture.displaced_tails > 0 && picture.ages.len() > 2,
+            "versions beside pages, some of them in tails, and increments: {picture:?}"
         );
         picture.files.iter().map(|file| file.used_bytes).sum()
     }

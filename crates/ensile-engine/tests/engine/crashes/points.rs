@@ -263,7 +263,7 @@ fn power_may_fail_at_every_call_beside_pictures() {
     let wanted = environment::count("ENSILE_CRASH_POINTS", 1_500);
     let installed = run_databases(wanted, Kept::LogAndPictures);
     assert!(installed > 0, "pictures were installed");
-    assert!(PAGES.least() > 0, "pages were kept, split and joined");
+    assert!(PAGES.least() > 0, "pages were kept, split and joined, and had tails");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn turn(life: &mut Life, (low, high): (u64, u64), log_bytes: u64) -> (InstalledC
             panic!("it has a part")
         };
         assert_eq!(task.slices.len(), sets);
-        let written = PartWritten { entries: 5, displaced: 0, bytes: 50, ends: vec![1] };
+        let written = PartWritten { entries: 5, displaced: 0, tail_bytes: 0, bytes: 50, ends: vec![1] };
         life.part_ended(checkpointer, vec![written; sets], Epoch::new(high));
     }
     let Action::Install(installed) = life.decide(0, &seen(high + 1)) else { panic!("its marks are synced") };

@@ -12,7 +12,7 @@ use crate::checkpoint::page::PageContents;
 use crate::checkpoint::picture::directory::{decode_part, encode_part};
 use crate::checkpoint::picture::page::PagePlace;
 use crate::checkpoint::picture::place::{PageBound, PictureStamp, is_at};
-use crate::checkpoint::picture::root::{DirectoryPlace, RemovesPlace, Root};
+use crate::checkpoint::picture::root::{DirectoryPlace, RemovesPlace, Root, TailPlace};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 use crate::store::names::PageFileName;
@@ -48,11 +48,19 @@ fn block(kind: BlockKind, number: u64, first: u32, payload: &[u8], entries: u32)
     (out, place)
 }
 
-/// The picture of the document: a page with a row, a version beside it, a part of the directory, the root.
+/// The picture of the document: a page with a row and a tail, a version beside them, a part of the directory, the
+/// root.
 fn documented() -> Vec<Vec<u8>> {
     let mut rows = PageContents::new();
     rows.push(tid(), |body| body.extend_from_slice(b"hello"));
-    let (page, page_place) = block(BlockKind::Page, 9, 1, rows.payload(), 1);
+    let (mut page, page_place) = block(BlockKind::Page, 9, 1, rows.payload(), 1);
+    let mut in_tail = PageContents::new();
+    in_tail.push(tid(), |body| body.extend_from_slice(b"\x03\0\0\0tail"));
+    let unit_offset = page.len() as u16;
+    let (tail, tail_place) = block(BlockKind::PendingRemoves, 1, 1, in_tail.payload(), 1);
+    page.extend_from_slice(&tail);
+    let (bytes, header_crc) = (tail.len() as u16, tail_place.header_crc);
+    let tail_place = TailPlace { number: 1, folder: 1, unit: 1, unit_offset, bytes, header_crc };
     let mut beside = PageContents::new();
     beside.push(tid(), |body| body.extend_from_slice(b"\x03\0\0\0again"));
     let (removes, removes_place) = block(BlockKind::PendingRemoves, 0, 2, beside.payload(), 1);
@@ -65,8 +73,8 @@ fn documented() -> Vec<Vec<u8>> {
     let (number, checkpoint) = (0, 4);
     let part_place = DirectoryPlace { bound, number, checkpoint, pages: 1, bytes: 4096, place: part_place };
     let removes_place = RemovesPlace { number, checkpoint, place: removes_place };
-    let root = Root { parts: vec![part_place], removes: vec![removes_place] };
-    let (root, _) = block(BlockKind::Root, 0, 4, &root.encode(4), 1);
+    let root = Root { parts: vec![part_place], removes: vec![removes_place], tails: vec![tail_place] };
+    let (root, _) = block(root.kind(), 0, 4, &root.encode(4), 1);
     vec![opening(&origin(), NAME, 3).to_vec(), page, removes, part, root]
 }
 
@@ -92,6 +100,9 @@ fn every_block_of_a_picture_is_found_at_its_place() {
         (BlockKind::PagesOpening, 1, 2)
     );
     assert_eq!(opened.origin, origin());
+    let mut in_page = ReadBlocks::of(&blocks[1], salt()).skip(1);
+    let tail = in_page.next().expect("a block").expect("whole");
+    assert!(in_page.next().is_none(), "a page has one tail");
     let mut found = blocks[1..].iter().map(|bytes| {
         let block = ReadBlocks::of(bytes, salt()).next().expect("a block").expect("whole");
         let payload = block.payload().expect("whole").to_vec();
@@ -105,7 +116,9 @@ fn every_block_of_a_picture_is_found_at_its_place() {
     assert_eq!((header.kind, header.section), (BlockKind::PendingRemoves, 0));
     let (part, pages) = next();
     let (header, root) = next();
-    let root = Root::decode(&root, header.entries, header.checkpoint).expect("a root");
+    let root = Root::decode(&root, (header.kind, header.entries), header.checkpoint).expect("a root");
+    assert!(root.tails[0].is_of((&tail.header, tail.crc), 4) && !root.tails[0].is_of((&tail.header, 0), 4));
+    assert!(!root.tails[0].is_of((&tail.header, tail.crc), 5), "N10: another picture's");
     let place = &root.parts[0];
     let is_it = |number, checkpoint| {
         let crc = place.place.header_crc;

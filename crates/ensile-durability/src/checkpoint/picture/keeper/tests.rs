@@ -14,7 +14,7 @@ use crate::checkpoint::pages::{Pages, PagesEnded, PictureAttempt, PublishedPages
 use crate::checkpoint::picture::directory::{decode_part, is_part};
 use crate::checkpoint::picture::extents::FreeUnits;
 use crate::checkpoint::picture::place::is_at;
-use crate::checkpoint::picture::root::Root;
+use crate::checkpoint::picture::root::{BesidePlace, Root, TailPlace};
 use crate::checkpoint::picture::work::PageWork;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::slices::{PartSlices, PartStep};
@@ -109,15 +109,18 @@ impl Pages for Made {
         _: Epoch,
         block: &mut DisplacedBlock<'_>,
     ) -> Result<bool, PagesEnded> {
-        let Some((key, (epoch, value))) = self.left.lock().expect("no panic").pop_first() else {
-            return Ok(false);
-        };
-        assert!(block.has_room(1 + value.len()));
-        block.push(SECTION, tid(epoch), |body| {
-            body.push(key);
-            body.extend_from_slice(&value);
-        });
-        Ok(true)
+        let mut left = self.left.lock().expect("no panic");
+        while let Some(first) = left.first_entry() {
+            if !block.has_room(1 + first.get().1.len()) {
+                return Ok(true);
+            }
+            let (key, (epoch, value)) = first.remove_entry();
+            block.push(SECTION, tid(epoch), |body| {
+                body.push(key);
+                body.extend_from_slice(&value);
+            });
+        }
+        Ok(false)
     }
 
     fn end_pages(&self, _: PictureAttempt) {}
@@ -237,6 +240,22 @@ impl Reader<'_> {
     }
 }
 
+impl Reader<'_> {
+    fn tail(&mut self, tail: &TailPlace, checkpoint: u64) -> Result<(Header, Vec<u8>), String> {
+        let file = self.files.iter().find(|file| file.name.folder == u32::from(tail.folder));
+        let file = file.ok_or("no such file")?;
+        let opened = self.disk.open_to_read(&file.name.to_string()).map_err(|error| error.to_string())?;
+        let mut scanner = Scanner::new(opened).map_err(|error| error.to_string())?;
+        let found = scanner.at(tail.offset(), file.salt).map_err(|error| error.to_string())?;
+        let At::Block(header, crc) = found else { return Err(format!("{tail:?}: {found:?}")) };
+        if !tail.is_of((&header, crc), checkpoint) {
+            return Err(format!("{header:?} is not {tail:?}"));
+        }
+        let payload = scanner.payload(tail.offset(), &header).map_err(|error| error.to_string())?;
+        Ok((header, payload.expect("it was compared").to_vec()))
+    }
+}
+
 fn add(rows: &mut Rows, tid: Tid, body: &[u8]) -> Result<(), String> {
     let (key, value) = body.split_first().expect("a key");
     let row = (tid.epoch().number(), value.to_vec());
@@ -252,8 +271,9 @@ fn read(disk: &SimDisk, picture: &Installed) -> Result<Rows, String> {
     let closed = &picture.closed;
     let mut reader = Reader { disk, files: &closed.files, reached: Vec::new() };
     let (header, payload) = reader.block(&closed.root, (BlockKind::Root, 0, picture.number))?;
-    let root = Root::decode(&payload, header.entries, picture.number).ok_or("no root")?;
+    let root = Root::decode(&payload, (header.kind, header.entries), picture.number).ok_or("no root")?;
     let (mut rows, mut pages_found, mut entries) = (Rows::new(), 0, 0);
+    let mut units = BTreeSet::new();
     for (at, part) in root.parts.iter().enumerate() {
         let said = (BlockKind::DirectoryPart, part.number, part.checkpoint);
         let (header, payload) = reader.block(&part.place, said)?;
@@ -277,11 +297,20 @@ fn read(disk: &SimDisk, picture: &Installed) -> Result<Rows, String> {
             }
             (pages_found, entries) = (pages_found + 1, entries + u64::from(page.entries));
             assert!(page.number < closed.next_page);
+            let last = page.extents.last().filter(|_| page.checkpoint == picture.number);
+            units.extend(last.map(|last| (last.extent.folder, last.extent.end() - 1)));
         }
     }
-    for block in &root.removes {
-        let (header, payload) =
-            reader.block(&block.place, (BlockKind::PendingRemoves, block.number, block.checkpoint))?;
+    for tail in &root.tails {
+        assert!(units.contains(&(tail.folder, tail.unit)), "N10: of a page that this picture wrote");
+    }
+    for at in 0..root.beside() {
+        let (header, payload) = match root.beside_at(at) {
+            BesidePlace::Block(block) => {
+                reader.block(&block.place, (BlockKind::PendingRemoves, block.number, block.checkpoint))?
+            }
+            BesidePlace::Tail(tail) => reader.tail(tail, picture.number)?,
+        };
         for entry in FramedEntries::of(&payload) {
             let (tid, body) = entry.expect("framed");
             let (section, body) = section_and_body(body).expect("a section");
@@ -369,6 +398,77 @@ fn n10_what_was_left_beside_pages_counts_for_its_own_picture_only() {
     assert_eq!(read(&disk, &second), Ok(made.rows()));
 }
 
+/// Versions of these keys that pages have too.
+fn leave(made: &Made, keys: impl IntoIterator<Item = u8>) {
+    let rows = made.rows();
+    let mut left = made.left.lock().expect("no panic");
+    left.extend(keys.into_iter().map(|key| (key, rows[&key].clone())));
+}
+
+/// The root of a picture.
+fn root_of(disk: &SimDisk, picture: &Installed) -> Root {
+    let mut reader = Reader { disk, files: &picture.closed.files, reached: Vec::new() };
+    let (header, payload) =
+        reader.block(&picture.closed.root, (BlockKind::Root, 0, picture.number)).expect("it is there");
+    Root::decode(&payload, (header.kind, header.entries), picture.number).expect("a root")
+}
+
+#[test]
+fn what_waits_goes_into_the_tails_of_pages_that_are_written_and_costs_no_unit() {
+    let (keeper, made, disk) = (keeper(), made(), disk());
+    // Eight rows of 700 bytes are two units, and leave 2.3 KiB of the second.
+    let without = install(&keeper, &made, &disk, 1, 0..KEYS);
+    leave(&made, 0..12);
+    let with = install(&keeper, &made, &disk, 2, 0..KEYS);
+    let root = root_of(&disk, &with);
+    assert_eq!((root.removes.len(), root.tails.len()), (0, 4), "{root:?}");
+    assert_eq!(with.closed.entries, without.closed.entries + 12);
+    assert_eq!(with.closed.bytes_written, without.closed.bytes_written, "the root has room for their places");
+    assert_eq!(read(&disk, &with), Ok(made.rows()));
+    // More than fits: the rest is a block, behind the last page of the part that took it.
+    leave(&made, 0..KEYS);
+    let more = install(&keeper, &made, &disk, 3, 0..KEYS);
+    let root = root_of(&disk, &more);
+    assert_eq!((root.removes.len(), root.tails.len()), (1, 4), "{root:?}");
+    assert_eq!(read(&disk, &more), Ok(made.rows()));
+}
+
+#[test]
+fn n10_the_tail_of_a_page_that_is_kept_or_moved_is_void() {
+    let (keeper, made, disk) = (keeper(), made(), disk());
+    let gone = [1, 9, 17, 25];
+    let bytes = |key: u8| if gone.contains(&key) { 300 } else { 9000 };
+    (0..KEYS).for_each(|key| made.put(key, 5, vec![key; bytes(key)]));
+    install(&keeper, &made, &disk, 1, 0..KEYS);
+    // Tails of the pages that stand last in their files.
+    (32..KEYS).for_each(|key| made.put(key, 15, vec![key; 9000]));
+    leave(&made, gone);
+    let before = install(&keeper, &made, &disk, 2, 32..KEYS);
+    let tails: BTreeSet<_> = root_of(&disk, &before).tails.iter().map(TailPlace::in_unit).collect();
+    assert!(!tails.is_empty());
+    assert_eq!(read(&disk, &before), Ok(made.rows()));
+    // Pages of the installed picture with what was such a tail.
+    let with_one = || {
+        let kept = keeper.kept.lock();
+        let pages = &kept.base.as_ref().expect("it was installed").directory;
+        let last_unit = |page: &PagePlace| page.extents.last().map(|last| last.extent);
+        let units = pages.pages().filter_map(last_unit).map(|last| (last.folder, last.end() - 1));
+        units.filter(|unit| tails.contains(unit)).count()
+    };
+    assert_eq!(with_one(), tails.len());
+    // The rows are deleted, and the pages with tails are kept. Much becomes free, so they move.
+    gone.iter().for_each(|key| drop(made.rows.lock().expect("no panic").remove(key)));
+    (0..32).filter(|key| !gone.contains(key)).for_each(|key| made.put(key, 25, vec![key; 100]));
+    for number in 3..12 {
+        made.put(0, 10 * number - 5, vec![7; 100]);
+        let next = install(&keeper, &made, &disk, number, if number == 3 { 0..32 } else { 0..1 });
+        assert_eq!(read(&disk, &next), Ok(made.rows()), "picture {number}");
+        assert!(root_of(&disk, &next).tails.is_empty());
+        assert!(number > 3 || with_one() == tails.len(), "they are kept");
+    }
+    assert!(with_one() < tails.len(), "one was moved");
+}
+
 #[test]
 fn n13_a_picture_that_fails_leaves_the_one_before_and_its_extents_are_free_at_once() {
     let (keeper, made, disk) = (keeper(), made(), disk());
@@ -377,6 +477,7 @@ fn n13_a_picture_that_fails_leaves_the_one_before_and_its_extents_are_free_at_on
     for key in 0..KEYS {
         made.put(key, 15, vec![9; 900]);
     }
+    leave(&made, 0..8);
     // Whichever call fails; at last none does.
     for call in 1.. {
         let at = disk.calls().all + call;
@@ -410,6 +511,7 @@ fn n12_power_that_is_cut_at_any_call_leaves_the_installed_picture() {
             keys.iter().for_each(|key| {
                 made.put(*key, 10 * number - 5, vec![number as u8; random.below(9000) as usize]);
             });
+            leave(&made, (0..4).map(|_| random.below(u64::from(KEYS)) as u8));
             let slices = made.slices_of(keys);
             let Ok(closed) = write(&keeper, &made, &disk, (number, slices)) else { break };
             let next = Installed { number, closed, rows: made.rows() };

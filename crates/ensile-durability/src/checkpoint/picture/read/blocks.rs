@@ -11,6 +11,7 @@ use ensile_base::checksum::crc32c_append;
 
 use super::{PictureReader, payload_of};
 use crate::DurabilityError;
+use crate::block::extent::Extent;
 use crate::block::{BlockKind, Header};
 use crate::checkpoint::picture::page::PagePlace;
 use crate::recoverable::EntryKind;
@@ -58,6 +59,9 @@ impl PictureReader {
             {
                 return Err(self.damaged(place, "the block is not the one of its page that stands here"));
             }
+            if index + 1 == page.extents.len() {
+                self.check_tail(place.extent, header.block_bytes())?;
+            }
             (previous_crc, epoch) = (place.header_crc, header.epoch_max);
             let payload = payload_of(&header, block);
             payload_crc = crc32c_append(payload_crc, payload);
@@ -71,7 +75,20 @@ impl PictureReader {
         }
     }
 
-    /// Hands over a block of what commits have left beside pages, by its place in the root.
+    /// The last block of a page has these bytes of its extent: a tail begins where that ends, or there is none.
+    fn check_tail(&self, extent: Extent, bytes: usize) -> Result<(), DurabilityError> {
+        assert!(bytes as u64 <= extent.bytes(), "it was read within its extent");
+        let end = extent.offset() + bytes as u64;
+        match self.root.tail_in(extent.folder, extent.end() - 1) {
+            Some(tail) if tail.offset() != end => {
+                let detail = "it names a tail that does not begin where the block of its page ends";
+                Err(self.damaged(&self.of.root, detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Hands over a block of what commits have left beside pages, by its index in the root, a tail as any other.
     ///
     /// # Errors
     /// As [`PictureReader::open`], or what `take` says.
@@ -81,9 +98,7 @@ impl PictureReader {
         block: &mut Vec<u8>,
         take: &mut TakeBlock<'_>,
     ) -> Result<(), DurabilityError> {
-        let removes = &self.root.removes[index];
-        let said = (BlockKind::PendingRemoves, removes.number, removes.checkpoint);
-        let header = self.block(&removes.place, said, block)?;
+        let header = self.beside_block(index, block)?;
         assert!(header.checkpoint == self.of.number, "N10: it is of its own picture");
         let payload = payload_of(&header, block);
         take(header.clone(), payload)

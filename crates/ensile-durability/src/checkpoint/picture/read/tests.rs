@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::blocks::{encode_block, opening};
+use super::super::blocks::{encode, encode_block, opening};
 use super::super::directory::encode_part;
 use super::super::place::{PageBound, PictureStamp};
+use super::super::root::TailPlace;
 use super::*;
 use crate::Refused;
 use crate::block::Salt;
@@ -44,6 +45,8 @@ pub(in crate::checkpoint::picture) struct Draft {
     pub(in crate::checkpoint::picture) parts: Vec<Vec<DraftPage>>,
     /// What was left beside pages: a block each.
     pub(in crate::checkpoint::picture) removes: Vec<Vec<u8>>,
+    /// The same in tails, each of the page with this number.
+    pub(in crate::checkpoint::picture) tails: Vec<(u64, Vec<u8>)>,
     /// Changes of what is right, each behind what it changes was made and before that is written.
     pub(in crate::checkpoint::picture) change_header: fn(Header) -> Header,
     pub(in crate::checkpoint::picture) change_page: fn(PagePlace) -> PagePlace,
@@ -74,7 +77,7 @@ pub(in crate::checkpoint::picture) fn beside(section: u32, key: &str, epoch: u64
 }
 
 /// Two tables in two parts and two folders: pages of this picture and of one before, an empty one, one of several
-/// blocks; and two versions beside them.
+/// blocks; and four versions beside them, two of them in tails.
 pub(in crate::checkpoint::picture) fn whole() -> Draft {
     let older = DraftPage { stamp: BEFORE, folder: 1, ..page(3, "g", 12, &[("h", 12), ("k", 4)]) };
     let long = [("p1", 20), ("p2", 1), ("p3", 2), ("p4", 3), ("p5", 4), ("p6", 5), ("p7", 6), ("p8", 7)];
@@ -88,6 +91,7 @@ pub(in crate::checkpoint::picture) fn whole() -> Draft {
             ],
         ],
         removes: vec![beside(3, "k", 4), beside(5, "y", 20)],
+        tails: vec![(40, beside(5, "z", 7)), (41, beside(3, "c", 9))],
         change_header: |header| header,
         change_page: |page| page,
         change_part: |part| part,
@@ -108,7 +112,11 @@ fn salt(folder: u16) -> Salt {
 struct Making {
     files: [Vec<u8>; 2],
     change_header: fn(Header) -> Header,
+    tails: Vec<TailPlace>,
 }
+
+/// The number of the first tail.
+const TAIL: u64 = 50;
 
 impl Making {
     fn write(&mut self, header: Header, folder: u16, payload: &[u8]) -> ExtentPlace {
@@ -122,6 +130,20 @@ impl Making {
         let place = encode_block((header, extent), payload, salt(folder), &mut block);
         file.extend_from_slice(&block);
         place
+    }
+
+    /// Puts a tail behind the block that was written last into this folder's file.
+    fn tail(&mut self, folder: u16, payload: &[u8]) {
+        let file = &mut self.files[usize::from(folder)];
+        let (unit, unit_offset) = ((file.len() / UNIT_BYTES) as u32, (file.len() % UNIT_BYTES) as u16);
+        let number = TAIL + self.tails.len() as u64;
+        let extent = Extent { folder, first: unit, units: 1 };
+        let header = Header { entries: 1, ..OWN.header(BlockKind::PendingRemoves, number, extent) };
+        let mut block = Vec::new();
+        let header_crc = encode((self.change_header)(header), payload, salt(folder), &mut block);
+        file.extend_from_slice(&block);
+        let bytes = block.len() as u16;
+        self.tails.push(TailPlace { number, folder, unit, unit_offset, bytes, header_crc });
     }
 
     fn page(&mut self, page: &DraftPage) -> PagePlace {
@@ -156,11 +178,19 @@ pub(in crate::checkpoint::picture) fn written(draft: &Draft) -> (SimDisk, Pictur
         let origin = Origin { identity: identity(), salt: salt(folder), entries: EntryKind::Values };
         opening(&origin, name(u32::from(folder)), 1).to_vec()
     };
-    let mut making = Making { files: [of_file(0), of_file(1)], change_header: draft.change_header };
+    let files = [of_file(0), of_file(1)];
+    let mut making = Making { files, change_header: draft.change_header, tails: Vec::new() };
     let anywhere = Extent { folder: 1, first: 1, units: 1 };
     let (mut root, mut entries, mut bytes, mut pages) = (Root::default(), 0, 0, 0);
     for (number, part) in draft.parts.iter().enumerate() {
-        let places: Vec<PagePlace> = part.iter().map(|page| (draft.change_page)(making.page(page))).collect();
+        let mut places: Vec<PagePlace> = Vec::new();
+        for page in part {
+            places.push((draft.change_page)(making.page(page)));
+            for (_, payload) in draft.tails.iter().filter(|(number, _)| *number == page.number) {
+                making.tail(page.folder, payload);
+                entries += 1;
+            }
+        }
         let header = OWN.header(BlockKind::DirectoryPart, number as u64, anywhere);
         let header = Header { entries: places.len() as u32, ..header };
         let place = making.write(header, 1, &encode_part(&places));
@@ -183,8 +213,10 @@ pub(in crate::checkpoint::picture) fn written(draft: &Draft) -> (SimDisk, Pictur
         root.removes.push(RemovesPlace { number: number as u64, checkpoint: OWN.checkpoint, place });
         (entries, bytes) = (entries + 1, bytes + place.extent.bytes());
     }
+    root.tails = std::mem::take(&mut making.tails);
+    root.tails.sort_unstable_by_key(TailPlace::in_unit);
     (draft.change_root)(&mut root);
-    let header = Header { entries: root.parts.len() as u32, ..OWN.header(BlockKind::Root, 0, anywhere) };
+    let header = Header { entries: root.parts.len() as u32, ..OWN.header(root.kind(), 0, anywhere) };
     let place = making.write(header, 1, &root.encode(OWN.checkpoint));
     let listed = |folder: u16| ListedPageFile { name: name(u32::from(folder)), salt: salt(folder) };
     let mut of = PictureCheckpoint {
@@ -246,7 +278,7 @@ fn read(disk: &SimDisk, of: &PictureCheckpoint) -> Result<(Rows, PictureReader),
     for part in 0..reader.root().parts.len() {
         reader.pages_of(part, &mut take)?;
     }
-    for block in 0..reader.root().removes.len() {
+    for block in 0..reader.root().beside() {
         take(&reader.removes(block, &mut PageBuffers::default())?)?;
     }
     reader.check_reached()?;
@@ -265,7 +297,7 @@ fn damage(outcome: Result<(Rows, PictureReader), DurabilityError>) -> Option<(St
 fn rows_of(draft: &Draft) -> Rows {
     let pages = draft.parts.iter().flatten();
     let entries = pages.flat_map(|page| page.entries.iter().map(|(key, epoch)| (page.section, *key, *epoch)));
-    let beside = [(3, "k", 4), (5, "y", 20)];
+    let beside = [(3, "k", 4), (5, "y", 20), (5, "z", 7), (3, "c", 9)];
     let row =
         |(section, key, epoch): (u32, &str, u64)| ((section, key.as_bytes().to_vec()), Epoch::new(epoch));
     entries.chain(beside).map(row).collect()
@@ -281,7 +313,8 @@ fn a_picture_is_read_as_it_was_written_and_counted() {
     let sections: Vec<_> =
         reached.sections.iter().map(|(number, of)| (*number, of.pages, of.entries)).collect();
     assert_eq!(sections, [(3, 3, 12), (5, 2, 1)]);
-    assert_eq!((reached.removes, reached.displaced), (2, 2));
+    assert_eq!((reached.removes, reached.tails, reached.displaced), (2, 2, 4));
+    assert_eq!(reached.tail_bytes, 2 * (HEADER_BYTES as u64 + 24));
     let ages: Vec<_> = reached.ages.iter().map(|(checkpoint, age)| (*checkpoint, age.pages)).collect();
     assert_eq!(ages, [(7, 1), (9, 4)]);
     let used: u64 = reader.files().map(|(file, _)| reached.bytes_in(file)).sum();
@@ -334,7 +367,7 @@ fn what_contradicts_itself_is_damage_though_every_checksum_is_right() {
         change(&mut draft);
         draft
     };
-    let cases: [(&str, Draft); 19] = [
+    let cases: [(&str, Draft); 25] = [
         ("not below the picture's freeze", with(|d| d.parts[0][0].entries[1].1 = 21)),
         ("not below the picture's freeze", with(|d| d.parts[0][1].entries[0].1 = 13)),
         ("not below the picture's freeze", with(|d| d.removes[1] = beside(5, "y", 21))),
@@ -372,6 +405,27 @@ fn what_contradicts_itself_is_damage_though_every_checksum_is_right() {
                     _ => header,
                 }
             }),
+        ),
+        ("not below the picture's freeze", with(|d| d.tails[0].1 = beside(5, "z", 21))),
+        // N10: a page that was kept has no tail of this picture.
+        ("behind no page of this picture", with(|d| d.tails[0].0 = 12)),
+        (
+            "does not begin where the block of its page ends",
+            with(|d| d.change_root = |root| root.tails[0].unit_offset += 8),
+        ),
+        (
+            "not the one that stands here",
+            with(|d| {
+                d.change_header = |header| match header.sequence {
+                    TAIL => Header { checkpoint: 7, ..header },
+                    _ => header,
+                }
+            }),
+        ),
+        ("the root contradicts itself", with(|d| d.change_root = |root| root.tails[0].number = 1)),
+        (
+            "not the one that was written here",
+            with(|d| d.change_root = |root| root.tails[0].header_crc = root.tails[1].header_crc),
         ),
         ("does not have its checksum", with(|d| d.change_page = other_checksum)),
         ("not the one that was written here", with(|d| d.change_root = |root| swap_removes(root))),
@@ -441,7 +495,8 @@ fn a_page_that_is_stale_or_another_ones_is_damage() {
 #[test]
 fn two_blocks_that_share_a_unit_are_damage_though_both_are_right() {
     // A page whose entry holds, at a unit's beginning, all of another page's block.
-    let mut making = Making { files: [vec![0; 128], vec![0; 128]], change_header: |header| header };
+    let mut making =
+        Making { files: [vec![0; 128], vec![0; 128]], change_header: |header| header, tails: Vec::new() };
     let anywhere = Extent { folder: 0, first: 1, units: 1 };
     let mut payload = Vec::new();
     entry(b"b", 2, &mut payload);

@@ -3,7 +3,8 @@
 //! Neighbours: the tests of [`super`].
 
 use super::super::place::PageBound;
-use super::{DirectoryPlace, RemovesPlace, Root};
+use super::{DirectoryPlace, RemovesPlace, Root, TailPlace};
+use crate::block::BlockKind;
 use crate::block::extent::{Extent, ExtentPlace};
 
 fn place(first: u32) -> ExtentPlace {
@@ -17,21 +18,76 @@ fn part(key: &str, checkpoint: u64) -> DirectoryPlace {
 
 fn root() -> Root {
     let removes = (0..2).map(|number| RemovesPlace { number, checkpoint: 9, place: place(20) }).collect();
-    Root { parts: vec![part("", 8), part("m", 9)], removes }
+    Root { parts: vec![part("", 8), part("m", 9)], removes, tails: Vec::new() }
+}
+
+fn tail(number: u64, unit: u32) -> TailPlace {
+    TailPlace { number, folder: 1, unit, unit_offset: 1000, bytes: 160, header_crc: 5 }
+}
+
+fn with_tails() -> Root {
+    Root { tails: vec![tail(2, 30), tail(3, 31)], ..root() }
+}
+
+/// What a root says of itself, read with what its header says.
+fn decoded(root: &Root, checkpoint: u64) -> Option<Root> {
+    Root::decode(&root.encoded(), (root.kind(), root.parts.len() as u32), checkpoint)
 }
 
 #[test]
 fn a_root_comes_back_as_it_was_written() {
-    for root in [root(), Root::default()] {
+    for root in [root(), with_tails(), Root::default()] {
+        root.encode(9);
+        assert_eq!(decoded(&root, 9), Some(root));
+    }
+    for root in [root(), with_tails()] {
         let bytes = root.encode(9);
-        assert_eq!(Root::decode(&bytes, root.parts.len() as u32, 9), Some(root));
+        for length in 0..bytes.len() {
+            let found = Root::decode(&bytes[..length], (root.kind(), 2), 9);
+            assert_eq!(found.is_some(), found.is_some_and(|found| found.removes.len() < 2), "to {length}");
+        }
+        assert_eq!(Root::decode(&bytes, (root.kind(), 3), 9), None);
     }
-    let bytes = root().encode(9);
-    for length in 0..bytes.len() {
-        let found = Root::decode(&bytes[..length], 2, 9);
-        assert_eq!(found.is_some(), found.is_some_and(|found| found.removes.len() < 2), "cut to {length}");
+    assert_eq!(Root::decode(&with_tails().encode(9), (BlockKind::Root, 2), 9), None, "tails are no blocks");
+    let mut none = root().encoded();
+    let parts = Root { removes: Vec::new(), ..root() }.encoded().len();
+    none.splice(parts..parts, [0; 4]);
+    assert_eq!(Root::decode(&none, (BlockKind::RootWithTails, 2), 9), None, "it has tails");
+}
+
+#[test]
+fn a_tail_that_no_unit_has_room_for_is_none() {
+    let one = |change: fn(&mut TailPlace)| {
+        let mut root = with_tails();
+        change(&mut root.tails[1]);
+        root
+    };
+    assert!(decoded(&one(|tail| tail.unit_offset = 4096 - 160), 9).is_some());
+    for (why, root) in [
+        ("goes beyond its unit", one(|tail| tail.unit_offset = 4096 - 152)),
+        ("begins where no block does", one(|tail| tail.unit_offset = 1004)),
+        ("ends where no block does", one(|tail| tail.bytes = 164)),
+        ("has no payload", one(|tail| tail.bytes = 80)),
+        ("is behind no block", one(|tail| tail.unit_offset = 0)),
+        ("is in the opening block's unit", one(|tail| tail.unit = 0)),
+        ("is in a folder that no database has", one(|tail| tail.folder = 32)),
+        ("is in another one's unit", one(|tail| tail.unit = 30)),
+        ("has a number that no version writes", one(|tail| tail.number = 1 << 63)),
+    ] {
+        // Encoding checks each by itself, so the bytes are changed.
+        let mut bytes = with_tails().encoded();
+        let mut place = Vec::new();
+        let wrong = root.tails[1];
+        place.extend_from_slice(&wrong.number.to_le_bytes());
+        place.extend_from_slice(&wrong.folder.to_le_bytes());
+        place.extend_from_slice(&wrong.unit.to_le_bytes());
+        place.extend_from_slice(&wrong.unit_offset.to_le_bytes());
+        place.extend_from_slice(&wrong.bytes.to_le_bytes());
+        let first = Root { removes: Vec::new(), tails: Vec::new(), ..root.clone() }.encoded().len();
+        let at = first + 4 + TailPlace::PLACE_BYTES;
+        bytes[at..at + place.len()].copy_from_slice(&place);
+        assert_eq!(Root::decode(&bytes, (root.kind(), 2), 9), None, "it {why}");
     }
-    assert_eq!(Root::decode(&bytes, 3, 9), None);
 }
 
 #[test]
@@ -45,8 +101,8 @@ fn a_root_that_contradicts_itself_is_none() {
         ("has a part of no checkpoint", parts(vec![part("", 0)])),
         ("has a part without pages", parts(vec![DirectoryPlace { pages: 0, ..part("", 8) }])),
     ] {
-        assert_eq!(Root::decode(&root.encoded(), root.parts.len() as u32, 9), None, "it {why}");
+        assert_eq!(decoded(&root, 9), None, "it {why}");
     }
     // N10: pending removes of the picture before.
-    assert_eq!(Root::decode(&root().encode(9), 2, 10), None);
+    assert_eq!(decoded(&root(), 10), None);
 }
