@@ -1,4 +1,4 @@
-//! An archive from outside: what `inspect` and `verify` say of it.
+//! An archive from outside: what `inspect` and `verify` say of it, and restores from it, one of them killed.
 //!
 //! Neighbours: the durability crate tests what is archived when, and what is found missing.
 
