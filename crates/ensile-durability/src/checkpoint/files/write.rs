@@ -18,11 +18,9 @@ use crate::block::entries::FramedEntries;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
 use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::config::WRITE_BEHIND_BYTES;
 use crate::recoverable::EntryKind;
 use crate::store::names::{PartName, checkpoint_folder};
-
-/// After this many bytes the medium is asked to begin writing them. Each call costs some tens of microseconds.
-const WRITE_BEHIND_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]
 struct PartFile {

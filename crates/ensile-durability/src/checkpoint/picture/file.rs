@@ -18,11 +18,9 @@ use super::extents::{FreeUnits, Misplaced};
 use crate::DurabilityError;
 use crate::block::extent::{Extent, UNIT_BYTES};
 use crate::block::origin::Origin;
+use crate::checkpoint::config::WRITE_BEHIND_BYTES;
 use crate::store::installed::ListedPageFile;
 use crate::store::names::{PageFileName, checkpoint_folder};
-
-/// After this many bytes the medium is asked to begin writing them. Each call costs some tens of microseconds.
-const WRITE_BEHIND_BYTES: u64 = 4 << 20;
 
 /// A page file that this life writes to.
 #[derive(Debug)]
