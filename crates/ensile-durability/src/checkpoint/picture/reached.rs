@@ -73,9 +73,9 @@ impl Reached {
         age.bytes += page.bytes();
     }
 
-    /// A block of what commits have left beside pages was read.
-    pub(super) fn add_removes(&mut self, versions: u32) {
-        assert!(self.removes < self.extents.len() as u64, "each block was added");
+    /// A block of what commits have left beside pages was read here, for the first time.
+    pub(super) fn add_removes(&mut self, versions: u32, extent: Extent) {
+        self.add(extent);
         self.removes += 1;
         self.displaced += u64::from(versions);
     }

@@ -348,14 +348,14 @@ impl PictureReader {
         let read = self.removes_again(index, buffers)?;
         let mut reached = self.reached.lock();
         match self.root.beside_at(index) {
-            BesidePlace::Block(_) => reached.add_removes(read.entries),
+            BesidePlace::Block(block) => reached.add_removes(read.entries, block.place.extent),
             BesidePlace::Tail(tail) => reached.add_tail(read.entries, tail.bytes),
         }
         drop(reached);
         Ok(read)
     }
 
-    /// The same of a block that was counted when it was read first.
+    /// The same of a block that was counted when it was read first: nothing of it is reached twice (N12).
     ///
     /// # Errors
     /// As [`PictureReader::open`].
@@ -375,11 +375,11 @@ impl PictureReader {
         Ok(self.entries_of((place.at(), header.entries, bytes), None, payload, header.epoch_max))
     }
 
-    /// Reads a block of what commits have left beside pages, wherever it stands.
+    /// Reads a block of what commits have left beside pages, wherever it stands. Who reads it first adds its extent.
     fn beside_block(&self, index: usize, block: &mut Vec<u8>) -> Result<Header, DurabilityError> {
         match self.root.beside_at(index) {
             BesidePlace::Block(RemovesPlace { number, checkpoint, place }) => {
-                self.block(place, (BlockKind::PendingRemoves, *number, *checkpoint), block)
+                self.block_in(place, (BlockKind::PendingRemoves, *number, *checkpoint), block)
             }
             BesidePlace::Tail(tail) => {
                 if index + AHEAD < self.root.beside() {
@@ -443,8 +443,20 @@ impl PictureReader {
         DurabilityError::damaged(name, place.extent.offset(), detail)
     }
 
-    /// Reads the block at this place, of this kind, number and checkpoint, into `block`.
+    /// Reads the block at this place, of this kind, number and checkpoint, into `block`, for the first time.
     fn block(
+        &self,
+        place: &ExtentPlace,
+        said: (BlockKind, u64, u64),
+        block: &mut Vec<u8>,
+    ) -> Result<Header, DurabilityError> {
+        let header = self.block_in(place, said, block)?;
+        self.reached.lock().add(place.extent);
+        Ok(header)
+    }
+
+    /// The same, however often it was read.
+    fn block_in(
         &self,
         place: &ExtentPlace,
         said: (BlockKind, u64, u64),
@@ -452,9 +464,7 @@ impl PictureReader {
     ) -> Result<Header, DurabilityError> {
         let at = (place.extent.folder, place.extent.offset(), place.extent.bytes());
         let is_it = |header: &Header, crc| is_at((header, crc), place, said);
-        let header = self.block_at(at, (place.header_crc, &is_it), block)?;
-        self.reached.lock().add(place.extent);
-        Ok(header)
+        self.block_at(at, (place.header_crc, &is_it), block)
     }
 
     /// Reads the block with this header checksum, at this offset of the file in this folder, within `length` bytes. The

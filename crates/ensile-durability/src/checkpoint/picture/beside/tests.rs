@@ -28,6 +28,7 @@ fn compared(draft: &Draft, bytes_max: usize) -> Result<usize, DurabilityError> {
     }
     // A block that is read once more is counted once.
     assert_eq!(reader.reached().removes + reader.reached().tails, reader.root().beside() as u64);
+    reader.check_reached()?;
     Ok(spans)
 }
 
@@ -64,6 +65,30 @@ fn n11_one_tid_each_is_whole_with_any_limit() {
     }
     let spans = LIMITS.map(|limit| compared(&many_parts(), limit).expect("one TID each"));
     assert!(spans.iter().any(|spans| (2..12).contains(spans)), "{spans:?}");
+}
+
+#[test]
+fn n12_a_block_that_is_read_once_more_for_the_next_span_is_reached_once() {
+    let draft = many_parts();
+    for limit in LIMITS {
+        let (disk, of) = written(&draft);
+        let reader = PictureReader::open(&disk, &of).expect("whole");
+        let before: u64 = reader.files().map(|(file, _)| reader.reached().bytes_in(file)).sum();
+        let (mut keys, mut buffers) = (BesideKeys::with_limit(limit), PageBuffers::default());
+        let mut blocks = 0;
+        for block in 0..reader.root().beside() {
+            let read = reader.removes(block, &mut buffers).expect("whole");
+            blocks += read.bytes;
+            keys.add_block(&reader, block, &read, &Keys).expect("one TID each");
+        }
+        for part in 0..reader.root().parts.len() {
+            keys.turn_to(&reader, part, &Keys).expect("one TID each");
+        }
+        let reached: u64 = reader.files().map(|(file, _)| reader.reached().bytes_in(file)).sum();
+        assert_eq!(reached, before + blocks, "limit {limit}");
+        // "Two blocks of the picture share this place", said of one that was added twice.
+        assert_eq!(reader.check_reached().err().map(|error| error.to_string()), None, "limit {limit}");
+    }
 }
 
 #[test]
