@@ -181,14 +181,35 @@ fn goes_on(disk: &SimDisk, life: Life) {
     assert!(Life::open(disk, 2, pictures()).expect("opens").found == state);
 }
 
+/// Puts a version that stands in its page too beside the pages of the next picture.
+fn leave_one(life: &Life, key: u64) {
+    let (tid, value) = life.store.present().remove(&key).expect("it is there");
+    let pages = life.store.pages.as_ref().expect("it has pages");
+    pages.leave_another(key, tid, value.expect("it is present"));
+}
+
 #[test]
 fn a_root_that_no_manifest_names_keeps_a_cut_from_giving_up_what_it_shows() {
+    a_later_root_keeps_a_cut_from_giving_up_what_it_shows(false);
+}
+
+/// Such a root is a block of another kind.
+#[test]
+fn a_root_with_tails_that_no_manifest_names_keeps_a_cut_from_giving_up_what_it_shows() {
+    a_later_root_keeps_a_cut_from_giving_up_what_it_shows(true);
+}
+
+fn a_later_root_keeps_a_cut_from_giving_up_what_it_shows(has_tails: bool) {
     let (disk, _, _) = disk_with_picture();
     // The next life's picture, as if its manifest had been lost for an older one.
     let later = disk.fork();
     let life = Life::open(&later, 2, pictures()).expect("opens");
     commit(&life, &mut Random::seeded(4), 0..9);
+    if has_tails {
+        leave_one(&life, 3);
+    }
     let report = life.checkpoint().expect("installs");
+    assert_eq!(report.displaced_tail_bytes > 0, has_tails, "{report:?}");
     drop(life);
     later.crash(1);
     let both = disk.fork();
