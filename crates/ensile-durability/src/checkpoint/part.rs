@@ -20,6 +20,11 @@ pub(super) enum PartUnderWay {
 }
 
 impl PartUnderWay {
+    /// Do commits leave versions to it?
+    pub(super) fn is_of_picture(&self) -> bool {
+        matches!(self, Self::Pages(_))
+    }
+
     /// Looks whether there is still room for a block. True: half of what was free has gone.
     ///
     /// # Errors

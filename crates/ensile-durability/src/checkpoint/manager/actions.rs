@@ -43,6 +43,9 @@ const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
 const PARTS_OF_RANGE_SHARE: usize = 4;
 /// A checkpointer that waits for its bandwidth looks again after this.
 const PACED_MAX: Duration = Duration::from_secs(1);
+/// One of a picture: what commits leave beside its pages is in memory until then (K3).
+const PACED_PICTURE_MAX: Duration = Duration::from_millis(10);
+const _: () = assert!(PACED_PICTURE_MAX.as_nanos() < PACED_MAX.as_nanos(), "a picture has more to look for");
 
 impl Checkpoints {
     /// Carries an action out, and reports what came of it.
@@ -316,7 +319,10 @@ impl Checkpoints {
         let stepped = checked.and_then(|_| work.step(walk, &self.pictures, wait.is_zero()));
         match stepped {
             // Not longer: this thread renews what is reserved, too.
-            Ok(None) => return CheckpointStep::Paced(wait.min(PACED_MAX)),
+            Ok(None) => {
+                let longest = if work.is_of_picture() { PACED_PICTURE_MAX } else { PACED_MAX };
+                return CheckpointStep::Paced(wait.min(longest));
+            }
             Ok(Some(PartStep::Refused)) => return CheckpointStep::Waiting,
             Ok(Some(PartStep::Written { bytes, entries, is_synced, is_paced })) if entries > 0 => {
                 if is_paced {

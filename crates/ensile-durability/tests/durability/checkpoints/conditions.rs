@@ -174,6 +174,34 @@ fn the_bandwidth_is_kept_to_by_the_simulated_clock() {
     assert!(took >= least.mul_f64(0.9), "{took:?} for {} bytes", report.bytes);
 }
 
+/// Commits go on beside a picture: what they displace is in memory until a checkpointer takes it.
+#[test]
+fn k3_what_commits_leave_is_looked_for_every_few_ms_while_the_bandwidth_is_used_up() {
+    for (settings, longest) in [(settings(), Duration::from_secs(1)), (pictures(), Duration::from_millis(10))]
+    {
+        let (disk, settings) = (SimDisk::new(), CheckpointConfig { bandwidth: Some(1000), ..settings });
+        let life = Life::open(&disk, 1, settings).expect("opens");
+        let mut worker = life.rig.worker();
+        for key in 0..64 {
+            life.commit(&mut worker, key, Some(&[1; 5000]));
+        }
+        life.rig.settle();
+        let handle = life.checkpoints.demand();
+        let mut waits = Vec::new();
+        for round in 0..100 {
+            life.commit(&mut worker, round % 64, Some(&[2; 100]));
+            for checkpointer in 0..life.checkpoints.checkpointers() {
+                if let CheckpointStep::Paced(wait) = life.step(checkpointer) {
+                    waits.push(wait);
+                }
+            }
+            life.rig.settle();
+        }
+        assert!(handle.outcome().is_none(), "a page takes seconds");
+        assert_eq!(waits.iter().max(), Some(&longest), "{waits:?}");
+    }
+}
+
 #[test]
 fn a_checkpoint_that_is_asked_for_at_a_rate_keeps_it_and_the_next_does_not() {
     const RATE: u64 = 10_000;
