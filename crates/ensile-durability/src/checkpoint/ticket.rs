@@ -35,8 +35,9 @@ pub struct CheckpointReport {
     /// Of these, versions that commits have displaced and that stand beside the pages of a semi-fuzzy picture (SIREN
     /// §3.3). Their rows may stand in pages too.
     pub displaced: u64,
-    /// Bytes of such versions that stand in what pages which were written leave of their last units: these cost no
-    /// bytes of their own.
+    /// Bytes of the blocks with such versions that stand in what pages which were written leave of their last units.
+    /// They cost no bytes of their own. An examination counts the same
+    /// ([`PictureFacts`](crate::examine::PictureFacts::displaced_tail_bytes)).
     pub displaced_tail_bytes: u64,
     /// Bytes that loading it reads.
     pub bytes: u64,

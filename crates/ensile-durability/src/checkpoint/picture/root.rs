@@ -146,9 +146,8 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// The tail in this unit.
+    /// The tail in this unit. They are in the order of their places, as [`Root::decode`] has seen.
     pub(crate) fn tail_in(&self, folder: u16, unit: u32) -> Option<&TailPlace> {
-        debug_assert!(self.tails.is_sorted_by_key(TailPlace::in_unit), "in the order of their places");
         let found = self.tails.binary_search_by_key(&(folder, unit), TailPlace::in_unit);
         found.ok().map(|at| &self.tails[at])
     }

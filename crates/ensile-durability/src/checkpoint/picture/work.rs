@@ -56,7 +56,7 @@ pub(in crate::checkpoint) struct PagesWritten {
     /// Entries of pages, and of what was left beside them.
     pub(in crate::checkpoint) entries: u64,
     pub(in crate::checkpoint) displaced: u64,
-    /// Bytes of what was left beside pages and stands in tails.
+    /// Bytes of tails: of whole blocks.
     pub(in crate::checkpoint) tail_bytes: u64,
     /// Bytes of extents.
     pub(in crate::checkpoint) bytes: u64,
@@ -189,7 +189,7 @@ impl PageWork {
             self.block.remove_first((entries, bytes));
             self.written.tails.push(place);
             self.written.displaced += u64::from(entries);
-            self.written.tail_bytes += bytes as u64;
+            self.written.tail_bytes += u64::from(place.bytes);
         }
         Ok((page, entries))
     }

@@ -205,7 +205,7 @@ pub struct PictureFacts {
     pub displaced_blocks: u64,
     /// The same in tails: in what pages leave of their last units.
     pub displaced_tails: u64,
-    /// Bytes of these.
+    /// Bytes of these: of whole blocks, with their headers.
     pub displaced_tail_bytes: u64,
     /// Versions in blocks and tails.
     pub displaced: u64,

@@ -85,6 +85,21 @@ fn an_examination_says_what_a_picture_has() {
 }
 
 #[test]
+fn a_report_and_an_examination_count_the_same_bytes_of_tails() {
+    let (disk, _, _) = disk_with_picture();
+    let life = Life::open(&disk, 2, pictures()).expect("opens");
+    commit(&life, &mut Random::seeded(4), 0..9);
+    leave_one(&life, 3);
+    let report = life.checkpoint().expect("installs");
+    drop(life);
+    let picture = examined(&disk).checkpoint.and_then(|checkpoint| checkpoint.picture).expect("a picture");
+    assert_eq!((picture.displaced_tails, picture.displaced), (1, report.displaced));
+    assert_eq!(picture.displaced_tail_bytes, report.displaced_tail_bytes);
+    // A header of 80 bytes, an entry's 12, section, key, whether it is a put, and its value of 40 at least.
+    assert!(report.displaced_tail_bytes > 80 + 12 + 4 + 8 + 1 + 39, "{report:?}");
+}
+
+#[test]
 fn damage_in_a_picture_is_told_with_file_and_offset_and_no_repair_guesses() {
     let (disk, shown, _) = disk_with_picture();
     let (mut random, mut harmless) = (Random::seeded(3), 0);
