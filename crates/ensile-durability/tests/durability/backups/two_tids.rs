@@ -42,6 +42,30 @@ fn n11_a_row_with_two_tids_in_a_picture_is_damage_and_no_backup_of_it_counts() {
     assert!(opened.is_err(), "an open says so too");
 }
 
+/// A backup gathers them into blocks, and none of these has more than a reader takes.
+#[test]
+fn a_backup_of_more_versions_beside_pages_than_a_block_has_room_for_has_them_all() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, pictures());
+    (0..12).for_each(|key| put(&life, &mut worker, key, 200 << 10));
+    let made = life.store.pages.as_ref().expect("it has pages");
+    for (key, (tid, value)) in life.store.present().into_iter().take(12) {
+        made.leave_another(key, tid, value.expect("it is present"));
+    }
+    let picture = life.checkpoint().expect("is installed");
+    assert!(picture.displaced >= 12, "{picture:?}");
+    back_up(&disk, "backup", 1).expect("is made");
+    let displaced = |folder: &str| {
+        let checkpoint = examined(&disk, folder).checkpoint.expect("a picture");
+        let picture = checkpoint.picture.expect("in page files");
+        (picture.displaced_blocks, picture.displaced)
+    };
+    let (of_data, of_backup) = (displaced("data"), displaced("backup"));
+    assert_eq!((of_data.1, of_backup.1), (picture.displaced, picture.displaced));
+    assert!(of_data.0 > 2 * of_backup.0 && of_backup.0 >= 3, "2.4 MB, in blocks of a MiB: {of_backup:?}");
+    assert_eq!(loaded(&disk, "backup"), life.store.present());
+}
+
 #[test]
 fn n11_two_versions_of_a_row_beside_the_pages_are_damage() {
     let disk = SimDisk::new();

@@ -280,8 +280,13 @@ impl Pages for Store {
         if !pages.is_semi_fuzzy {
             return Ok(false);
         }
-        for (key, tid, value) in pages.planted.lock().expect("no panic").drain(..) {
+        let mut planted = pages.planted.lock().expect("no panic");
+        while let Some((key, tid, value)) = planted.pop() {
             let body = body(key, Some(&value));
+            if !block.has_room(body.len()) {
+                planted.push((key, tid, value));
+                return Ok(true);
+            }
             block.push((key % SECTIONS) as u32, tid, |out| out.extend_from_slice(&body));
         }
         let mut added = 0;

@@ -405,6 +405,20 @@ fn leave(made: &Made, keys: impl IntoIterator<Item = u8>) {
     left.extend(keys.into_iter().map(|key| (key, rows[&key].clone())));
 }
 
+#[test]
+fn a_tail_stands_behind_the_last_block_of_a_page_of_large_rows() {
+    let (keeper, made, disk) = (keeper(), made(), disk());
+    made.put(9, 5, vec![7; 5 << 20]);
+    made.put(10, 5, vec![8; 1 << 20]);
+    install(&keeper, &made, &disk, 1, 0..KEYS);
+    // Its last block has what is above 6 MiB, and leaves 3.7 KiB of its second unit.
+    leave(&made, [11, 12]);
+    let with = install(&keeper, &made, &disk, 2, [9]);
+    let root = root_of(&disk, &with);
+    assert_eq!((root.removes.len(), root.tails.len()), (0, 1), "{root:?}");
+    assert_eq!(read(&disk, &with), Ok(made.rows()));
+}
+
 /// The root of a picture.
 fn root_of(disk: &SimDisk, picture: &Installed) -> Root {
     let mut reader = Reader { disk, files: &picture.closed.files, reached: Vec::new() };
