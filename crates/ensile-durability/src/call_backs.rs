@@ -46,37 +46,42 @@ struct AwaitedClose {
 /// Until it is dropped this thread is in a call-back.
 #[derive(Debug)]
 pub(crate) struct CallBackScope {
-    /// Those that it was in before.
-    outer: usize,
+    /// Those that it was in before; `None` on a thread that ends and keeps no more of them.
+    outer: Option<usize>,
 }
 
 impl CallBackScope {
     pub(crate) fn begin(call_back: CallBack, log: LogAddress) -> Self {
-        CALL_BACKS.with(|of| {
+        let begun = CALL_BACKS.try_with(|of| {
             let mut of = of.borrow_mut();
             of.push((call_back, log));
-            Self { outer: of.len() - 1 }
-        })
+            of.len() - 1
+        });
+        Self { outer: begun.ok() }
+    }
+
+    /// Whether a close in it sees that.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.outer.is_some()
     }
 }
 
 impl Drop for CallBackScope {
     fn drop(&mut self) {
-        CALL_BACKS.with(|of| {
+        let Some(outer) = self.outer else { return };
+        // A thread's values go behind its calls: if they are gone, so is this one.
+        let _ = CALL_BACKS.try_with(|of| {
             let mut of = of.borrow_mut();
-            debug_assert_eq!(
-                of.len(),
-                self.outer + 1,
-                "call-backs within a call-back end before it does (O8)"
-            );
-            of.truncate(self.outer);
+            debug_assert_eq!(of.len(), outer + 1, "call-backs within a call-back end before it does (O8)");
+            of.truncate(outer);
         });
     }
 }
 
-/// Whether this thread is in such a call-back of this log.
+/// Whether this thread is in such a call-back of this log. A handle that goes with the values of its thread may ask
+/// behind those: it is in none.
 pub(crate) fn is_in(call_back: CallBack, log: LogAddress) -> bool {
-    CALL_BACKS.with(|of| of.borrow().contains(&(call_back, log)))
+    CALL_BACKS.try_with(|of| of.borrow().contains(&(call_back, log))).unwrap_or(false)
 }
 
 /// Leave to close a log, until it is dropped.
@@ -94,7 +99,8 @@ pub struct CloseLeave(
 pub(crate) fn leave_to_close(log: LogAddress) -> Result<CloseLeave, DurabilityError> {
     let awaited = |&(_, waits): &(CallBack, LogAddress)| AwaitedClose { waits, closes: log };
     let others = CALL_BACKS
-        .with(|of| of.borrow().iter().map(awaited).filter(|of| of.waits != log).collect::<Vec<_>>());
+        .try_with(|of| of.borrow().iter().map(awaited).filter(|of| of.waits != log).collect::<Vec<_>>())
+        .unwrap_or_default();
     if others.is_empty() {
         return Ok(CloseLeave(others));
     }

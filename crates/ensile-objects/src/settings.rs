@@ -445,7 +445,8 @@ impl ObjectsBuilder {
     ///
     /// # Errors
     /// As for [`open_application`](Self::open_application); [`ObjectsError::NotDeterministic`
-    /// ](crate::ObjectsError::NotDeterministic): an object does not come back from its bytes.
+    /// ](crate::ObjectsError::NotDeterministic): an object does not come back from its bytes. That is seen behind the
+    /// open, so the folder has been opened then, with a new life.
     pub fn open_application_checked<A: Application>(
         self,
         application: Arc<A>,

@@ -1,8 +1,8 @@
 //! Who owns a database: its last handle closes it.
 //!
 //! Invariants:
-//! - O8: a close waits for no waker that waits for it: a second one from a waker is refused, and one that would wait
-//!   for itself by way of other logs' closes.
+//! - O8: a close waits for no waker that waits for it: a second one from a waker is refused, any from a waker that a
+//!   checkpoint's step calls, and one that would wait for itself by way of other logs' closes.
 //! - Whatever panics in a close, the database's threads end with it, and a second close returns an error.
 //! - A shared store that does not answer holds a close up for a stated time, and no longer.
 //!
@@ -95,6 +95,10 @@ impl OpenDatabase {
 
     /// The result of closing, for a thread that may wait for a close that is under way (O8).
     fn lock_closed(&self) -> std::result::Result<MutexGuard<'_, Option<Closed>>, DurabilityError> {
+        // A step of a checkpoint that calls a waker holds what any close waits for.
+        if self.shared.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.is_in_step()) {
+            return Err(DurabilityError::InCallBack);
+        }
         // The close that is under way waits for the thread that calls this waker, or is below it on its stack.
         if self.shared.log.as_ref().is_some_and(|log| log.is_in_waker()) {
             return self.closed.try_lock().ok_or(DurabilityError::InCallBack);

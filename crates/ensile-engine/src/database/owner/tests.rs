@@ -107,3 +107,20 @@ fn o8_a_waker_that_closes_while_another_thread_closes_is_refused_and_both_end() 
     closed.recv_timeout(HANG).expect("O8: it ends")?;
     db.close()
 }
+
+#[test]
+fn o8_a_waker_of_a_checkpoints_step_that_closes_is_refused() -> Result<()> {
+    let db = Database::builder("closing").disk(Arc::new(SimDisk::new().mounted())).without_log().open()?;
+    let table = db.table::<u64, u64>("numbers")?;
+    let ((tell, told), its) = (mpsc::channel(), db.clone());
+    let close = move || tell.send(its.close()).expect("the test waits for it");
+    let waker = Waker::from(Arc::new(CallAsWaker(close)));
+    // No picture shows it before one is asked for.
+    let mut durable = db.submit(|tx| tx.put(&table, &1, &1))?.1.durable_async();
+    assert!(Pin::new(&mut durable).poll(&mut Context::from_waker(&waker)).is_pending());
+    let picture = db.checkpoint()?;
+    let refused = told.recv_timeout(HANG).expect("O8: the close waits for the step that it is in");
+    assert!(matches!(refused, Err(Error::Durability(DurabilityError::InCallBack))), "{refused:?}");
+    picture.wait().map_err(Error::from)?;
+    db.close()
+}

@@ -2,6 +2,7 @@
 //! hangs.
 #![expect(clippy::disallowed_methods, reason = "tests start threads that may hang")]
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
@@ -430,6 +431,36 @@ fn o8_of_wakers_of_two_logs_that_close_each_others_log_one_is_refused() {
     for objects in [first, second] {
         objects.close().expect("closes, or is closed");
     }
+}
+
+thread_local! {
+    /// What the thread drops last of its own.
+    static LAST_HANDLE: RefCell<Option<Objects<u64, Counter>>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn a_last_handle_that_goes_with_its_threads_values_closes_whole() {
+    let disk = SimDisk::new();
+    let open = || -> Objects<u64, Counter> {
+        ObjectsBuilder::new("closing").disk(Arc::new(disk.mounted())).open().expect("opens")
+    };
+    let counters = open();
+    let ended = std::thread::spawn(move || {
+        // Before what the library keeps of this thread, which goes before it then.
+        LAST_HANDLE.set(Some(counters));
+        LAST_HANDLE.with_borrow(|counters| {
+            let counters = counters.as_ref().expect("it was just put there");
+            counters.submit(1, &5).expect("logs");
+            counters.checkpoint().wait().expect("a checkpoint");
+            counters.submit(1, &5).expect("logs");
+            let within = counters.look(&1, |_| counters.look(&2, |_| ())).expect("it is whole").0;
+            within.expect("it is not there");
+        });
+    });
+    ended.join().expect("it ends without a panic");
+    let again = open();
+    assert_eq!(again.update(1, &1).expect("logs"), 11, "it was closed whole");
+    again.close().expect("closes");
 }
 
 #[test]
