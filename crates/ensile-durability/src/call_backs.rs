@@ -1,15 +1,16 @@
-//! Call-backs of logs and checkpoints, and closes that are called in them (O8).
+//! Where a thread runs the application's code: call-backs of logs and checkpoints, and under an object's lock. And what
+//! is called there and waits: closes, and waits for checkpoints (O8).
 //!
 //! ```text
-//! a waker of log A, or a call-back of its checkpoint, closes B    A's close waits for that call-back, it for B's close
-//! meanwhile one of B's closes A                                   and B's close for this one: refused
+//! code of A, in a waker, a step or under a lock, closes B     A's close, or checkpoint, waits for that code, it for B
+//! meanwhile code of B closes A                                and B for this code: refused
 //! ```
-//! Invariant: O8: no close is begun that would wait for itself, by way of other closes that call-backs wait for.
+//! Invariant: O8: no such wait is begun that would wait for itself, by way of others of these.
 //!
-//! Neighbours: `log::waiters` and `checkpoint::manager` say when a thread is in a call-back; engine and objects ask for
-//! leave before they close.
+//! Neighbours: `log::waiters`, `checkpoint::manager` and objects say when a thread is in such code; engine and objects
+//! ask for leave before they close, and `checkpoint::ticket` before a wait.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use ensile_base::sync::{Mutex, OnceLock, thread_local};
 
@@ -24,7 +25,7 @@ pub(crate) enum CallBack {
     CheckpointStep,
 }
 
-/// A log, by its address: a call-back holds it open.
+/// A log, by its address: what runs the application's code holds it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogAddress(pub(crate) usize);
 
@@ -33,14 +34,21 @@ thread_local! {
     static CALL_BACKS: RefCell<Vec<(CallBack, LogAddress)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Closes that call-backs wait for.
-static CLOSES: OnceLock<Mutex<Vec<AwaitedClose>>> = OnceLock::new();
+thread_local! {
+    /// The log of the objects one of whose locks this thread has while it runs the application's code; or 0.
+    static UNDER_LOCK_OF: Cell<usize> = const { Cell::new(0) };
+    /// Those that it had before: an operation on one collection may call another one.
+    static OUTER_LOCKS_OF: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
 
-/// A call-back of one log waits for the close of another.
+/// Waits that the application's code has begun.
+static WAITS: OnceLock<Mutex<Vec<AwaitedLog>>> = OnceLock::new();
+
+/// Code that one log may have to wait for waits for the close, or a checkpoint, of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct AwaitedClose {
+struct AwaitedLog {
     waits: LogAddress,
-    closes: LogAddress,
+    awaited: LogAddress,
 }
 
 /// Until it is dropped this thread is in a call-back.
@@ -84,53 +92,107 @@ pub(crate) fn is_in(call_back: CallBack, log: LogAddress) -> bool {
     CALL_BACKS.try_with(|of| of.borrow().contains(&(call_back, log))).unwrap_or(false)
 }
 
-/// Leave to close a log, until it is dropped.
+/// Until it is dropped this thread runs the application's code under the lock of an object (O8).
 #[derive(Debug)]
-#[must_use = "it lasts as long as the close"]
-pub struct CloseLeave(
-    /// What waits for the close.
-    Vec<AwaitedClose>,
+pub struct UnderLock {
+    outer: usize,
+}
+
+impl UnderLock {
+    #[inline]
+    pub(crate) fn begin(LogAddress(log): LogAddress) -> Self {
+        let outer = UNDER_LOCK_OF.with(|of| of.replace(log));
+        if outer != 0 {
+            keep_outer(outer);
+        }
+        Self { outer }
+    }
+}
+
+impl Drop for UnderLock {
+    #[inline]
+    fn drop(&mut self) {
+        UNDER_LOCK_OF.with(|of| of.set(self.outer));
+        if self.outer != 0 {
+            forget_outer();
+        }
+    }
+}
+
+#[cold]
+fn keep_outer(outer: usize) {
+    // A thread that ends keeps no more of them.
+    let _ = OUTER_LOCKS_OF.try_with(|of| of.borrow_mut().push(outer));
+}
+
+#[cold]
+fn forget_outer() {
+    let forgotten = OUTER_LOCKS_OF.try_with(|of| of.borrow_mut().pop());
+    debug_assert!(forgotten != Ok(None), "what begins within an operation ends before it does");
+}
+
+/// Whether a checkpoint of this log waits for this thread, and so does a close: it is in a step, or has an object's
+/// lock.
+pub(crate) fn is_awaited(log: LogAddress) -> bool {
+    let is_outer = || OUTER_LOCKS_OF.try_with(|of| of.borrow().contains(&log.0)).unwrap_or(false);
+    is_in(CallBack::CheckpointStep, log) || UNDER_LOCK_OF.with(Cell::get) == log.0 || is_outer()
+}
+
+/// The logs, one or more times, that may have to wait for the code that this thread is in.
+fn held() -> Vec<LogAddress> {
+    let call_backs = CALL_BACKS.try_with(|of| of.borrow().iter().map(|&(_, log)| log).collect::<Vec<_>>());
+    let mut logs = call_backs.unwrap_or_default();
+    let _ = OUTER_LOCKS_OF.try_with(|of| logs.extend(of.borrow().iter().map(|&log| LogAddress(log))));
+    logs.extend(Some(UNDER_LOCK_OF.with(Cell::get)).filter(|&log| log != 0).map(LogAddress));
+    logs
+}
+
+/// Leave to close a log, or to wait for a checkpoint of it, until it is dropped.
+#[derive(Debug)]
+#[must_use = "it lasts as long as the wait"]
+pub struct WaitLeave(
+    /// What waits for it.
+    Vec<AwaitedLog>,
 );
 
-/// Leave to close this log on this thread.
+/// Leave to close this log on this thread, or to wait for a checkpoint of it. Whether it may be closed in its own
+/// code, its owner says.
 ///
 /// # Errors
-/// [`DurabilityError::InCallBack`]: the close would wait for a call-back that waits for it.
-pub(crate) fn leave_to_close(log: LogAddress) -> Result<CloseLeave, DurabilityError> {
-    let awaited = |&(_, waits): &(CallBack, LogAddress)| AwaitedClose { waits, closes: log };
-    let others = CALL_BACKS
-        .try_with(|of| of.borrow().iter().map(awaited).filter(|of| of.waits != log).collect::<Vec<_>>())
-        .unwrap_or_default();
+/// [`DurabilityError::InCallBack`]: that would wait for code that waits for it.
+pub(crate) fn leave_to_wait(log: LogAddress) -> Result<WaitLeave, DurabilityError> {
+    let others = held().into_iter().filter(|&waits| waits != log);
+    let others: Vec<_> = others.map(|waits| AwaitedLog { waits, awaited: log }).collect();
     if others.is_empty() {
-        return Ok(CloseLeave(others));
+        return Ok(WaitLeave(others));
     }
-    let mut closes = closes().lock();
-    if others.iter().any(|of| waits_for(&closes, log, of.waits)) {
+    let mut waits = waits().lock();
+    if others.iter().any(|of| waits_for(&waits, log, of.waits)) {
         return Err(DurabilityError::InCallBack);
     }
-    closes.extend(&others);
-    Ok(CloseLeave(others))
+    waits.extend(&others);
+    Ok(WaitLeave(others))
 }
 
-fn closes() -> &'static Mutex<Vec<AwaitedClose>> {
-    CLOSES.get_or_init(Mutex::default)
+fn waits() -> &'static Mutex<Vec<AwaitedLog>> {
+    WAITS.get_or_init(Mutex::default)
 }
 
-/// Whether call-backs of one log wait for the other's close, by way of others too. What waits has no cycle.
-fn waits_for(closes: &[AwaitedClose], log: LogAddress, other: LogAddress) -> bool {
-    let mut its = closes.iter().filter(|of| of.waits == log);
-    its.any(|of| of.closes == other || waits_for(closes, of.closes, other))
+/// Whether code of one log waits for the other, by way of others too. What waits has no cycle.
+fn waits_for(waits: &[AwaitedLog], log: LogAddress, other: LogAddress) -> bool {
+    let mut its = waits.iter().filter(|of| of.waits == log);
+    its.any(|of| of.awaited == other || waits_for(waits, of.awaited, other))
 }
 
-impl Drop for CloseLeave {
+impl Drop for WaitLeave {
     fn drop(&mut self) {
         if self.0.is_empty() {
             return;
         }
-        let mut closes = closes().lock();
+        let mut waits = waits().lock();
         for ended in &self.0 {
-            let at = closes.iter().position(|of| of == ended).expect("it is there until now");
-            closes.swap_remove(at);
+            let at = waits.iter().position(|of| of == ended).expect("it is there until now");
+            waits.swap_remove(at);
         }
     }
 }

@@ -65,7 +65,7 @@ pub use backup::{
     CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, backup, restorable_epochs, restore,
     restore_to_epoch,
 };
-pub use call_backs::CloseLeave;
+pub use call_backs::{UnderLock, WaitLeave};
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
     CheckpointStart, CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, DisplacedBlock,

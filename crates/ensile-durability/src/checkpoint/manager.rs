@@ -33,7 +33,7 @@ use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
 use super::walk::Walk;
 use crate::DurabilityError;
-use crate::call_backs::{CallBack, CallBackScope, is_in};
+use crate::call_backs::{CallBack, CallBackScope};
 use crate::control::pace::CheckpointPace;
 use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
 use crate::identity::Identity;
@@ -228,7 +228,7 @@ impl Checkpoints {
         let process = self.store.process().clone();
         if self.store.is_forked() {
             // A ticket without an answer: its handle says that the process was forked.
-            return CheckpointHandle::new(StdArc::default(), process);
+            return CheckpointHandle::new(StdArc::default(), process, self.log.address());
         }
         let rate = bytes_per_second.filter(|_| self.log.has_loggers());
         let (caller, (ticket, answers)) = {
@@ -236,7 +236,7 @@ impl Checkpoints {
             (self.pace.lock().ask(rate), life.demand())
         };
         // First of all: whatever panics, the caller leaves.
-        let handle = CheckpointHandle::new(ticket, process);
+        let handle = CheckpointHandle::new(ticket, process, self.log.address());
         let handle = match caller {
             Some(number) => handle.paced(number, &self.pace),
             None => handle,
@@ -308,12 +308,6 @@ impl Checkpoints {
             return None;
         }
         self.life.lock().misfit().map(str::to_owned)
-    }
-
-    /// Whether this thread is in a step of these: in a call-back that encodes an object, for example.
-    #[must_use]
-    pub fn is_in_step(&self) -> bool {
-        is_in(CallBack::CheckpointStep, self.log.address())
     }
 
     /// What checkpoints have come to; in a forked child what was counted only.

@@ -11,6 +11,7 @@ use ensile_base::sync::{Condvar, Mutex, sleep};
 use ensile_disk::Process;
 
 use crate::DurabilityError;
+use crate::call_backs::{LogAddress, is_awaited, leave_to_wait};
 use crate::control::adaptive::ThresholdReading;
 use crate::control::pace::CheckpointPace;
 use crate::control::recovery_time::RecoveryForecast;
@@ -151,8 +152,6 @@ impl Ticket {
 
 /// What a thread that waits does meanwhile, where no other thread may do it: it says for how long nothing is due.
 type DriveStep = dyn Fn() -> Option<Duration> + Send + Sync;
-/// Whether this thread is one that a checkpoint waits for.
-type RefusesToWait = dyn Fn() -> bool + Send + Sync;
 /// A thread that drives while it waits looks again after this long at the latest: another one may drive too.
 const DRIVEN_PAUSE: Duration = Duration::from_micros(500);
 
@@ -181,7 +180,8 @@ pub struct CheckpointHandle {
     process: Process,
     _caller: Option<Arc<PacedCaller>>,
     drive: Option<Arc<DriveStep>>,
-    refuses: Option<Arc<RefusesToWait>>,
+    /// Whose checkpoint it is.
+    log: LogAddress,
 }
 
 impl fmt::Debug for CheckpointHandle {
@@ -191,8 +191,8 @@ impl fmt::Debug for CheckpointHandle {
 }
 
 impl CheckpointHandle {
-    pub(crate) fn new(ticket: Arc<Ticket>, process: Process) -> Self {
-        Self { ticket, process, _caller: None, drive: None, refuses: None }
+    pub(crate) fn new(ticket: Arc<Ticket>, process: Process, log: LogAddress) -> Self {
+        Self { ticket, process, _caller: None, drive: None, log }
     }
 
     /// Of the caller with this number, which has a rate.
@@ -209,27 +209,25 @@ impl CheckpointHandle {
         Self { drive: Some(Arc::new(drive)), ..self }
     }
 
-    /// A thread of which this is true does not [wait](Self::wait): the checkpoint has to wait for it.
-    #[must_use]
-    pub fn refusing(self, refuses: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        assert!(self.refuses.is_none(), "a handle refuses in one way");
-        Self { refuses: Some(Arc::new(refuses)), ..self }
-    }
-
     /// Waits until the checkpoint is installed, or has failed. Not for a thread that takes checkpointers' steps itself,
     /// nor for one that has the guard of an object, or is in a future's waker: the checkpoint may wait for these.
     ///
     /// # Errors
     /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed. [`DurabilityError::Stopped`]:
     /// the log has stopped, or the database was closed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]:
-    /// it was called in an operation on an object, or in a call-back of a checkpoint. The checkpoint goes on.
+    /// it was called in an operation on an object, or in a call-back of a checkpoint, that this one waits for, perhaps
+    /// by way of other logs. The checkpoint goes on.
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);
         }
-        if self.ticket.outcome().is_none() && self.refuses.as_ref().is_some_and(|refuses| refuses()) {
+        if let Some(outcome) = self.ticket.outcome() {
+            return outcome;
+        }
+        if is_awaited(self.log) {
             return Err(DurabilityError::InCallBack);
         }
+        let _leave = leave_to_wait(self.log)?;
         if let Some(drive) = &self.drive {
             return self.wait_driving(&**drive);
         }

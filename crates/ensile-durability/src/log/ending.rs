@@ -18,7 +18,7 @@ use super::logger::Logger;
 use super::marks::Frontier;
 use super::waiters::LogEnd;
 use crate::DurabilityError;
-use crate::call_backs::{CloseLeave, LogAddress, leave_to_close};
+use crate::call_backs::{LogAddress, UnderLock, WaitLeave, is_awaited, leave_to_wait};
 use crate::store::manifest::Manifest;
 use crate::store::mapped;
 
@@ -137,17 +137,31 @@ impl Log {
         self.waiters.is_waking()
     }
 
-    /// Leave to close this log on this thread, until it is dropped: a call-back of another log may wait for the close.
+    /// Whether this thread is in code that a checkpoint of this log waits for, and so a close: in a checkpoint's step,
+    /// or [under a lock](Self::under_lock).
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        is_awaited(self.address())
+    }
+
+    /// Until it is dropped this thread runs the application's code under the lock of an object that a checkpoint takes.
+    #[inline]
+    #[must_use = "it lasts as long as the lock"]
+    pub fn under_lock(&self) -> UnderLock {
+        UnderLock::begin(self.address())
+    }
+
+    /// Leave to close this log on this thread, until it is dropped: code of another log may wait for the close.
     ///
     /// # Errors
-    /// [`DurabilityError::InCallBack`]: the close would wait for a call-back that waits for it, by way of closes of
-    /// other logs (O8).
-    pub fn leave_to_close(&self) -> Result<CloseLeave, DurabilityError> {
+    /// [`DurabilityError::InCallBack`]: the close would wait for code that waits for it, by way of other logs (O8).
+    pub fn leave_to_close(&self) -> Result<WaitLeave, DurabilityError> {
         assert!(!self.store.is_forked(), "I4: a forked child closes nothing");
-        leave_to_close(self.address())
+        leave_to_wait(self.address())
     }
 
     /// Who calls back.
+    #[inline]
     pub(crate) fn address(&self) -> LogAddress {
         self.waiters.address()
     }

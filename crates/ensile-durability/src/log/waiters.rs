@@ -362,6 +362,7 @@ impl Waiters {
     }
 
     /// The log's, of which there is one of these.
+    #[inline]
     pub(crate) fn address(&self) -> LogAddress {
         LogAddress(std::ptr::from_ref(self).addr())
     }

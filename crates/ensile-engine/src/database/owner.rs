@@ -96,7 +96,7 @@ impl OpenDatabase {
     /// The result of closing, for a thread that may wait for a close that is under way (O8).
     fn lock_closed(&self) -> std::result::Result<MutexGuard<'_, Option<Closed>>, DurabilityError> {
         // A step of a checkpoint that calls a waker holds what any close waits for.
-        if self.shared.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.is_in_step()) {
+        if self.shared.log.as_ref().is_some_and(|log| log.is_awaited()) {
             return Err(DurabilityError::InCallBack);
         }
         // The close that is under way waits for the thread that calls this waker, or is below it on its stack.

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - I4: in a forked child nothing is closed, joined or freed.
 //! - O8: a close waits for no call-back that waits for it: a second one from a waker, any from a checkpoint's call-back
-//!   or an operation, and one that would wait for itself by way of other logs' closes, are refused.
+//!   or an operation, and one that would wait for itself by way of other logs, are refused.
 //! - Whatever panics in a close, the threads end with it, and a second close returns an error.
 //! - A shared store that does not answer holds a close up for a stated time, and no longer.
 //!
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Mutex, MutexGuard, Ordering, fence, sleep};
-use ensile_durability::{CloseLeave, DurabilityError};
+use ensile_durability::{DurabilityError, WaitLeave};
 use ensile_epoch::Advance;
 
 use super::Runtime;
@@ -87,9 +87,9 @@ type LockedClose<'o> = MutexGuard<'o, Option<Result<(), DurabilityError>>>;
 
 impl OpenRuntime {
     /// The result of closing, for a thread that may wait for a close that is under way (O8).
-    fn lock_closed(&self) -> Result<(LockedClose<'_>, CloseLeave), DurabilityError> {
+    fn lock_closed(&self) -> Result<(LockedClose<'_>, WaitLeave), DurabilityError> {
         // A close waits for the step of a checkpoint that this thread is in, or that waits for an object that it has.
-        if self.runtime.is_awaited() {
+        if self.runtime.log.is_awaited() {
             return Err(DurabilityError::InCallBack);
         }
         let leave = self.runtime.log.leave_to_close()?;

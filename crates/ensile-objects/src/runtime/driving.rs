@@ -17,7 +17,7 @@
 //! state.
 
 use std::pin::Pin;
-use std::sync::{Arc as StdArc, Weak};
+use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -142,9 +142,7 @@ impl OpenRuntime {
     pub(crate) fn demand_checkpoint(&self) -> CheckpointHandle {
         // A handle keeps nothing open: a close answers it.
         let runtime = StdArc::downgrade(self.shared());
-        let its = Weak::clone(&runtime);
-        let is_awaited = move || its.upgrade().is_some_and(|runtime| runtime.is_awaited());
-        let asked = self.checkpoints.demand().refusing(is_awaited);
+        let asked = self.checkpoints.demand();
         if !self.is_driven {
             return asked;
         }

@@ -21,18 +21,17 @@ mod stop;
 mod threads;
 mod worker;
 
-use std::cell::{Cell, RefCell};
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, thread_local, yield_now};
+use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, yield_now};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
     CheckpointConfig, CheckpointStats, CheckpointStep, Checkpoints, DurabilityError, Durable, Health, Log,
-    LogStats, LoggerStep, Recoverable, RecoveryReport, Shipper, ShippingStats, Walk,
+    LogStats, LoggerStep, Recoverable, RecoveryReport, Shipper, ShippingStats, UnderLock, Walk,
 };
 use ensile_epoch::Epochs;
 
@@ -460,63 +459,11 @@ impl Runtime {
         self.checkpoints.step(checkpointer, &*self.state)
     }
 
-    /// Whether this thread is in a call-back that a checkpoint of these objects waits for, and so a close: one that
-    /// encodes an object, or one that has an object's lock.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.checkpoints.is_in_step() || is_under_lock_of(std::ptr::from_ref(self).addr())
-    }
-
-    /// Until it is dropped this thread runs the application's code under the lock of an object.
+    /// Until it is dropped this thread runs the application's code under the lock of an object (O8).
     #[inline]
     pub(crate) fn under_lock(&self) -> UnderLock {
-        let own = std::ptr::from_ref(self).addr();
-        let outer = UNDER_LOCK_OF.with(|of| of.replace(own));
-        if outer != 0 && outer != own {
-            keep_outer(outer);
-        }
-        UnderLock { own, outer }
+        self.log.under_lock()
     }
-}
-
-thread_local! {
-    /// The objects, by address, one of whose locks this thread has while it runs the application's code; or 0.
-    static UNDER_LOCK_OF: Cell<usize> = const { Cell::new(0) };
-    /// As many others as an operation on one collection that calls another one's has.
-    static OUTER_LOCKS_OF: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
-
-/// This thread runs the application's code under the lock of an object (O8).
-pub(crate) struct UnderLock {
-    own: usize,
-    outer: usize,
-}
-
-impl Drop for UnderLock {
-    #[inline]
-    fn drop(&mut self) {
-        UNDER_LOCK_OF.with(|of| of.set(self.outer));
-        if self.outer != 0 && self.outer != self.own {
-            forget_outer();
-        }
-    }
-}
-
-#[cold]
-fn keep_outer(outer: usize) {
-    // A thread that ends keeps no more of them.
-    let _ = OUTER_LOCKS_OF.try_with(|of| of.borrow_mut().push(outer));
-}
-
-#[cold]
-fn forget_outer() {
-    let forgotten = OUTER_LOCKS_OF.try_with(|of| of.borrow_mut().pop());
-    debug_assert!(forgotten != Ok(None), "what begins within an operation ends before it does");
-}
-
-fn is_under_lock_of(objects: usize) -> bool {
-    // A handle that goes with the values of its thread may ask behind those.
-    let is_outer = || OUTER_LOCKS_OF.try_with(|of| of.borrow().contains(&objects)).unwrap_or(false);
-    UNDER_LOCK_OF.with(Cell::get) == objects || is_outer()
 }
 
 /// The smallest TID of this epoch above the last one; `None` if there is none (E5).

@@ -346,7 +346,8 @@ fn o8_a_checkpoints_call_back_that_waits_for_a_checkpoint_is_refused() {
 /// An operation on it calls what is set.
 struct CallWhenApplied;
 
-static WHEN_APPLIED: OnceLock<Call> = OnceLock::new();
+/// By the operation's number.
+static WHEN_APPLIED: [OnceLock<Call>; 7] = [const { OnceLock::new() }; 7];
 
 impl Persistent for CallWhenApplied {
     type Operation = u64;
@@ -354,9 +355,9 @@ impl Persistent for CallWhenApplied {
     const VERSION: u16 = 1;
     const OPERATION_VERSION: u16 = 1;
 
-    fn apply(object: &mut Option<Self>, _: &u64) {
+    fn apply(object: &mut Option<Self>, number: &u64) {
         *object = Some(Self);
-        if let Some(call) = WHEN_APPLIED.get() {
+        if let Some(call) = WHEN_APPLIED[*number as usize].get() {
             call();
         }
     }
@@ -383,7 +384,7 @@ fn o8_an_operation_that_closes_or_waits_for_a_checkpoint_is_refused() {
     );
     let ((tell, told), other) = (mpsc::channel(), open_without_threads::<1>().0);
     let its = Arc::clone(&objects);
-    WHEN_APPLIED
+    WHEN_APPLIED[1]
         .set(Box::new(move || {
             // Within a call of other objects, too.
             let within = other.look(&1, |_| its.close()).map(|(closed, _)| closed).and_then(|closed| closed);
@@ -406,6 +407,75 @@ fn o8_an_operation_that_closes_or_waits_for_a_checkpoint_is_refused() {
     assert!(under_lock.iter().all(is_in_call_back), "{under_lock:?}");
     objects.checkpoint().wait().expect("a checkpoint, outside");
     objects.close().expect("closes");
+}
+
+fn open_called_when_applied() -> Arc<Objects<u64, CallWhenApplied>> {
+    Arc::new(ObjectsBuilder::new("closing").disk(Arc::new(SimDisk::new().mounted())).open().expect("opens"))
+}
+
+/// Each of two operations, on objects of two logs, waits so for the other log, while the other one is under way.
+fn operations_that_wait(
+    numbers: [u64; 2],
+    wait: impl Fn(&Objects<u64, CallWhenApplied>) -> Result<(), DurabilityError> + Send + Sync + 'static,
+) {
+    let (first, second) = (open_called_when_applied(), open_called_when_applied());
+    let (both, wait, (tell, told)) = (Arc::new(Barrier::new(2)), Arc::new(wait), mpsc::channel());
+    for (number, own, other) in [(numbers[0], &first, &second), (numbers[1], &second, &first)] {
+        let (its, both, wait, tell) = (Arc::clone(other), Arc::clone(&both), Arc::clone(&wait), tell.clone());
+        let call: Call = Box::new(move || {
+            both.wait();
+            tell.send(wait(&its)).expect("the test waits for it");
+        });
+        assert!(WHEN_APPLIED[number as usize].set(call).is_ok(), "it is set once");
+        let its = Arc::clone(own);
+        std::thread::spawn(move || its.submit(1, &number).map(drop).expect("logs"));
+    }
+    let refused = told.recv_timeout(HANG).expect("O8: each waits for the other's object");
+    assert!(matches!(refused, Err(DurabilityError::InCallBack)), "{refused:?}");
+    told.recv_timeout(HANG).expect("O8: it waits for one that was refused").expect("nothing waits for it");
+    for objects in [first, second] {
+        objects.close().expect("closes, or is closed");
+    }
+}
+
+#[test]
+fn o8_of_operations_that_close_each_others_log_one_is_refused() {
+    operations_that_wait([2, 3], |other| match other.close() {
+        Err(ObjectsError::Durability(refused)) => Err(refused),
+        closed => closed.map_err(|error| panic!("{error}")),
+    });
+}
+
+#[test]
+fn o8_an_operation_that_closes_the_log_of_a_waker_that_closes_its_own_is_refused() {
+    let objects = open_called_when_applied();
+    let counters: Arc<Objects<u64, Counter>> = Arc::new(
+        ObjectsBuilder::new("closing").disk(Arc::new(SimDisk::new().mounted())).open().expect("opens"),
+    );
+    let (both, (tell, told)) = (Arc::new(Barrier::new(2)), mpsc::channel());
+    let (its, at_both, tell_it) = (Arc::clone(&counters), Arc::clone(&both), tell.clone());
+    let call: Call = Box::new(move || {
+        at_both.wait();
+        tell_it.send(its.close()).expect("the test waits for it");
+    });
+    assert!(WHEN_APPLIED[4].set(call).is_ok(), "it is set once");
+    let its = Arc::clone(&objects);
+    call_when_durable(&counters, move || {
+        both.wait();
+        tell.send(its.close()).expect("the test waits for it");
+    });
+    let its = Arc::clone(&objects);
+    std::thread::spawn(move || its.submit(1, &4).map(drop).expect("logs"));
+    let refused = told.recv_timeout(HANG).expect("O8: each waits for the other");
+    assert!(is_in_call_back(&refused), "{refused:?}");
+    told.recv_timeout(HANG).expect("O8: it waits for one that was refused").expect("closes");
+    objects.close().expect("closes, or is closed");
+    counters.close().expect("closes, or is closed");
+}
+
+#[test]
+fn o8_of_operations_that_wait_for_each_others_checkpoint_one_is_refused() {
+    operations_that_wait([5, 6], |other| other.checkpoint().wait().map(drop));
 }
 
 #[test]
