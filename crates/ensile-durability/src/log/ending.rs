@@ -148,7 +148,9 @@ impl Log {
     #[inline]
     #[must_use = "it lasts as long as the lock"]
     pub fn under_lock(&self) -> UnderLock {
-        UnderLock::begin(self.address())
+        let under_lock = UnderLock::begin(self.address());
+        debug_assert!(self.is_awaited(), "O8: a close in it sees that");
+        under_lock
     }
 
     /// Leave to close this log on this thread, until it is dropped: code of another log may wait for the close.

@@ -1,10 +1,13 @@
 //! Which calls are timed, and what a sample counts for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_sim::SimDisk;
 
 use super::{AppliedTime, EVERY, weighed};
+use crate::{Application, CallBackResult, ObjectDurability, ObjectWriter, ObjectsBuilder};
 
 #[test]
 fn about_one_call_in_64_is_timed_of_one_object_and_of_many() {
@@ -44,4 +47,37 @@ fn one_outlier_counts_little_and_dearer_operations_are_followed() {
     counted(&[200; 100]);
     let of = counted(&[20_000; 64]);
     assert!(of > 64 * 20_000 * 9 / 10, "{of}");
+}
+
+struct Nothing;
+
+impl Application for Nothing {
+    fn checkpoint(&self, _: u64, _: &mut ObjectWriter<'_>) -> Option<u64> {
+        None
+    }
+
+    fn load_one(&self, _: u64, _: &[u8]) -> CallBackResult {
+        Ok(())
+    }
+
+    fn replay_one(&self, _: u64, _: u32, _: &[&[u8]]) -> CallBackResult {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_an_application_changes_is_timed_where_it_is_logged() {
+    for (durability, timed) in [(ObjectDurability::Relaxed, 3), (ObjectDurability::NoLog, 0)] {
+        let clock = Clock::manual();
+        let log = ObjectsBuilder::new("unused")
+            .disk(Arc::new(SimDisk::new().mounted()))
+            .manual_clock(clock.clone())
+            .durability(durability)
+            .without_threads()
+            .open_application(Arc::new(Nothing))
+            .expect("opens");
+        log.change(1, 0, &[], || clock.advance(Duration::from_nanos(3))).map(drop).expect("is made");
+        assert_eq!(log.runtime().applied.total(), timed, "{durability:?}");
+        log.close().expect("closes");
+    }
 }
