@@ -17,6 +17,9 @@ use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
 
 /// Most bytes of a block's payload, unless one entry alone is larger.
 pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 10;
+/// Entries of a block that are asked whether they fit into a tail. What fits into none takes most of a unit, so a block
+/// is full before it has as many of these.
+const LOOKED_AT: usize = 64;
 /// Most bytes of one entry with what frames it.
 pub(crate) const LARGE_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + 64;
 const _: () = {
@@ -136,31 +139,31 @@ impl CheckpointBlock {
         self.is_large
     }
 
-    /// How many of its first entries fit into `bytes_max`, and the bytes that they take.
-    pub(crate) fn fitting(&self, bytes_max: usize) -> (u32, usize) {
-        let (mut entries, mut bytes) = (0, 0);
-        for (_, body) in self.iter() {
-            let with = bytes + ENTRY_FRAME_BYTES + body.len();
-            if with > bytes_max {
+    /// Moves entries that fit into `bytes_max` together into `out`; how many. One that does not fit stays, and those
+    /// behind it are asked: of the first [`LOOKED_AT`].
+    pub(crate) fn take_fitting(&mut self, bytes_max: usize, out: &mut Vec<u8>) -> u32 {
+        let (mut from, mut kept, mut taken, mut left) = (HEADER_BYTES, HEADER_BYTES, 0, bytes_max);
+        for _ in 0..LOOKED_AT {
+            let Some(Ok((_, body))) = FramedEntries::of(&self.bytes[from..]).next() else { break };
+            let bytes = ENTRY_FRAME_BYTES + body.len();
+            let entry = from..from + bytes;
+            from = entry.end;
+            if bytes <= left {
+                out.extend_from_slice(&self.bytes[entry]);
+                (taken, left) = (taken + 1, left - bytes);
+            } else {
+                self.bytes.copy_within(entry, kept);
+                kept += bytes;
+            }
+            if left < ENTRY_FRAME_BYTES {
                 break;
             }
-            (entries, bytes) = (entries + 1, with);
         }
-        debug_assert!(entries <= self.entries && bytes <= bytes_max);
-        (entries, bytes)
-    }
-
-    /// Its first bytes, as entries stand there.
-    pub(crate) fn first_bytes(&self, bytes: usize) -> &[u8] {
-        &self.bytes[HEADER_BYTES..HEADER_BYTES + bytes]
-    }
-
-    /// Takes these of its first entries out, with their bytes ([`CheckpointBlock::fitting`]).
-    pub(crate) fn remove_first(&mut self, (entries, bytes): (u32, usize)) {
-        assert!(entries <= self.entries && !self.is_large, "usual entries that it has");
-        self.bytes.drain(HEADER_BYTES..HEADER_BYTES + bytes);
-        self.entries -= entries;
+        self.bytes.drain(kept..from);
+        self.entries -= taken;
+        assert!(taken == 0 || !self.is_large, "a large entry fits into no tail");
         assert_eq!(self.entries == 0, self.bytes.len() == HEADER_BYTES, "whole entries");
+        taken
     }
 
     /// Did the walk stop because another block is large? Asked once for each stop.
@@ -204,38 +207,4 @@ impl Drop for CheckpointBlock {
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::{BLOCK_BYTES_MAX, CheckpointBlock, LargePermit};
-    use ensile_base::{Epoch, Tid};
-
-    const TID: Tid = Tid::first_of(Epoch::new(1));
-
-    #[test]
-    fn only_one_block_at_a_time_is_large() {
-        let permit = LargePermit::default();
-        let (mut first, mut second) =
-            (CheckpointBlock::sharing(permit.clone()), CheckpointBlock::sharing(permit));
-        let large = BLOCK_BYTES_MAX;
-        assert!(first.has_room(large));
-        first.push(TID, |body| body.resize(body.len() + large, 7));
-        assert!(!first.has_room(1), "a large block holds one entry");
-        assert!(!second.has_room(large) && second.take_refusal());
-        assert!(second.has_room(1) && !second.take_refusal());
-        first.reset();
-        assert!(second.has_room(large));
-        drop(second);
-        assert!(first.has_room(large), "a large block that is dropped gives its right back");
-    }
-
-    #[test]
-    fn a_full_block_asks_for_the_next_one() {
-        let mut block = CheckpointBlock::new();
-        let mut pushed = 0;
-        while block.has_room(1000) {
-            block.push(TID, |body| body.resize(body.len() + 1000, 7));
-            pushed += 1;
-        }
-        assert!(!block.take_refusal(), "a large block would not help");
-        assert_eq!(pushed, BLOCK_BYTES_MAX / 1012);
-    }
-}
+mod tests;

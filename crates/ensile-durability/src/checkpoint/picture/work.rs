@@ -22,6 +22,7 @@ use super::place::{PageBound, PictureStamp};
 use super::root::{RemovesPlace, TailPlace};
 use super::writer::{BlockWriter, PageTail, tail_room_of};
 use crate::block::HEADER_BYTES;
+use crate::block::extent::UNIT_BYTES;
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::displaced::DisplacedBlock;
 use crate::checkpoint::page::PageContents;
@@ -39,6 +40,8 @@ pub(in crate::checkpoint) struct PageWork {
     page: PageContents,
     /// What commits have left beside pages, as far as it was taken and not written.
     block: CheckpointBlock,
+    /// What goes into the tail of the page that is written.
+    tail: Vec<u8>,
     /// Pages were taken since commits' lists were found empty, or they were not looked at yet.
     may_be_displaced: bool,
     writer: BlockWriter,
@@ -78,6 +81,7 @@ impl PageWork {
             kind,
             page: PageContents::new(),
             block,
+            tail: Vec::with_capacity(UNIT_BYTES),
             may_be_displaced: true,
             writer: BlockWriter::new(file, stamp),
             written: PagesWritten::default(),
@@ -180,13 +184,14 @@ impl PageWork {
         keeper: &PictureKeeper,
     ) -> Result<(PagePlace, u32), String> {
         let room = tail_room_of(self.page.payload()).unwrap_or(0);
-        let (entries, bytes) = self.block.fitting(room);
-        let payload = self.block.first_bytes(bytes);
+        self.tail.clear();
+        // If the write fails, so does the attempt.
+        let entries = self.block.take_fitting(room, &mut self.tail);
+        let payload = &self.tail[..];
         let tail = (entries > 0).then(|| PageTail { number: keeper.next_removes(), entries, payload });
         let (page, place) = self.writer.write_page(bound, number, &self.page, tail)?;
         assert_eq!(place.is_some(), entries > 0, "what goes into a tail is named");
         if let Some(place) = place {
-            self.block.remove_first((entries, bytes));
             self.written.tails.push(place);
             self.written.displaced += u64::from(entries);
             self.written.tail_bytes += u64::from(place.bytes);
