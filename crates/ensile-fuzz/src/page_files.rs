@@ -1,6 +1,6 @@
-//! Target: the load of a picture from its page files. An input is a plan of pages and of versions beside them, written
-//! here from `docs/formats` and not by the engine's code; then some bytes of blocks are changed under right checksums,
-//! and some bytes of the file without.
+//! Target: the load of a picture from its page files. An input is a plan of pages and of versions beside them in blocks
+//! and tails. It is written here from `docs/formats`, not by the engine's code; then some bytes of blocks are changed
+//! under right checksums, and some bytes of the file without.
 //!
 //! What must hold: an open ends, without a panic; it is refused in a way that names what is wrong, or has exactly the
 //! plan's rows, unless something was changed under right checksums. Before the first row it has named where the plan's
@@ -130,14 +130,16 @@ struct PageFile {
     blocks: usize,
     /// Bytes of extents.
     extents: u64,
+    /// Places of tails, as the root has them.
+    tails: Vec<Vec<u8>>,
     /// Where bytes are that a block holds.
     used: Vec<(usize, usize)>,
 }
 
 impl PageFile {
     fn new(tweaks: Vec<Tweak>) -> Self {
-        let mut file =
-            Self { bytes: Vec::new(), tweaks: Vec::new(), blocks: 0, extents: 0, used: Vec::new() };
+        let (bytes, tails, used) = (Vec::new(), Vec::new(), Vec::new());
+        let mut file = Self { bytes, tweaks: Vec::new(), blocks: 0, extents: 0, tails, used };
         let mut origin = [0; 48];
         origin[..16].copy_from_slice(&IDENTITY.to_be_bytes());
         origin[16..20].copy_from_slice(&PAGES_SALT.to_le_bytes());
@@ -149,7 +151,7 @@ impl PageFile {
     }
 
     fn header(&self, fields: Fields, payload_bytes: usize) -> [u8; HEADER_BYTES] {
-        let unit = self.bytes.len().div_ceil(UNIT_BYTES) as u64;
+        let unit = (self.bytes.len() / UNIT_BYTES) as u64;
         let mut header = [0; HEADER_BYTES];
         header[..7].copy_from_slice(&[b'E', b'n', b's', b'B', 5, 0, fields.kind]);
         header[12..16].copy_from_slice(&(payload_bytes as u32).to_le_bytes());
@@ -163,14 +165,13 @@ impl PageFile {
         header
     }
 
-    /// Adds a block at the next unit, with right checksums; the header's.
+    /// Adds a block, with right checksums; the header's.
     fn seal(&mut self, header: &mut [u8; HEADER_BYTES], payload: &[u8], salt: u32) -> u32 {
         let mut padded = payload.to_vec();
         padded.resize(payload.len().next_multiple_of(8), 0);
         header[72..76].copy_from_slice(&crc32c(&padded).to_le_bytes());
         let crc = crc32c_append(salt, &header[..76]);
         header[76..].copy_from_slice(&crc.to_le_bytes());
-        self.bytes.resize(self.bytes.len().next_multiple_of(UNIT_BYTES), 0);
         let from = self.bytes.len();
         self.bytes.extend_from_slice(header);
         self.bytes.extend_from_slice(&padded);
@@ -178,8 +179,35 @@ impl PageFile {
         crc
     }
 
-    /// Writes a block; its place, and its payload as it was written.
-    fn block(&mut self, fields: Fields, mut payload: Vec<u8>) -> (Place, Vec<u8>) {
+    /// Writes a block at the next unit; its place, and its payload as it was written.
+    fn block(&mut self, fields: Fields, payload: Vec<u8>) -> (Place, Vec<u8>) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(UNIT_BYTES), 0);
+        let unit = (self.bytes.len() / UNIT_BYTES) as u32;
+        let (crc, payload) = self.changed(fields, payload);
+        let units = (HEADER_BYTES + payload.len().next_multiple_of(8)).div_ceil(UNIT_BYTES) as u32;
+        self.extents += u64::from(units) * UNIT_BYTES as u64;
+        (Place { unit, units, crc }, payload)
+    }
+
+    /// Writes a version into the tail of the page that was written last.
+    fn tail(&mut self, number: u64, (section, row): (u32, &Row)) {
+        let (unit, unit_offset) = (self.bytes.len() / UNIT_BYTES, self.bytes.len() % UNIT_BYTES);
+        let mut payload = Vec::new();
+        row.encode(Some(section), &mut payload);
+        let fields = Fields { kind: 8, sequence: number, entries: 1, ..Fields::default() };
+        let (crc, _) = self.changed(fields, payload);
+        let bytes = self.bytes.len() - unit * UNIT_BYTES - unit_offset;
+        let mut place = number.to_le_bytes().to_vec();
+        place.extend_from_slice(&0_u16.to_le_bytes());
+        place.extend_from_slice(&(unit as u32).to_le_bytes());
+        place.extend_from_slice(&(unit_offset as u16).to_le_bytes());
+        place.extend_from_slice(&(bytes as u16).to_le_bytes());
+        place.extend_from_slice(&crc.to_le_bytes());
+        self.tails.push(place);
+    }
+
+    /// Writes a block with the changes that are planned for it; its header checksum, and its payload as it was written.
+    fn changed(&mut self, fields: Fields, mut payload: Vec<u8>) -> (u32, Vec<u8>) {
         let mut header = self.header(fields, payload.len());
         for tweak in self.tweaks.iter().filter(|tweak| tweak.block == self.blocks) {
             let at = tweak.at % (72 + payload.len());
@@ -189,15 +217,12 @@ impl PageFile {
             }
         }
         self.blocks += 1;
-        let unit = self.bytes.len().div_ceil(UNIT_BYTES) as u32;
         let crc = self.seal(&mut header, &payload, PAGES_SALT);
-        let units = (HEADER_BYTES + payload.len().next_multiple_of(8)).div_ceil(UNIT_BYTES) as u32;
-        self.extents += u64::from(units) * UNIT_BYTES as u64;
-        (Place { unit, units, crc }, payload)
+        (crc, payload)
     }
 
-    /// A page's blocks, and its place in the directory.
-    fn page(&mut self, page: &PlannedPage) -> Vec<u8> {
+    /// A page's blocks, with its tail, and its place in the directory.
+    fn page(&mut self, page: &PlannedPage, beside: &[Beside]) -> Vec<u8> {
         let mut payload = Vec::new();
         page.rows.iter().for_each(|row| row.encode(None, &mut payload));
         let (mut places, mut whole): (Vec<Place>, Vec<u8>) = (Vec::new(), Vec::new());
@@ -210,6 +235,11 @@ impl PageFile {
             let (place, written) = self.block(fields, chunk.to_vec());
             places.push(place);
             whole.extend(written);
+        }
+        for (number, beside) in beside.iter().enumerate() {
+            if beside.behind == Some(page.number) {
+                self.tail(number as u64, (beside.section, &beside.row));
+            }
         }
         let mut out = bound(page);
         out.extend_from_slice(&page.number.to_le_bytes());
@@ -245,6 +275,14 @@ impl Row {
         out.extend_from_slice(&(body.len() as u32).to_le_bytes());
         out.extend_from_slice(&body);
     }
+}
+
+/// A version beside the pages.
+struct Beside {
+    section: u32,
+    row: Row,
+    /// The page in whose tail it stands; `None`: in a block of its own.
+    behind: Option<u64>,
 }
 
 struct PlannedPage {
@@ -283,13 +321,13 @@ fn planned(input: &mut Input<'_>) -> Vec<PlannedPage> {
 }
 
 /// Writes pages, versions beside them, directory and root; the root's place, and the counts of entries and pages.
-fn write(file: &mut PageFile, pages: &[PlannedPage], beside: &[(u32, Row)]) -> (Place, u64, u64) {
+fn write(file: &mut PageFile, pages: &[PlannedPage], beside: &[Beside]) -> (Place, u64, u64) {
     let mut root = Vec::new();
     let parts = pages.chunks(PART_PAGES);
     let count = parts.len() as u32;
     for (number, part) in parts.enumerate() {
         let before = file.extents;
-        let places: Vec<u8> = part.iter().flat_map(|page| file.page(page)).collect();
+        let places: Vec<u8> = part.iter().flat_map(|page| file.page(page, beside)).collect();
         let bytes = file.extents - before;
         let sequence = number as u64;
         let fields = Fields { kind: 9, sequence, entries: part.len() as u32, ..Fields::default() };
@@ -301,7 +339,14 @@ fn write(file: &mut PageFile, pages: &[PlannedPage], beside: &[(u32, Row)]) -> (
         root.extend_from_slice(&bytes.to_le_bytes());
         place.encode(&mut root);
     }
-    for (number, (section, row)) in beside.iter().enumerate() {
+    let kind = if file.tails.is_empty() { 10 } else { 12 };
+    if !file.tails.is_empty() {
+        root.extend_from_slice(&(file.tails.len() as u32).to_le_bytes());
+        root.extend(file.tails.iter().flatten());
+    }
+    for (number, Beside { section, row, .. }) in
+        beside.iter().enumerate().filter(|(_, beside)| beside.behind.is_none())
+    {
         let mut payload = Vec::new();
         row.encode(Some(*section), &mut payload);
         let sequence = number as u64;
@@ -310,7 +355,7 @@ fn write(file: &mut PageFile, pages: &[PlannedPage], beside: &[(u32, Row)]) -> (
         root.extend_from_slice(&NUMBERS[0].to_le_bytes());
         place.encode(&mut root);
     }
-    let (place, _) = file.block(Fields { kind: 10, entries: count, ..Fields::default() }, root);
+    let (place, _) = file.block(Fields { kind, entries: count, ..Fields::default() }, root);
     let rows: usize = pages.iter().map(|page| page.rows.len()).sum();
     (place, (rows + beside.len()) as u64, pages.len() as u64)
 }
@@ -324,11 +369,15 @@ pub fn page_files(data: &[u8]) {
     for page in &pages {
         rows.extend(page.rows.iter().map(|row| ((page.section, row.body()), row.tid())));
     }
-    let mut beside = Vec::new();
+    let mut beside: Vec<Beside> = Vec::new();
     for _ in 0..input.choice(4) {
         // One that its page has too (N11), or one that it lacks.
         let page = &pages[input.choice(pages.len())];
-        let copied = page.rows.first().filter(|_| input.byte().is_multiple_of(2));
+        let how = if page.rows.is_empty() { 1 } else { input.byte() };
+        let copied = page.rows.first().filter(|_| how.is_multiple_of(2));
+        // In a tail: a page has one at most, and only those of this picture.
+        let has_tail = beside.iter().any(|other| other.behind == Some(page.number));
+        let behind = (how & 2 > 0 && page.picture == 0 && !has_tail).then_some(page.number);
         let row = match copied {
             Some(Row { key, epoch, value }) => Row { key: *key, epoch: *epoch, value: value.clone() },
             None => {
@@ -336,7 +385,7 @@ pub fn page_files(data: &[u8]) {
             }
         };
         rows.insert((page.section, row.body()), row.tid());
-        beside.push((page.section, row));
+        beside.push(Beside { section: page.section, row, behind });
     }
     let tweaks: Vec<Tweak> = (0..input.choice(TWEAKS_MAX + 1))
         .map(|_| Tweak { block: usize::from(input.byte()), at: usize::from(input.u16()), mask: input.byte() })
@@ -364,7 +413,8 @@ pub fn page_files(data: &[u8]) {
     for page in &planned {
         bounds.entry(page.section).or_default().push(page.first.into_iter().collect());
     }
-    let beside = beside.iter().map(|(section, row)| ((*section, row.body()), row.tid())).collect();
+    let beside =
+        beside.iter().map(|beside| ((beside.section, beside.row.body()), beside.row.tid())).collect();
     judge(&disk, (&rows, &bounds, &beside), (is_tweaked, is_damaged));
 }
 
