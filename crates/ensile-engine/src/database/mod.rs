@@ -103,7 +103,7 @@ impl Database {
     /// returns [`Error::Closed`]. Reads of transactions and snapshots that are open go on, so the memory is given back
     /// when the last handle goes. A second call waits for the first and returns what it returned. The last handle that
     /// is dropped closes too, but cannot tell of an error. A future's waker that calls this while another thread closes
-    /// is refused, as that one waits for it (O8).
+    /// is refused, as that one waits for it; so is one that a checkpoint's step calls, as without a log (O8).
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

@@ -499,8 +499,9 @@ impl ApplicationLog {
 
     /// Makes all that was logged durable and lets go of the folder, for all handles. A second call waits for the first,
     /// and returns what it returned. A call-back that a close waits for is refused: one of a checkpoint always, a
-    /// future's waker while another thread closes, or while a waker of another log closes this one (O8). The caller has
-    /// no object's guard, which is not noticed: a checkpoint may wait for the guard, and the close for the checkpoint.
+    /// future's waker while another thread closes, and code of another log, which it calls so, while code of this one
+    /// waits for that log (O8). The caller has no object's guard, which is not noticed: a checkpoint may wait for the
+    /// guard, and the close for the checkpoint.
     ///
     /// # Errors
     /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.

@@ -537,8 +537,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
 
     /// Makes all that was logged durable and lets go of the folder, for all handles. Later changes are errors. A second
     /// call waits for the first, and returns what it returned. A call-back that a close waits for is refused: one of a
-    /// checkpoint, and an operation or a look at an object, always; a future's waker while another thread closes, or
-    /// while a waker of another log closes these and this one that log (O8).
+    /// checkpoint, and an operation or a look at an object, always; a future's waker while another thread closes. So is
+    /// code of another log, which it calls so, while code of these waits for that log (O8).
     ///
     /// # Errors
     /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.
