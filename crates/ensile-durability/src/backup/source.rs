@@ -20,6 +20,7 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 use crate::DurabilityError;
 use crate::checkpoint::picture::page::PagePlace;
 use crate::checkpoint::picture::read::PictureReader;
+use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 use crate::recovery::copied::covered_files;
@@ -91,7 +92,7 @@ pub(super) struct FilesSource {
     pub(super) manifest: Manifest,
     /// By name.
     pub(super) files: Vec<(String, Box<dyn DiskFile>)>,
-    /// The D that its hint showed before a file was read.
+    /// The D that its hint showed before a file was opened; 0 of a backup, whose states are closed.
     pub(super) hinted: Epoch,
     _locks: Option<Locks>,
     _lease: Option<Lease>,
@@ -112,6 +113,8 @@ fn synced(came_to: Result<(), DiskError>) -> Result<(), DiskError> {
 pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, DurabilityError> {
     match purpose {
         Purpose::Backup => {
+            // N20: before the lease opens a file. A later one may show what only files behind those have.
+            let hint = Hint::read(&**disk)?;
             let lease = lease(disk)?;
             let manifest = lease.manifest().clone();
             // N22: behind the look at it. A later manifest is of the same history.
@@ -121,7 +124,7 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, Dura
                     let hold = SourceHold::Lease { _lease: Box::new(lease) };
                     PictureSource::open(disk, &manifest, picture.clone(), hold)
                 }
-                _ => files_of(disk, manifest, (None, Some(lease))),
+                _ => files_of(disk, (manifest, hint), (None, Some(lease))),
             }
         }
         Purpose::Restore { at, back } => {
@@ -145,7 +148,7 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, Dura
                         detail: "a backup was made into it meanwhile: run it again".to_owned(),
                     };
                     let chosen = chosen.ok_or_else(changed)?;
-                    files_of(disk, manifest.with_kept(&chosen), (Some(locks), None))
+                    files_of(disk, (manifest.with_kept(&chosen), None), (Some(locks), None))
                 }
                 None => {
                     let epochs: Vec<_> = states().map(|state| state.epoch().to_string()).collect();
@@ -235,27 +238,37 @@ impl FilesSource {
     }
 
     /// Opens the files with which this log has gone on behind `last` since the copy began. In a copy none of them is a
-    /// closed one. False, and none is opened, if the one that follows was removed: the lease was overrun.
+    /// closed one. False, and none is opened, if the one that follows was removed: the lease was overrun. If no later
+    /// one is there, that is so if `last` itself was removed, or its whole generation: an open that came meanwhile has
+    /// begun another one, and a checkpoint covers this.
     pub(super) fn go_on(&mut self, last: SegmentName) -> Result<bool, DurabilityError> {
-        let is_later =
-            |file: &SegmentFile| file.name.generation == last.generation && file.name.number > last.number;
+        let is_of_log = |file: &SegmentFile| {
+            file.name.generation == last.generation && !file.is_merged && file.name >= last
+        };
         let listed = |disk: &dyn Disk| -> Result<BTreeSet<SegmentFile>, DiskError> {
-            let names = disk.list(&log_folder(last.logger))?;
+            // Without its folder the log has no file.
+            let names = unless_missing(disk.list(&log_folder(last.logger)))?.unwrap_or_default();
             Ok(names
                 .iter()
                 .filter_map(|name| SegmentFile::parse(last.logger, name))
-                .filter(is_later)
+                .filter(is_of_log)
                 .collect())
         };
         for _ in 0..LISTINGS_MAX {
-            let files = listed(&*self.disk)?;
-            let is_removed = files.first().is_some_and(|next| next.name.number != last.number + 1);
+            let listing = listed(&*self.disk)?;
+            let (own, files): (BTreeSet<_>, BTreeSet<_>) =
+                listing.iter().copied().partition(|file| file.name == last);
+            let is_removed = match files.first() {
+                Some(next) => next.name.number != last.number + 1,
+                // A generation leaves the list before its files go: a listing before that has them all.
+                None => own.is_empty() || !expect_manifest(&*self.disk)?.lists(last.generation),
+            };
             let open = |file: &SegmentFile| {
                 Ok((SegmentFile::from(file.name).to_string(), self.disk.open_to_read(&file.to_string())?))
             };
             match files.iter().map(open).collect::<Result<Vec<_>, DiskError>>() {
                 // A listing beside which a file is renamed may have it under neither name.
-                Ok(_) if listed(&*self.disk)? != files => {}
+                Ok(_) if listed(&*self.disk)? != listing => {}
                 Ok(_) if is_removed => return Ok(false),
                 Ok(opened) => {
                     self.files.extend(opened);
@@ -328,7 +341,7 @@ impl PictureSource {
 
 fn files_of(
     disk: &Arc<dyn Disk>,
-    manifest: Manifest,
+    (manifest, hint): (Manifest, Option<Hint>),
     (locks, mut lease): (Option<Locks>, Option<Lease>),
 ) -> Result<Found, DurabilityError> {
     assert!(locks.is_some() != lease.is_some(), "N16: it is held in one way");
@@ -338,7 +351,7 @@ fn files_of(
     };
     let files = files.into_iter().map(LeasedFile::into_parts).collect();
     let open = manifest.generations.last();
-    let hint = Hint::read(&**disk)?.filter(|hint| hint.database == manifest.identity);
+    let hint = hint.filter(|hint| hint.database == manifest.identity);
     let hint = hint.filter(|hint| open.is_some_and(|generation| hint.is_of(generation)));
     let hinted = hint.map_or(Epoch::ZERO, |hint| hint.durable);
     Ok(Found::Files(Box::new(FilesSource {

@@ -8,8 +8,9 @@
 //! or more.
 //!
 //! A copy may take longer than a lease is kept. Then files behind the last one that it has of a log were removed, and
-//! the log ends there. S is the smallest last mark of all logs then: at or above D as it was when the copy began, as
-//! the files that were opened then are read to their ends.
+//! the log ends there. S is the smallest last mark of the logs that end so: at or above D as it was when the copy
+//! began, as the files that were opened then are read to their ends. The other logs are whole for more, or are read
+//! again.
 //!
 //! Invariants:
 //! - L5: what is left is what a crash at S leaves. No block before the cut shows a D above S: a block shows none above
@@ -78,14 +79,19 @@ pub(crate) fn look(
     let chains = chains(disk, (manifest, generation), files)?;
     let removed_behind = before.map_or_else(BTreeMap::new, |before| before.removed_behind.clone());
     let shown_first = before.map_or_else(|| shown(&chains, hinted), |before| before.shown);
-    let shown = if removed_behind.is_empty() { shown_first } else { shown_first.min(least_mark(&chains)) };
+    // Each ends where its last file does, behind which others were removed.
+    let is_closed_early =
+        |chain: &&Chain| removed_behind.get(&chain.logger) == Some(&(chain.end.file, chain.end.offset));
+    let early = chains.iter().filter(is_closed_early).map(|chain| chain.mark);
+    let shown = early.fold(shown_first, Epoch::min);
+    assert!(shown == shown_first || !removed_behind.is_empty(), "N20: only a log that ends early lowers S");
     // A gap that the copier has left is filled by the next look. Damage ends the log in the same place again.
     let is_short = |chain: &&Chain| {
-        let end = (chain.end.file, chain.end.offset);
-        if let Some(last) = removed_behind.get(&chain.logger) {
-            return end != *last || chain.mark < hinted;
+        if is_closed_early(chain) {
+            return chain.mark < hinted;
         }
-        let is_as_before = before.is_some_and(|before| before.ends.contains(&end));
+        let is_as_before =
+            before.is_some_and(|before| before.ends.contains(&(chain.end.file, chain.end.offset)));
         chain.mark < shown || is_as_before || (before.is_none() && chain.lost.is_some())
     };
     let short = chains.iter().filter(is_short).map(|chain| (chain.end.file, chain.end.offset));

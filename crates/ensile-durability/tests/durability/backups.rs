@@ -6,6 +6,7 @@ mod files;
 mod histories;
 mod holds;
 mod increments;
+mod looking;
 mod refused;
 mod synced;
 mod to_epoch;

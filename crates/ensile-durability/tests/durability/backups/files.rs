@@ -8,7 +8,8 @@ use ensile_base::limits::{EPOCHS_RESERVED_MIN, LEASE_SECONDS_MAX};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk as _;
 use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyPhase, CopyReport, CopyStep, DurabilityError, LogConfig, backup,
+    CheckpointConfig, CopyOptions, CopyPhase, CopyReport, CopyRun, CopyStep, DurabilityError, LogConfig,
+    backup,
 };
 use ensile_sim::{SimDisk, Survival};
 
@@ -86,15 +87,15 @@ fn commits_and_checkpoints_beside_a_copy_of_files_do_not_hurt_it() {
 }
 
 /// A database that remembers what was committed when.
-struct Remembered {
-    life: Life,
+pub(super) struct Remembered {
+    pub(super) life: Life,
     worker: Worker,
     commits: Vec<(u64, Tid, Vec<u8>)>,
 }
 
 impl Remembered {
     /// With so many logs, whose files have this many bytes, and some rows that are durable.
-    fn open(disk: &SimDisk, loggers: usize, segment_bytes: u64) -> Self {
+    pub(super) fn open(disk: &SimDisk, loggers: usize, segment_bytes: u64) -> Self {
         let log = LogConfig { segment_bytes, ..config(loggers) };
         let life = Life::open_with(&disk.at("data"), log, settings()).expect("opens");
         let worker = life.rig.worker();
@@ -103,7 +104,7 @@ impl Remembered {
         database
     }
 
-    fn put(&mut self, key: u64, value: Vec<u8>) {
+    pub(super) fn put(&mut self, key: u64, value: Vec<u8>) {
         let tid = self.life.commit(&mut self.worker, key, Some(&value));
         self.commits.push((key, tid, value));
         self.life.rig.settle();
@@ -113,7 +114,7 @@ impl Remembered {
     }
 
     /// The copy is what the database was at the end of an epoch at which this one was durable.
-    fn assert_is_a_state(&self, disk: &SimDisk, (report, durable): (&CopyReport, Epoch)) {
+    pub(super) fn assert_is_a_state(&self, disk: &SimDisk, (report, durable): (&CopyReport, Epoch)) {
         assert!(report.epoch >= durable, "{report:?} is before {durable}");
         let found = examined(disk, "backup");
         assert!(found.is_whole(), "{found:?}");
@@ -248,7 +249,7 @@ fn n20_a_payload_that_was_read_while_it_was_written_is_read_again() {
 
 /// What a busy database does within the time that a lease is kept: commits, and checkpoints that remove the log behind
 /// them; the last one beyond the limit.
-fn outlast_the_lease(database: &mut Remembered, value: u8) {
+pub(super) fn outlast_the_lease(database: &mut Remembered, value: u8) {
     for round in 0..6 {
         (0..12).for_each(|key| database.put(key, vec![value; 700 + round]));
         if round % 2 == 1 {
@@ -516,4 +517,72 @@ fn what_a_killed_copy_of_files_has_left_is_in_no_backup_of_pages() {
     back_up(&disk, "backup", 1).expect("is there");
     restored(&disk, "backup", "restored", None).expect("is restored");
     assert_eq!(opened(&disk, "restored"), life.store.present());
+}
+
+/// The rest of this life, with files of 64 KiB: commits that fill several files of the first log.
+fn fill_files(database: &mut Remembered, value: u8) {
+    (0..12).for_each(|key| database.put(key, vec![value; 30_000]));
+}
+
+/// Steps until the copy has begun all files that these logs had at the beginning, and none of another log.
+fn step_until_logs_are_copied(disk: &SimDisk, copy: &mut CopyRun, logs: &[&str]) {
+    let of = |folder: &str| {
+        let files = log_files(disk, folder);
+        files.iter().filter(|name| logs.iter().any(|log| name.starts_with(log))).count()
+    };
+    while of("backup") < of("data") {
+        let step = copy.step(&Framing, 0).expect("goes on");
+        assert!(matches!(step, CopyStep::Worked), "{step:?}");
+    }
+    assert_eq!(log_files(disk, "backup").len(), of("data"), "they come first");
+}
+
+#[test]
+fn n20_a_source_that_begins_another_life_beside_its_copy_removes_what_the_copy_lacks() {
+    for is_closed in [true, false] {
+        let disk = SimDisk::new();
+        let mut database = Remembered::open(&disk, 2, 64 << 10);
+        let durable = database.life.rig.log.durable_epoch();
+        let mut copy =
+            backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
+        step_until_logs_are_copied(&disk, &mut copy, &["log0/"]);
+        // The second log, which is read later, shows what the first one has in files that are not opened yet.
+        fill_files(&mut database, 3);
+        let Remembered { life, worker, commits } = database;
+        if is_closed {
+            life.rig.log.close().expect("closes");
+        }
+        drop((worker, life));
+        let log = LogConfig { segment_bytes: 64 << 10, ..config(2) };
+        let life = Life::open_with(&disk.at("data"), log, settings()).expect("opens");
+        let mut database = Remembered { worker: life.rig.worker(), life, commits };
+        outlast_the_lease(&mut database, 4);
+        let is_of_first_life = |name: &String| name.contains("/log-1-");
+        assert!(!log_files(&disk, "data").iter().any(is_of_first_life), "no log file of it is needed");
+        let report = run(copy).unwrap_or_else(|error| panic!("closed {is_closed}: {error}"));
+        database.assert_is_a_state(&disk, (&report, durable));
+    }
+}
+
+#[test]
+fn n20_damage_of_a_log_is_said_though_another_ends_before_files_that_were_removed() {
+    let disk = SimDisk::new();
+    let mut database = Remembered::open(&disk, 3, 64 << 10);
+    let data = disk.at("data");
+    let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
+    step_until_logs_are_copied(&disk, &mut copy, &["log0/", "log1/"]);
+    // The first log has all rows. The second one has the marks of all epochs, in one file, and is damaged behind what
+    // was copied of it, before the end of what can be had of the first one.
+    let second =
+        log_files(&disk, "data").into_iter().find(|name| name.starts_with("log1/")).expect("is there");
+    let copied = headers(&data.bytes(&second)).len();
+    fill_files(&mut database, 3);
+    let header = headers(&data.bytes(&second))[copied];
+    data.flip(&second, header as u64 + 8, 1);
+    database.life.checkpoint().expect("is installed");
+    database.life.rig.clock.advance(Duration::from_secs(LEASE_SECONDS_MAX + 1));
+    (0..2).for_each(|checkpointer| _ = database.life.step(checkpointer));
+    assert!(database.life.rig.log.stats().leases_overrun > 0, "files of the first log were removed");
+    let error = run(copy).expect_err("a copy of a damaged log is no backup");
+    assert!(error.to_string().contains(&second), "{error}");
 }
