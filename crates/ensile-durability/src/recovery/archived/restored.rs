@@ -94,7 +94,8 @@ impl ArchiveRestore {
     /// [`DurabilityError::Cancelled`] if `pause` broke;
     /// [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
     /// [`DurabilityError::Damaged`] for a file of the archive; [`DurabilityError::TargetFailed`] if what was written is
-    /// not what is read; the disks'. Nothing counts in the target then.
+    /// not what is read; [`DurabilityError::Replay`] if `verifier` refuses an entry, with its place in the archive; the
+    /// disks'. Nothing counts in the target then.
     pub fn make(
         self,
         target: &Arc<dyn Disk>,

@@ -273,7 +273,8 @@ impl ArchiveSource {
     /// is told of each piece that was written, or read once more. It may wait, and what it fails with ends the work.
     ///
     /// # Errors
-    /// As [`ArchiveSource::take`] and [`TakenLog::verify`]; [`DurabilityError::Config`] if no number is left.
+    /// As [`ArchiveSource::take`] and [`TakenLog::verify`]; a refused entry is named by its place in the archive;
+    /// [`DurabilityError::Config`] if no number is left.
     pub(crate) fn beside(
         &self,
         disk: &Arc<dyn Disk>,
@@ -289,7 +290,9 @@ impl ArchiveSource {
         let (own, last) = (number(open.number)?, number(open.number + 1)?);
         let mut taken = self.take(disk, (next.identity, own, open.entries), after, spend)?;
         if let Some(taken) = &mut taken {
-            taken.verify(&**disk, verifier, spend)?;
+            taken
+                .verify(&**disk, verifier, spend)
+                .map_err(|error| self.told_where(error, after, verifier))?;
         }
         let open = Generation { number: last, first: self.to.next(), ..open };
         let closed = taken.as_ref().map(|taken| taken.generation.clone());
@@ -301,21 +304,47 @@ impl ArchiveSource {
         generations.extend(closed.into_iter().chain([open]));
         Ok((Manifest { reserved, generations, ..next }, taken))
     }
+
+    /// An entry of (`after`, X] that the state refuses is the archive's, and not what the target did to it: says where
+    /// it stands there. Other errors stay as they are.
+    fn told_where(
+        &self,
+        error: DurabilityError,
+        after: Epoch,
+        verifier: &dyn Recoverable,
+    ) -> DurabilityError {
+        if !matches!(error, DurabilityError::Replay { .. }) {
+            return error;
+        }
+        let logs = match self.logs(after) {
+            Ok(logs) => logs,
+            Err(unread) => return unread,
+        };
+        let mut buffers = ReadBuffers::default();
+        let mut pieces = logs.iter().flatten();
+        let refused =
+            pieces.find_map(|piece| replay::replay(&*self.disk, piece, &mut buffers, verifier).err());
+        refused.unwrap_or(error)
+    }
 }
 
 impl TakenLog {
     /// Reads what was written as an open would, and shows its entries to `verifier`.
     ///
     /// # Errors
-    /// [`DurabilityError::TargetFailed`], with file and offset: what was written is not what is there, cannot be read,
-    /// or has an entry that the state refuses. What `spend` fails with.
+    /// [`DurabilityError::TargetFailed`], with file and offset: what was written is not what is there, or cannot be
+    /// read. [`DurabilityError::Replay`] or [`DurabilityError::Unknown`]: it is what was written, and the state refuses
+    /// it. What `spend` fails with.
     fn verify(
         &mut self,
         disk: &dyn Disk,
         verifier: &dyn Recoverable,
         spend: &mut SpendArchivePiece<'_>,
     ) -> Result<(), DurabilityError> {
-        let failed = |error| DurabilityError::target_failed(disk, error);
+        let failed = |error| match error {
+            DurabilityError::Replay { .. } | DurabilityError::Unknown { .. } => error,
+            error => DurabilityError::target_failed(disk, error),
+        };
         let mut buffers = ReadBuffers::default();
         for piece in self.pieces(disk).map_err(failed)? {
             let replayed = replay::replay(disk, &piece, &mut buffers, verifier).map_err(failed)?;

@@ -8,7 +8,10 @@ use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_durability::archived::{ArchiveRestore, RestoredFromArchive, restore_from_archive};
-use ensile_durability::{Archiving, CheckpointConfig, CopyPhase, CopyProgress, DurabilityError, Strategy};
+use ensile_durability::{
+    Archiving, CheckpointConfig, CopyPhase, CopyProgress, DurabilityError, Entry, Recoverable, Refused,
+    Strategy,
+};
 use ensile_sim::SimDisk;
 
 use super::rig::{PLACE, archiving, close, disk_with_archive, let_archive, open};
@@ -352,6 +355,35 @@ fn damage_in_what_a_restore_has_written_is_the_targets_and_says_where() {
     };
     let refused = ArchiveRestore::of(&on, to).expect("can be had").make(&failing, &Framing, &mut pause);
     assert!(matches!(&refused, Err(DurabilityError::TargetFailed { .. })), "{refused:?}");
+}
+
+/// A state of another program's.
+struct OtherProgram;
+
+impl Recoverable for OtherProgram {
+    fn replay(&self, _: &[Entry<'_>]) -> Result<(), Refused> {
+        Err(Refused { entry: 0, detail: "it is of a kind that this program does not know".to_owned() })
+    }
+
+    fn load(&self, _: u32, _: &[Entry<'_>]) -> Result<(), Refused> {
+        unreachable!("there is no checkpoint")
+    }
+}
+
+#[test]
+fn an_entry_of_an_archive_that_is_not_understood_is_said_to_be_the_archives_and_not_the_targets_fault() {
+    let disk = disk_with_archive();
+    let history = lives(&disk, 1, &settings());
+    let to = history.lives.last().expect("one").1;
+    let on: Arc<dyn Disk> = Arc::new(disk.at(PLACE).mounted());
+    let target: Arc<dyn Disk> = Arc::new(disk.at("/restored").mounted());
+    match restore_from_archive(&on, &target, to, &OtherProgram) {
+        Err(DurabilityError::Replay { file, detail, .. }) => {
+            assert!(disk.at(PLACE).files().iter().any(|name| **name == *file), "{file} is the archive's");
+            assert!(detail.contains("does not know"), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
