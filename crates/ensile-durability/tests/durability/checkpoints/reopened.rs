@@ -261,6 +261,27 @@ fn fewer_folders_that_are_named_behind_the_load_get_all_pages() {
 }
 
 #[test]
+fn n12_a_state_that_does_not_move_pages_out_of_a_folder_gets_no_picture_and_is_told_why() {
+    let disk = with_picture(1, 3);
+    let before = loaded(&disk);
+    let log = LogConfig { checkpointers: 2, segment_bytes: 4096, ..config(1) };
+    let mut store = Store::default();
+    store.moves_pages = false;
+    let life = Life::open_into(&disk, log, with(2), store).expect("opens");
+    change(&life, [5], Some(&[5; 10]));
+    for _ in 0..2 {
+        let error = life.checkpoint().expect_err("a page stands in a folder that goes").to_string();
+        assert!(error.contains("as many checkpoint folders as before"), "{error}");
+        assert_eq!(loaded(&disk), before, "the older picture stands");
+    }
+    drop(life);
+    disk.kill();
+    let life = open_with(&disk, 3);
+    life.checkpoint().expect("is installed");
+    assert_eq!(loaded(&disk), life.store.present());
+}
+
+#[test]
 fn n12_power_that_fails_as_pages_leave_a_folder_leaves_the_picture_before_or_the_one_behind() {
     let (mut before, mut behind) = (0, 0);
     for call in 1.. {

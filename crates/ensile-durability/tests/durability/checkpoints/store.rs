@@ -32,6 +32,8 @@ pub(crate) struct Store {
     pub(crate) step_entries: usize,
     /// For pictures; a state that has none walks only.
     pub(crate) pages: Option<MadePages>,
+    /// Does it mark pages that a load says are to be moved, as it must?
+    pub(crate) moves_pages: bool,
     /// Bytes that commits have changed.
     changed_bytes: AtomicU64,
     /// E, once the database is open.
@@ -44,6 +46,7 @@ impl Default for Store {
             rows: Mutex::default(),
             step_entries: 3,
             pages: Some(MadePages::new(true)),
+            moves_pages: true,
             changed_bytes: AtomicU64::new(0),
             epochs: OnceLock::new(),
         }
@@ -132,6 +135,7 @@ impl Recoverable for Store {
     fn load_pages(&self, loaded: &LoadedPages<'_>) -> bool {
         let LoadedPages { section, first_keys, to_move, epoch } = *loaded;
         let first = |key: &[u8]| if key.is_empty() { 0 } else { key_of(key) };
+        let to_move = if self.moves_pages { to_move } else { &[] };
         let to_move = to_move.iter().map(|page| first(first_keys[*page]));
         let first_keys = first_keys.iter().map(|key| first(key));
         let Some(pages) = &self.pages else { return false };
