@@ -375,7 +375,8 @@ impl PictureReader {
         Ok(self.entries_of((place.at(), header.entries, bytes), None, payload, header.epoch_max))
     }
 
-    /// Reads a block of what commits have left beside pages, wherever it stands. Who reads it first adds its extent.
+    /// Reads a block of what commits have left beside pages, wherever it stands. Its extent is added by the caller that
+    /// reads it for the first time, and not here.
     fn beside_block(&self, index: usize, block: &mut Vec<u8>) -> Result<Header, DurabilityError> {
         match self.root.beside_at(index) {
             BesidePlace::Block(RemovesPlace { number, checkpoint, place }) => {

@@ -1,4 +1,5 @@
-//! A source that goes on while a copier looks at it (N20).
+//! A source that goes on while a copier looks at it (N20): its log rolls and its hint moves, between the lease and the
+//! reading. The disk here lets something else happen once, as another process would.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
