@@ -385,7 +385,7 @@ impl FilesCopy {
             self.waiting.push_back(WaitingPiece { file: at, from: *end, until });
             let known = self.source.files.len();
             if !self.source.go_on(file.name)? {
-                // It was closed before that, so it is as long as it stays.
+                // It was closed before that, so its length is final.
                 let length = self.source.files[at].1.len()?;
                 short.removed_behind.insert(file.name.logger, (*file, length));
             }

@@ -102,7 +102,7 @@ impl Load {
         Ok(Self { checkpoint, source, beside, checkpointers, is_marked, loaded: Mutex::new(loaded) })
     }
 
-    /// The same load, for a database that is going to have so many checkpointers; 0 if that is not known yet.
+    /// The same load, for a database that will have this number of checkpointers; 0 if that is not known yet.
     pub(super) fn of_database_with(self, checkpointers: usize) -> Self {
         Self { checkpointers: if checkpointers == 0 { usize::MAX } else { checkpointers }, ..self }
     }

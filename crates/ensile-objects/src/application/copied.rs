@@ -27,7 +27,7 @@ use crate::error::{ObjectsError, ObjectsResult as Result};
 /// A copy of an application.
 pub(super) struct CheckedCopy<A> {
     state: ApplicationState<A>,
-    /// The first difference: an object, and what it is.
+    /// The first difference: the object's number, and what differs.
     found: Mutex<Option<(u64, String)>>,
 }
 

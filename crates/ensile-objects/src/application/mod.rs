@@ -322,7 +322,7 @@ impl<A: Application> Slots for ApplicationState<A> {
 
 impl ApplicationLog {
     /// Bytes of memory that an open takes for each object of the checkpoint until it has ended, at most: the objects
-    /// have no room for what it has to know of each. The log adds no more than the parts of it that are being read, so
+    /// have no room for the TID of each. The log adds no more than the parts of it that are being read, so
     /// what stands beside the objects does not grow with the log. 256 MiB are come to at 14 million objects. A
     /// collection keeps this in its objects.
     pub const OPEN_BYTES_EACH: usize = loaded::BYTES_EACH;

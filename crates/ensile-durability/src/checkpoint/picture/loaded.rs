@@ -19,7 +19,8 @@ pub(crate) struct LoadedPicture {
     pub(super) of: PictureCheckpoint,
     pub(super) directory: PageDirectory,
     pub(super) removes: Vec<RemovesPlace>,
-    /// The state knows its pages, and marks those that change from the load on, and those in folders behind so many.
+    /// The state knows its pages, and marks those that change from the load on, and those in folders that are
+    /// left out where this many are kept.
     pub(super) marked_for: Option<usize>,
 }
 

@@ -224,7 +224,8 @@ impl PictureReader {
     }
 
     /// Tells the state where the pages of each section begin, before anything of them is loaded, and which of them
-    /// stand in folders behind so many. Whether it marks from here on which of them change.
+    /// stand in folders that are left out where `folders` are kept. Returns whether the state marks from here on which
+    /// of them change.
     pub(crate) fn name_pages(&self, target: &dyn Recoverable, folders: usize) -> bool {
         let parts: Option<Vec<_>> = self.parts.iter().map(|part| part.as_ref().ok()).collect();
         // A damaged one fails the load.

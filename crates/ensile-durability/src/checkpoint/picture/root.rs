@@ -110,8 +110,8 @@ impl TailPlace {
     }
 }
 
-/// Most bytes of a tail's payload behind a page's last block, whose payload takes so many; `None` if there is no room
-/// for a tail.
+/// Most bytes of a tail's payload behind a page's last block, whose payload takes `last_payload_bytes`; `None` if there
+/// is no room for a tail.
 pub(crate) fn tail_room(last_payload_bytes: usize) -> Option<usize> {
     let used = block_bytes(last_payload_bytes);
     let free = used.next_multiple_of(UNIT_BYTES) - used;
@@ -201,8 +201,8 @@ impl Root {
         out
     }
 
-    /// What a payload says, of which the header says that it is of this kind and has so many parts, and which the
-    /// checkpoint of this number wrote. `None` if no version writes it so.
+    /// Decodes a root's payload. Kind and number of parts are the header's, and the checkpoint of this number wrote it.
+    /// `None` if no version writes it so.
     pub(crate) fn decode(payload: &[u8], (kind, parts): (BlockKind, u32), checkpoint: u64) -> Option<Self> {
         let mut from = PlaceBytes(payload);
         let mut root = Self::default();
