@@ -68,20 +68,38 @@ struct World {
     state: Mutex<State>,
     /// Calls that waited on a stalled device may go on.
     released: Condvar,
-    watch: Watch,
+    store_watch: Watch<StoreWatch>,
+    /// With the root of the handles whose calls it is told of.
+    folder_sync_watch: Watch<(u64, FolderSyncWatch)>,
 }
 
-/// Who is told of stores into mapped files.
-#[derive(Default)]
-struct Watch(Mutex<Option<Arc<dyn Fn() + Send + Sync>>>);
+/// Is told of stores into mapped files.
+type StoreWatch = Arc<dyn Fn() + Send + Sync>;
 
-impl Watch {
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<dyn Fn() + Send + Sync>>> {
-        self.0.lock()
+/// Is told of the folders that are synced.
+type FolderSyncWatch = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Who is told of some kind of calls.
+struct Watch<T>(Mutex<Option<T>>);
+
+impl<T: Clone> Watch<T> {
+    fn set(&self, watch: Option<T>) {
+        *self.0.lock() = watch;
+    }
+
+    /// What is set: to be called when nothing is locked, as it may use the disk.
+    fn get(&self) -> Option<T> {
+        self.0.lock().clone()
     }
 }
 
-impl std::fmt::Debug for Watch {
+impl<T> Default for Watch<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> std::fmt::Debug for Watch<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Watch")
     }
@@ -131,8 +149,12 @@ impl SimDisk {
     }
 
     fn of(state: State) -> Self {
-        let (state, released) = (Mutex::new(state), Condvar::new());
-        let world = Arc::new(World { state, released, watch: Watch::default() });
+        let world = Arc::new(World {
+            state: Mutex::new(state),
+            released: Condvar::new(),
+            store_watch: Watch::default(),
+            folder_sync_watch: Watch::default(),
+        });
         Self { world, root: ROOT, mounted: None, process: Process::simulated() }
     }
 
@@ -198,8 +220,14 @@ impl SimDisk {
     }
 
     /// Calls this behind each store into a mapped file, on the thread that stores, from now on.
-    pub fn watch_stores(&self, watch: Option<Arc<dyn Fn() + Send + Sync>>) {
-        *self.world.watch.lock() = watch;
+    pub fn watch_stores(&self, watch: Option<StoreWatch>) {
+        self.world.store_watch.set(watch);
+    }
+
+    /// Calls this in front of each sync of a folder through a handle with this one's root, on the thread that syncs,
+    /// from now on. It is told the folder's name from that root, and may use the disk: nothing is locked.
+    pub fn watch_folder_syncs(&self, watch: Option<FolderSyncWatch>) {
+        self.world.folder_sync_watch.set(watch.map(|watch| (self.root, watch)));
     }
 
     /// Words that were stored into mapped files so far.

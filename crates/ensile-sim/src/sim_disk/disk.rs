@@ -320,6 +320,10 @@ impl Disk for SimDisk {
 
     fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {
         self.check_process(Operation::SyncFolder, folder)?;
+        let watch = self.world.folder_sync_watch.get();
+        if let Some((_, watch)) = watch.filter(|(root, _)| *root == self.root) {
+            watch(folder);
+        }
         let mut state = self.live_state(Operation::SyncFolder, folder)?;
         let fate = state.begin(Operation::SyncFolder, folder, None);
         let Some(found) = self.folder(&state, folder) else {

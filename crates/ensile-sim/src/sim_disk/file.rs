@@ -100,8 +100,7 @@ impl SimulatedWords for SimWords {
         assert!(self.disk.process.is_this(), "I4: a forked child stores nothing");
         state.store_words(self.inode, at, words);
         drop(state);
-        let watch = self.disk.world.watch.lock().clone();
-        if let Some(watch) = watch {
+        if let Some(watch) = self.disk.world.store_watch.get() {
             watch();
         }
     }

@@ -1,6 +1,9 @@
 //! What the simulated disk keeps, loses and reports.
 
+use std::sync::Arc;
+
 use super::{Fault, SimDisk, Survival};
+use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskError, FolderKind, Operation};
 
 fn file_after_crash(seed: u64) -> Option<Vec<u8>> {
@@ -119,6 +122,32 @@ fn the_chosen_write_fails_and_calls_are_counted() {
     disk.fail_all_syncs(false);
     file.sync_data().expect("works again");
     assert_eq!(disk.calls().syncs, 3);
+}
+
+#[test]
+fn syncs_of_folders_are_told_before_them_by_their_names_from_the_root_that_is_watched() {
+    let (disk, other) = (SimDisk::new(), SimDisk::new());
+    let data = disk.at("data");
+    data.create_folder("logs").expect("makes");
+    data.sync_folder("").expect("sync");
+    let (its, told) = (data.clone(), Arc::new(Mutex::new(Vec::new())));
+    let tell = Arc::clone(&told);
+    data.watch_folder_syncs(Some(Arc::new(move |folder: &str| {
+        // It may use the disk, and what it makes is synced.
+        its.create("beside").expect("create");
+        tell.lock().push(folder.to_owned());
+    })));
+    for elsewhere in [&disk, &disk.at("elsewhere"), &other] {
+        elsewhere.sync_folder("").expect("sync");
+    }
+    assert!(told.lock().is_empty() && !data.exists("beside").expect("exists"), "they have other roots");
+    disk.at("data").mounted().sync_folder("logs").expect("sync");
+    data.sync_folder("").expect("sync");
+    data.watch_folder_syncs(None);
+    data.sync_folder("").expect("sync");
+    assert_eq!(*told.lock(), ["logs", ""]);
+    disk.crash_with(Survival::Nothing, 1);
+    assert!(data.exists("beside").expect("exists"), "it was made before the sync");
 }
 
 #[test]
