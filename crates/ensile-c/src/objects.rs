@@ -136,6 +136,34 @@ unsafe fn parameters_of<'p>(first: *const ForeignBytes, count: usize) -> Result<
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
+/// Logs an operation of an object, does what is to be done behind that, and puts the receipt where one is asked for.
+/// `behind` may be an error: it is told where handle and parameters are right, and nothing is logged.
+///
+/// # Safety
+/// As for [`ensile_objects_log`].
+unsafe fn log(
+    objects: *mut ObjectsHandle,
+    (object, operation): (u64, u32),
+    (parameters, parameters_count): (*const ForeignBytes, usize),
+    behind: Result<impl FnOnce(&ObjectReceipt<'_>), Failure>,
+    receipt: *mut ForeignReceipt,
+) -> Result<Code, Failure> {
+    check_outside()?;
+    // SAFETY: the caller vouches for the handle.
+    let objects = unsafe { handle(objects) }?;
+    // SAFETY: the caller vouches for the parameters.
+    let list = unsafe { parameters_of(parameters, parameters_count) }?;
+    let behind = behind?;
+    let place = if receipt.is_null() { None } else { Some(AnswerPlace::new(receipt, "receipt")?) };
+    let logged = objects.log(object, operation, list)?;
+    behind(&logged);
+    if let Some(place) = place {
+        // SAFETY: the caller vouches for the place.
+        unsafe { place.put(logged.into()) };
+    }
+    Ok(Code::Ok)
+}
+
 /// Opens a folder.
 ///
 /// # Safety
@@ -191,20 +219,10 @@ pub unsafe extern "C" fn ensile_objects_log(
     receipt: *mut ForeignReceipt,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
-        // SAFETY: the caller vouches for the parameters.
-        let list = unsafe { parameters_of(parameters, parameters_count) }?;
-        let place = if receipt.is_null() { None } else { Some(AnswerPlace::new(receipt, "receipt")?) };
-        let logged = objects.log(object, operation, list)?;
-        if let Some(place) = place {
-            // SAFETY: the caller vouches for the place.
-            unsafe { place.put(logged.into()) };
-        }
-        Ok(Code::Ok)
-    };
+    let nothing = |_: &ObjectReceipt<'_>| ();
+    // SAFETY: the caller vouches for all of them.
+    let body =
+        || unsafe { log(objects, (object, operation), (parameters, parameters_count), Ok(nothing), receipt) };
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }
 }
@@ -227,24 +245,18 @@ pub unsafe extern "C" fn ensile_objects_change(
     error: *mut ErrorText,
 ) -> i32 {
     let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
-        // SAFETY: the caller vouches for the parameters.
-        let list = unsafe { parameters_of(parameters, parameters_count) }?;
-        let make = make.ok_or_else(|| Failure::invalid("the function that makes the change is NULL"))?;
-        let place = if receipt.is_null() { None } else { Some(AnswerPlace::new(receipt, "receipt")?) };
-        let logged = objects.log(object, operation, list)?;
-        logged.make(object, || {
-            let _in_call_back = InCallBack::begin();
-            // SAFETY: the caller vouches for the function.
-            unsafe { make(argument) };
+        let make = make.ok_or_else(|| Failure::invalid("the function that makes the change is NULL"));
+        let behind = make.map(|make| {
+            move |logged: &ObjectReceipt<'_>| {
+                logged.make(object, || {
+                    let _in_call_back = InCallBack::begin();
+                    // SAFETY: the caller vouches for the function.
+                    unsafe { make(argument) };
+                });
+            }
         });
-        if let Some(place) = place {
-            // SAFETY: the caller vouches for the place.
-            unsafe { place.put(logged.into()) };
-        }
-        Ok(Code::Ok)
+        // SAFETY: the caller vouches for all of them.
+        unsafe { log(objects, (object, operation), (parameters, parameters_count), behind, receipt) }
     };
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }
