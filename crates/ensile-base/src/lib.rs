@@ -10,8 +10,10 @@
 pub mod checksum;
 pub mod clock;
 pub mod limits;
+mod panics;
 pub mod random;
 pub mod sync;
 mod tid;
 
+pub use panics::panic_text;
 pub use tid::{Epoch, Tid};

@@ -20,6 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_base::panic_text;
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU32, Mutex, Ordering};
 use hdrhistogram::Histogram;
@@ -414,11 +415,7 @@ impl Stage<'_> {
 
 /// The text of a panic, where it has one.
 pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
+    panic_text(panic).unwrap_or("no message").to_owned()
 }
 
 /// Runs every subject in every round; the answer has one list of rounds per subject. `progress` hears of each slice.

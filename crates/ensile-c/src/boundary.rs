@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ensile_base::panic_text;
 use ensile_base::sync::thread_local;
 
 use crate::code::{Code, ErrorText, Failure};
@@ -120,8 +121,7 @@ pub(crate) unsafe fn boundary(error: *mut ErrorText, body: impl FnOnce() -> Resu
 }
 
 fn what_panicked(panic: &(dyn Any + Send)) -> String {
-    let what = panic.downcast_ref::<&str>().copied();
-    let what = what.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text");
+    let what = panic_text(panic).unwrap_or("no text");
     format!("the library panicked ({what}), which is a bug of it: close, and open again")
 }
 

@@ -5,13 +5,13 @@
 //!
 //! Neighbours: [`crate::connection`] sends the bytes; callers get a connection's by [`crate::NetLoop::parts`].
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::event::ConnectionId;
 use crate::limits::NetLimits;
 use crate::memory::{LoopMemory, MemoryAccount, MemoryFit};
+use ensile_base::panic_text;
 use ensile_base::sync::Arc;
 
 /// The place of a reply that is to be told later, by [`crate::NetLoop::fill`].
@@ -347,13 +347,8 @@ fn append(buffer: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), 
     // The buffer is cut to what was there; what the writer leaves half changed is its owner's.
     catch_unwind(AssertUnwindSafe(|| write(&mut *buffer))).map_err(|panic| {
         buffer.truncate(before);
-        panic_text(&*panic).into()
+        panic_text(&*panic).unwrap_or("without a text").into()
     })
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Once;
 
+use ensile_base::panic_text;
 use ensile_base::random::Random;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
@@ -83,8 +84,7 @@ pub fn find_failure(
     match catch_unwind(AssertUnwindSafe(|| runner.run(body))) {
         Ok(_) => Ok(runs.get()),
         Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            let text = panic_text(&*panic).map(str::to_owned);
             // Shuttle says by its own panic only that a thread panicked; the first one said why.
             let what = FIRST_PANIC.take().or(text).unwrap_or_else(|| "a panic without a text".to_owned());
             Err(Failure { seed: first_seed + runs.get() - 1, runs: runs.get(), what })

@@ -10,7 +10,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ensile_base::Epoch;
+use ensile_base::{Epoch, panic_text};
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 
 use super::{Application, ApplicationState, CallBackResult};
@@ -130,9 +130,7 @@ impl<A: Application> ApplicationState<A> {
 /// Calls back, and catches what panics.
 pub(super) fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResult {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<&str>().copied();
-        let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Err(said.map_or_else(|| PANICKED.into(), |said| format!("{PANICKED}: {said}").into()))
+        Err(panic_text(&*panic).map_or_else(|| PANICKED.into(), |said| format!("{PANICKED}: {said}").into()))
     })
 }
 

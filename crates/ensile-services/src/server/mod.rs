@@ -19,16 +19,15 @@ mod log_notices;
 mod parked;
 pub mod threads;
 
-use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use ensile_base::{Epoch, panic_text};
 use ensile_net::{
     ConnectionId, ConnectionMemory, ListenAddress, LoopWakeUp, MemoryFit, NetEvent, NetLimits, NetLoop,
     ReplyQueue, Transport,
@@ -585,17 +584,11 @@ fn carry_out<S: Service>(
     let told = format!(
         "the command panicked ({}): whether it was carried out is unknown; what it may have left half changed is \
          refused as POISONED until the server is started again, and all else is served",
-        panic_text(&*panic)
+        panic_text(&*panic).unwrap_or("without a text")
     );
     ReplyEncoder::new(reply, *version).error("PANICKED", &told);
     // The text may tell of anything that was logged by now.
     Flow::Reply(state.service.kept().newest_epoch())
-}
-
-/// What a panic said.
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }
 
 /// As [`carry_out`], for a command that does not panic.

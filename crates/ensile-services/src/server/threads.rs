@@ -16,12 +16,13 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_base::panic_text;
 use ensile_base::sync::{Mutex, Ordering, SignalFlag};
 pub use ensile_net::TransportChoice;
 use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport, NetLimits, check_free, raise_descriptors_max};
 use ensile_objects::ObjectDurability;
 
-use super::{LIMITS, ServerState, ServiceLoop, panic_text};
+use super::{LIMITS, ServerState, ServiceLoop};
 use crate::service::Service;
 
 /// A loop without traffic looks up this often.
@@ -237,7 +238,7 @@ pub fn serve<S: Service>(
 
 /// What the server returns of a loop that panicked.
 fn panicked(panic: Box<dyn Any + Send>) -> io::Result<()> {
-    let why = panic_text(&*panic);
+    let why = panic_text(&*panic).unwrap_or("without a text");
     Err(io::Error::other(format!("a loop panicked ({why}), which ends the server: start it again")))
 }
 
