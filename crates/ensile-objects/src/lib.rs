@@ -46,6 +46,9 @@ mod guarded;
 
 mod settings;
 
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod testing;
+
 mod command;
 mod judge;
 mod take_over;

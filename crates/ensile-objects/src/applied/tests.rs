@@ -7,7 +7,8 @@ use ensile_base::clock::Clock;
 use ensile_sim::SimDisk;
 
 use super::{AppliedTime, EVERY, weighed};
-use crate::{Application, CallBackResult, ObjectDurability, ObjectWriter, ObjectsBuilder};
+use crate::testing::NoObjects;
+use crate::{ObjectDurability, ObjectsBuilder};
 
 #[test]
 fn about_one_call_in_64_is_timed_of_one_object_and_of_many() {
@@ -49,22 +50,6 @@ fn one_outlier_counts_little_and_dearer_operations_are_followed() {
     assert!(of > 64 * 20_000 * 9 / 10, "{of}");
 }
 
-struct Nothing;
-
-impl Application for Nothing {
-    fn checkpoint(&self, _: u64, _: &mut ObjectWriter<'_>) -> Option<u64> {
-        None
-    }
-
-    fn load_one(&self, _: u64, _: &[u8]) -> CallBackResult {
-        Ok(())
-    }
-
-    fn replay_one(&self, _: u64, _: u32, _: &[&[u8]]) -> CallBackResult {
-        Ok(())
-    }
-}
-
 #[test]
 fn what_an_application_changes_is_timed_where_it_is_logged() {
     for (durability, timed) in [(ObjectDurability::Relaxed, 3), (ObjectDurability::NoLog, 0)] {
@@ -74,7 +59,7 @@ fn what_an_application_changes_is_timed_where_it_is_logged() {
             .manual_clock(clock.clone())
             .durability(durability)
             .without_threads()
-            .open_application(Arc::new(Nothing))
+            .open_application(Arc::new(NoObjects))
             .expect("opens");
         log.change(1, 0, &[], || clock.advance(Duration::from_nanos(3))).map(drop).expect("is made");
         assert_eq!(log.runtime().applied.total(), timed, "{durability:?}");

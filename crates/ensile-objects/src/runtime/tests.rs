@@ -7,6 +7,7 @@ use ensile_base::Tid;
 use ensile_base::sync::Mutex;
 use ensile_sim::SimDisk;
 
+use crate::testing::{decode_number, encode_number};
 use crate::{CodecResult, ObjectDurability, Objects, ObjectsBuilder, Persistent};
 
 /// Its encoder panics where it is told to.
@@ -34,12 +35,12 @@ impl Persistent for Number {
     }
 
     fn encode_operation(number: &u64, out: &mut Vec<u8>) {
-        out.extend_from_slice(&number.to_le_bytes());
+        encode_number(*number, out);
         assert_ne!(*number, NO_NUMBER, "told to");
     }
 
     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
-        bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
+        decode_number(bytes)
     }
 }
 

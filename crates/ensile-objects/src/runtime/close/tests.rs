@@ -13,6 +13,7 @@ use ensile_base::clock::Clock;
 use ensile_durability::{DurabilityError, Health};
 use ensile_sim::SimDisk;
 
+use crate::testing::{Calling, Calls, decode_number, encode_number};
 use crate::{CodecResult, Objects, ObjectsBuilder, ObjectsError, ObjectsResult, Persistent};
 
 struct Counter(u64);
@@ -38,11 +39,11 @@ impl Persistent for Counter {
     }
 
     fn encode_operation(by: &u64, out: &mut Vec<u8>) {
-        out.extend_from_slice(&by.to_le_bytes());
+        encode_number(*by, out);
     }
 
     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
-        bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
+        decode_number(bytes)
     }
 }
 
@@ -181,89 +182,39 @@ fn o8_a_waker_that_a_close_calls_is_refused_and_one_that_is_the_first_closes() {
     }
 }
 
-/// It closes its collection whenever it is encoded.
-struct Closer;
+type Call = Box<dyn Fn() + Send + Sync>;
 
-static CLOSERS: OnceLock<Objects<u64, Closer>> = OnceLock::new();
-static CLOSED: Mutex<Vec<ObjectsResult<()>>> = Mutex::new(Vec::new());
+/// Calls what is set for its number whenever an object is encoded.
+struct WhenEncoded<const NUMBER: usize>;
 
-impl Persistent for Closer {
-    type Operation = u64;
-    type Output = ();
-    const VERSION: u16 = 1;
-    const OPERATION_VERSION: u16 = 1;
+type CallWhenEncoded<const NUMBER: usize> = Calling<WhenEncoded<NUMBER>>;
 
-    fn apply(object: &mut Option<Self>, _: &u64) {
-        *object = Some(Self);
-    }
+static CALLS: [OnceLock<Call>; 4] = [const { OnceLock::new() }; 4];
 
-    fn encode(&self, _: &mut Vec<u8>) {
-        if let Some(closers) = CLOSERS.get() {
-            CLOSED.lock().expect("no panic").push(closers.close());
+impl<const NUMBER: usize> Calls for WhenEncoded<NUMBER> {
+    fn encoded() {
+        if let Some(call) = CALLS[NUMBER].get() {
+            call();
         }
-    }
-
-    fn decode(_: u16, _: &[u8]) -> CodecResult<Self> {
-        Ok(Self)
-    }
-
-    fn encode_operation(by: &u64, out: &mut Vec<u8>) {
-        Counter::encode_operation(by, out);
-    }
-
-    fn decode_operation(version: u16, bytes: &[u8]) -> CodecResult<u64> {
-        Counter::decode_operation(version, bytes)
     }
 }
 
 #[test]
 fn o8_a_checkpoints_call_back_that_closes_is_refused() {
     let disk = SimDisk::new();
-    let closers = ObjectsBuilder::new("closing").disk(Arc::new(disk.mounted())).open().expect("opens");
-    let closers = CLOSERS.get_or_init(|| closers);
+    let closers: Arc<Objects<u64, CallWhenEncoded<3>>> =
+        Arc::new(ObjectsBuilder::new("closing").disk(Arc::new(disk.mounted())).open().expect("opens"));
+    let closed = Arc::new(Mutex::new(Vec::new()));
+    let (its, is_closed) = (Arc::clone(&closers), Arc::clone(&closed));
+    let close: Call = Box::new(move || is_closed.lock().expect("no panic").push(its.close()));
+    assert!(CALLS[3].set(close).is_ok(), "it is set once");
     closers.update(1, &1).expect("logs");
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || tell.send(closers.checkpoint().wait()).expect("the test waits for it"));
+    let (its, (tell, told)) = (Arc::clone(&closers), mpsc::channel());
+    std::thread::spawn(move || tell.send(its.checkpoint().wait()).expect("the test waits for it"));
     told.recv_timeout(HANG).expect("O8: the close waits for the step that it is in").expect("a checkpoint");
-    let closed = std::mem::take(&mut *CLOSED.lock().expect("no panic"));
+    let closed = std::mem::take(&mut *closed.lock().expect("no panic"));
     assert!(!closed.is_empty() && closed.iter().all(is_in_call_back), "{closed:?}");
     closers.close().expect("closes");
-}
-
-/// It calls what is set for its number whenever it is encoded.
-struct CallWhenEncoded<const NUMBER: usize>;
-
-type Call = Box<dyn Fn() + Send + Sync>;
-
-static CALLS: [OnceLock<Call>; 3] = [const { OnceLock::new() }; 3];
-
-impl<const NUMBER: usize> Persistent for CallWhenEncoded<NUMBER> {
-    type Operation = u64;
-    type Output = ();
-    const VERSION: u16 = 1;
-    const OPERATION_VERSION: u16 = 1;
-
-    fn apply(object: &mut Option<Self>, _: &u64) {
-        *object = Some(Self);
-    }
-
-    fn encode(&self, _: &mut Vec<u8>) {
-        if let Some(call) = CALLS[NUMBER].get() {
-            call();
-        }
-    }
-
-    fn decode(_: u16, _: &[u8]) -> CodecResult<Self> {
-        Ok(Self)
-    }
-
-    fn encode_operation(by: &u64, out: &mut Vec<u8>) {
-        Counter::encode_operation(by, out);
-    }
-
-    fn decode_operation(version: u16, bytes: &[u8]) -> CodecResult<u64> {
-        Counter::decode_operation(version, bytes)
-    }
 }
 
 /// Takes each step of a checkpoint that is asked for, until `done`.
@@ -343,37 +294,18 @@ fn o8_a_checkpoints_call_back_that_waits_for_a_checkpoint_is_refused() {
     assert!(waited.iter().all(|waited| matches!(waited, Err(DurabilityError::InCallBack))), "{waited:?}");
 }
 
-/// An operation on it calls what is set.
-struct CallWhenApplied;
+/// An operation calls what is set for its number.
+struct WhenApplied;
 
-/// By the operation's number.
+type CallWhenApplied = Calling<WhenApplied>;
+
 static WHEN_APPLIED: [OnceLock<Call>; 7] = [const { OnceLock::new() }; 7];
 
-impl Persistent for CallWhenApplied {
-    type Operation = u64;
-    type Output = ();
-    const VERSION: u16 = 1;
-    const OPERATION_VERSION: u16 = 1;
-
-    fn apply(object: &mut Option<Self>, number: &u64) {
-        *object = Some(Self);
-        if let Some(call) = WHEN_APPLIED[*number as usize].get() {
+impl Calls for WhenApplied {
+    fn applied(number: u64) {
+        if let Some(call) = WHEN_APPLIED[number as usize].get() {
             call();
         }
-    }
-
-    fn encode(&self, _: &mut Vec<u8>) {}
-
-    fn decode(_: u16, _: &[u8]) -> CodecResult<Self> {
-        Ok(Self)
-    }
-
-    fn encode_operation(by: &u64, out: &mut Vec<u8>) {
-        Counter::encode_operation(by, out);
-    }
-
-    fn decode_operation(version: u16, bytes: &[u8]) -> CodecResult<u64> {
-        Counter::decode_operation(version, bytes)
     }
 }
 

@@ -8,23 +8,8 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::{EPOCH_MICROS_MIN, EPOCHS_RESERVED_MIN};
 use ensile_sim::SimDisk;
 
-use crate::{Application, ApplicationLog, CallBackResult, ObjectWriter, ObjectsBuilder};
-
-struct Nothing;
-
-impl Application for Nothing {
-    fn checkpoint(&self, _: u64, _: &mut ObjectWriter<'_>) -> Option<u64> {
-        None
-    }
-
-    fn load_one(&self, _: u64, _: &[u8]) -> CallBackResult {
-        Ok(())
-    }
-
-    fn replay_one(&self, _: u64, _: u32, _: &[&[u8]]) -> CallBackResult {
-        Ok(())
-    }
-}
+use crate::testing::NoObjects;
+use crate::{ApplicationLog, ObjectsBuilder};
 
 /// Uses this number of epochs.
 fn use_epochs(log: &ApplicationLog, clock: &Clock, epochs: u64) {
@@ -42,7 +27,7 @@ fn l6_a_thread_that_waits_for_results_and_never_drives_has_epochs_without_end() 
         .manual_clock(clock.clone())
         .epoch_interval(Duration::from_secs(3600))
         .without_threads()
-        .open_application(Arc::new(Nothing))
+        .open_application(Arc::new(NoObjects))
         .expect("opens");
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
