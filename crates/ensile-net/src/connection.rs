@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::event::{CloseReason, ConnectionId};
 use crate::limits::NetLimits;
 use crate::memory::{LoopMemory, MemoryFit};
+use crate::memory_wait::{MemoryClaim, MemoryWait, is_over};
 use crate::replies::ReplyQueue;
 use crate::timers::TimerId;
 use crate::transport::Transport;
@@ -40,21 +41,7 @@ pub(crate) struct Connection {
     lingers_since_nanos: Option<u64>,
     /// While it lingers: it is closed when nothing has come for this time.
     quiet: Option<Duration>,
-    /// There was no memory for the next read.
-    lacks_memory: bool,
-    /// It needs more than all connections may have.
-    pub(crate) never_fits: bool,
-    /// It waits for memory.
-    waits_for_memory: bool,
-    /// Since when it has waited for memory, or had more than it may have by itself, and owed its client nothing, and
-    /// none of its requests was taken.
-    pub(crate) stuck_since_nanos: Option<u64>,
-    /// Others wait for what it has: its owner is to be told, unless it has gone on by then.
-    pub(crate) is_chosen: bool,
-    /// Its owner was told that it does not fit.
-    pub(crate) is_out_of_memory: bool,
-    /// It is in the list of those that wait for memory.
-    pub(crate) is_starved: bool,
+    pub(crate) memory: MemoryWait,
     /// An event that tells of its bytes is in the queue.
     pub(crate) is_announced: bool,
     /// It is in the list of those to be looked at again.
@@ -69,15 +56,6 @@ pub(crate) struct Connection {
     waits_since_nanos: Option<u64>,
     /// Since when its client has not taken what waited then, and how much of that is left.
     backlog: Option<(u64, usize)>,
-}
-
-/// How a connection that holds memory for which others wait gives it back (W16).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MemoryClaim {
-    /// Its owner is told. Its client has all replies, and loses a request of which nothing was carried out.
-    Told,
-    /// It is closed: its client does not take its replies.
-    Closed,
 }
 
 impl Connection {
@@ -102,13 +80,7 @@ impl Connection {
             told_since_nanos: None,
             lingers_since_nanos: None,
             quiet: None,
-            lacks_memory: false,
-            never_fits: false,
-            waits_for_memory: false,
-            stuck_since_nanos: None,
-            is_chosen: false,
-            is_out_of_memory: false,
-            is_starved: false,
+            memory: MemoryWait::default(),
             is_announced: false,
             is_listed: false,
             timer: None,
@@ -131,7 +103,7 @@ impl Connection {
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.consumed = self.consumed.saturating_add(bytes).min(self.received.len());
         if bytes > 0 {
-            self.stuck_since_nanos = None;
+            self.memory.goes_on();
         }
         if self.consumed == self.received.len() {
             self.received.clear();
@@ -156,43 +128,31 @@ impl Connection {
     pub(crate) fn begin_ending(&mut self) {
         self.is_ending = true;
         (self.received, self.consumed) = (Vec::new(), 0);
-        self.lacks_memory = false;
+        self.memory.set_lacks_room(false);
         self.replies.set_received(0);
     }
 
     /// Whether it waits for memory. Notes since when it has, or has had more than it may have by itself, while its
     /// client has nothing to take.
     pub(crate) fn note_memory(&mut self, now_nanos: u64) -> bool {
-        self.waits_for_memory = !self.is_ending && (self.lacks_memory || self.replies.waits_for_memory());
+        let waits = !self.is_ending && (self.memory.lacks_room() || self.replies.waits_for_memory());
         let holds_some = !self.unread().is_empty() && self.replies.counts();
-        let is_stuck = (self.waits_for_memory || holds_some) && self.replies.is_empty();
-        self.stuck_since_nanos = is_stuck.then(|| self.stuck_since_nanos.unwrap_or(now_nanos));
-        self.waits_for_memory
-    }
-
-    pub(crate) fn waits_for_memory(&self) -> bool {
-        self.waits_for_memory
+        self.memory.note(waits, (waits || holds_some) && self.replies.is_empty(), now_nanos);
+        waits
     }
 
     /// What others that wait for memory may claim of it, if they may. Its own time is counted from `from_nanos` on, if
     /// it waits itself.
     pub(crate) fn claim(&self, limits: &NetLimits, from_nanos: u64, now_nanos: u64) -> Option<MemoryClaim> {
-        if self.is_ending || self.is_out_of_memory {
+        if self.is_ending || self.memory.is_told() {
             return None;
         }
-        let is_over =
-            |since: u64, limit: Duration| u128::from(now_nanos.saturating_sub(since)) >= limit.as_nanos();
-        if let Some(since) = self.stuck_since_nanos {
-            let is_told = if self.waits_for_memory {
-                is_over(since.max(from_nanos), limits.memory_wait)
-            } else {
-                // One that still sends has longer, but not as long as it likes.
-                is_over(since, limits.memory_wait) && is_over(self.heard_nanos, limits.memory_wait)
-                    || is_over(since, limits.memory_wait_max())
-            };
-            return is_told.then_some(MemoryClaim::Told);
+        if let Some(is_long) =
+            self.memory.is_stuck_for_long(limits, (from_nanos, self.heard_nanos), now_nanos)
+        {
+            return is_long.then_some(MemoryClaim::Told);
         }
-        let is_closed = self.backlog.is_some_and(|(since, _)| is_over(since, limits.ending));
+        let is_closed = self.backlog.is_some_and(|(since, _)| is_over(since, limits.ending, now_nanos));
         (is_closed && self.replies.counts()).then_some(MemoryClaim::Closed)
     }
 
@@ -221,10 +181,10 @@ impl Connection {
         now_nanos: u64,
     ) -> Result<usize, CloseReason> {
         let mut taken = 0;
-        self.lacks_memory = false;
+        self.memory.set_lacks_room(false);
         while taken < limits.step_bytes && self.wants_read(limits) {
-            self.lacks_memory = !self.make_room(limits);
-            if self.lacks_memory {
+            if !self.make_room(limits) {
+                self.memory.set_lacks_room(true);
                 break;
             }
             match transport.read(self.id.token(), &mut self.received) {
@@ -273,7 +233,7 @@ impl Connection {
                 // With a quarter of what is there bytes are still moved a constant number of times.
                 _ if room > least && room > self.received.len() / 4 => room /= 2,
                 fit => {
-                    self.never_fits = fit == MemoryFit::Never;
+                    self.memory.set_never_fits(fit == MemoryFit::Never);
                     return false;
                 }
             }
@@ -371,7 +331,7 @@ impl Connection {
             return Some((after(since, limits.stalled).min(ending), CloseReason::Stalled));
         }
         // One that waits for memory is not silent: the loop does not hear it.
-        let idle = limits.idle.filter(|_| self.replies.is_empty() && !self.waits_for_memory)?;
+        let idle = limits.idle.filter(|_| self.replies.is_empty() && !self.memory.waits())?;
         Some((after(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))
     }
 }

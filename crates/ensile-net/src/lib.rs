@@ -53,6 +53,7 @@ mod event;
 mod limits;
 mod machine;
 mod memory;
+mod memory_wait;
 mod net_loop;
 mod replies;
 #[cfg(feature = "simulation")]

@@ -13,10 +13,11 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::sync::Arc;
 
-use crate::connection::{Connection, MemoryClaim};
+use crate::connection::Connection;
 use crate::event::{CloseReason, ConnectionId, NetEvent};
 use crate::limits::NetLimits;
 use crate::memory::{ConnectionMemory, LoopMemory};
+use crate::memory_wait::MemoryClaim;
 use crate::replies::{ReplyQueue, ReplySlot};
 use crate::timers::{TimerId, Timers};
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
@@ -327,10 +328,11 @@ impl<T: Transport> NetLoop<T> {
         let (mut is_over, mut longest) = (false, None);
         for id in std::mem::take(&mut self.starved) {
             let Some(connection) = self.get_mut(id) else { continue };
-            connection.is_starved = false;
-            if connection.waits_for_memory() {
+            connection.memory.leave_list();
+            if connection.memory.waits() {
                 is_over |= connection.claim(&limits, claimed_nanos, now_nanos) == Some(MemoryClaim::Told);
-                longest = longest.max(connection.stuck_since_nanos.map(|since| (u64::MAX - since, id)));
+                longest =
+                    longest.max(connection.memory.stuck_since_nanos().map(|since| (u64::MAX - since, id)));
             }
             self.list(id);
         }
@@ -346,7 +348,7 @@ impl<T: Transport> NetLoop<T> {
             .is_some_and(|other| other.saturating_sub(begins) > after_nanos(0, limits.memory_wait) / 2);
         let has_waited = now_nanos.saturating_sub(begins) >= after_nanos(0, limits.memory_wait_max());
         if let Some(connection) = self.get_mut(id).filter(|_| is_before && has_waited) {
-            connection.is_chosen = true;
+            connection.memory.choose();
         }
     }
 
@@ -384,8 +386,8 @@ impl<T: Transport> NetLoop<T> {
             MemoryClaim::Told => {
                 self.list(id);
                 let connection = self.get_mut(id)?;
-                connection.is_chosen = true;
-                connection.stuck_since_nanos
+                connection.memory.choose();
+                connection.memory.stuck_since_nanos()
             }
         }
     }
@@ -521,18 +523,15 @@ impl<T: Transport> NetLoop<T> {
         let waits_for_memory = connection.note_memory(now_nanos);
         let wants_read = connection.wants_read(&limits) && !waits_for_memory;
         // Its owner may consume what it was told of first; one that was chosen may have gone on.
-        let never_fits = std::mem::take(&mut connection.never_fits);
-        let is_to_be_told = never_fits || connection.is_chosen;
+        let never_fits = connection.memory.take_never_fits();
+        let is_to_be_told = never_fits || connection.memory.is_chosen();
         if is_to_be_told && !connection.is_announced {
             let is_told = never_fits || connection.claim(&limits, 0, now_nanos) == Some(MemoryClaim::Told);
-            connection.is_chosen = false;
-            if is_told && !connection.is_out_of_memory {
-                connection.is_out_of_memory = true;
+            if connection.memory.begin_telling(is_told) {
                 self.events.push_back(NetEvent::OutOfMemory(id));
             }
         }
-        if waits_for_memory && !connection.is_starved {
-            connection.is_starved = true;
+        if waits_for_memory && connection.memory.enter_list() {
             if self.starved.is_empty() {
                 self.timers.set(after_nanos(now_nanos, MEMORY_LOOK), TimerPurpose::Memory);
             }
