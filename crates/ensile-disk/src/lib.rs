@@ -13,7 +13,7 @@
 //! Neighbours: the durability crate reads and writes through [`Disk`]; `ensile-sim` has a disk that loses, tears and
 //! fails on purpose; `Database` opens a [`RealDisk`].
 //!
-//! `unsafe` is permitted in `process` and `mapped` only.
+//! `unsafe` is permitted in `process`, `mapped` and `real::behind` only.
 #![deny(unsafe_code)]
 
 mod boot;

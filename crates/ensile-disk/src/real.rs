@@ -7,6 +7,9 @@
 //!
 //! Neighbours: opened by `Database`; the durability crate sees the traits only.
 
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "a call that only the C library has")]
+mod behind;
 mod file;
 mod folder;
 mod lock;

@@ -46,6 +46,8 @@ mod part;
 
 mod life;
 
+pub(crate) mod at_once;
+
 pub(crate) mod start;
 
 mod manager;

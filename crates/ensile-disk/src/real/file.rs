@@ -38,12 +38,6 @@ pub(super) struct RealFile {
 }
 
 impl RealFile {
-    /// Advice that is not taken changes nothing.
-    #[cfg(target_os = "linux")]
-    fn advise(&self, offset: u64, bytes: u64, advice: rustix::fs::Advice) {
-        let _ = rustix::fs::fadvise(&self.file, offset, std::num::NonZero::new(bytes), advice);
-    }
-
     fn fail(&self, operation: Operation) -> impl Fn(io::Error) -> DiskError + '_ {
         move |error| DiskError::io(operation, &self.path, error)
     }
@@ -118,16 +112,21 @@ impl DiskFile for RealFile {
     }
 
     fn will_need(&self, offset: u64, bytes: u64) {
+        // Advice that is not taken changes nothing.
         #[cfg(target_os = "linux")]
-        self.advise(offset, bytes, rustix::fs::Advice::WillNeed);
+        let _ = rustix::fs::fadvise(
+            &self.file,
+            offset,
+            std::num::NonZero::new(bytes),
+            rustix::fs::Advice::WillNeed,
+        );
         #[cfg(not(target_os = "linux"))]
         let _ = (offset, bytes);
     }
 
     fn write_behind(&self, offset: u64, bytes: u64) {
-        // Linux begins to write pages that are not needed, and drops those that are written.
         #[cfg(target_os = "linux")]
-        self.advise(offset, bytes, rustix::fs::Advice::DontNeed);
+        super::behind::begin_to_write(&self.file, offset, bytes);
         #[cfg(not(target_os = "linux"))]
         let _ = (offset, bytes);
     }

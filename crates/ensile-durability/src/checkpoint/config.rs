@@ -24,11 +24,6 @@ const _: () = {
     assert!(usual + LARGE_BYTES_MAX + 2 * VALUE_BYTES_MAX <= MEMORY_BYTES_MAX - (4 << 20));
 };
 
-/// After this many bytes the medium is asked to begin writing them. A sync of the log waits behind all that was given
-/// at once: 4 MiB cost one in a hundred 2 ms, 1 MiB 0.6 ms. A call costs some 50 microseconds, and interrupts every
-/// core: with 128 KiB one commit in a thousand took 17 microseconds instead of 2.
-pub(super) const WRITE_BEHIND_BYTES: u64 = 1 << 20;
-
 /// How long a page may be set to be. Under shuttle a row may fill one.
 const PAGE_BYTES: RangeInclusive<usize> = if cfg!(shuttle) { 1 } else { 4 << 10 }..=1 << 20;
 

@@ -57,6 +57,14 @@ impl PartUnderWay {
         }
     }
 
+    /// Has the medium begin with what was written, if it is as much as it is given at once.
+    pub(super) fn write_behind(&mut self, at_once: u64) {
+        match self {
+            Self::Walk(work) => work.write_behind(at_once),
+            Self::Pages(work) => work.write_behind(at_once),
+        }
+    }
+
     /// Ends the part: all that it wrote survives a crash. By set of files; a picture's part has one.
     ///
     /// # Errors

@@ -18,9 +18,11 @@ use crate::block::entries::FramedEntries;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::config::WRITE_BEHIND_BYTES;
 use crate::recoverable::EntryKind;
 use crate::store::names::{PartName, checkpoint_folder};
+
+/// What the kernel keeps and writes as one, on most machines.
+const CACHED_BYTES: u64 = 4 << 10;
 
 #[derive(Debug)]
 struct PartFile {
@@ -99,6 +101,13 @@ impl PartWriter {
             unsynced_bytes: 0,
             sync_bytes,
         })
+    }
+
+    /// Has the medium begin with what was written, if it is as much as it is given at once. Or the next sync would find
+    /// all of it, and the log's syncs would wait behind that one.
+    pub(crate) fn write_behind(&mut self, at_once: u64) {
+        assert!(at_once > 0, "something is given at once");
+        self.parts.iter_mut().for_each(|part| part.write_behind(at_once));
     }
 
     /// Writes a block of entries of a section to the file whose turn it is, and syncs once enough is written; how many
@@ -210,11 +219,16 @@ impl PartFile {
         self.sequence += 1;
         self.offset += block.len() as u64;
         self.is_dirty = true;
-        if self.offset - self.behind >= WRITE_BEHIND_BYTES {
-            // Or the next sync would find all of it, and the log's syncs would wait behind that one.
-            self.file.write_behind(self.behind, self.offset - self.behind);
-            self.behind = self.offset;
-        }
         Ok(block.len() as u64)
+    }
+
+    fn write_behind(&mut self, at_once: u64) {
+        // The next block changes the page in which this one ends: that is written with it.
+        let whole = self.offset - self.offset % CACHED_BYTES;
+        assert!(whole >= self.behind, "a file grows");
+        if whole - self.behind >= at_once {
+            self.file.write_behind(self.behind, whole - self.behind);
+            self.behind = whole;
+        }
     }
 }

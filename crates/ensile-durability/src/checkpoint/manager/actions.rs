@@ -328,6 +328,8 @@ impl Checkpoints {
                 if is_paced {
                     self.pace.lock().spend(bytes);
                 }
+                let at_once = self.at_once.lock().bytes(self.clock.nanos(), self.log.syncs_of_each());
+                work.write_behind(at_once);
                 self.counters.bytes.add(bytes);
                 self.counters.entries.add(entries);
                 self.counters.syncs.add(u64::from(is_synced));

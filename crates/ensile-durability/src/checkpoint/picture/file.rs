@@ -18,7 +18,6 @@ use super::extents::{FreeUnits, Misplaced};
 use crate::DurabilityError;
 use crate::block::extent::{Extent, UNIT_BYTES};
 use crate::block::origin::Origin;
-use crate::checkpoint::config::WRITE_BEHIND_BYTES;
 use crate::store::installed::ListedPageFile;
 use crate::store::names::{PageFileName, checkpoint_folder};
 
@@ -30,11 +29,11 @@ pub(crate) struct PageFile {
     /// Nothing under this lock leaves it half changed.
     units: Mutex<FreeUnits>,
     /// What was written and not handed to the medium. One that a panic cut short says nothing.
-    behind: Mutex<WriteBehind>,
+    unbegun: Mutex<UnbegunBytes>,
 }
 
 #[derive(Debug, Default)]
-struct WriteBehind {
+struct UnbegunBytes {
     bytes: u64,
     /// From the first to behind the last byte.
     range: Option<(u64, u64)>,
@@ -63,7 +62,7 @@ impl PageFile {
             file,
             listed: ListedPageFile { name, salt: origin.salt },
             units: Mutex::new(FreeUnits::of_new(name.folder as u16)),
-            behind: Mutex::default(),
+            unbegun: Mutex::default(),
         })
     }
 
@@ -84,7 +83,7 @@ impl PageFile {
                 let (Misplaced::Overlap(extent) | Misplaced::BehindTheEnd(extent)) = misplaced;
                 DurabilityError::damaged(&listed.name.to_string(), extent.offset(), CHANGED)
             })?;
-        Ok(Self { file, listed, units: Mutex::new(units), behind: Mutex::default() })
+        Ok(Self { file, listed, units: Mutex::new(units), unbegun: Mutex::default() })
     }
 
     /// Takes all units that are free, and those behind the end that the file still has. They are not free before they
@@ -102,24 +101,34 @@ impl PageFile {
         self.listed
     }
 
-    /// Writes a block into its extent.
-    pub(crate) fn write(&self, extent: Extent, block: &[u8]) -> Result<(), DiskError> {
+    /// Writes a block into its extent, and zeros behind it up to the extent's end. A file that ends within a unit has
+    /// the kernel write that unit once more as the file grows, and one that changes within a unit has it read the unit
+    /// before.
+    pub(crate) fn write(&self, extent: Extent, block: &mut Vec<u8>) -> Result<(), DiskError> {
         assert_eq!(u32::from(extent.folder), self.listed.name.folder, "an extent of another file");
         assert_eq!(block.len().div_ceil(UNIT_BYTES), extent.units as usize, "a block fills its extent");
+        block.resize(extent.bytes() as usize, 0);
         self.file.write_at(block, extent.offset())?;
+        let mut unbegun = self.unbegun.lock();
+        let (from, to) = (extent.offset(), extent.offset() + extent.bytes());
+        let (first, last) = unbegun.range.unwrap_or((from, to));
+        unbegun.range = Some((first.min(from), last.max(to)));
+        unbegun.bytes += extent.bytes();
+        Ok(())
+    }
+
+    /// Has the medium begin with what was written, if it is as much as it is given at once. Or the next sync would find
+    /// all of it, and the log's syncs would wait behind that one.
+    pub(crate) fn write_behind(&self, at_once: u64) {
+        assert!(at_once > 0, "something is given at once");
         let due = {
-            let mut behind = self.behind.lock();
-            let (from, to) = (extent.offset(), extent.offset() + block.len() as u64);
-            let (first, last) = behind.range.unwrap_or((from, to));
-            behind.range = Some((first.min(from), last.max(to)));
-            behind.bytes += block.len() as u64;
-            if behind.bytes >= WRITE_BEHIND_BYTES { std::mem::take(&mut *behind).range } else { None }
+            let mut unbegun = self.unbegun.lock();
+            if unbegun.bytes >= at_once { std::mem::take(&mut *unbegun).range } else { None }
         };
         if let Some((from, to)) = due {
-            // Or the next sync would find all of it, and the log's syncs would wait behind that one.
+            assert!(from < to, "blocks take bytes");
             self.file.write_behind(from, to - from);
         }
-        Ok(())
     }
 
     /// The block in this extent, as far as the file has it.

@@ -84,7 +84,7 @@ impl BlockWriter {
 
     /// Writes what was made for this extent.
     fn send(&mut self, extent: Extent) -> Result<(), String> {
-        self.held.file().write(extent, &self.block).map_err(|error| error.to_string())?;
+        self.held.file().write(extent, &mut self.block).map_err(|error| error.to_string())?;
         self.bytes += extent.bytes();
         Ok(())
     }
@@ -228,6 +228,11 @@ impl BlockWriter {
         let root = Root { parts: directory.parts.iter().map(place).collect(), removes, tails };
         let change = |header| Header { entries: root.parts.len() as u32, ..header };
         self.write((root.kind(), 0), change, &root.encode(checkpoint))
+    }
+
+    /// Has the medium begin with what was written, if it is as much as it is given at once.
+    pub(crate) fn write_behind(&self, at_once: u64) {
+        self.held.file().write_behind(at_once);
     }
 
     /// Makes all that was written survive a crash.

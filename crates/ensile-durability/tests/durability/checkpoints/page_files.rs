@@ -67,6 +67,21 @@ fn a_picture_writes_what_has_changed_since_the_one_before() {
     assert_eq!(loaded(&disk), life.store.present());
 }
 
+/// A file that ends within a unit has the kernel write that unit once more as it grows: a picture of 1 GB wrote
+/// thousands of them once more at its sync, and the log's syncs waited behind them.
+#[test]
+fn a_picture_ends_its_files_with_whole_units() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, pictures());
+    for bytes in [100, 5000] {
+        put(&life, &mut worker, 7, bytes);
+        life.checkpoint().expect("is installed");
+        for file in page_files(&disk) {
+            assert_eq!(disk.bytes(&file).len() % 4096, 0, "{file}");
+        }
+    }
+}
+
 #[test]
 fn i3_what_a_leased_picture_has_is_not_written_over() {
     let disk = SimDisk::new();
