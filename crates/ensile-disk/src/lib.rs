@@ -164,9 +164,9 @@ pub trait DiskFile: Send + Sync + Debug {
         let _ = (offset, bytes);
     }
 
-    /// Says that `bytes` bytes from `offset` on, which were just written, will not be read soon. The medium may begin
-    /// to write them at once, so that the next sync finds little left. This is a hint: it does not wait and cannot
-    /// fail.
+    /// Asks the medium to begin to write `bytes` bytes from `offset` on, which were just given to it, so that the next
+    /// sync finds little left. This is a hint: it cannot fail, and waits for none of them, but for room among what the
+    /// medium has to do.
     fn write_behind(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }

@@ -46,8 +46,6 @@ mod part;
 
 mod life;
 
-pub(crate) mod at_once;
-
 pub(crate) mod start;
 
 mod manager;

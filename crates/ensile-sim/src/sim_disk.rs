@@ -230,6 +230,12 @@ impl SimDisk {
         self.world.folder_sync_watch.set(watch.map(|watch| (self.root, watch)));
     }
 
+    /// What the medium was told to begin with so far: file, offset and bytes.
+    #[must_use]
+    pub fn begun(&self) -> Vec<(String, u64, u64)> {
+        self.lock_state().begun.clone()
+    }
+
     /// Words that were stored into mapped files so far.
     #[must_use]
     pub fn stored_words(&self) -> u64 {

@@ -70,6 +70,10 @@ pub(crate) struct ServicesArguments {
     /// load, figures 6 and 7, response: a request without a good reply for this many milliseconds is lost
     #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=600_000))]
     pub(crate) timeout_ms: u64,
+    /// figures 6 and 7, response: the capacity in requests a second, of which loads are shares; without this it is
+    /// measured
+    #[arg(long, value_name = "RATE", value_parser = value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) capacity: Option<u64>,
     /// table2, figures 6 and 7, response: to find the capacity, a request that takes longer is lost, in milliseconds
     #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(1..=600_000))]
     pub(crate) capacity_timeout_ms: u64,

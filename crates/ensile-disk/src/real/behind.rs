@@ -8,7 +8,8 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// Begins to write these bytes, and waits for none of them. Nothing comes of it where the file system cannot.
+/// Begins to write these bytes, and waits for none of them, but for room in the device's queue. Nothing comes of it
+/// where the file system cannot.
 pub(super) fn begin_to_write(file: &File, offset: u64, bytes: u64) {
     let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
     // SAFETY: the file is open for as long as it is borrowed, and the call reads and writes no memory of the process.

@@ -29,7 +29,6 @@ use super::target::{PageName, Target, TargetPicture, failed};
 use super::{CopyOptions, CopyReport, HAS_ENDED, SpendPiece};
 use crate::block::Header;
 use crate::block::extent::{Extent, ExtentPlace};
-use crate::checkpoint::at_once::AT_ONCE;
 use crate::checkpoint::picture::blocks::encode_block;
 use crate::checkpoint::picture::directory::{DirectoryPart, PageDirectory};
 use crate::checkpoint::picture::file::{HeldExtents, PageFile};
@@ -66,7 +65,6 @@ impl BlockCopier {
         let file = self.held.file();
         let place = encode_block((header, extent), payload, file.listed().salt, &mut self.block);
         file.write(extent, &mut self.block).map_err(|error| error.to_string())?;
-        file.write_behind(AT_ONCE);
         Ok(place)
     }
 }

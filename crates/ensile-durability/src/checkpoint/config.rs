@@ -24,6 +24,14 @@ const _: () = {
     assert!(usual + LARGE_BYTES_MAX + 2 * VALUE_BYTES_MAX <= MEMORY_BYTES_MAX - (4 << 20));
 };
 
+/// Once this much of a file was written, the medium is asked to begin with it. Or the next sync would find all of it,
+/// and the log's syncs would wait behind that one.
+pub(super) const GIVEN_AT_ONCE: u64 = 1 << 20;
+/// The same while a commit waits for a sync of the log. A sync waits behind all that the medium was given at once; but
+/// each end of a write interrupts a core, with a commit or two on it, so where none waits it is more
+/// (docs/results/siren.md, "How much is written at once").
+pub(super) const GIVEN_WHILE_AWAITED: u64 = 256 << 10;
+
 /// How long a page may be set to be. Under shuttle a row may fill one.
 const PAGE_BYTES: RangeInclusive<usize> = if cfg!(shuttle) { 1 } else { 4 << 10 }..=1 << 20;
 

@@ -21,7 +21,6 @@ use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::Disk;
 use ensile_epoch::Epochs;
 
-use super::at_once::GivenAtOnce;
 use super::block::LargePermit;
 use super::config::{CheckpointConfig, Strategy};
 use super::leftovers;
@@ -101,7 +100,6 @@ pub struct Checkpoints {
     life: Mutex<Life>,
     /// Locked behind `life` where both are locked.
     pace: StdArc<Mutex<CheckpointPace>>,
-    at_once: Mutex<GivenAtOnce>,
     permit: LargePermit,
     counters: CheckpointCounters,
 }
@@ -165,7 +163,6 @@ impl Checkpoints {
                 .collect(),
             life: Mutex::new(life),
             pace: StdArc::new(Mutex::new(CheckpointPace::new(config.bandwidth))),
-            at_once: Mutex::default(),
             permit: LargePermit::default(),
             counters: CheckpointCounters::default(),
             config,

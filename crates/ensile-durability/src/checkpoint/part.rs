@@ -57,7 +57,7 @@ impl PartUnderWay {
         }
     }
 
-    /// Has the medium begin with what was written, if it is as much as it is given at once.
+    /// Has the medium begin with what was written, if it is as much as this.
     pub(super) fn write_behind(&mut self, at_once: u64) {
         match self {
             Self::Walk(work) => work.write_behind(at_once),

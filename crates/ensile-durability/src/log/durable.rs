@@ -33,6 +33,11 @@ impl Log {
         false
     }
 
+    /// Does anybody wait for a sync of the log?
+    pub(crate) fn awaits_sync(&self) -> bool {
+        self.has_loggers() && self.waiters.wanted() > self.waiters.durable()
+    }
+
     /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Without loggers it
     /// asks for a picture, and all callers that wait share one. Not for a thread that is inside a step.
     ///

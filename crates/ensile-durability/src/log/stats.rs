@@ -71,11 +71,6 @@ impl Log {
         self.marks.high()
     }
 
-    /// Syncs that each log has made so far, by the mean.
-    pub(crate) fn syncs_of_each(&self) -> u64 {
-        self.counters.syncs.read() / self.loggers.len().max(1) as u64
-    }
-
     /// What the log has done since it started, and its files on disk now; in a forked child the former only.
     #[must_use]
     pub fn stats(&self) -> LogStats {

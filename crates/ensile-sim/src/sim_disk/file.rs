@@ -130,6 +130,10 @@ impl DiskFile for SimFile {
         Ok(state.inodes[self.inode].seen.read(bytes, offset as usize))
     }
 
+    fn write_behind(&self, offset: u64, bytes: u64) {
+        self.disk.lock_state().begun.push((self.name.clone(), offset, bytes));
+    }
+
     fn len(&self) -> Result<u64, DiskError> {
         let (state, fate) = self.begin(Operation::Length, None)?;
         state.end(fate, Operation::Length, &self.name)?;

@@ -37,6 +37,8 @@ pub(super) struct State {
     pub(super) boot: u64,
     /// Counts crashes of the machine: what the operating system calls its boot.
     pub(super) machine_boot: u64,
+    /// What the medium was told to begin with: file, offset and bytes.
+    pub(super) begun: Vec<(String, u64, u64)>,
     /// Words that were stored into mapped files, and at which of them the machine's processes die.
     pub(super) stored_words: u64,
     pub(super) die_at_word: Option<u64>,
@@ -119,6 +121,7 @@ impl Default for State {
             no_locks: false,
             boot: 0,
             machine_boot: 0,
+            begun: Vec::new(),
             stored_words: 0,
             die_at_word: None,
             no_boot: false,

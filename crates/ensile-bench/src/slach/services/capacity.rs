@@ -40,22 +40,37 @@ pub(super) struct Capacity {
     pub(super) lossy: f64,
     /// What is served back to back, over 0.95.
     pub(super) served: f64,
+    /// It was said, and not measured.
+    is_registered: bool,
 }
 
 impl Capacity {
     /// Both for people.
     pub(super) fn words(&self, services: &ServicesArguments) -> String {
-        format!(
-            "{} requests/s, at which 5 % are lost (later than {} ms); served back to back, over {SERVED_SHARE}: {}",
-            grouped(self.lossy),
-            services.capacity_timeout_ms,
-            grouped(self.served)
-        )
+        let whence = if self.is_registered {
+            "as it was said (--capacity)".to_owned()
+        } else {
+            format!("at which 5 % are lost (later than {} ms)", services.capacity_timeout_ms)
+        };
+        let (lossy, served) = (grouped(self.lossy), grouped(self.served));
+        format!("{lossy} requests/s, {whence}; served back to back, over {SERVED_SHARE}: {served}")
     }
 }
 
-/// Finds what a service takes of requests of which so many in a hundred write.
+/// What a service takes of requests of which this share, in percent, writes: what was registered, or what is found.
 pub(super) fn capacity(
+    services: &ServicesArguments,
+    target: &Target,
+    writes: u64,
+    random: &mut Random,
+) -> Result<Capacity> {
+    let Some(registered) = services.capacity else { return found(services, target, writes, random) };
+    let served = saturated(target, writes, services.load_seconds, random)? / SERVED_SHARE;
+    Ok(Capacity { lossy: registered as f64, served, is_registered: true })
+}
+
+/// Finds it.
+fn found(
     services: &ServicesArguments,
     target: &Target,
     writes: u64,
@@ -67,7 +82,7 @@ pub(super) fn capacity(
         let load = Load { rate: rate.max(1.0) as u64, writes };
         Ok(run(&probed, load, services.capacity_seconds, random)?.loss_percent())
     })?;
-    Ok(Capacity { lossy, served })
+    Ok(Capacity { lossy, served, is_registered: false })
 }
 
 /// Measures each service by itself.
@@ -86,8 +101,8 @@ pub(crate) fn table2(arguments: &SlachArguments) -> Result<(Figure, bool, String
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for round in 0..arguments.rounds {
             progress.say(&format!("{name}: round {} of {}", round + 1, arguments.rounds));
-            reads.push(capacity(options, &target, 0, &mut random)?);
-            writes.push(capacity(options, &target, 100, &mut random)?);
+            reads.push(found(options, &target, 0, &mut random)?);
+            writes.push(found(options, &target, 100, &mut random)?);
         }
         let data = machine::memory_of(process.id()).0.saturating_sub(empty) as f64;
         let row = |metric, values| Row::new(&name, Place::Bar(name.clone()), metric, values);

@@ -32,7 +32,7 @@ impl PartWork {
         Self { slices, low, writer, block }
     }
 
-    /// Has the medium begin with what was written, if it is as much as it is given at once.
+    /// Has the medium begin with what was written, if it is as much as this.
     pub(in crate::checkpoint) fn write_behind(&mut self, at_once: u64) {
         self.writer.write_behind(at_once);
     }

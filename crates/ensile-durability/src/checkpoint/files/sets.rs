@@ -95,7 +95,7 @@ impl SetsWork {
         Ok(PartStep::Written { bytes: 0, entries: 0, is_synced: false, is_paced: true })
     }
 
-    /// Has the medium begin with what was written, if it is as much as it is given at once.
+    /// Has the medium begin with what was written, if it is as much as this.
     pub(in crate::checkpoint) fn write_behind(&mut self, at_once: u64) {
         self.current.as_mut().expect(UNDER_WAY).write_behind(at_once);
     }

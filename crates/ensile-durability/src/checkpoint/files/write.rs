@@ -18,6 +18,7 @@ use crate::block::entries::FramedEntries;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
 use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::config::GIVEN_AT_ONCE;
 use crate::recoverable::EntryKind;
 use crate::store::names::{PartName, checkpoint_folder};
 
@@ -103,10 +104,9 @@ impl PartWriter {
         })
     }
 
-    /// Has the medium begin with what was written, if it is as much as it is given at once. Or the next sync would find
-    /// all of it, and the log's syncs would wait behind that one.
+    /// Has the medium begin with what was written, if it is as much as this.
     pub(crate) fn write_behind(&mut self, at_once: u64) {
-        assert!(at_once > 0, "something is given at once");
+        assert!(at_once <= GIVEN_AT_ONCE, "less than is given in any case");
         self.parts.iter_mut().for_each(|part| part.write_behind(at_once));
     }
 
@@ -219,6 +219,7 @@ impl PartFile {
         self.sequence += 1;
         self.offset += block.len() as u64;
         self.is_dirty = true;
+        self.write_behind(GIVEN_AT_ONCE);
         Ok(block.len() as u64)
     }
 

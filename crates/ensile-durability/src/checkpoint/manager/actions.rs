@@ -18,7 +18,7 @@ use super::{CheckpointStep, Checkpoints, pages_of};
 use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::config::Strategy;
+use crate::checkpoint::config::{GIVEN_WHILE_AWAITED, Strategy};
 use crate::checkpoint::cut::{RangeCut, deal, ranges_of};
 use crate::checkpoint::files::sets::{SetsOwner, SetsWork};
 use crate::checkpoint::files::write::Beginning;
@@ -328,8 +328,9 @@ impl Checkpoints {
                 if is_paced {
                     self.pace.lock().spend(bytes);
                 }
-                let at_once = self.at_once.lock().bytes(self.clock.nanos(), self.log.syncs_of_each());
-                work.write_behind(at_once);
+                if self.log.awaits_sync() {
+                    work.write_behind(GIVEN_WHILE_AWAITED);
+                }
                 self.counters.bytes.add(bytes);
                 self.counters.entries.add(entries);
                 self.counters.syncs.add(u64::from(is_synced));

@@ -18,6 +18,7 @@ use super::extents::{FreeUnits, Misplaced};
 use crate::DurabilityError;
 use crate::block::extent::{Extent, UNIT_BYTES};
 use crate::block::origin::Origin;
+use crate::checkpoint::config::GIVEN_AT_ONCE;
 use crate::store::installed::ListedPageFile;
 use crate::store::names::{PageFileName, checkpoint_folder};
 
@@ -114,13 +115,14 @@ impl PageFile {
         let (first, last) = unbegun.range.unwrap_or((from, to));
         unbegun.range = Some((first.min(from), last.max(to)));
         unbegun.bytes += extent.bytes();
+        drop(unbegun);
+        self.write_behind(GIVEN_AT_ONCE);
         Ok(())
     }
 
-    /// Has the medium begin with what was written, if it is as much as it is given at once. Or the next sync would find
-    /// all of it, and the log's syncs would wait behind that one.
+    /// Has the medium begin with what was written, if it is as much as this.
     pub(crate) fn write_behind(&self, at_once: u64) {
-        assert!(at_once > 0, "something is given at once");
+        assert!(at_once <= GIVEN_AT_ONCE, "less than is given in any case");
         let due = {
             let mut unbegun = self.unbegun.lock();
             if unbegun.bytes >= at_once { std::mem::take(&mut *unbegun).range } else { None }

@@ -213,7 +213,7 @@ impl PageWork {
         Ok(PartStep::Written { bytes, entries, is_synced, is_paced })
     }
 
-    /// Has the medium begin with what was written, if it is as much as it is given at once.
+    /// Has the medium begin with what was written, if it is as much as this.
     pub(in crate::checkpoint) fn write_behind(&self, at_once: u64) {
         self.writer.write_behind(at_once);
     }

@@ -230,7 +230,7 @@ impl BlockWriter {
         self.write((root.kind(), 0), change, &root.encode(checkpoint))
     }
 
-    /// Has the medium begin with what was written, if it is as much as it is given at once.
+    /// Has the medium begin with what was written, if it is as much as this.
     pub(crate) fn write_behind(&self, at_once: u64) {
         self.held.file().write_behind(at_once);
     }

@@ -9,7 +9,7 @@ use ensile_durability::{CheckpointConfig, DurabilityError, Health, Recovery, lea
 use ensile_sim::SimDisk;
 
 use super::store::{Changes, KEYS, Life, Store, pictures, present};
-use crate::rig::{Worker, config};
+use crate::rig::{Worker, config, is_durable};
 
 fn one_checkpointer() -> CheckpointConfig {
     CheckpointConfig { checkpointers: 1, ..pictures() }
@@ -80,6 +80,32 @@ fn a_picture_ends_its_files_with_whole_units() {
             assert_eq!(disk.bytes(&file).len() % 4096, 0, "{file}");
         }
     }
+}
+
+/// What the medium is told to begin with of a full picture of 2 MB that one checkpointer writes: the most, and all.
+fn begun(is_awaited: bool) -> (u64, u64) {
+    let disk = SimDisk::new();
+    let (life, mut worker) = filled(&disk, one_checkpointer());
+    (0..KEYS).for_each(|key| put(&life, &mut worker, key, 32_000));
+    // An epoch that is not reached meanwhile.
+    let far = life.rig.log.durable_epoch().plus(100_000);
+    if is_awaited {
+        assert!(is_durable(&life.rig.log, far).is_pending());
+    }
+    let report = life.checkpoint().expect("is installed");
+    let begun: Vec<u64> = disk.begun().iter().map(|(_, _, bytes)| *bytes).collect();
+    let all = begun.iter().sum();
+    assert!(report.bytes_written > 2_000_000 && all <= report.bytes_written, "{begun:?} of {report:?}");
+    (begun.into_iter().max().unwrap_or_default(), all)
+}
+
+/// A sync of the log waits behind all that the medium was given at once.
+#[test]
+fn the_medium_begins_with_each_mebibyte_of_a_picture_and_with_less_while_a_commit_waits() {
+    let (most, all) = begun(false);
+    assert!((1 << 20..(1 << 20) + (64 << 10)).contains(&most) && all >= most, "{most} of {all}");
+    let (most, all) = begun(true);
+    assert!((256 << 10..320 << 10).contains(&most) && all > 1_700_000, "{most} of {all}");
 }
 
 #[test]
