@@ -52,7 +52,7 @@ pub(super) struct PhtKey<'k> {
 #[derive(Debug, Default)]
 pub(super) struct PhtBucket {
     /// As many as a power of two, or none before the first element.
-    slots: Box<[u64]>,
+    pub(super) slots: Box<[u64]>,
     elements: Vec<u8>,
     count: u32,
     /// Units that elements which went have left.
@@ -122,11 +122,6 @@ impl PhtBucket {
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.count as usize
-    }
-
-    /// Whether there has never been an element.
-    pub(super) fn is_unused(&self) -> bool {
-        self.slots.is_empty()
     }
 
     /// All elements: keys and values. They lie in any order, and were last used long ago: each is asked for ahead.

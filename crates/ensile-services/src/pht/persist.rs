@@ -29,7 +29,7 @@ impl Application for PhtBuckets {
         self.guarded.checkpoint(from, out, |bucket, bytes| {
             bucket.iter().for_each(|(key, value)| Parts::put(bytes, &[key, value]));
             // One that never had an element has no operation either.
-            !bucket.is_unused()
+            !bucket.slots.is_empty()
         })
     }
 
