@@ -259,6 +259,10 @@ fn ups_is_loaded_with_and_without_logging_and_beside_checkpoints() {
             ["mean response at 60 % beside a checkpoint", "p99 response at 80 %"],
         ),
         (
+            format!("response {checkpoints} --capacity 4321"),
+            ["capacity: 4,321 requests/s, as it was said (--capacity)", "p99 response at 60 %"],
+        ),
+        (
             format!("figure7 {checkpoints}"),
             ["with a checkpoint     100  throughput (requests/s)", "whole run             100  lost (%)"],
         ),

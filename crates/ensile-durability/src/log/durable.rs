@@ -33,9 +33,9 @@ impl Log {
         false
     }
 
-    /// Does anybody wait for a sync of the log?
-    pub(crate) fn awaits_sync(&self) -> bool {
-        self.has_loggers() && self.waiters.wanted() > self.waiters.durable()
+    /// Is an epoch not durable yet that somebody has waited for? That caller may have gone since.
+    pub(crate) fn awaits_log(&self) -> bool {
+        self.has_loggers() && self.waiters.wanted() > self.durable_epoch()
     }
 
     /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Without loggers it

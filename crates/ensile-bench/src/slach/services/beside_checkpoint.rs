@@ -204,11 +204,12 @@ fn courses(arguments: &SlachArguments, loads: &[u32]) -> Result<(Vec<Course>, St
     progress.say("capacity");
     let mut random = Random::seeded(arguments.seed);
     let writes = options.write_percent;
-    let capacity = capacity(&arguments.services, &target, writes, &mut random)?;
+    let services = &arguments.services;
+    let capacity = capacity(services, services.capacity, (&target, writes), &mut random)?;
     let mut courses = Vec::new();
     for &percent in loads {
-        progress.say(&format!("{percent} % of {} requests a second", grouped(capacity.lossy)));
-        let rate = (capacity.lossy * f64::from(percent) / 100.0).max(1.0) as u64;
+        progress.say(&format!("{percent} % of {} requests a second", grouped(capacity.rate)));
+        let rate = (capacity.rate * f64::from(percent) / 100.0).max(1.0) as u64;
         courses.push(course(arguments, &target, (percent, Load { rate, writes }), &mut random)?);
     }
     progress.clear();
@@ -218,7 +219,7 @@ fn courses(arguments: &SlachArguments, loads: &[u32]) -> Result<(Vec<Course>, St
         "UPS beside checkpoints of {} MB: {} URLs, {writes} % writes, capacity {} requests/s",
         (bytes + 500_000) / 1_000_000,
         grouped(target.objects as f64),
-        grouped(capacity.lossy)
+        grouped(capacity.rate)
     );
     Ok((courses, title, capacity))
 }

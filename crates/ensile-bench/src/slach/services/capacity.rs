@@ -4,8 +4,8 @@
 //! back to back   so many requests under way all the time: what is served is 95 % of a rate of which 5 % would be lost
 //! open           arrivals at a rate, whatever the service does: the rate at which 5 % come later than a time-out
 //! ```
-//! The second one is the capacity, and loads of other figures are shares of it; the first one is where the search for
-//! it begins, and stands beside it.
+//! The second one is the capacity, unless one is registered (`--capacity`), and loads of other figures are shares of
+//! it; the first one is where the search for it begins, and stands beside it.
 //!
 //! Neighbours: [`super::open_loop`] keeps the service busy; [`lossy_rate`] searches.
 
@@ -36,53 +36,42 @@ const OBJECT: (&str, &str) = ("an object, in memory", "bytes");
 /// What a service takes, in requests a second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capacity {
-    /// The rate at which 5 % are lost.
-    pub(super) lossy: f64,
+    /// The rate at which 5 % are lost, or the one that was registered.
+    pub(super) rate: f64,
     /// What is served back to back, over 0.95.
     pub(super) served: f64,
-    /// It was said, and not measured.
-    is_registered: bool,
 }
 
 impl Capacity {
     /// Both for people.
     pub(super) fn words(&self, services: &ServicesArguments) -> String {
-        let whence = if self.is_registered {
-            "as it was said (--capacity)".to_owned()
-        } else {
-            format!("at which 5 % are lost (later than {} ms)", services.capacity_timeout_ms)
+        let whence = match services.capacity {
+            Some(_) => "as it was said (--capacity)".to_owned(),
+            None => format!("at which 5 % are lost (later than {} ms)", services.capacity_timeout_ms),
         };
-        let (lossy, served) = (grouped(self.lossy), grouped(self.served));
-        format!("{lossy} requests/s, {whence}; served back to back, over {SERVED_SHARE}: {served}")
+        let (rate, served) = (grouped(self.rate), grouped(self.served));
+        format!("{rate} requests/s, {whence}; served back to back, over {SERVED_SHARE}: {served}")
     }
 }
 
-/// What a service takes of requests of which this share, in percent, writes: what was registered, or what is found.
+/// What a service takes of requests of which this share, in percent, writes: what was registered, if anything was, or
+/// what a search finds.
 pub(super) fn capacity(
     services: &ServicesArguments,
-    target: &Target,
-    writes: u64,
-    random: &mut Random,
-) -> Result<Capacity> {
-    let Some(registered) = services.capacity else { return found(services, target, writes, random) };
-    let served = saturated(target, writes, services.load_seconds, random)? / SERVED_SHARE;
-    Ok(Capacity { lossy: registered as f64, served, is_registered: true })
-}
-
-/// Finds it.
-fn found(
-    services: &ServicesArguments,
-    target: &Target,
-    writes: u64,
+    registered: Option<u64>,
+    (target, writes): (&Target, u64),
     random: &mut Random,
 ) -> Result<Capacity> {
     let served = saturated(target, writes, services.load_seconds, random)? / SERVED_SHARE;
+    if let Some(registered) = registered {
+        return Ok(Capacity { rate: registered as f64, served });
+    }
     let probed = Target { timeout_nanos: services.capacity_timeout_ms * 1_000_000, ..target.clone() };
-    let lossy = lossy_rate(served.max(1.0), |rate| {
+    let rate = lossy_rate(served.max(1.0), |rate| {
         let load = Load { rate: rate.max(1.0) as u64, writes };
         Ok(run(&probed, load, services.capacity_seconds, random)?.loss_percent())
     })?;
-    Ok(Capacity { lossy, served, is_registered: false })
+    Ok(Capacity { rate, served })
 }
 
 /// Measures each service by itself.
@@ -101,15 +90,15 @@ pub(crate) fn table2(arguments: &SlachArguments) -> Result<(Figure, bool, String
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for round in 0..arguments.rounds {
             progress.say(&format!("{name}: round {} of {}", round + 1, arguments.rounds));
-            reads.push(found(options, &target, 0, &mut random)?);
-            writes.push(found(options, &target, 100, &mut random)?);
+            reads.push(capacity(options, None, (&target, 0), &mut random)?);
+            writes.push(capacity(options, None, (&target, 100), &mut random)?);
         }
         let data = machine::memory_of(process.id()).0.saturating_sub(empty) as f64;
         let row = |metric, values| Row::new(&name, Place::Bar(name.clone()), metric, values);
         let of = |all: &[Capacity], of: fn(&Capacity) -> f64| all.iter().map(of).collect();
         rows.extend([
-            row(READS, of(&reads, |capacity| capacity.lossy)),
-            row(WRITES, of(&writes, |capacity| capacity.lossy)),
+            row(READS, of(&reads, |capacity| capacity.rate)),
+            row(WRITES, of(&writes, |capacity| capacity.rate)),
             row(READS_SERVED, of(&reads, |capacity| capacity.served)),
             row(WRITES_SERVED, of(&writes, |capacity| capacity.served)),
             row(DATA, vec![data / 1e6]),

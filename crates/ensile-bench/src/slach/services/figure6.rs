@@ -83,14 +83,14 @@ fn measure(
     let mut all = Vec::new();
     for &writes in &options.writes {
         progress.say(&format!("{writes} % writes: capacity"));
-        let capacity = capacity(options, &targets[0], writes, &mut random)?;
+        let capacity = capacity(options, options.capacity, (&targets[0], writes), &mut random)?;
         let of = |&load: &u32| Measured { writes, load, capacity, outcomes: [Vec::new(), Vec::new()] };
         all.extend(arguments.adaptive.loads.iter().map(of));
     }
     for round in 0..arguments.rounds {
         for measured in &mut all {
             let (writes, percent) = (measured.writes, measured.load);
-            let rate = (measured.capacity.lossy * f64::from(percent) / 100.0).max(1.0) as u64;
+            let rate = (measured.capacity.rate * f64::from(percent) / 100.0).max(1.0) as u64;
             for (scheme, target) in targets.iter().enumerate() {
                 progress.say(&format!(
                     "round {} of {}: {}, {writes} % writes at {percent} %",
@@ -129,7 +129,7 @@ fn rows_of(measured: &Measured) -> Vec<Row> {
         rows.push(Row::new(&name, place(), RESPONSE_P99, values(&|outcome| outcome.quantile_ms(0.99))));
     }
     let capacity = format!("{} % writes", measured.writes);
-    rows.push(Row::new(&capacity, place(), CAPACITY, vec![measured.capacity.lossy]));
+    rows.push(Row::new(&capacity, place(), CAPACITY, vec![measured.capacity.rate]));
     rows.push(Row::new(&capacity, place(), SERVED, vec![measured.capacity.served]));
     rows
 }

@@ -142,6 +142,7 @@ impl PartWriter {
         for part in self.parts.iter_mut().filter(|part| part.is_dirty) {
             part.file.sync_data()?;
             part.is_dirty = false;
+            part.behind = part.offset - part.offset % CACHED_BYTES;
         }
         self.unsynced_bytes = 0;
         Ok(())

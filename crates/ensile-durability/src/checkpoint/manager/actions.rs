@@ -328,7 +328,7 @@ impl Checkpoints {
                 if is_paced {
                     self.pace.lock().spend(bytes);
                 }
-                if self.log.awaits_sync() {
+                if self.log.awaits_log() {
                     work.write_behind(GIVEN_WHILE_AWAITED);
                 }
                 self.counters.bytes.add(bytes);

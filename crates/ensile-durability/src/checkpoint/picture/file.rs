@@ -144,6 +144,7 @@ impl PageFile {
 
     /// Makes all that was written survive a crash.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
+        *self.unbegun.lock() = UnbegunBytes::default();
         self.file.sync_all()
     }
 

@@ -83,9 +83,9 @@ fn a_picture_ends_its_files_with_whole_units() {
 }
 
 /// What the medium is told to begin with of a full picture of 2 MB that one checkpointer writes: the most, and all.
-fn begun(is_awaited: bool) -> (u64, u64) {
+fn begun(is_awaited: bool, sync_bytes: u64) -> (u64, u64) {
     let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, one_checkpointer());
+    let (life, mut worker) = filled(&disk, CheckpointConfig { sync_bytes, ..one_checkpointer() });
     (0..KEYS).for_each(|key| put(&life, &mut worker, key, 32_000));
     // An epoch that is not reached meanwhile.
     let far = life.rig.log.durable_epoch().plus(100_000);
@@ -102,10 +102,11 @@ fn begun(is_awaited: bool) -> (u64, u64) {
 /// A sync of the log waits behind all that the medium was given at once.
 #[test]
 fn the_medium_begins_with_each_mebibyte_of_a_picture_and_with_less_while_a_commit_waits() {
-    let (most, all) = begun(false);
+    let (most, all) = begun(false, 32 << 20);
     assert!((1 << 20..(1 << 20) + (64 << 10)).contains(&most) && all >= most, "{most} of {all}");
-    let (most, all) = begun(true);
+    let (most, all) = begun(true, 32 << 20);
     assert!((256 << 10..320 << 10).contains(&most) && all > 1_700_000, "{most} of {all}");
+    assert_eq!(begun(true, 100_000), (0, 0), "what was synced needs no beginning");
 }
 
 #[test]
