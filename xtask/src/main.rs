@@ -1,14 +1,16 @@
-//! House-keeping for the workspace: `cargo xtask tidy` holds the tree to the rules that `CONTRIBUTING.md` states, and
-//! `cargo xtask install-c` puts the library for C and C++ where compilers find it.
+//! House-keeping for the workspace: `cargo xtask tidy` holds the tree to the rules that `CONTRIBUTING.md` states,
+//! `cargo xtask planted` plants the bugs of `planted/`, and `cargo xtask install-c` puts the library for C and C++ where
+//! compilers find it.
 //!
-//! A rule that no program checks is a wish. The checks read the sources as text and tokens, so they run in a moment
-//! and need no other crate to compile.
+//! The checks read the sources as text and tokens, so they run in a moment and need no other crate to compile.
 //!
 //! Neighbours: run by `.ci/run`; depends on no crate of the workspace, and none depends on it.
 #![forbid(unsafe_code)]
 
+mod files;
 mod install;
 mod lexer;
+mod planted;
 mod source;
 mod tidy;
 
@@ -21,9 +23,13 @@ fn main() -> ExitCode {
     match arguments[..] {
         ["tidy"] => tidy(None),
         ["tidy", rule] => tidy(Some(rule)),
+        ["planted", ref arguments @ ..] => plant(arguments),
         ["install-c", prefix] => install_c(prefix),
         _ => {
-            eprintln!("usage: cargo xtask tidy [RULE]\n       cargo xtask install-c PREFIX");
+            eprintln!(
+                "usage: cargo xtask tidy [RULE]\n{}\n       cargo xtask install-c PREFIX",
+                planted::USAGE
+            );
             ExitCode::from(2)
         }
     }
@@ -35,6 +41,17 @@ fn tidy(only: Option<&str>) -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("tidy could not look at the tree: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn plant(arguments: &[&str]) -> ExitCode {
+    match planted::command(&workspace_root(), arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("planted: {error}");
             ExitCode::from(2)
         }
     }

@@ -139,7 +139,7 @@ impl<'s> Source<'s> {
     }
 
     /// Index of the `}` or `;` that ends the item which begins at `at`.
-    fn item_end(&self, at: usize) -> usize {
+    pub(crate) fn item_end(&self, at: usize) -> usize {
         let mut at = at;
         while at < self.code.len() {
             match self.text(at) {

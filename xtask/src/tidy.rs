@@ -26,6 +26,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::files::read_tree;
+use crate::planted;
 use crate::source::Source;
 
 /// Something that a rule asks to be changed.
@@ -110,13 +112,11 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
     let facts = Facts { invariants: documents::invariants(&documents) };
     let mut findings = inspect(&texts, &documents, &facts);
     findings.extend(floors::check(root)?);
-    let mut planted = Vec::new();
-    read_tree(root, "planted", ".patch", &mut planted)?;
-    for (path, text) in &planted {
-        let mut report = Report { rule: "patches", path, findings: &mut findings };
-        patches::check(text, root, &facts, &mut report)?;
-    }
-    patches::check_names(&documents, &planted, &mut findings);
+    let (bugs, unreadable) = planted::read(root)?;
+    patches::check_unreadable(&unreadable, &mut findings);
+    let planted_texts = planted::texts(root)?;
+    patches::check(&bugs, &planted::Tree::new(&planted_texts), &facts, &mut findings);
+    patches::check_names(&documents, &bugs, &mut findings);
     let sources = sources(&texts);
     let (few, figures) = assertions::check(&sources);
     findings.extend(few);
@@ -124,7 +124,7 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
         println!("tidy: rule `invariant` waits: docs/protocols/ names no invariant yet");
     }
     println!("tidy: assertions a function: {figures}");
-    let files = texts.len() + documents.len() + planted.len();
+    let files = texts.len() + documents.len();
     Ok(report(findings, files, only))
 }
 
@@ -178,27 +178,6 @@ fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &F
         prose::plain_document(text, &mut Report { rule: "plain-words", path, findings: &mut findings });
     }
     findings
-}
-
-/// Reads every file under `folder` whose name ends in `ending`, in the order of their names. A folder that is not
-/// there holds none.
-fn read_tree(root: &Path, folder: &str, ending: &str, found: &mut Vec<(String, String)>) -> io::Result<()> {
-    let Ok(entries) = fs::read_dir(root.join(folder)) else { return Ok(()) };
-    let mut names: Vec<String> = Vec::new();
-    for entry in entries {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort();
-    for name in names.iter().filter(|name| *name != "target" && !name.starts_with('.')) {
-        let path = format!("{folder}/{name}");
-        if root.join(&path).is_dir() {
-            read_tree(root, &path, ending, found)?;
-        } else if name.ends_with(ending) {
-            let text = fs::read_to_string(root.join(&path))?;
-            found.push((path, text));
-        }
-    }
-    Ok(())
 }
 
 /// Whether `path` is one of `places` or lies under one that ends in `/` (or begins with one that ends in `*`).

@@ -26,15 +26,14 @@ pub(super) fn unfinished(source: &Source<'_>, _: &Facts, report: &mut Report<'_>
     }
 }
 
-/// Shipping code has no trace of planted bugs: each is a patch, which is applied to a copy.
+/// Shipping code has no trace of planted bugs: each stands in `planted/` and is planted in a copy.
 pub(super) fn planted(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     if !source.path.starts_with("crates/") {
         return;
     }
     for (number, line) in (1..).zip(source.lines.iter()) {
         if !source.in_test(number) && line.to_ascii_lowercase().contains("planted") {
-            report
-                .add(number, "a planted bug is a patch in `planted/`, and shipping code does not know of it");
+            report.add(number, "a planted bug stands in `planted/`, and shipping code does not know of it");
         }
     }
 }

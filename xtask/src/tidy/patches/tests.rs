@@ -1,51 +1,67 @@
-//! A patch that no longer applies, or says nothing, is found, and so is one that documents name wrongly or not at all.
+//! A planted bug without a place or a condition is found, and so is one that documents name wrongly or not at all.
+//!
+//! Neighbours: [`super::check`], [`super::check_names`].
 
-use super::{check, check_names};
-use crate::tidy::{Facts, Report};
+use super::{BUGS_MAX, check, check_names};
+use crate::planted::{Bug, Edit, Tree};
+use crate::tidy::{Facts, Finding};
 
-const HEAD: &str = "Condition: L1, the claim\nSeen by: cargo test\nExpect: a lost row\n\n";
-const DIFF: &str =
-    "diff --git a/xtask/src/a.rs b/xtask/src/a.rs\n--- a/xtask/src/a.rs\n+++ b/xtask/src/a.rs\n";
+fn bug(name: &str, text: &str) -> Bug {
+    let edit = Edit {
+        package: "ensile-a".to_owned(),
+        function: "seal".to_owned(),
+        text: text.to_owned(),
+        replacement: String::new(),
+    };
+    Bug {
+        name: name.to_owned(),
+        file: "planted/log.toml".to_owned(),
+        line: 7,
+        condition: "L1".to_owned(),
+        command: "cargo test".to_owned(),
+        sign: "a lost row".to_owned(),
+        edits: vec![edit],
+    }
+}
 
-fn found(patch: &str) -> Vec<String> {
-    // Tests run side by side in one process.
-    let thread = std::thread::current().id();
-    let root = std::env::temp_dir().join(format!("ensile-tidy-{}-{thread:?}", std::process::id()));
-    std::fs::create_dir_all(root.join("xtask/src")).expect("a folder");
-    std::fs::write(root.join("xtask/src/a.rs"), "one\ntwo\n\nthree\n").expect("a file");
+fn found(bugs: &[Bug]) -> Vec<Finding> {
+    let texts = [("crates/ensile-a/src/b.rs".to_owned(), "fn seal() { a(); }".to_owned())];
     let facts = Facts { invariants: Some(["L1".to_owned()].into()) };
     let mut findings = Vec::new();
-    let mut report = Report { rule: "patches", path: "planted/a.patch", findings: &mut findings };
-    check(patch, &root, &facts, &mut report).expect("reads");
-    std::fs::remove_dir_all(&root).expect("it was there");
-    findings.into_iter().map(|finding| finding.advice).collect()
+    check(bugs, &Tree::new(&texts), &facts, &mut findings);
+    findings
 }
 
 #[test]
-fn a_patch_that_applies_and_says_what_it_breaks_is_left_alone() {
-    assert_eq!(found(&format!("{HEAD}{DIFF}@@ -1,3 +1,3 @@\n one\n-two\n+2\n \n")), Vec::<String>::new());
-    assert_eq!(found(&format!("{HEAD}{DIFF}@@ -9,1 +9,1 @@\n-three\n+3\n")), Vec::<String>::new(), "moved");
+fn a_bug_with_a_place_and_a_condition_is_left_alone() {
+    assert_eq!(found(&[bug("L1-early", "a();")]), []);
 }
 
 #[test]
-fn a_patch_that_no_longer_applies_or_says_nothing_is_found() {
-    let hunk = "@@ -1,2 +1,1 @@\n one\n-three\n";
-    assert!(found(&format!("{HEAD}{DIFF}{hunk}"))[0].contains("no longer applies"));
-    assert!(found(&format!("{HEAD}{}{hunk}", DIFF.replace("a.rs", "b.rs")))[0].contains("is not there"));
-    assert!(found(HEAD)[0].contains("changes nothing"));
-    let good = "@@ -1,1 +1,1 @@\n-one\n+1\n";
-    assert_eq!(found(&format!("{DIFF}{good}")).len(), 3, "three fields");
-    let unknown = HEAD.replace("L1", "Z9");
-    assert!(found(&format!("{unknown}{DIFF}{good}"))[0].contains("no condition"));
+fn a_bug_without_a_place_a_condition_or_a_command_is_found_at_its_line() {
+    let one = |bug: Bug| {
+        let findings = found(&[bug]);
+        assert_eq!((findings.len(), findings[0].line), (1, 7), "{findings:?}");
+        findings[0].advice.clone()
+    };
+    assert!(one(bug("L1-early", "b();")).contains("not in `seal`"));
+    assert!(one(bug("early", "a();")).contains("does not begin with `L1-`"));
+    assert!(one(Bug { command: "true".to_owned(), ..bug("L1-early", "a();") }).contains("runs no test"));
+    assert!(one(Bug { condition: "Z9".to_owned(), ..bug("Z9-early", "a();") }).contains("no condition"));
 }
 
 #[test]
-fn names_in_protocols_and_patches_are_the_same() {
+fn a_catalogue_that_is_too_large_is_found() {
+    let bugs: Vec<Bug> = (0..=BUGS_MAX).map(|at| bug(&format!("L1-a{at}"), "a();")).collect();
+    assert!(found(&bugs)[0].advice.contains("201 bugs, of 200 at most"));
+}
+
+#[test]
+fn names_in_protocols_and_in_the_catalogue_are_the_same() {
     let document = |path: &str, text: &str| (path.to_owned(), text.to_owned());
     let found = |text: &str, planted: &[&str]| {
         let documents = [document("docs/protocols/a.md", text), document("docs/results/a.md", "`L1-gone`")];
-        let planted: Vec<_> =
-            planted.iter().map(|name| document(&format!("planted/{name}.patch"), "")).collect();
+        let planted: Vec<Bug> = planted.iter().map(|name| bug(name, "")).collect();
         let mut findings = Vec::new();
         check_names(&documents, &planted, &mut findings);
         findings.into_iter().map(|finding| (finding.line, finding.advice)).collect::<Vec<_>>()

@@ -1,0 +1,150 @@
+//! Planted bugs: each is a change that somebody could make by mistake, with the command that must fail for it.
+//!
+//! `planted/` is the catalogue and `docs/results/planted.csv` the table of sightings. A bug is stale if it has no row, or
+//! if the bug, its command or the function around it has changed since. A run plants stale bugs and goes on where an
+//! earlier run stopped.
+//!
+//! Neighbours: [`mod@crate::tidy`] checks the catalogue; `ci/planted.sh` and `.ci/run` run this.
+
+mod catalogue;
+mod copy;
+mod items;
+mod place;
+mod record;
+mod results;
+mod run;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+#[cfg(test)]
+pub(crate) use catalogue::Edit;
+pub(crate) use catalogue::{Bug, Unreadable, read};
+pub(crate) use place::Tree;
+use results::Results;
+use run::{Candidate, Settings, is_hunt};
+
+use crate::files::read_tree;
+
+pub(crate) const USAGE: &str = "       cargo xtask planted [--all] [--unasserted] [--seconds N] [NAME..]
+       cargo xtask planted list
+       cargo xtask planted record ROOM DIFF";
+
+/// Time for which the simulation hunts a bug if `ENSILE_SECONDS` does not say it, in seconds.
+const HUNT_SECONDS: u64 = 60;
+
+/// Runs the command. True if nothing is left to mend.
+pub(crate) fn command(root: &Path, arguments: &[&str]) -> io::Result<bool> {
+    match arguments {
+        ["list"] => list(root),
+        ["record", room, diff] => record::record(root, room, Path::new(diff)).map(|()| true),
+        _ => plant(root, arguments),
+    }
+}
+
+/// Prints the size of the catalogue, and the stale bugs.
+fn list(root: &Path) -> io::Result<bool> {
+    let (bugs, texts) = (readable(root)?, texts(root)?);
+    let tree = Tree::new(&texts);
+    let stale = stale(&candidates(&tree, &bugs)?, &Results::of(root, false))?;
+    let patches = bugs.iter().filter(|bug| bug.file.ends_with(".patch")).count();
+    for name in &stale {
+        println!("planted: {name} is stale");
+    }
+    println!("planted: {} bugs, {patches} of them patches, {} stale", bugs.len(), stale.len());
+    Ok(true)
+}
+
+fn plant(root: &Path, arguments: &[&str]) -> io::Result<bool> {
+    let (mut is_all, mut is_unasserted, mut limit, mut names) = (false, false, None, Vec::new());
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match *argument {
+            "--all" => is_all = true,
+            "--unasserted" => is_unasserted = true,
+            "--seconds" => {
+                let seconds = rest.next().and_then(|value| value.parse().ok());
+                limit = Some(Duration::from_secs(
+                    seconds.ok_or_else(|| refused("--seconds takes a whole number"))?,
+                ));
+            }
+            option if option.starts_with('-') => {
+                return Err(refused(&format!("{option} is no option\nusage:\n{USAGE}")));
+            }
+            name => names.push(name),
+        }
+    }
+    let (bugs, texts) = (readable(root)?, texts(root)?);
+    let tree = Tree::new(&texts);
+    let results = Results::of(root, is_unasserted);
+    results.retain(|name| bugs.iter().any(|bug| bug.name == name))?;
+    let mut candidates = candidates(&tree, &bugs)?;
+    candidates.retain(|Candidate { bug, .. }| {
+        (names.is_empty() || names.iter().any(|name| bug.name.contains(name)))
+            && (!is_unasserted || is_hunt(bug))
+    });
+    if candidates.is_empty() {
+        return Err(refused("no planted bug has such a name"));
+    }
+    if !is_all {
+        let stale = stale(&candidates, &results)?;
+        candidates.retain(|candidate| stale.contains(&candidate.bug.name));
+    }
+    let hunt_seconds =
+        std::env::var("ENSILE_SECONDS").ok().and_then(|value| value.parse().ok()).unwrap_or(HUNT_SECONDS);
+    let by_path: BTreeMap<&str, &str> =
+        texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let settings = Settings { is_unasserted, limit, hunt_seconds };
+    let outcome = run::run(root, &by_path, candidates, &results, &settings)?;
+    for name in &outcome.unseen {
+        println!("planted: {name} is not seen: mend its test, or remove it if it breaks nothing");
+    }
+    println!("planted: {} seen, {} not seen, {} left", outcome.seen, outcome.unseen.len(), outcome.left);
+    Ok(outcome.unseen.is_empty())
+}
+
+fn refused(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text.to_owned())
+}
+
+/// The whole catalogue; an error if a part of it cannot be read.
+fn readable(root: &Path) -> io::Result<Vec<Bug>> {
+    let (bugs, unreadable) = read(root)?;
+    match unreadable.first() {
+        Some(Unreadable { file, line, advice }) => Err(refused(&format!("{file}:{line}: {advice}"))),
+        None => Ok(bugs),
+    }
+}
+
+/// The files that bugs can be planted in, as pairs of path and text.
+pub(crate) fn texts(root: &Path) -> io::Result<Vec<(String, String)>> {
+    let mut texts = Vec::new();
+    for ending in [".rs", ".h", ".hpp"] {
+        read_tree(root, "crates", ending, &mut texts)?;
+    }
+    Ok(texts)
+}
+
+fn candidates<'b>(tree: &Tree<'_>, bugs: &'b [Bug]) -> io::Result<Vec<Candidate<'b>>> {
+    let place = |bug: &'b Bug| match tree.place(bug) {
+        Ok(placement) => Ok(Candidate { bug, placement }),
+        Err(advice) => Err(refused(&format!("{}:{}: {}: {advice}", bug.file, bug.line, bug.name))),
+    };
+    bugs.iter().map(place).collect()
+}
+
+/// Names of the candidates that have no row of the present code.
+fn stale(candidates: &[Candidate<'_>], results: &Results) -> io::Result<Vec<String>> {
+    let rows = results.read()?;
+    let is_fresh = |candidate: &Candidate<'_>| {
+        let hash = format!("{:016x}", candidate.placement.hash);
+        rows.get(&candidate.bug.name).is_some_and(|row| row.hash == hash)
+    };
+    Ok(candidates
+        .iter()
+        .filter(|candidate| !is_fresh(candidate))
+        .map(|candidate| candidate.bug.name.clone())
+        .collect())
+}

@@ -1,0 +1,84 @@
+//! `docs/results/planted.csv`: for each planted bug its last sighting, and the hash of the code that it was planted in.
+//!
+//! Two runs may add rows at the same time: each reads the file again, under a lock, before it writes.
+//!
+//! Neighbours: [`super::run`] adds rows; [`super`] compares the hashes with the tree.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// A bug that a command saw.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sighting {
+    pub(crate) bug: String,
+    pub(crate) condition: String,
+    /// Hash by which a later run knows if the bug, its command or the code around it has changed, in hexadecimal.
+    pub(crate) hash: String,
+    pub(crate) build_seconds: u64,
+    pub(crate) test_seconds: u64,
+    /// First line that told of the fault.
+    pub(crate) output: String,
+    pub(crate) command: String,
+}
+
+/// The table in a file.
+pub(crate) struct Results {
+    path: PathBuf,
+}
+
+impl Results {
+    /// The table of the tree under `root`; `is_unasserted` chooses the one of builds without debug assertions.
+    pub(crate) fn of(root: &Path, is_unasserted: bool) -> Self {
+        let name = if is_unasserted { "planted-unasserted.csv" } else { "planted.csv" };
+        Self { path: root.join("docs/results").join(name) }
+    }
+
+    /// All rows by the names of their bugs; none if there is no table yet.
+    pub(crate) fn read(&self) -> io::Result<BTreeMap<String, Sighting>> {
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) => return Err(error),
+        };
+        let rows = csv::Reader::from_reader(file).into_deserialize::<Sighting>();
+        let rows = rows.map(|row| row.map(|row| (row.bug.clone(), row)));
+        rows.collect::<Result<_, _>>().map_err(io::Error::other)
+    }
+
+    /// Adds a row, or takes the place of an older one of the same bug.
+    pub(crate) fn add(&self, sighting: Sighting) -> io::Result<()> {
+        self.change(|rows| {
+            rows.insert(sighting.bug.clone(), sighting);
+        })
+    }
+
+    /// Removes the rows of bugs that `is_kept` refuses.
+    pub(crate) fn retain(&self, is_kept: impl Fn(&str) -> bool) -> io::Result<()> {
+        if self.read()?.keys().all(|bug| is_kept(bug)) {
+            return Ok(());
+        }
+        self.change(|rows| rows.retain(|bug, _| is_kept(bug)))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Sighting>)) -> io::Result<()> {
+        let lock = self.path.with_extension("lock");
+        let held = File::create(&lock)?;
+        held.lock()?;
+        let mut rows = self.read()?;
+        change(&mut rows);
+        let next = self.path.with_extension("next");
+        let mut writer = csv::Writer::from_path(&next).map_err(io::Error::other)?;
+        for row in rows.values() {
+            writer.serialize(row).map_err(io::Error::other)?;
+        }
+        writer.flush()?;
+        fs::rename(&next, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests;
