@@ -1,6 +1,5 @@
 //! House-keeping for the workspace: `cargo xtask tidy` holds the tree to the rules that `CONTRIBUTING.md` states,
-//! `cargo xtask planted` plants the bugs of `planted/`, and `cargo xtask install-c` puts the library for C and C++ where
-//! compilers find it.
+//! `cargo xtask planted` plants the bugs of `planted/`, and `cargo xtask install-c` installs the library for C and C++.
 //!
 //! The checks read the sources as text and tokens, so they run in a moment and need no other crate to compile.
 //!

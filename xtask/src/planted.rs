@@ -1,8 +1,8 @@
 //! Planted bugs: each is a change that somebody could make by mistake, with the command that must fail for it.
 //!
-//! `planted/` is the catalogue and `docs/results/planted.csv` the table of sightings. A bug is stale if it has no row, or
-//! if the bug, its command or the function around it has changed since. A run plants stale bugs and goes on where an
-//! earlier run stopped.
+//! `planted/` is the catalogue and `docs/results/planted.csv` the table of sightings. A bug is stale if it has no row,
+//! or if the bug, its command or the function around it has changed since. A run plants stale bugs, so it goes on where
+//! an earlier run stopped.
 //!
 //! Neighbours: [`mod@crate::tidy`] checks the catalogue; `ci/planted.sh` and `.ci/run` run this.
 

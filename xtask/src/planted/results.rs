@@ -28,13 +28,15 @@ pub(crate) struct Sighting {
 /// The table in a file.
 pub(crate) struct Results {
     path: PathBuf,
+    /// File whose lock a run holds while it changes the table.
+    lock: PathBuf,
 }
 
 impl Results {
     /// The table of the tree under `root`; `is_unasserted` chooses the one of builds without debug assertions.
     pub(crate) fn of(root: &Path, is_unasserted: bool) -> Self {
         let name = if is_unasserted { "planted-unasserted.csv" } else { "planted.csv" };
-        Self { path: root.join("docs/results").join(name) }
+        Self { path: root.join("docs/results").join(name), lock: root.join("target/planted-results.lock") }
     }
 
     /// All rows by the names of their bugs; none if there is no table yet.
@@ -65,8 +67,10 @@ impl Results {
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Sighting>)) -> io::Result<()> {
-        let lock = self.path.with_extension("lock");
-        let held = File::create(&lock)?;
+        if let Some(folder) = self.lock.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let held = File::create(&self.lock)?;
         held.lock()?;
         let mut rows = self.read()?;
         change(&mut rows);

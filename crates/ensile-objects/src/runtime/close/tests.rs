@@ -346,8 +346,8 @@ fn open_called_when_applied() -> Arc<Objects<u64, CallWhenApplied>> {
     Arc::new(ObjectsBuilder::new("closing").disk(Arc::new(SimDisk::new().mounted())).open().expect("opens"))
 }
 
-/// Asserts that of two results one is a refusal and the other a success. They arrive in either order: a refusal lets the
-/// other call go on before the refused caller has sent its result.
+/// Asserts that of two results one is a refusal and the other a success. The two may arrive in either order, as a
+/// refusal lets the other call go on before the refused caller has sent its result.
 fn assert_one_is_refused<E: Debug>(
     results: &mpsc::Receiver<Result<(), E>>,
     is_refusal: impl Fn(&Result<(), E>) -> bool,

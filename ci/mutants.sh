@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Mutants of the code of commit, log, recovery and store that has changed since BASE: which of them does no test see?
+#   bash ci/mutants.sh BASE [SEED]
+# At most 60 are drawn, by a seed that is printed. Renamed files and moved lines do not count as changed. Two hours at
+# most, by hand, before a change is called done. A mutant that survives gets a test, or a reason in the closing words
+# of the change.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+CARGO_MUTANTS_VERSION=27.1.0
+MUTANTS_MAX=60
+PLACES=(crates/ensile-engine/src/commit crates/ensile-durability/src/{log,recovery,store}{,.rs})
+
+[ $# -ge 1 ] && [ $# -le 2 ] || {
+    echo "usage: bash ci/mutants.sh BASE [SEED]" >&2
+    exit 2
+}
+base="$1"
+seed="${2:-$RANDOM}"
+git rev-parse --verify --quiet "$base^{commit}" >/dev/null || {
+    echo "mutants: $base is no commit of this repository" >&2
+    exit 2
+}
+if [ "$(cargo mutants --version 2>/dev/null)" != "cargo-mutants $CARGO_MUTANTS_VERSION" ]; then
+    cargo install cargo-mutants --quiet --locked --debug --version "$CARGO_MUTANTS_VERSION"
+fi
+
+folder="$(mktemp -d)"
+trap 'rm -rf "$folder"' EXIT
+git diff --find-renames "$base" -- "${PLACES[@]}" >"$folder/diff"
+# A line that was taken away somewhere and stands elsewhere now has moved.
+sed -n '/^---/d; s/^-[[:space:]]*//p' "$folder/diff" | grep -v '^$' | LC_ALL=C sort -u >"$folder/removed" || true
+cargo mutants --list --in-diff "$folder/diff" >"$folder/all"
+while IFS= read -r mutant; do
+    IFS=: read -r file line _ <<<"$mutant"
+    sed -n "${line}s/^[[:space:]]*//p" "$file" | grep --quiet --line-regexp --fixed-strings --file="$folder/removed" ||
+        printf '%s\n' "$mutant"
+done <"$folder/all" >"$folder/changed"
+shuf --head-count="$MUTANTS_MAX" --random-source=<(yes "$seed") "$folder/changed" >"$folder/drawn"
+printf 'mutants: %d of %d, drawn by seed %s\n' "$(wc -l <"$folder/drawn")" "$(wc -l <"$folder/changed")" "$seed"
+[ -s "$folder/drawn" ] || exit 0
+
+# Each drawn mutant by its whole name.
+arguments=()
+while IFS= read -r mutant; do
+    arguments+=(--re "^$(sed 's/[][\.*^$+?(){}|/]/\\&/g' <<<"$mutant")\$")
+done <"$folder/drawn"
+export CARGO_PROFILE_TEST_DEBUG=0 CARGO_PROFILE_DEV_DEBUG=0
+timeout 7200 cargo mutants --in-diff "$folder/diff" "${arguments[@]}" --output target/mutants --no-shuffle
