@@ -1,4 +1,4 @@
-//! One source file as the rules see it: tokens, comments by line, functions, paths, and which lines are tests.
+//! One source file as the rules see it: tokens, comments by line, functions, paths, and the lines of tests.
 //!
 //! A line is test code if its file lies under `tests/`, is called `tests.rs`, is declared by `#[cfg(test)] mod`, or
 //! if an item around it carries `#[cfg(test)]` or `#[test]`.
@@ -19,9 +19,9 @@ pub(crate) struct Source<'s> {
     pub(crate) comments: Vec<Token<'s>>,
     /// For each bracket in `code` the index of its partner.
     partners: Vec<Option<usize>>,
-    /// For each line (from 0) whether it is test code.
+    /// True for each line (from 0) of test code.
     test_lines: Vec<bool>,
-    /// The whole file is test code.
+    /// True if the whole file is test code.
     pub(crate) is_test: bool,
 }
 
@@ -63,7 +63,7 @@ impl<'s> Source<'s> {
         self.partners.get(at).copied().flatten().unwrap_or(at)
     }
 
-    /// Whether `line` (from 1) is test code.
+    /// True if `line` (from 1) is test code.
     pub(crate) fn in_test(&self, line: usize) -> bool {
         self.is_test || self.test_lines.get(line - 1).copied().unwrap_or(false)
     }
@@ -234,7 +234,7 @@ impl<'s> Source<'s> {
         false
     }
 
-    /// Where the modules live that this file declares as `#[cfg(test)] mod name;`.
+    /// Paths of the modules that this file declares as `#[cfg(test)] mod name;`.
     pub(crate) fn test_modules(&self) -> BTreeSet<String> {
         let (folder, file) = self.path.rsplit_once('/').unwrap_or(("", self.path));
         let stem = file.trim_end_matches(".rs");
@@ -292,7 +292,7 @@ impl<'s> Source<'s> {
                     at += 1;
                     while at < end {
                         let after = self.use_tree(at, prefix, found);
-                        // A comma, or a mark that no tree has: either way we get on.
+                        // A comma, or a mark that no `use` tree has: both are skipped.
                         at = after + usize::from(after == at || self.text(after) == ",");
                     }
                     prefix.truncate(depth);

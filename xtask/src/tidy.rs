@@ -30,7 +30,7 @@ use crate::files::read_tree;
 use crate::planted;
 use crate::source::Source;
 
-/// Something that a rule asks to be changed.
+/// A place that breaks a rule, and the advice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,
@@ -39,7 +39,7 @@ pub(crate) struct Finding {
     advice: String,
 }
 
-/// Collects what one rule finds in one file.
+/// Findings of one rule in one file.
 pub(crate) struct Report<'r> {
     rule: &'static str,
     path: &'r str,
@@ -54,10 +54,10 @@ impl Report<'_> {
     }
 }
 
-/// What rules may know besides the file they look at.
+/// Knowledge of the rules beside the examined file.
 #[derive(Default)]
 pub(crate) struct Facts {
-    /// Names of the invariants that `docs/protocols/` defines; `None` while there is no such document.
+    /// Names of the invariants that `docs/protocols/` defines; `None` without any such document.
     invariants: Option<BTreeSet<String>>,
 }
 
@@ -89,14 +89,13 @@ const RULES: &[(&str, Check)] = &[
     ("plain-words", prose::plain_comments),
 ];
 
-/// Rules that look at the whole tree, or at what is no Rust file.
+/// Rules of the whole tree, and of files in other languages.
 const OTHER_RULES: [&str; 6] = ["floors", "limits", "patches", circles::RULE, names::RULE, assertions::RULE];
 
-/// Rules that the tree does not keep yet. What they find is counted and does not fail; `tidy RULE` shows it.
+/// Rules that the tree does not keep yet. Their findings are counted and do not fail; `tidy RULE` shows them.
 const WAITING: &[&str] = &[];
 
-/// Checks the tree under `root` and prints what it finds, of `only` one rule if that is given. True if there is nothing
-/// to change.
+/// Checks the tree under `root` and prints the findings, of the rule `only` if given. True if there is no finding.
 pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
     let mut texts = Vec::new();
     for folder in ["crates", "xtask"] {
@@ -128,7 +127,7 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
     Ok(report(findings, files, only))
 }
 
-/// Prints the findings, of `only` one rule if that is given. True if nothing is left to change.
+/// Prints the findings, of the rule `only` if given. True if there is no finding.
 fn report(mut findings: Vec<Finding>, files: usize, only: Option<&str>) -> bool {
     findings.sort();
     let is_waiting = |finding: &Finding| only.is_none() && WAITING.contains(&finding.rule);
@@ -146,7 +145,7 @@ fn report(mut findings: Vec<Finding>, files: usize, only: Option<&str>) -> bool 
     findings.is_empty()
 }
 
-/// The files taken apart, those known to be tests that a `#[cfg(test)] mod` declares.
+/// All files as sources. The modules of a `#[cfg(test)] mod` are marked as tests.
 fn sources(texts: &[(String, String)]) -> Vec<Source<'_>> {
     let mut sources: Vec<Source<'_>> = texts.iter().map(|(path, text)| Source::new(path, text)).collect();
     let test_modules: BTreeSet<String> = sources.iter().flat_map(Source::test_modules).collect();
@@ -161,7 +160,7 @@ fn sources(texts: &[(String, String)]) -> Vec<Source<'_>> {
     sources
 }
 
-/// Applies every rule that reads files.
+/// Findings of all rules that read files.
 fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &Facts) -> Vec<Finding> {
     let sources = sources(texts);
     let mut findings = circles::check(&sources);
@@ -180,7 +179,7 @@ fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &F
     findings
 }
 
-/// Whether `path` is one of `places` or lies under one that ends in `/` (or begins with one that ends in `*`).
+/// True if `path` is one of `places`, lies under a place that ends in `/`, or begins with a place that ends in `*`.
 fn lies_in(path: &str, places: &[(&str, &str)]) -> bool {
     places.iter().any(|(place, _)| match place.strip_suffix('*') {
         Some(beginning) => path.starts_with(beginning),

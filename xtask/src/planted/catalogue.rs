@@ -1,8 +1,8 @@
 //! The catalogue of planted bugs: rows of `planted/ROOM.toml` and patches `planted/ROOM/NAME.patch`.
 //!
-//! A row replaces one text in one function. A patch has a head with the same fields and hunks behind it; each hunk
-//! begins with `@@ CRATE FUNCTION`, and its lines begin as those of a unified diff. Line numbers and file names stand
-//! in neither.
+//! A row replaces one text in one function. A patch has a head with the same fields, and hunks. A hunk begins with
+//! `@@ CRATE FUNCTION`; the first column of its lines is that of a unified diff. Rows and patches have no line numbers
+//! and no file names.
 //!
 //! Neighbours: [`super::place`] finds the texts; decision 0006 has the reasons for the two forms.
 
@@ -14,11 +14,11 @@ use serde::Deserialize;
 /// A bug that somebody could write by mistake, and the command that must fail with it.
 pub(crate) struct Bug {
     pub(crate) name: String,
-    /// The file that the bug stands in, from the root of the workspace.
+    /// Path of the bug's row or patch, from the root of the workspace.
     pub(crate) file: String,
     /// Line of the bug in its file.
     pub(crate) line: usize,
-    /// Conditions of `docs/protocols/` that the bug breaks, the first one being the bug's own.
+    /// Broken conditions of `docs/protocols/`, the bug's own first.
     pub(crate) condition: String,
     /// Whole command, with its environment.
     pub(crate) command: String,
@@ -63,7 +63,7 @@ struct Row {
     sign: String,
 }
 
-/// The bugs of the tree under `root` in the order of their names, and those that cannot be read.
+/// The bugs of the tree under `root` in the order of their names, and the unreadable bugs.
 pub(crate) fn read(root: &Path) -> io::Result<(Vec<Bug>, Vec<Unreadable>)> {
     let mut files = Vec::new();
     crate::files::read_tree(root, "planted", "", &mut files)?;

@@ -1,6 +1,6 @@
-//! A copy of the tree to plant bugs in, so that the checkout itself never has one.
+//! A copy of the tree to plant bugs in. The checkout never has a planted bug.
 //!
-//! A file of the copy that is right already keeps its time stamp, so cargo builds only what differs.
+//! A file with the right bytes keeps its time stamp, so cargo builds only the crates that differ.
 //!
 //! Neighbours: [`super::run`] plants in the copy and builds there.
 
@@ -15,7 +15,7 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Makes `folder` a copy of the files under `root` that git tracks or would add, without the planted bugs.
+    /// Makes `folder` a copy of the files that git tracks or would add under `root`, `planted/` left out.
     pub(crate) fn new(root: &Path, folder: PathBuf) -> io::Result<Self> {
         let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
         let listed = Command::new("git").args(arguments).current_dir(root).output()?;
@@ -55,7 +55,7 @@ impl Copy {
         fs::write(file, bytes)
     }
 
-    /// Removes files that the checkout does not have any more.
+    /// Removes files that are gone from the checkout.
     fn remove_others(&self, folder: &Path, beginning: &str, root: &Path) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;

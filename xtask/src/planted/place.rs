@@ -1,8 +1,7 @@
-//! Where a planted bug stands in the sources: its text is looked for as tokens, inside the item that it names.
+//! Place of a planted bug in the sources. The bug's text is looked for as tokens, inside the named item.
 //!
-//! Comments and white space do not count, so a comment that is rewritten, a line that is broken elsewhere and a
-//! function that moves to another file leave each planted bug as it is. The text must stand exactly once among all
-//! items of that name in the crate.
+//! Comments and white space do not count. A rewritten comment, another line break and a function in another file leave
+//! the catalogue as it is. The text must stand exactly once among all items of the given name in the crate.
 //!
 //! Neighbours: [`super::catalogue`] has the edits; [`mod@crate::tidy`] and [`super::run`] place them.
 
@@ -24,7 +23,7 @@ pub(crate) struct Placed<'b> {
     pub(crate) replacement: &'b str,
 }
 
-/// The places of a bug, and the hash by which a later look knows if a row of results is stale.
+/// Places of a bug, and the hash by which a run finds a stale row of results.
 pub(crate) struct Placement<'b> {
     pub(crate) edits: Vec<Placed<'b>>,
     /// Hash of the tokens of the changed items, of the bug's own text and of its command.
@@ -91,7 +90,7 @@ impl<'s> Tree<'s> {
                         let first = offset(text, window[0].text);
                         let last = window[wanted.len() - 1].text;
                         let range = first..offset(text, last) + last.len();
-                        // Of items inside each other the outer one comes first, and is the one that counts.
+                        // Of nested items the outer item comes first and counts.
                         found.entry((source.path, range.start)).or_insert_with(|| (range, code));
                     }
                 }
@@ -137,7 +136,7 @@ pub(crate) fn apply(text: &str, edits: &mut [&Placed<'_>]) -> Result<String, Str
     Ok(changed)
 }
 
-/// Texts of the tokens that are no comments.
+/// Texts of all tokens but comments.
 pub(crate) fn code_texts(text: &str) -> Vec<&str> {
     tokens(text).into_iter().filter(|token| token.kind != Kind::Comment).map(|token| token.text).collect()
 }

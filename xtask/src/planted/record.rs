@@ -21,7 +21,7 @@ use crate::source::Source;
 /// A hunk of a unified diff.
 struct Hunk {
     path: String,
-    /// Line of the old file at which the hunk begins, from 1. It may be wrong by as much as the file has moved.
+    /// First line of the hunk in the old file, from 1. Only a hint, as lines above may have changed.
     line: usize,
     lines: Vec<(char, String)>,
 }
@@ -154,7 +154,7 @@ fn edit(
     let old_lines = || lines[begin..=end].iter().filter(|(mark, ..)| *mark != '+').map(|&(.., line)| line);
     let (first, last) = match (old_lines().min(), old_lines().max()) {
         (Some(first), Some(last)) => (first, last),
-        // Nothing but added lines: they stand before this line of the old file.
+        // Only added lines: the old line behind them tells the place.
         _ => (lines[begin].2.saturating_sub(1), lines[begin].2.saturating_sub(1)),
     };
     let holds = |item: &Item<'_>| {
@@ -189,7 +189,7 @@ fn edit(
             }
             return Ok((unindented(found), patch));
         };
-        // A line more before the change, then a line more behind it, if they are of the same item.
+        // One more line before and behind the change, if the line belongs to the item.
         let may_begin = begin > 0 && lines[begin - 1].2 >= item_first;
         let may_end = end + 1 < lines.len() && lines[end + 1].2 <= item_last;
         if may_begin {

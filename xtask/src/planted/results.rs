@@ -1,6 +1,6 @@
-//! `docs/results/planted.csv`: for each planted bug its last sighting, and the hash of the code that it was planted in.
+//! `docs/results/planted.csv`: the last sighting of each planted bug, with a hash of the code around the bug.
 //!
-//! Two runs may add rows at the same time: each reads the file again, under a lock, before it writes.
+//! Two runs may add rows at the same time. A run takes a lock and reads the file again before a write.
 //!
 //! Neighbours: [`super::run`] adds rows; [`super`] compares the hashes with the tree.
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Sighting {
     pub(crate) bug: String,
     pub(crate) condition: String,
-    /// Hash by which a later run knows if the bug, its command or the code around it has changed, in hexadecimal.
+    /// Hash of the bug, its command and the functions around it, in hexadecimal.
     pub(crate) hash: String,
     pub(crate) build_seconds: u64,
     pub(crate) test_seconds: u64,
@@ -39,7 +39,7 @@ impl Results {
         Self { path: root.join("docs/results").join(name), lock: root.join("target/planted-results.lock") }
     }
 
-    /// All rows by the names of their bugs; none if there is no table yet.
+    /// All rows by the names of the bugs; no row if the table does not exist yet.
     pub(crate) fn read(&self) -> io::Result<BTreeMap<String, Sighting>> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
@@ -51,14 +51,14 @@ impl Results {
         rows.collect::<Result<_, _>>().map_err(io::Error::other)
     }
 
-    /// Adds a row, or takes the place of an older one of the same bug.
+    /// Adds a row, or replaces the older row of the same bug.
     pub(crate) fn add(&self, sighting: Sighting) -> io::Result<()> {
         self.change(|rows| {
             rows.insert(sighting.bug.clone(), sighting);
         })
     }
 
-    /// Removes the rows of bugs that `is_kept` refuses.
+    /// Removes the rows of bugs for which `is_kept` is false.
     pub(crate) fn retain(&self, is_kept: impl Fn(&str) -> bool) -> io::Result<()> {
         if self.read()?.keys().all(|bug| is_kept(bug)) {
             return Ok(());

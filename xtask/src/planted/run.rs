@@ -1,7 +1,7 @@
 //! Plants bugs in a copy of the tree, one at a time, and sees the command of each fail.
 //!
-//! Without a bug its command must pass and run a test. With it the command must fail by a test, end by a signal, or not
-//! end in many times as long as without it. A build that fails is an error of the bug.
+//! The command must pass and run a test without the bug. With the bug a test must fail, the process end by a signal, or
+//! the command not end in many times its usual time. A failed build is an error of the bug.
 //!
 //! Neighbours: [`super::place`] has the edits, [`super::copy`] the tree, [`super::results`] the table.
 
@@ -17,15 +17,15 @@ use super::copy::Copy;
 use super::place::{Placed, Placement, apply};
 use super::results::{Results, Sighting};
 
-/// Limit of a command without a bug, in seconds. It only keeps a broken tree from hanging.
+/// Limit of a command without a bug, in seconds; only a broken tree reaches it.
 const SOUND_SECONDS_MAX: u64 = 3_600;
-/// A planted command may take at least this long, in seconds.
+/// Least limit of a planted command, in seconds.
 const PLANTED_SECONDS_MIN: u64 = 60;
-/// A planted command may take this many times as long as the same one without a bug.
+/// Limit of a planted command, in times of the same command without a bug.
 const PLANTED_TIMES: u64 = 10;
 /// Time for which the simulation hunts without a bug, in seconds.
 const SOUND_HUNT_SECONDS: u64 = 2;
-/// Statuses of `timeout` for a command that did not end, and for one that it had to kill.
+/// Statuses of `timeout` for an ended and for a killed command.
 const TIMED_OUT: [i32; 2] = [124, 137];
 
 /// Settings of a run.
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) hunt_seconds: u64,
 }
 
-/// A bug with the places that it has in the tree.
+/// A bug with its places in the tree.
 pub(crate) struct Candidate<'b> {
     pub(crate) bug: &'b Bug,
     pub(crate) placement: Placement<'b>,
@@ -184,7 +184,7 @@ fn changes<'t>(
 
 fn planted_seconds_max(bug: &Bug, sound_seconds: u64, settings: &Settings) -> u64 {
     let most = (sound_seconds * PLANTED_TIMES).max(PLANTED_SECONDS_MIN);
-    // The simulation hunts for longer than it did without a bug.
+    // The hunt is longer with a bug than without.
     most + if is_hunt(bug) { settings.hunt_seconds } else { 0 }
 }
 
@@ -206,7 +206,7 @@ impl Workshop {
         Ok(Self { copy: Copy::new(root, target.join("tree"))?, target, is_unasserted, hunt_seconds })
     }
 
-    /// How long the command takes without a bug, in whole seconds rounded up. It must pass.
+    /// Time of the command without a bug, in whole seconds rounded up. An error if the command fails.
     fn sound_seconds(&self, bug: &Bug) -> io::Result<u64> {
         let built = self.build(bug)?;
         let ended = match built.status {
@@ -240,7 +240,7 @@ impl Workshop {
         shell
             .args(["--kill-after=10", &seconds_max.to_string(), "bash", "-c", command])
             .current_dir(self.copy.folder());
-        // Incremental, since one function of a crate changes. Backtraces are read by nobody.
+        // One function of a crate changes, so an incremental build is fastest.
         for name in ["CARGO_PROFILE_TEST_DEBUG", "CARGO_PROFILE_DEV_DEBUG", "RUST_BACKTRACE"] {
             shell.env(name, "0");
         }
@@ -253,7 +253,7 @@ impl Workshop {
                 .env("CARGO_PROFILE_TEST_DEBUG_ASSERTIONS", "false")
                 .env("CARGO_PROFILE_DEV_DEBUG_ASSERTIONS", "false");
         }
-        // A build of the copy is none of the package that runs this.
+        // The variables of this program's own build do not belong to the copy.
         shell.env_remove("CARGO_MANIFEST_DIR").env_remove("RUSTUP_TOOLCHAIN");
         let status = shell.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).status()?;
         let output = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
@@ -274,7 +274,7 @@ impl Workshop {
         }
     }
 
-    /// The name of an anomaly, or the text of the first panic or of the error that a test returned. Folders of this
+    /// First line that tells of the fault: an anomaly of the checker, a panic, or the error of a test. Folders of this
     /// machine are left out.
     fn first_fault(&self, output: &str) -> String {
         let is_anomaly = |line: &&str| {

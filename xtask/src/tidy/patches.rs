@@ -1,5 +1,5 @@
-//! Rules of the catalogue of planted bugs (`planted/`): each bug names a condition, and its text stands in the tree.
-//! Documents name the bugs that exist: a condition that is defined with a list of bugs has all of its own in it.
+//! Rules of the catalogue of planted bugs (`planted/`). Each bug names a condition, and its text stands in the tree.
+//! Documents name existing bugs only. A condition that is defined with a list of bugs lists all of its bugs.
 //!
 //! Neighbours: [`mod@crate::planted`] reads the catalogue and plants the bugs.
 
@@ -9,7 +9,7 @@ use super::documents::definitions;
 use super::{Facts, Finding, Report};
 use crate::planted::{Bug, Tree, Unreadable};
 
-/// The most bugs that the catalogue may have, and the most of them that may be patches. A run of all takes an hour.
+/// Limits on the number of bugs and of patches. A run of all bugs takes an hour.
 const BUGS_MAX: usize = 200;
 const PATCHES_MAX: usize = 120;
 
