@@ -16,6 +16,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::sockets::{MachineSocket, unknown};
+#[cfg(feature = "simulation")]
+use crate::transport::TransportHoldings;
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
 /// Events that one wait takes, at most; more stay for the next.
@@ -142,5 +144,10 @@ impl Transport for Epoll {
             // A counter that is full has not been read: the wake-up is under way.
             let _ = rustix::io::write(&*wake_ups, &1_u64.to_ne_bytes());
         })
+    }
+
+    #[cfg(feature = "simulation")]
+    fn holdings(&self) -> TransportHoldings {
+        TransportHoldings { sockets: self.sockets.len(), ..TransportHoldings::default() }
     }
 }

@@ -7,6 +7,8 @@ use std::io;
 use std::time::Duration;
 
 use crate::epoll::Epoll;
+#[cfg(feature = "simulation")]
+use crate::transport::TransportHoldings;
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
 /// Which transport is asked for.
@@ -120,6 +122,11 @@ impl Transport for MachineTransport {
 
     fn wake_up(&self) -> LoopWakeUp {
         self.transport.wake_up()
+    }
+
+    #[cfg(feature = "simulation")]
+    fn holdings(&self) -> TransportHoldings {
+        self.transport.holdings()
     }
 }
 

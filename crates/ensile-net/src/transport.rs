@@ -89,6 +89,25 @@ pub trait Transport {
 
     /// What ends a wait of this transport from another thread.
     fn wake_up(&self) -> LoopWakeUp;
+
+    /// Resources that the transport holds, for tests.
+    ///
+    /// # Panics
+    /// If its own counts contradict each other.
+    #[cfg(feature = "simulation")]
+    fn holdings(&self) -> TransportHoldings;
+}
+
+/// Resources that a transport holds until it gives them back.
+#[cfg(feature = "simulation")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransportHoldings {
+    /// Number of listeners and connections, closed ones included while an operation of theirs is in flight.
+    pub sockets: usize,
+    /// Number of lent buffers with arrived bytes.
+    pub buffers: usize,
+    /// Number of sends in flight.
+    pub sends: usize,
 }
 
 /// Ends a wait of a loop, from any thread. A wake-up of a loop that does not wait ends its next wait.

@@ -42,6 +42,8 @@ pub(super) struct SharedMemory {
     base: NonNull<u8>,
     /// Buffers that were given back so far, modulo 2^16: the next one's place in the ring.
     given: u16,
+    /// Number of buffers that a completion has named and that are not given back.
+    lent: u16,
 }
 
 impl SharedMemory {
@@ -53,7 +55,7 @@ impl SharedMemory {
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), BYTES, protection, MapFlags::PRIVATE)
         }?;
         let base = NonNull::new(mapped.cast()).expect("a mapping that was made has an address");
-        let mut memory = Self { base, given: 0 };
+        let mut memory = Self { base, given: 0, lent: 0 };
         (0..BUFFERS).for_each(|number| memory.provide(number));
         Ok(memory)
     }
@@ -95,8 +97,9 @@ impl SharedMemory {
     }
 
     /// The buffer that a completion names.
-    pub(super) fn arrived(&self, number: u16, bytes: usize) -> ArrivedBuffer {
+    pub(super) fn arrived(&mut self, number: u16, bytes: usize) -> ArrivedBuffer {
         assert!(number < BUFFERS && bytes <= BUFFER_BYTES, "{bytes} bytes in buffer {number}");
+        self.lent += 1;
         ArrivedBuffer { number, bytes }
     }
 
@@ -106,7 +109,13 @@ impl SharedMemory {
         unsafe { std::slice::from_raw_parts(self.buffer(buffer.number), buffer.bytes) }
     }
 
+    /// Number of buffers that are not the kernel's.
+    pub(super) fn lent(&self) -> usize {
+        usize::from(self.lent)
+    }
+
     pub(super) fn give_back(&mut self, buffer: ArrivedBuffer) {
+        self.lent -= 1;
         self.provide(buffer.number);
     }
 }

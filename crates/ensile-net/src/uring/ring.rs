@@ -3,7 +3,7 @@
 //! Invariants: W6, memory that an operation reads or writes stays the ring's until the last completion of that
 //! operation; W10, the kernel drops no completion.
 //!
-//! Neighbours: [`super`] decides what is asked for; [`super::memory`] has the buffers that arrive.
+//! Neighbours: [`crate::ring_sockets`] asks for operations; [`super::memory`] has the buffers of arrivals.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +14,10 @@ use std::time::Duration;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, Probe, cqueue, opcode, squeue};
 use rustix::io::Errno;
-use rustix::net::SendFlags;
+use rustix::net::{SendFlags, Shutdown};
+
+use crate::ring_sockets::{SendNumber, SocketCompletion, SocketRing};
+use crate::sockets::MachineSocket;
 
 use super::memory::{ArrivedBuffer, BUFFERS, SharedMemory};
 
@@ -72,18 +75,13 @@ impl RingOperation {
     }
 }
 
-/// An operation that has ended.
+/// The end of an operation.
 #[derive(Debug)]
-pub(crate) enum Completion {
-    /// Of a receive. `None`: the peer has ended.
-    Received { place: u32, outcome: Result<Option<ArrivedBuffer>, Errno>, has_more: bool },
-    /// Of a send: how many bytes went.
-    Sent { place: u32, outcome: Result<usize, Errno> },
-    /// Of a poll: somebody may wait.
-    Ready { place: u32 },
+pub(super) enum RingCompletion {
+    Socket(SocketCompletion<ArrivedBuffer>),
     /// The loop was woken up.
     WokenUp,
-    /// What was cancelled has a completion of its own.
+    /// End of a cancellation; the cancelled operation has a completion of its own.
     Cancelled,
 }
 
@@ -94,10 +92,6 @@ struct SendPlace {
     place: u32,
     bytes: Vec<u8>,
 }
-
-/// The name of a send in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SendNumber(u32);
 
 /// The kernel's queues. Sockets are known by places, small numbers that their owner chooses.
 pub(super) struct Ring {
@@ -172,55 +166,11 @@ impl Ring {
         self.maker == std::process::id()
     }
 
-    /// Receives once, into a provided buffer. With `at_once` it tries before it waits: something is there, most likely.
-    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, place: u32, at_once: bool) {
-        let entry = opcode::Recv::new(Fd(socket.as_raw_fd()), std::ptr::null_mut(), 0)
-            .buf_group(BUFFER_GROUP)
-            .ioprio(if at_once { 0 } else { POLL_FIRST })
-            .build()
-            .flags(squeue::Flags::BUFFER_SELECT);
-        self.stage(entry, RingOperation::Receive, place);
-    }
-
-    /// Sends the beginning of a copy of these bytes.
-    pub(super) fn send(&mut self, socket: BorrowedFd<'_>, place: u32, bytes: &[u8]) -> SendNumber {
-        let mut copy = self.spare.pop().unwrap_or_default();
-        copy.extend_from_slice(bytes);
-        // A program that embeds this may not ignore the signal of a broken pipe.
-        let flags = SendFlags::NOSIGNAL.bits().cast_signed();
-        let entry = opcode::Send::new(Fd(socket.as_raw_fd()), copy.as_ptr(), copy.len() as u32).flags(flags);
-        let sends = self.sends.len() as u32;
-        let number = self.free_sends.pop().unwrap_or(sends);
-        if number == sends {
-            self.sends.push(None);
-        }
-        self.sends[number as usize] = Some(SendPlace { place, bytes: copy });
-        self.stage(entry.build(), RingOperation::Send, number);
-        SendNumber(number)
-    }
-
-    /// Waits once until a listener has somebody.
-    pub(super) fn poll(&mut self, listener: BorrowedFd<'_>, place: u32) {
-        let entry = opcode::PollAdd::new(Fd(listener.as_raw_fd()), POLL_READS).build();
-        self.stage(entry, RingOperation::Poll, place);
-    }
-
     /// Waits once until the counter of wake-ups, which blocks when it is read, is not zero, and makes it zero.
     pub(super) fn read_wake_ups(&mut self, counter: BorrowedFd<'_>) {
         let memory = self.memory.counter();
         let entry = opcode::Read::new(Fd(counter.as_raw_fd()), memory, size_of::<u64>() as u32).build();
         self.stage(entry, RingOperation::WakeUps, 0);
-    }
-
-    /// Ends the receive or the poll of a place.
-    pub(super) fn cancel_waiting(&mut self, place: u32) {
-        self.cancel(CancelBuilder::user_data(RingOperation::Receive.data(place)));
-        self.cancel(CancelBuilder::user_data(RingOperation::Poll.data(place)));
-    }
-
-    /// Ends a send; it may have gone in part.
-    pub(super) fn cancel_send(&mut self, number: SendNumber) {
-        self.cancel(CancelBuilder::user_data(RingOperation::Send.data(number.0)));
     }
 
     fn cancel(&mut self, what: CancelBuilder) {
@@ -283,27 +233,32 @@ impl Ring {
     }
 
     /// The next operation that has ended.
-    pub(super) fn next_completion(&mut self) -> Option<Completion> {
+    pub(super) fn next_completion(&mut self) -> Option<RingCompletion> {
         let entry = self.queues.completion().next()?;
         self.in_flight -= 1;
         let (operation, place) = RingOperation::of(entry.user_data());
         let result = entry.result();
         let outcome = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
         Some(match operation {
-            RingOperation::Receive => self.received(place, outcome, entry.flags()),
+            RingOperation::Receive => RingCompletion::Socket(self.received(place, outcome, entry.flags())),
             RingOperation::Send => {
                 let ended = self.sends[place as usize].take().expect("it was in flight");
                 self.free_sends.push(place);
                 self.keep(ended.bytes);
-                Completion::Sent { place: ended.place, outcome }
+                RingCompletion::Socket(SocketCompletion::Sent { place: ended.place, outcome })
             }
-            RingOperation::Poll => Completion::Ready { place },
-            RingOperation::WakeUps => Completion::WokenUp,
-            RingOperation::Cancel => Completion::Cancelled,
+            RingOperation::Poll => RingCompletion::Socket(SocketCompletion::Ready { place }),
+            RingOperation::WakeUps => RingCompletion::WokenUp,
+            RingOperation::Cancel => RingCompletion::Cancelled,
         })
     }
 
-    fn received(&mut self, place: u32, outcome: Result<usize, Errno>, flags: u32) -> Completion {
+    fn received(
+        &mut self,
+        place: u32,
+        outcome: Result<usize, Errno>,
+        flags: u32,
+    ) -> SocketCompletion<ArrivedBuffer> {
         let buffer = cqueue::buffer_select(flags);
         let arrived = buffer.map(|number| self.memory.arrived(number, outcome.unwrap_or(0)));
         let outcome = match (outcome, arrived) {
@@ -313,17 +268,7 @@ impl Ring {
                 outcome.map(|_| None)
             }
         };
-        Completion::Received { place, outcome, has_more: cqueue::sock_nonempty(flags) }
-    }
-
-    /// What has arrived.
-    pub(super) fn bytes(&self, buffer: &ArrivedBuffer) -> &[u8] {
-        self.memory.bytes(buffer)
-    }
-
-    /// The kernel has the buffer again.
-    pub(super) fn give_back(&mut self, buffer: ArrivedBuffer) {
-        self.memory.give_back(buffer);
+        SocketCompletion::Received { place, outcome, has_more: cqueue::sock_nonempty(flags) }
     }
 
     /// Cancels all operations and waits for their last completions, but not for ever.
@@ -353,6 +298,18 @@ impl Ring {
         self.maker = process;
     }
 
+    /// Number of buffers that are kept for the next sends.
+    #[cfg(test)]
+    pub(super) fn spare(&self) -> usize {
+        self.spare.len()
+    }
+
+    /// Number of operations that are asked for and not submitted.
+    #[cfg(test)]
+    pub(super) fn staged(&self) -> usize {
+        self.staged.len()
+    }
+
     /// Operations whose completion has not come.
     #[cfg(test)]
     pub(super) fn in_flight(&self) -> usize {
@@ -365,6 +322,91 @@ impl Ring {
             bytes.clear();
             self.spare.push(bytes);
         }
+    }
+}
+
+impl SocketRing for Ring {
+    type Socket = MachineSocket;
+    type Buffer = ArrivedBuffer;
+
+    fn accept(&mut self, listener: &MachineSocket) -> io::Result<MachineSocket> {
+        listener.accept()
+    }
+
+    fn receive(&mut self, socket: &MachineSocket, place: u32, at_once: bool) {
+        let entry = opcode::Recv::new(Fd(socket.descriptor.as_raw_fd()), std::ptr::null_mut(), 0)
+            .buf_group(BUFFER_GROUP)
+            .ioprio(if at_once { 0 } else { POLL_FIRST })
+            .build()
+            .flags(squeue::Flags::BUFFER_SELECT);
+        self.stage(entry, RingOperation::Receive, place);
+    }
+
+    fn send(&mut self, socket: &MachineSocket, place: u32, bytes: &[u8]) -> SendNumber {
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.extend_from_slice(bytes);
+        // A program that embeds this may not ignore the signal of a broken pipe.
+        let flags = SendFlags::NOSIGNAL.bits().cast_signed();
+        let descriptor = Fd(socket.descriptor.as_raw_fd());
+        let entry = opcode::Send::new(descriptor, copy.as_ptr(), copy.len() as u32).flags(flags);
+        let sends = self.sends.len() as u32;
+        let number = self.free_sends.pop().unwrap_or(sends);
+        if number == sends {
+            self.sends.push(None);
+        }
+        self.sends[number as usize] = Some(SendPlace { place, bytes: copy });
+        self.stage(entry.build(), RingOperation::Send, number);
+        SendNumber(number)
+    }
+
+    /// The poll is complete at once if a client waits already.
+    fn poll(&mut self, listener: &MachineSocket, place: u32) {
+        let entry = opcode::PollAdd::new(Fd(listener.descriptor.as_raw_fd()), POLL_READS).build();
+        self.stage(entry, RingOperation::Poll, place);
+    }
+
+    fn cancel_waiting(&mut self, place: u32) {
+        self.cancel(CancelBuilder::user_data(RingOperation::Receive.data(place)));
+        self.cancel(CancelBuilder::user_data(RingOperation::Poll.data(place)));
+    }
+
+    fn cancel_send(&mut self, send: SendNumber) {
+        self.cancel(CancelBuilder::user_data(RingOperation::Send.data(send.0)));
+    }
+
+    fn end_sending(&mut self, socket: &MachineSocket) {
+        socket.end_sending();
+    }
+
+    fn shut_down(&mut self, socket: &MachineSocket) {
+        // A failure means that the peer has gone.
+        let _ = rustix::net::shutdown(&socket.descriptor, Shutdown::Both);
+    }
+
+    fn close(&mut self, socket: MachineSocket) {
+        drop(socket);
+    }
+
+    fn bytes<'a>(&'a self, buffer: &'a ArrivedBuffer) -> &'a [u8] {
+        self.memory.bytes(buffer)
+    }
+
+    fn give_back(&mut self, buffer: ArrivedBuffer) {
+        self.memory.give_back(buffer);
+    }
+
+    fn lent(&self) -> usize {
+        self.memory.lent()
+    }
+
+    #[cfg(feature = "simulation")]
+    fn sends(&self) -> usize {
+        assert_eq!(
+            self.sends.iter().filter(|send| send.is_none()).count(),
+            self.free_sends.len(),
+            "W6: the place of a send is free or in flight"
+        );
+        self.sends.len() - self.free_sends.len()
     }
 }
 
