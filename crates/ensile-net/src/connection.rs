@@ -273,6 +273,20 @@ impl Connection {
         Ok(sent)
     }
 
+    /// Checks counts against contents, and returns the bytes that count in the loop.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn check(&self) -> usize {
+        assert!(self.consumed <= self.received.len(), "W2: no byte is consumed before it arrives");
+        assert!(!self.is_ending || self.received.is_empty(), "W13: bytes that come at the end are dropped");
+        let is_idle = self.received.is_empty() && !self.is_ending;
+        let room = self.received.capacity();
+        assert!(
+            !is_idle || room <= self.idle_bytes.max(1),
+            "W16: {room} bytes of room, and nothing is unread"
+        );
+        self.replies.check(room)
+    }
+
     /// Why it should end now, if it should.
     pub(crate) fn ends(&self, limits: &NetLimits) -> Option<CloseReason> {
         if self.replies.has_panicked() {
@@ -335,3 +349,6 @@ impl Connection {
         Some((after(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -159,6 +159,21 @@ impl LoopMemory {
         self.shared.demands.load(Ordering::Relaxed)
     }
 
+    /// Checks that connections have counted this many bytes, and that no more than two blocks are free.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn check(&self, counted: usize) {
+        let (used, taken) = (self.used(), self.taken());
+        assert_eq!(used, counted, "W16: the loop counts as its connections do");
+        assert!(used <= taken && taken - used <= 2 * self.shared.block_bytes, "W16: {used} of {taken}");
+        assert!(taken <= self.shared.bytes(), "W16: the loop has taken {taken}");
+    }
+
+    /// True if the loop has given back all memory.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn is_unused(&self) -> bool {
+        (self.used(), self.taken()) == (0, 0)
+    }
+
     /// Whether this many bytes more could be counted now.
     fn fits(&self, bytes: usize) -> bool {
         let lacking = self.used().saturating_add(bytes).saturating_sub(self.taken());
@@ -228,6 +243,13 @@ impl MemoryAccount {
     /// Whether it has more than it may have by itself.
     pub(crate) fn counts(&self) -> bool {
         self.counted > 0
+    }
+
+    /// Checks that a connection with this many bytes has counted those beyond its own. Returns them.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn check(&self, bytes: usize) -> usize {
+        assert_eq!(self.counted, bytes.saturating_sub(self.free_bytes), "W16: {bytes} bytes");
+        self.counted
     }
 
     /// Whether it may have something more: it has little, or there is memory.

@@ -123,6 +123,11 @@ impl MemoryWait {
     pub(crate) fn leave_list(&mut self) {
         self.is_listed = false;
     }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) fn is_listed(&self) -> bool {
+        self.is_listed
+    }
 }
 
 /// Whether this time has passed.

@@ -548,6 +548,9 @@ impl<T: Transport> NetLoop<T> {
     }
 }
 
+#[cfg(feature = "simulation")]
+pub(crate) mod check;
+
 fn after_nanos(now_nanos: u64, after: Duration) -> u64 {
     now_nanos.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
 }

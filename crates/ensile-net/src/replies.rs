@@ -321,6 +321,23 @@ impl ReplyQueue {
         self.account.set(self.memory_bytes());
     }
 
+    /// Checks counts against contents, and returns the bytes that count in the loop.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn check(&self, received_bytes: usize) -> usize {
+        let waiting_bytes: usize = self
+            .waiting
+            .iter()
+            .map(|place| match place {
+                ReplyPlace::Reserved(bytes) => *bytes,
+                ReplyPlace::Told(bytes) => bytes.len(),
+            })
+            .sum();
+        assert_eq!(self.waiting_bytes, waiting_bytes, "W2: bytes of replies that wait");
+        assert_eq!(self.received_bytes, received_bytes, "W16: room of arrived bytes");
+        assert!(!matches!(self.waiting.front(), Some(ReplyPlace::Told(_))), "W1: a told reply is first");
+        self.account.check(self.memory_bytes())
+    }
+
     fn check_bytes(&mut self) {
         if self.unsent_bytes() > self.unsent_bytes_max || self.panicked.is_some() {
             self.is_beyond = true;

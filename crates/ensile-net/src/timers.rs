@@ -40,6 +40,16 @@ impl<P> Timers<P> {
         self.waiting.first_key_value().map(|(id, _)| id.due_nanos)
     }
 
+    #[cfg(feature = "simulation")]
+    pub(crate) fn purpose(&self, id: TimerId) -> Option<&P> {
+        self.waiting.get(&id)
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) fn purposes(&self) -> impl Iterator<Item = &P> {
+        self.waiting.values()
+    }
+
     /// A timer that is due, the earliest first.
     pub(crate) fn take_due(&mut self, now_nanos: u64) -> Option<P> {
         let first = self.waiting.first_entry()?;
