@@ -1,7 +1,7 @@
-//! The machine's sockets, by `epoll`: edges, so that no call changes what is waited for.
+//! The machine's sockets by `epoll`, with edges: no call changes the interest of a socket.
 //!
-//! Neighbours: [`crate::transport`] says what is promised, [`crate::sockets`] opens; everything here is rustix's and
-//! std's safe interface.
+//! Neighbours: [`crate::transport`] has the promises, [`crate::sockets`] the opening of sockets. All calls are the safe
+//! interface of rustix and std.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,7 +37,7 @@ impl Epoll {
     /// A transport without sockets.
     ///
     /// # Errors
-    /// What the system says: it lacks descriptors.
+    /// The system lacks descriptors.
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake_ups = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -126,7 +126,7 @@ impl Transport for Epoll {
             if token == WAKE_UPS {
                 woken = true;
                 let mut count = [0; 8];
-                // It is empty if another call has read it; the edge was this wake-up's all the same.
+                // The counter is empty if another call has read it. The edge was for this wake-up in any case.
                 let _ = rustix::io::read(&*self.wake_ups, &mut count);
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The kernel's queues, and the memory of what is in flight: a safe interface to operations on sockets.
+//! The kernel's queues, and the memory of operations in flight: a safe interface to operations on sockets.
 //!
 //! Invariants: W6, memory that an operation reads or writes stays the ring's until the last completion of that
 //! operation; W10, the kernel drops no completion.
@@ -26,7 +26,7 @@ use super::memory::{ArrivedBuffer, BUFFERS, SharedMemory};
 pub(super) struct QueueLengths {
     /// Operations that one system call submits; more take another.
     pub(super) submissions: u32,
-    /// Completions that have a place; the kernel keeps more until there is one.
+    /// Places for completions; the kernel keeps further completions until a place is free.
     pub(super) completions: u32,
 }
 
@@ -39,18 +39,19 @@ impl Default for QueueLengths {
 const BUFFER_GROUP: u16 = 0;
 /// The condition under which a poll of a listener is complete: `POLLIN`.
 const POLL_READS: u32 = 1;
-/// A receive looks first whether something is there, before it tries: `IORING_RECVSEND_POLL_FIRST`.
+/// A receive waits for bytes before it tries: `IORING_RECVSEND_POLL_FIRST`.
 const POLL_FIRST: u16 = 1;
-/// Buffers of sends that are kept for the next ones, each of at most these bytes.
+/// Number of buffers that are kept for the next sends, and most bytes of each.
 const SPARE_BUFFERS: usize = 64;
 const SPARE_BYTES: usize = 64 << 10;
-/// A ring that ends waits this often for this time without a completion, then gives its memory up.
+/// Number of waits without a completion, and their time, after which a ring that ends gives its memory up.
 const LAST_WAITS: usize = 4;
 const LAST_WAIT: Duration = Duration::from_millis(500);
-/// A wait ends behind this in any case.
+/// Longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
-/// What an operation is, in the lowest bits of what the kernel returns with its completion. Above them stands a place.
+/// Kind of an operation, in the lowest bits of the number that the kernel returns with the completion. The place stands
+/// above them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum RingOperation {
@@ -88,21 +89,21 @@ pub(super) enum RingCompletion {
 /// A send in flight.
 #[derive(Debug)]
 struct SendPlace {
-    /// Whose it is.
+    /// The place of the sender.
     place: u32,
     bytes: Vec<u8>,
 }
 
-/// The kernel's queues. Sockets are known by places, small numbers that their owner chooses.
+/// The kernel's queues. A socket is known by its place, a small number that the owner chooses.
 pub(super) struct Ring {
     queues: io_uring::IoUring,
     enter_flags: EnterFlags,
-    /// The process that made it. A forked child shares the kernel's queues: what it did there, its parent's clients
-    /// would lose.
+    /// The process that made the ring. A forked child shares the kernel's queues: its operations would take bytes and
+    /// completions from the parent.
     maker: u32,
-    /// Asked for, and not submitted.
+    /// Operations that are not submitted.
     staged: VecDeque<squeue::Entry>,
-    /// Operations whose completion has not come, those that are staged among them.
+    /// Number of operations without a completion, staged operations included.
     in_flight: usize,
     memory: ManuallyDrop<SharedMemory>,
     sends: Vec<Option<SendPlace>>,
@@ -114,7 +115,7 @@ impl Ring {
     /// A ring of this thread.
     ///
     /// # Errors
-    /// Why the kernel has none for this process, in words.
+    /// The reason why the kernel has no ring for this process, in words.
     pub(super) fn new(lengths: QueueLengths) -> io::Result<Self> {
         let queues = io_uring::IoUring::builder()
             .setup_single_issuer()
@@ -182,10 +183,10 @@ impl Ring {
         self.staged.push_back(entry.user_data(operation.data(place)));
     }
 
-    /// Submits what was asked for, and waits until something is complete, or for `wait_max`.
+    /// Submits all staged operations, and waits for a completion, or for `wait_max`.
     ///
     /// # Errors
-    /// What the system says, or this is a forked child; the ring cannot be used any more.
+    /// An error of the system, or this is a forked child; the ring cannot be used any more.
     pub(super) fn enter(&mut self, wait_max: Option<Duration>) -> io::Result<()> {
         if !self.is_makers() {
             return Err(io::Error::other("this process was forked from the one that opened these sockets"));
@@ -193,8 +194,8 @@ impl Ring {
         loop {
             let mut submissions = self.queues.submission();
             while let Some(entry) = self.staged.front() {
-                // SAFETY: what an entry points to is this ring's memory or a send's copy, and both stay until its
-                // completion has come. A wrong descriptor would be an error or another socket, and nothing of memory.
+                // SAFETY: an entry points to this ring's memory or to a send's copy, and both stay until the completion
+                // of the entry has come. A wrong descriptor would be an error or another socket, and nothing of memory.
                 if unsafe { submissions.push(entry) }.is_err() {
                     break;
                 }
@@ -224,15 +225,15 @@ impl Ring {
         match unsafe { submitter.enter(submissions, completions, flags, Some(&arguments)) } {
             Ok(_) => Ok(()),
             Err(error) => match Errno::from_io_error(&error) {
-                // The time has passed, a signal came, completions wait for their place, or memory is short: what is
-                // complete can be taken, and what was not submitted goes with the next call.
+                // The time has passed, a signal came, completions wait for their place, or memory is short: completions
+                // can be taken, and the next call submits the remaining operations.
                 Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
                 _ => Err(error),
             },
         }
     }
 
-    /// The next operation that has ended.
+    /// The next completion.
     pub(super) fn next_completion(&mut self) -> Option<RingCompletion> {
         let entry = self.queues.completion().next()?;
         self.in_flight -= 1;
@@ -292,7 +293,7 @@ impl Ring {
         }
     }
 
-    /// As it is in a forked child, and back.
+    /// Plays a forked child, and the parent again.
     #[cfg(test)]
     pub(super) fn set_maker(&mut self, process: u32) {
         self.maker = process;
@@ -310,13 +311,13 @@ impl Ring {
         self.staged.len()
     }
 
-    /// Operations whose completion has not come.
+    /// Number of operations without a completion.
     #[cfg(test)]
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Keeps a send's memory for the next, if it is not too much.
+    /// Keeps the memory of a send for a later send, within the limits.
     fn keep(&mut self, mut bytes: Vec<u8>) {
         if self.spare.len() < SPARE_BUFFERS && bytes.capacity() <= SPARE_BYTES {
             bytes.clear();
@@ -412,7 +413,7 @@ impl SocketRing for Ring {
 
 const CANCEL: u8 = opcode::AsyncCancel2::CODE;
 
-/// Why there is no ring, in words that say what to do.
+/// The reason of a refusal, in words with the remedy.
 fn refusal(error: &io::Error) -> io::Error {
     let why = match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => {

@@ -222,6 +222,18 @@ fn w6_a_buffer_that_arrives_behind_the_close_of_its_connection_goes_back() {
 }
 
 #[test]
+fn w9_a_client_reads_the_end_before_the_last_operation_has_ended() {
+    let Some(transport) = transport(256, 4096) else { return };
+    let mut server = RingServer::new(transport, "shut-down", 0);
+    let id = server.connect();
+    server.step();
+    server.net.close(id);
+    let client = &mut server.clients[0];
+    client.set_nonblocking(true).expect("it is a socket");
+    assert_eq!(client.read(&mut [0]).expect("W9: the socket is shut down"), 0);
+}
+
+#[test]
 fn w16_the_room_of_a_request_that_was_read_is_given_back() {
     let Some(transport) = transport(256, 4096) else { return };
     let memory = ConnectionMemory::new(1 << 20);
