@@ -111,10 +111,12 @@ struct SocketPlace<S, B> {
     sent: Option<Result<usize, Errno>>,
 }
 
+type PlaceOf<R> = SocketPlace<<R as SocketRing>::Socket, <R as SocketRing>::Buffer>;
+
 /// All sockets of a ring, by token and by place.
 pub(crate) struct RingSockets<R: SocketRing> {
     ring: R,
-    places: Vec<Option<SocketPlace<R::Socket, R::Buffer>>>,
+    places: Vec<Option<PlaceOf<R>>>,
     free: Vec<u32>,
     by_token: HashMap<SocketToken, u32>,
     /// Places with a buffer that arrived since the last wait.
@@ -167,10 +169,7 @@ impl<R: SocketRing> RingSockets<R> {
     }
 
     /// The place of a socket, its number, and the ring.
-    fn place(
-        &mut self,
-        token: SocketToken,
-    ) -> io::Result<(u32, &mut SocketPlace<R::Socket, R::Buffer>, &mut R)> {
+    fn place(&mut self, token: SocketToken) -> io::Result<(u32, &mut PlaceOf<R>, &mut R)> {
         let number = *self.by_token.get(&token).ok_or_else(unknown)?;
         let place = self.places[number as usize].as_mut().ok_or_else(unknown)?;
         Ok((number, place, &mut self.ring))
@@ -340,8 +339,7 @@ impl<R: SocketRing> RingSockets<R> {
     /// Closes the socket of a closed place without operations in flight, and frees the place.
     fn forget(&mut self, number: u32) {
         let place = &mut self.places[number as usize];
-        let is_over =
-            |place: &mut SocketPlace<_, _>| place.is_closed && !place.waits && place.sending.is_none();
+        let is_over = |place: &mut PlaceOf<R>| place.is_closed && !place.waits && place.sending.is_none();
         if let Some(place) = place.take_if(is_over) {
             self.ring.close(place.socket);
             self.free.push(number);

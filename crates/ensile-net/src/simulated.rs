@@ -6,7 +6,7 @@
 //! With both, readiness is late or in vain, clients are slow, end or vanish, and the system refuses to accept. A test
 //! repeats with its seed.
 //!
-//! Neighbours: [`crate::transport`] has the promises; a test plays clients by [`crate::NetLoop::transport_mut`].
+//! Neighbours: [`crate::Transport`] has the promises; a test plays clients by [`crate::NetLoop::transport_mut`].
 
 mod network;
 mod readiness;
@@ -56,7 +56,7 @@ pub struct SimulatedTransport(SimulatedSockets);
 #[derive(Debug)]
 enum SimulatedSockets {
     Readiness(ReadinessSockets),
-    Completion(CompletionSockets),
+    Completion(Box<CompletionSockets>),
 }
 
 impl SimulatedTransport {
@@ -68,7 +68,7 @@ impl SimulatedTransport {
         let has_ring = random.percent(50);
         let network = SimulatedNetwork::new(clock, random);
         Self(if has_ring {
-            SimulatedSockets::Completion(CompletionSockets::new(network, in_vain_percent))
+            SimulatedSockets::Completion(Box::new(CompletionSockets::new(network, in_vain_percent)))
         } else {
             SimulatedSockets::Readiness(ReadinessSockets::new(network, in_vain_percent))
         })
@@ -154,14 +154,14 @@ impl SimulatedTransport {
     fn sockets(&self) -> &dyn Transport {
         match &self.0 {
             SimulatedSockets::Readiness(sockets) => sockets,
-            SimulatedSockets::Completion(sockets) => sockets,
+            SimulatedSockets::Completion(sockets) => &**sockets,
         }
     }
 
     fn sockets_mut(&mut self) -> &mut dyn Transport {
         match &mut self.0 {
             SimulatedSockets::Readiness(sockets) => sockets,
-            SimulatedSockets::Completion(sockets) => sockets,
+            SimulatedSockets::Completion(sockets) => &mut **sockets,
         }
     }
 }
