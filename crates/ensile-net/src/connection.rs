@@ -132,8 +132,8 @@ impl Connection {
         self.replies.set_received(0);
     }
 
-    /// True if the connection waits for memory. Notes the start of the wait, or of the time with more than `free_bytes`,
-    /// while the client has no reply to take.
+    /// True if the connection waits for memory. Notes the start of the wait, or of the time with more than
+    /// `free_bytes`, while the client has no reply to take.
     pub(crate) fn note_memory(&mut self, now_nanos: u64) -> bool {
         let waits = !self.is_ending && (self.memory.lacks_room() || self.replies.waits_for_memory());
         let holds_some = !self.unread().is_empty() && self.replies.counts();

@@ -1,7 +1,7 @@
 //! A connection's wait for memory: the time since it is stuck, and the claims of other connections on it (W16).
 //!
-//! Neighbours: [`crate::connection`] notes the lack of memory; [`crate::NetLoop`] lists waiting connections, and chooses
-//! the connection that gives memory back.
+//! Neighbours: [`crate::connection`] notes the lack of memory; [`crate::NetLoop`] lists waiting connections, and
+//! chooses the connection that gives memory back.
 
 use std::time::Duration;
 

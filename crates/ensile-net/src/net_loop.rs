@@ -1,8 +1,8 @@
 //! The loop: turns of connections, and events for the caller.
 //!
-//! A step sends told replies, waits, and takes arrivals. Between steps the caller takes events, reads arrived bytes, and
-//! replies. A connection has a turn when the transport tells its readiness, when the caller has touched the connection,
-//! or when one of its limits of time may be over. No step walks over all connections.
+//! A step sends told replies, waits, and takes arrivals. Between steps the caller takes events, reads arrived bytes,
+//! and replies. A connection has a turn when the transport tells its readiness, when the caller has touched the
+//! connection, or when one of its limits of time may be over. No step walks over all connections.
 //!
 //! Neighbours: [`crate::connection`] and [`crate::replies`] below; a server's thread above.
 
@@ -115,8 +115,8 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// With a limit of memory over all connections of the loops that share the limit (W16). To be called before the loop
-    /// listens.
+    /// With a limit of memory over all connections of the loops that share the limit (W16). To be called before the
+    /// loop listens.
     #[must_use]
     pub fn with_memory(self, memory: Arc<ConnectionMemory>) -> Self {
         debug_assert!(self.places.is_empty(), "W16: connections count in the memory that they began with");
@@ -156,8 +156,8 @@ impl<T: Transport> NetLoop<T> {
         NetStats { open: self.places.len() - self.free.len(), ..self.stats }
     }
 
-    /// Sends told replies, waits for `wait_max` at most, and takes arrivals. The step does not wait while the caller has
-    /// not taken all events.
+    /// Sends told replies, waits for `wait_max` at most, and takes arrivals. The step does not wait while the caller
+    /// has not taken all events.
     ///
     /// # Errors
     /// An error of the wait itself: the loop cannot go on.
@@ -227,10 +227,10 @@ impl<T: Transport> NetLoop<T> {
         self.end(id, CloseReason::Asked);
     }
 
-    /// Ends a connection once all replies are sent, parked ones included: the client reads an end behind the last reply.
-    /// Bytes that the client has sent, and still sends, are dropped. The connection is closed when the client ends too,
-    /// or at [`NetLimits::linger`] or [`NetLimits::linger_bytes_max`]. A client that goes on sending then may lose the
-    /// last replies (W13).
+    /// Ends a connection once all replies are sent, parked ones included: the client reads an end behind the last
+    /// reply. Bytes that the client has sent, and still sends, are dropped. The connection is closed when the client
+    /// ends too, or at [`NetLimits::linger`] or [`NetLimits::linger_bytes_max`]. A client that goes on sending then may
+    /// lose the last replies (W13).
     pub fn close_when_sent(&mut self, id: ConnectionId) {
         self.list(id);
         if let Some(connection) = self.get_mut(id) {
@@ -366,8 +366,8 @@ impl<T: Transport> NetLoop<T> {
     }
 
     /// Has one connection give its memory back for those that wait: the largest with a claim on it. The time of the
-    /// others begins anew. The call looks at all connections, once in a while. Returns the time from which the connection
-    /// has not gone on.
+    /// others begins anew. The call looks at all connections, once in a while. Returns the time from which the
+    /// connection has not gone on.
     fn claim_memory(&mut self, now_nanos: u64) -> Option<u64> {
         let (limits, claimed_nanos) = (self.limits, self.claimed_nanos.unwrap_or(0));
         let claims = self.places.iter().filter_map(|place| {

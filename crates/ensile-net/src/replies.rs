@@ -136,8 +136,8 @@ impl ReplyQueue {
         self.check_bytes();
     }
 
-    /// Takes the next place, for a later reply. The owner keeps `bytes` for the reply meanwhile. They count as unsent, so
-    /// no client has more bytes kept than told (W2).
+    /// Takes the next place, for a later reply. The owner keeps `bytes` for the reply meanwhile. They count as unsent,
+    /// so no client has more bytes kept than told (W2).
     pub fn reserve(&mut self, bytes: usize) -> ReplySlot {
         let number = self.first + self.waiting.len() as u64;
         self.waiting.push_back(ReplyPlace::Reserved(bytes));

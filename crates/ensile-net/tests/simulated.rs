@@ -451,6 +451,29 @@ fn w13_a_client_that_takes_a_byte_now_and_then_is_closed_at_a_limit() {
 }
 
 #[test]
+fn w13_an_end_has_its_limit_beside_a_longer_one_of_stalled() {
+    let limits =
+        NetLimits { ending: Duration::from_secs(2), stalled: Duration::from_secs(60), idle: None, ..LIMITS };
+    for seed in 0..20 {
+        let mut server = Server::with_limits(seed, limits);
+        let _mute = server.clients().connect(3, 0);
+        server.run("it is open", |server| !server.opened.is_empty());
+        let id = server.opened[0];
+        server
+            .net
+            .parts(id)
+            .expect("it is open")
+            .1
+            .reply(|buffer| buffer.extend_from_slice(b"the last words"));
+        server.net.close_when_sent(id);
+        server.run("it is closed", |server| !server.closed.is_empty());
+        assert_eq!(server.closed[&id], CloseReason::Stalled);
+        let (nanos, limit) = (server.clock.nanos(), limits.ending.as_nanos() as u64);
+        assert!((limit..=2 * limit + 100_000_000).contains(&nanos), "W13: seed {seed}: {nanos} ns");
+    }
+}
+
+#[test]
 fn w14_the_end_of_a_loop_loses_no_reply_of_clients_that_still_send() {
     for seed in 0..100 {
         let mut server = Server::new(seed);

@@ -1,4 +1,5 @@
-//! Claims on a connection whose client takes its replies slowly, over a transport with scripted writes.
+//! Claims on a connection whose client takes its replies slowly, over a transport with scripted writes, and reads that
+//! wait for memory.
 
 use std::collections::VecDeque;
 
@@ -78,6 +79,19 @@ fn replied(writes: &[(u64, &[usize])]) -> Connection {
         assert_eq!(sent, taken.iter().sum::<usize>() as u64);
     }
     connection
+}
+
+#[test]
+fn w16_a_connection_whose_request_waits_for_memory_is_not_read() {
+    let memory = LoopMemory::new(ConnectionMemory::new(1000));
+    let new = |index| Connection::new(ConnectionId { index, generation: 0 }, &LIMITS, &memory, 0);
+    let (mut connection, mut other) = (new(0), new(1));
+    other.replies.set_owner_bytes(600);
+    assert!(connection.wants_read(&LIMITS));
+    assert_eq!(connection.replies.fits(500), MemoryFit::Later, "W16");
+    assert!(!connection.wants_read(&LIMITS), "W16: its client waits");
+    other.replies.set_owner_bytes(0);
+    assert!(connection.wants_read(&LIMITS), "W16: there is memory again");
 }
 
 #[test]

@@ -76,6 +76,19 @@ fn much_that_was_sent_is_let_go() {
 }
 
 #[test]
+fn sent_bytes_leave_the_buffer_of_a_connection_that_counts_nothing() {
+    let limits = NetLimits { free_bytes: usize::MAX, ..NetLimits::default() };
+    let memory = LoopMemory::new(ConnectionMemory::new(usize::MAX));
+    let mut replies = ReplyQueue::new(ID, &limits, &memory);
+    replies.reply(|buffer| buffer.resize(3 * ReplyQueue::KEEP_BYTES, b'x'));
+    replies.sent(2 * ReplyQueue::KEEP_BYTES);
+    assert_eq!(
+        (replies.to_send().len(), replies.sending.len()),
+        (ReplyQueue::KEEP_BYTES, ReplyQueue::KEEP_BYTES)
+    );
+}
+
+#[test]
 fn what_is_kept_for_a_place_counts_until_it_is_told() {
     let mut replies = queue(100, 10);
     let (a, b) = (replies.reserve(40), replies.reserve(20));
@@ -121,6 +134,19 @@ fn w16_a_caller_that_was_told_of_memory_is_not_asked_for_it_again() {
     replies.fill(slot.number, put("told"));
     replies.sent(4);
     assert!(replies.takes_again(), "W3: the memory for the first one is no matter any more");
+}
+
+#[test]
+fn w16_a_connection_with_much_takes_no_request_while_memory_is_short() {
+    let memory = ConnectionMemory::new(1000);
+    let [mut replies, mut other] = two_queues(&memory, 10);
+    replies.reply(|buffer| buffer.resize(400, b'x'));
+    assert!(replies.has_room());
+    other.set_owner_bytes(600);
+    assert!(!replies.has_room(), "W16: all memory is taken");
+    assert!(!replies.takes_again(), "W16");
+    other.set_owner_bytes(0);
+    assert!(replies.takes_again() && replies.has_room(), "W16: there is memory again");
 }
 
 #[test]
