@@ -16,7 +16,7 @@ use io_uring::{EnterFlags, Probe, cqueue, opcode, squeue};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 
-use crate::ring_sockets::{SendNumber, SocketCompletion, SocketRing};
+use crate::ring_sockets::{SEND_BYTES, SendNumber, SocketCompletion, SocketRing};
 use crate::sockets::MachineSocket;
 
 use super::memory::{ArrivedBuffer, BUFFERS, SharedMemory};
@@ -344,6 +344,7 @@ impl SocketRing for Ring {
     }
 
     fn send(&mut self, socket: &MachineSocket, place: u32, bytes: &[u8]) -> SendNumber {
+        debug_assert!(bytes.len() <= SEND_BYTES, "W7: a copy of {} bytes", bytes.len());
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.extend_from_slice(bytes);
         // A program that embeds this may not ignore the signal of a broken pipe.
