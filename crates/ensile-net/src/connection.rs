@@ -1,4 +1,4 @@
-//! One connection: what has arrived, what is to be sent, and which of its states it is in.
+//! One connection: its arrived bytes, its unsent bytes, and its state.
 //!
 //! Neighbours: [`crate::NetLoop`] owns connections and decides when each has its turn; [`crate::replies`] keeps order.
 
@@ -14,7 +14,7 @@ use crate::timers::TimerId;
 use crate::transport::Transport;
 use ensile_base::sync::Arc;
 
-/// The least that a read has room for.
+/// Least room of a read, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
 /// A connection of a loop.
@@ -24,37 +24,37 @@ pub(crate) struct Connection {
     pub(crate) replies: ReplyQueue,
     received: Vec<u8>,
     consumed: usize,
-    /// The room for arrived bytes that is kept while none are there: within what a connection may have by itself.
+    /// Room for arrived bytes that is kept while none are there: a part of `free_bytes`.
     idle_bytes: usize,
-    /// The transport has said so, and no call has returned `WouldBlock` since.
+    /// True from a readiness until a call returns `WouldBlock`.
     pub(crate) may_read: bool,
     pub(crate) may_write: bool,
-    /// The peer sends no more.
+    /// True if the peer sends no more.
     pub(crate) peer_ended: bool,
-    /// It is to be closed when all replies are sent; what it reads is dropped (W13).
+    /// True if the connection is closed when all replies are sent. Bytes that still come are dropped (W13).
     is_ending: bool,
-    /// Bytes that were dropped since then.
+    /// Number of dropped bytes.
     dropped_bytes: usize,
-    /// It is to be closed, and no reply is to come any more: since when.
+    /// Time from which the connection is to be closed and no further reply comes.
     told_since_nanos: Option<u64>,
-    /// All replies are sent, nothing more is, and the peer has not ended: since when.
+    /// Time from which all replies are sent and the peer is to end.
     lingers_since_nanos: Option<u64>,
-    /// While it lingers: it is closed when nothing has come for this time.
+    /// Silence of the peer after which a connection that lingers is closed.
     quiet: Option<Duration>,
     pub(crate) memory: MemoryWait,
-    /// An event that tells of its bytes is in the queue.
+    /// True while an event of arrived bytes is in the queue.
     pub(crate) is_announced: bool,
-    /// It is in the list of those to be looked at again.
+    /// True while the connection is listed for a turn.
     pub(crate) is_listed: bool,
-    /// When its limits of time are looked at next.
+    /// Timer of the next look at limits of time.
     pub(crate) timer: Option<TimerId>,
-    /// When bytes last came.
+    /// Time of the last arrival.
     pub(crate) heard_nanos: u64,
-    /// When bytes last went.
+    /// Time of the last send.
     sent_nanos: u64,
-    /// Since when the bytes that wait have waited, each that goes makes it anew.
+    /// Time from which unsent bytes have waited. Each sent byte begins the time anew.
     waits_since_nanos: Option<u64>,
-    /// Since when its client has not taken what waited then, and how much of that is left.
+    /// Start of the backlog that the client has not taken whole, and its remaining bytes.
     backlog: Option<(u64, usize)>,
 }
 
@@ -71,7 +71,7 @@ impl Connection {
             received: Vec::new(),
             consumed: 0,
             idle_bytes: (2 * READ_BYTES).min(limits.free_bytes / 2),
-            // A first call finds out; the transport's word may have come before the loop knew the socket.
+            // The first call finds out: readiness may have come before the loop knew the socket.
             may_read: true,
             may_write: true,
             peer_ended: false,
@@ -124,7 +124,7 @@ impl Connection {
         self.is_ending
     }
 
-    /// It is to be closed when all replies are sent. Nothing of what is unread counts any more, nor of what comes.
+    /// Closes the connection when all replies are sent. Unread bytes are dropped, and so are later ones.
     pub(crate) fn begin_ending(&mut self) {
         self.is_ending = true;
         (self.received, self.consumed) = (Vec::new(), 0);
@@ -132,8 +132,8 @@ impl Connection {
         self.replies.set_received(0);
     }
 
-    /// Whether it waits for memory. Notes since when it has, or has had more than it may have by itself, while its
-    /// client has nothing to take.
+    /// True if the connection waits for memory. Notes the start of the wait, or of the time with more than
+    /// `free_bytes`, while the client has no reply to take.
     pub(crate) fn note_memory(&mut self, now_nanos: u64) -> bool {
         let waits = !self.is_ending && (self.memory.lacks_room() || self.replies.waits_for_memory());
         let holds_some = !self.unread().is_empty() && self.replies.counts();
@@ -141,8 +141,7 @@ impl Connection {
         waits
     }
 
-    /// What others that wait for memory may claim of it, if they may. Its own time is counted from `from_nanos` on, if
-    /// it waits itself.
+    /// The claim of waiting connections on this one. The time of a connection that waits counts from `from_nanos` on.
     pub(crate) fn claim(&self, limits: &NetLimits, from_nanos: u64, now_nanos: u64) -> Option<MemoryClaim> {
         if self.is_ending || self.memory.is_told() {
             return None;
@@ -156,12 +155,12 @@ impl Connection {
         (is_closed && self.replies.counts()).then_some(MemoryClaim::Closed)
     }
 
-    /// While it lingers it is closed when nothing has come for this time.
+    /// Closes the connection, while it lingers, after this silence of the peer.
     pub(crate) fn end_when_quiet(&mut self, quiet: Duration) {
         self.quiet = Some(quiet);
     }
 
-    /// Whether its turn would bring anything in.
+    /// True if a read may bring bytes.
     pub(crate) fn wants_read(&self, limits: &NetLimits) -> bool {
         let has_room = if self.is_ending {
             self.dropped_bytes < limits.linger_bytes_max
@@ -173,7 +172,7 @@ impl Connection {
         self.may_read && !self.peer_ended && has_room
     }
 
-    /// Reads until nothing is there, a limit of bytes is met, or others have waited long enough. How many bytes came.
+    /// Reads until no bytes are there, a limit is met, or others have waited long enough. The number of read bytes.
     pub(crate) fn read(
         &mut self,
         transport: &mut impl Transport,
@@ -207,8 +206,7 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Room for another read, within the limit of unread bytes: what was consumed goes first. False if there is no
-    /// memory for it.
+    /// Makes room for another read, within the limit of unread bytes. Consumed bytes go first. False if memory lacks.
     fn make_room(&mut self, limits: &NetLimits) -> bool {
         if self.received.capacity() - self.received.len() >= READ_BYTES / 2 {
             return true;
@@ -221,7 +219,7 @@ impl Connection {
         let least = READ_BYTES.min(self.idle_bytes).max(1);
         let mut room = self.received.len().max(least).min(room_max);
         if self.is_ending {
-            // What it reads is dropped, a piece at a time.
+            // The read bytes are dropped, a piece at a time.
             self.received.reserve_exact(room);
             self.replies.set_received(self.received.capacity());
             return true;
@@ -244,7 +242,7 @@ impl Connection {
         true
     }
 
-    /// Sends what can be sent.
+    /// Sends as many bytes as the transport takes.
     pub(crate) fn write(
         &mut self,
         transport: &mut impl Transport,
@@ -273,7 +271,21 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Why it should end now, if it should.
+    /// Checks counts against contents, and returns the bytes that count in the loop.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn check(&self) -> usize {
+        assert!(self.consumed <= self.received.len(), "W2: no byte is consumed before it arrives");
+        assert!(!self.is_ending || self.received.is_empty(), "W13: bytes that come at the end are dropped");
+        let is_idle = self.received.is_empty() && !self.is_ending;
+        let room = self.received.capacity();
+        assert!(
+            !is_idle || room <= self.idle_bytes.max(1),
+            "W16: {room} bytes of room, and nothing is unread"
+        );
+        self.replies.check(room)
+    }
+
+    /// The reason to end now, if there is one.
     pub(crate) fn ends(&self, limits: &NetLimits) -> Option<CloseReason> {
         if self.replies.has_panicked() {
             return Some(CloseReason::Panicked);
@@ -289,17 +301,17 @@ impl Connection {
         }
     }
 
-    /// Its owner has left requests for want of room, and takes them when there is some.
+    /// True if the owner has left requests for want of room, and takes them later.
     fn leaves_requests(&self) -> bool {
         !self.is_ending && self.replies.has_turned_away()
     }
 
-    /// All replies are sent, and its owner has seen its last bytes.
+    /// True if all replies are sent, and the owner has seen the last bytes.
     fn is_answered(&self) -> bool {
         self.replies.is_empty() && !self.is_announced && !self.leaves_requests()
     }
 
-    /// Notes since when nothing but its client holds up its end: from then on that has a limit (W13).
+    /// Notes the time from which only the client holds up the end: from then on the end has a limit (W13).
     pub(crate) fn note_end(&mut self, now_nanos: u64) {
         // A client that has ended, and has sent requests that wait for room, is still served.
         let is_over = self.is_ending || self.peer_ended && !self.is_announced && !self.leaves_requests();
@@ -307,8 +319,7 @@ impl Connection {
         self.told_since_nanos = is_told.then(|| self.told_since_nanos.unwrap_or(now_nanos));
     }
 
-    /// All that is to be sent is sent: nothing more is, and it waits for the peer's end from now on (W13). Says so
-    /// once.
+    /// True once, when all replies are sent: the connection waits for the peer's end from now on (W13).
     pub(crate) fn begins_to_linger(&mut self, now_nanos: u64) -> bool {
         let begins = self.is_ending && self.is_answered() && self.lingers_since_nanos.is_none();
         if begins {
@@ -317,7 +328,7 @@ impl Connection {
         begins
     }
 
-    /// When time alone would end it, and why.
+    /// The time at which a limit ends the connection, with the reason.
     pub(crate) fn expires(&self, limits: &NetLimits) -> Option<(u64, CloseReason)> {
         let after =
             |nanos: u64, by: Duration| nanos.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX));
@@ -330,8 +341,11 @@ impl Connection {
             let ending = self.told_since_nanos.map_or(u64::MAX, |told| after(told, limits.ending));
             return Some((after(since, limits.stalled).min(ending), CloseReason::Stalled));
         }
-        // One that waits for memory is not silent: the loop does not hear it.
+        // A connection that waits for memory is not silent: the loop does not read.
         let idle = limits.idle.filter(|_| self.replies.is_empty() && !self.memory.waits())?;
         Some((after(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))
     }
 }
+
+#[cfg(test)]
+mod tests;

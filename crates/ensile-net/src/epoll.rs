@@ -1,7 +1,7 @@
-//! The machine's sockets, by `epoll`: edges, so that no call changes what is waited for.
+//! The machine's sockets by `epoll`, with edges: no call changes the interest of a socket.
 //!
-//! Neighbours: [`crate::transport`] says what is promised, [`crate::sockets`] opens; everything here is rustix's and
-//! std's safe interface.
+//! Neighbours: [`crate::transport`] has the promises, [`crate::sockets`] the opening of sockets. All calls are the safe
+//! interface of rustix and std.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,6 +16,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::sockets::{MachineSocket, unknown};
+#[cfg(feature = "simulation")]
+use crate::transport::TransportHoldings;
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
 /// Events that one wait takes, at most; more stay for the next.
@@ -35,7 +37,7 @@ impl Epoll {
     /// A transport without sockets.
     ///
     /// # Errors
-    /// What the system says: it lacks descriptors.
+    /// The system lacks descriptors.
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake_ups = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -124,7 +126,7 @@ impl Transport for Epoll {
             if token == WAKE_UPS {
                 woken = true;
                 let mut count = [0; 8];
-                // It is empty if another call has read it; the edge was this wake-up's all the same.
+                // The counter is empty if another call has read it. The edge was for this wake-up in any case.
                 let _ = rustix::io::read(&*self.wake_ups, &mut count);
                 continue;
             }
@@ -142,5 +144,10 @@ impl Transport for Epoll {
             // A counter that is full has not been read: the wake-up is under way.
             let _ = rustix::io::write(&*wake_ups, &1_u64.to_ne_bytes());
         })
+    }
+
+    #[cfg(feature = "simulation")]
+    fn holdings(&self) -> TransportHoldings {
+        TransportHoldings { sockets: self.sockets.len(), ..TransportHoldings::default() }
     }
 }

@@ -56,6 +56,15 @@ mod memory;
 mod memory_wait;
 mod net_loop;
 mod replies;
+#[cfg(any(
+    feature = "simulation",
+    all(
+        feature = "io-uring",
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    )
+))]
+mod ring_sockets;
 #[cfg(feature = "simulation")]
 pub mod simulated;
 mod sockets;
@@ -73,10 +82,14 @@ pub use event::{CloseReason, ConnectionId, NetEvent};
 pub use limits::NetLimits;
 pub use machine::{MachineTransport, TransportChoice};
 pub use memory::{ConnectionMemory, MemoryFit};
+#[cfg(feature = "simulation")]
+pub use net_loop::check::CheckedLoop;
 pub use net_loop::{NetLoop, NetStats};
 pub use replies::{ReplyQueue, ReplySlot};
 pub use sockets::{KEEPALIVE_PROBES, KEEPALIVE_SECONDS_MAX, check_free, raise_descriptors_max};
 pub use timers::TimerId;
+#[cfg(feature = "simulation")]
+pub use transport::TransportHoldings;
 pub use transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 #[cfg(all(
     feature = "io-uring",

@@ -1,27 +1,29 @@
-//! Which of the machine's transports a loop has, and why (W11).
+//! The choice between the transports of the machine, with its reason (W11).
 //!
-//! Neighbours: [`crate::Epoll`] and `IoUring`, of which this is one; a server asks as its operator says.
+//! Neighbours: [`crate::Epoll`] and `IoUring` are the choices; the operator of a server chooses.
 
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
 use crate::epoll::Epoll;
+#[cfg(feature = "simulation")]
+use crate::transport::TransportHoldings;
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
-/// Which transport is asked for.
+/// The wanted transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportChoice {
     /// io_uring where the kernel allows it, and epoll elsewhere.
     #[default]
     Auto,
-    /// io_uring, or an error that says why not.
+    /// io_uring, or an error with the reason.
     IoUring,
     /// epoll.
     Epoll,
 }
 
-/// The machine's sockets, by the transport that was asked for and could be had. It belongs to the thread that made it.
+/// The machine's sockets, by the chosen transport. The value belongs to the thread that made it.
 pub struct MachineTransport {
     transport: Box<dyn Transport>,
     in_use: String,
@@ -36,7 +38,7 @@ impl MachineTransport {
         Self::chosen(choice, Self::io_uring)
     }
 
-    /// The one that is asked for, where `io_uring` says whether that can be had.
+    /// The chosen transport; `io_uring` makes a ring or returns the reason of a refusal.
     fn chosen(choice: TransportChoice, io_uring: impl FnOnce() -> io::Result<Self>) -> io::Result<Self> {
         match choice {
             TransportChoice::Epoll => Self::epoll("epoll".to_owned()),
@@ -71,7 +73,7 @@ impl MachineTransport {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this build was made without it (feature io-uring)"))
     }
 
-    /// Which transport it is; if it is not the first choice, also why.
+    /// The name of the transport; for a second choice also the reason.
     #[must_use]
     pub fn in_use(&self) -> &str {
         &self.in_use
@@ -121,6 +123,11 @@ impl Transport for MachineTransport {
     fn wake_up(&self) -> LoopWakeUp {
         self.transport.wake_up()
     }
+
+    #[cfg(feature = "simulation")]
+    fn holdings(&self) -> TransportHoldings {
+        self.transport.holdings()
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -129,7 +136,7 @@ mod tests {
 
     use super::{MachineTransport, TransportChoice};
 
-    /// What is in use, or the error, where the kernel refuses io_uring.
+    /// The transport in use, or the error, where the kernel refuses io_uring.
     fn refused(choice: TransportChoice) -> Result<String, io::Error> {
         let io_uring = || Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not allowed here"));
         MachineTransport::chosen(choice, io_uring).map(|transport| transport.in_use().to_owned())

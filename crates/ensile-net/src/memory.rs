@@ -1,37 +1,37 @@
-//! The memory of all connections of a server: a limit over all its loops, beside those of each connection (W16).
+//! The memory of the connections of a server: a limit over its loops, beside the limits of each connection (W16).
 //!
-//! What a connection has up to [`NetLimits::free_bytes`](crate::NetLimits::free_bytes) does not count, so a request and
-//! a reply of common size touch nothing here. What is beyond that counts in its loop. A loop takes blocks from what all
-//! loops share, and gives them back: no line is written by several threads but for a block.
+//! The first [`NetLimits::free_bytes`](crate::NetLimits::free_bytes) of a connection do not count, so a request and a
+//! reply of common size touch nothing here. Further bytes count in the loop of the connection. A loop takes blocks from
+//! the shared limit and gives them back: several threads write a cache line only for a block.
 //!
 //! Invariants:
-//! - W16: what loops have taken is within the limit, but for one reply a loop.
+//! - W16: loops have taken no more than the limit, but for one reply a loop.
 //! - A loop's counts are written by its thread alone.
 //!
-//! Neighbours: [`crate::replies`] and [`crate::connection`] count what they have; [`crate::NetLoop`] looks again at
-//! connections that wait for memory.
+//! Neighbours: [`crate::replies`] and [`crate::connection`] count bytes; [`crate::NetLoop`] looks again at connections
+//! that wait for memory.
 
 use ensile_base::sync::{Arc, AtomicUsize, Ordering};
 
 /// A loop takes and keeps at most this part of the limit at once.
 const BLOCKS: usize = 256;
-/// No block is larger than this.
+/// Most bytes of a block.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 
-/// What all connections of a server may have together, beyond [`NetLimits::free_bytes`](crate::NetLimits::free_bytes)
-/// of each.
+/// Limit of the memory of all connections of a server together, beyond
+/// [`NetLimits::free_bytes`](crate::NetLimits::free_bytes) of each.
 #[derive(Debug)]
 pub struct ConnectionMemory {
     bytes_max: usize,
     block_bytes: usize,
     /// Bytes that loops have taken.
     taken: AtomicUsize,
-    /// How often a connection has waited for too long: each loop looks then what its own connections hold.
+    /// Number of times that a connection has waited for too long. Each loop looks at its own connections then.
     demands: AtomicUsize,
 }
 
 impl ConnectionMemory {
-    /// With a limit in bytes; `usize::MAX` is none. The loops that share it are given it by
+    /// With a limit in bytes; `usize::MAX` is none. Loops share the value by
     /// [`NetLoop::with_memory`](crate::NetLoop::with_memory).
     #[must_use]
     pub fn new(bytes_max: usize) -> Arc<Self> {
@@ -45,7 +45,7 @@ impl ConnectionMemory {
         self.bytes_max
     }
 
-    /// Bytes that its loops have taken, in blocks: no more are in use.
+    /// Bytes that loops have taken, in blocks: no more are in use.
     #[must_use]
     pub fn bytes(&self) -> usize {
         // Relaxed: a count; nothing is ordered by it.
@@ -72,11 +72,11 @@ impl ConnectionMemory {
     }
 }
 
-/// A loop's part of it.
+/// A loop's part of the memory.
 #[derive(Debug)]
 pub(crate) struct LoopMemory {
     shared: Arc<ConnectionMemory>,
-    /// What its connections have, and what it has taken for them. Only its thread writes these.
+    /// Counted bytes of the connections, and bytes taken for them. Only the thread of the loop writes these.
     used: AtomicUsize,
     taken: AtomicUsize,
 }
@@ -104,8 +104,8 @@ impl LoopMemory {
         self.taken.store(taken, Ordering::Relaxed);
     }
 
-    /// Takes what is lacking for `used` bytes, a block at a time where there is one. How many it has then, if it has
-    /// enough.
+    /// Takes the bytes that lack for `used` bytes, a block at a time if the limit allows. The number of taken bytes;
+    /// `None` if they are too few.
     fn taken_for(&self, used: usize) -> Option<usize> {
         let taken = self.taken();
         let Some(lacking) = used.checked_sub(taken).filter(|lacking| *lacking > 0) else {
@@ -132,7 +132,7 @@ impl LoopMemory {
         }
     }
 
-    /// Counts bytes that a connection had. While memory is short all that is free goes back: other loops wait for it.
+    /// Uncounts bytes of a connection. While memory is short all free bytes go back: other loops wait for them.
     fn shrink(&self, bytes: usize) {
         debug_assert!(bytes <= self.used(), "W16: what goes was counted");
         let (used, taken) = (self.used() - bytes, self.taken());
@@ -146,7 +146,7 @@ impl LoopMemory {
         self.set(used, taken - given);
     }
 
-    /// A connection of this loop has waited for too long: all loops hear of it. The number of such demands so far.
+    /// Announces to all loops that a connection has waited for too long. The number of such demands so far.
     pub(crate) fn demand(&self) -> usize {
         // Relaxed: it carries nothing; a loop that sees it looks at its own connections.
         self.shared.demands.fetch_add(1, Ordering::Relaxed) + 1
@@ -159,30 +159,45 @@ impl LoopMemory {
         self.shared.demands.load(Ordering::Relaxed)
     }
 
-    /// Whether this many bytes more could be counted now.
+    /// Checks that connections have counted this many bytes, and that no more than two blocks are free.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn check(&self, counted: usize) {
+        let (used, taken) = (self.used(), self.taken());
+        assert_eq!(used, counted, "W16: the loop counts as its connections do");
+        assert!(used <= taken && taken - used <= 2 * self.shared.block_bytes, "W16: {used} of {taken}");
+        assert!(taken <= self.shared.bytes(), "W16: the loop has taken {taken}");
+    }
+
+    /// True if the loop has given back all memory.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn is_unused(&self) -> bool {
+        (self.used(), self.taken()) == (0, 0)
+    }
+
+    /// True if `bytes` more could be counted now.
     fn fits(&self, bytes: usize) -> bool {
         let lacking = self.used().saturating_add(bytes).saturating_sub(self.taken());
         lacking == 0 || self.shared.bytes().saturating_add(lacking) <= self.shared.bytes_max
     }
 }
 
-/// Whether there is memory for something.
+/// The answer to a wish for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryFit {
-    /// There is.
+    /// The memory is there.
     Fits,
-    /// Not now: when other connections have given some back there may be.
+    /// Not now: other connections may give memory back.
     Later,
-    /// It alone is more than all connections may have.
+    /// The wish alone is more than all connections may have.
     Never,
 }
 
-/// What one connection has.
+/// The memory of one connection.
 #[derive(Debug)]
 pub(crate) struct MemoryAccount {
     memory: Arc<LoopMemory>,
     free_bytes: usize,
-    /// What of it counts.
+    /// Bytes that count in the loop.
     counted: usize,
 }
 
@@ -191,7 +206,7 @@ impl MemoryAccount {
         Self { memory: Arc::clone(memory), free_bytes, counted: 0 }
     }
 
-    /// It has this many bytes now.
+    /// The connection has this number of bytes now.
     #[inline]
     pub(crate) fn set(&mut self, bytes: usize) {
         let counts = bytes.saturating_sub(self.free_bytes);
@@ -203,7 +218,7 @@ impl MemoryAccount {
         self.counted = counts;
     }
 
-    /// It is about to have this many bytes: whether it may.
+    /// True if the connection may have this number of bytes, which count from now on.
     pub(crate) fn try_set(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.free_bytes).saturating_sub(self.counted);
         let may = more == 0 || self.memory.try_grow(more);
@@ -211,8 +226,8 @@ impl MemoryAccount {
         may
     }
 
-    /// Whether it may have this many bytes. It never may if it has `least` of them even when its client has taken all
-    /// replies, and that is more than the limit.
+    /// The answer to a wish for `bytes` in total. The answer is never if `least` alone, the part that stays when the
+    /// client has taken all replies, is more than the limit.
     pub(crate) fn fits(&self, bytes: usize, least: usize) -> MemoryFit {
         debug_assert!(least <= bytes, "W16: replies are a part of what a connection has");
         let more = bytes.saturating_sub(self.free_bytes).saturating_sub(self.counted);
@@ -225,12 +240,19 @@ impl MemoryAccount {
         }
     }
 
-    /// Whether it has more than it may have by itself.
+    /// True if the connection has more than `free_bytes`.
     pub(crate) fn counts(&self) -> bool {
         self.counted > 0
     }
 
-    /// Whether it may have something more: it has little, or there is memory.
+    /// Checks that a connection with `bytes` has counted those beyond `free_bytes`. Returns the count.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn check(&self, bytes: usize) -> usize {
+        assert_eq!(self.counted, bytes.saturating_sub(self.free_bytes), "W16: {bytes} bytes");
+        self.counted
+    }
+
+    /// True if the connection may have more bytes: it has few, or memory is there.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
         self.counted == 0 || self.memory.fits(1)

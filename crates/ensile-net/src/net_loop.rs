@@ -1,8 +1,8 @@
-//! The loop: whose turn it is, and what its caller is told.
+//! The loop: turns of connections, and events for the caller.
 //!
-//! A step sends what was told since the last one, waits, and takes in what has come. Between steps the caller takes
-//! events, reads what arrived, and replies. A connection is looked at when the transport says that it is ready, when
-//! its caller has touched it, or when one of its limits of time may be over; no step walks over all connections.
+//! A step sends told replies, waits, and takes arrivals. Between steps the caller takes events, reads arrived bytes,
+//! and replies. A connection has a turn when the transport tells its readiness, when the caller has touched the
+//! connection, or when one of its limits of time may be over. No step walks over all connections.
 //!
 //! Neighbours: [`crate::connection`] and [`crate::replies`] below; a server's thread above.
 
@@ -35,12 +35,12 @@ pub struct NetStats {
     pub sent_bytes: u64,
     /// Steps that have waited.
     pub waits: u64,
-    /// Replies, told or not, that clients had not waited for when their connections broke. Of those that were told, and
-    /// not sent whole, one of a connection.
+    /// Replies, told or not, for which clients had not waited when their connections broke. The told replies of a
+    /// connection that are not sent whole count as one.
     pub unheard: u64,
 }
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Debug)]
 enum TimerPurpose {
     Caller(u64),
@@ -64,19 +64,19 @@ pub struct NetLoop<T> {
     limits: NetLimits,
     places: Vec<ConnectionPlace>,
     free: Vec<u32>,
-    /// Listeners, and whether each may have connections that wait.
+    /// Listeners, each with true if connections may wait there.
     listeners: Vec<bool>,
     accept_is_paused: bool,
-    /// The listeners are closed.
+    /// True once the listeners are closed.
     is_over: bool,
     timers: Timers<TimerPurpose>,
     events: VecDeque<NetEvent>,
-    /// Connections to be looked at in the next step.
+    /// Connections with a turn in the next step.
     listed: Vec<ConnectionId>,
     memory: Arc<LoopMemory>,
     /// Connections that wait for memory, which other loops may give back.
     starved: Vec<ConnectionId>,
-    /// When a connection last gave memory back for those that wait, and demands of all loops that were heard.
+    /// Time at which a connection last gave memory back for others, and number of heard demands of all loops.
     claimed_nanos: Option<u64>,
     demands: usize,
     last_panic: Option<Box<str>>,
@@ -84,11 +84,10 @@ pub struct NetLoop<T> {
     stats: NetStats,
 }
 
-/// So often connections that wait for memory are looked at: other loops give it back without a word.
+/// Time between looks at connections that wait for memory: other loops give memory back without a word.
 const MEMORY_LOOK: Duration = Duration::from_millis(10);
 
-/// Tokens from here on are listeners'. No generation gets there: it would take four thousand million connections at one
-/// place.
+/// First token of a listener. No generation gets there: that takes four thousand million connections at one place.
 const LISTENERS: u64 = (u32::MAX as u64) << 32;
 
 impl<T: Transport> NetLoop<T> {
@@ -116,24 +115,24 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// With a limit of memory over all connections of this loop and of others that have it too (W16). To be called
-    /// before it listens.
+    /// With a limit of memory over all connections of the loops that share the limit (W16). To be called before the
+    /// loop listens.
     #[must_use]
     pub fn with_memory(self, memory: Arc<ConnectionMemory>) -> Self {
         debug_assert!(self.places.is_empty(), "W16: connections count in the memory that they began with");
         Self { memory: LoopMemory::new(memory), ..self }
     }
 
-    /// What the last panic of a reply's writer said: see [`CloseReason::Panicked`].
+    /// Text of the last panic in the writer of a reply: see [`CloseReason::Panicked`].
     #[must_use]
     pub fn last_panic(&self) -> Option<&str> {
         self.last_panic.as_deref()
     }
 
-    /// Accepts connections at `address`; says where, if the port was left open.
+    /// Accepts connections at `address`. The returned address has the found port in the place of port 0.
     ///
     /// # Errors
-    /// What the system says: choose another address, or remove the file of a Unix socket that nobody listens at.
+    /// An error of the system: choose another address, or remove the file of a Unix socket without a listener.
     pub fn listen(&mut self, address: &ListenAddress) -> io::Result<ListenAddress> {
         let listener = SocketToken(LISTENERS + self.listeners.len() as u64);
         let at = self.transport.listen(address, listener, self.limits.keepalive)?;
@@ -141,7 +140,7 @@ impl<T: Transport> NetLoop<T> {
         Ok(at)
     }
 
-    /// What ends a wait of this loop from another thread.
+    /// A handle that ends a wait of this loop from another thread.
     pub fn wake_up(&self) -> LoopWakeUp {
         self.transport.wake_up()
     }
@@ -157,11 +156,11 @@ impl<T: Transport> NetLoop<T> {
         NetStats { open: self.places.len() - self.free.len(), ..self.stats }
     }
 
-    /// Sends what was told, waits for `wait_max` at most, and takes in what has come. It does not wait while events are
-    /// there that were not taken.
+    /// Sends told replies, waits for `wait_max` at most, and takes arrivals. The step does not wait while the caller
+    /// has not taken all events.
     ///
     /// # Errors
-    /// What the system says of waiting itself: the loop cannot go on.
+    /// An error of the wait itself: the loop cannot go on.
     pub fn step(&mut self, wait_max: Duration) -> io::Result<()> {
         let now_nanos = self.clock.nanos();
         self.look_at_listed(now_nanos);
@@ -185,11 +184,11 @@ impl<T: Transport> NetLoop<T> {
         Ok(())
     }
 
-    /// The next thing that a step has brought.
+    /// The next event of a step.
     pub fn next_event(&mut self) -> Option<NetEvent> {
         let event = self.events.pop_front()?;
         if let NetEvent::Received(id) = event {
-            // It may end only after its caller has seen its last bytes.
+            // The connection may end only after the caller has seen the last bytes.
             self.list(id);
             if let Some(connection) = self.get_mut(id) {
                 connection.is_announced = false;
@@ -198,13 +197,13 @@ impl<T: Transport> NetLoop<T> {
         Some(event)
     }
 
-    /// What has arrived from a connection and is not consumed, and its replies; `None` if it has ended.
+    /// Arrived bytes of a connection that are not consumed, and its replies; `None` if the connection has ended.
     pub fn parts(&mut self, id: ConnectionId) -> Option<(&[u8], &mut ReplyQueue)> {
         self.list(id);
         self.get_mut(id).map(Connection::parts)
     }
 
-    /// The first `bytes` of what has arrived are read: they are no longer shown.
+    /// Consumes the first `bytes` of the arrived bytes.
     pub fn consume(&mut self, id: ConnectionId, bytes: usize) {
         self.list(id);
         if let Some(connection) = self.get_mut(id) {
@@ -223,15 +222,15 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// Closes a connection now, without what is not sent.
+    /// Closes a connection now. Unsent bytes are lost.
     pub fn close(&mut self, id: ConnectionId) {
         self.end(id, CloseReason::Asked);
     }
 
-    /// Ends a connection once all its replies are sent, those that are parked as well: the client reads an end behind
-    /// them. What it has sent, and still sends, is dropped. It is closed when the client ends too, or at
-    /// [`NetLimits::linger`] or [`NetLimits::linger_bytes_max`]; a client that goes on sending then may lose the last
-    /// replies (W13).
+    /// Ends a connection once all replies are sent, parked ones included: the client reads an end behind the last
+    /// reply. Bytes that the client has sent, and still sends, are dropped. The connection is closed when the client
+    /// ends too, or at [`NetLimits::linger`] or [`NetLimits::linger_bytes_max`]. A client that goes on sending then may
+    /// lose the last replies (W13).
     pub fn close_when_sent(&mut self, id: ConnectionId) {
         self.list(id);
         if let Some(connection) = self.get_mut(id) {
@@ -239,11 +238,11 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// Ends all connections as [`close_when_sent`](Self::close_when_sent) does, and closes the listeners. One that has
-    /// all its replies is also closed when nothing has come from its client for `quiet`: many clients read the end with
-    /// their next request only, and one that is silent loses nothing. The caller goes on with steps until
-    /// [`NetStats::open`] is zero, or as long as it likes. A loop that is dropped with connections that clients still
-    /// send to takes replies with it that were sent and not read (W14).
+    /// Ends all connections as [`close_when_sent`](Self::close_when_sent) does, and closes the listeners. A connection
+    /// with all replies sent is also closed after `quiet` without an arrival: many clients read the end with their next
+    /// request only, and a silent client loses nothing. The caller goes on with steps until [`NetStats::open`] is zero,
+    /// or for a time of its choice. If the loop is dropped while clients still send, they lose replies that were sent
+    /// and not read (W14).
     pub fn end_all(&mut self, quiet: Duration) {
         for listener in 0..self.listeners.len() as u64 {
             self.transport.close(SocketToken(LISTENERS + listener));
@@ -261,13 +260,13 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// Sets a timer: after this time [`NetEvent::TimerDue`] comes with `number`.
+    /// Sets a timer: [`NetEvent::TimerDue`] comes with `number` after this time.
     pub fn set_timer(&mut self, after: Duration, number: u64) -> TimerId {
         let due_nanos = after_nanos(self.clock.nanos(), after);
         self.timers.set(due_nanos, TimerPurpose::Caller(number))
     }
 
-    /// Cancels a timer; `false` if it has gone off. Its event may be there already.
+    /// Cancels a timer. False if the timer has gone off: the event may be there already.
     pub fn cancel_timer(&mut self, timer: TimerId) -> bool {
         self.timers.cancel(timer)
     }
@@ -277,7 +276,7 @@ impl<T: Transport> NetLoop<T> {
         place.connection.as_deref_mut().filter(|connection| connection.id == id)
     }
 
-    /// Has a connection looked at in the next step.
+    /// Gives a connection a turn in the next step.
     fn list(&mut self, id: ConnectionId) {
         let Some(connection) = self.get_mut(id) else { return };
         if !connection.is_listed {
@@ -286,7 +285,7 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// How long the transport may wait.
+    /// Longest wait of the transport.
     fn wait_nanos(&self, wait_max: Duration, now_nanos: u64) -> u64 {
         let may_accept = self.listeners.contains(&true) && self.accepts();
         if !self.events.is_empty() || !self.listed.is_empty() || may_accept {
@@ -322,7 +321,7 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// Looks again at all connections that wait for memory. When one has waited for too long, all loops hear of it.
+    /// Looks again at all connections that wait for memory. If a wait is too long, all loops hear of the demand.
     fn look_for_memory(&mut self, now_nanos: u64) {
         let (limits, claimed_nanos) = (self.limits, self.claimed_nanos.unwrap_or(0));
         let (mut is_over, mut longest) = (false, None);
@@ -342,7 +341,7 @@ impl<T: Transport> NetLoop<T> {
         self.demands = self.memory.demand();
         let claimed = self.claim_memory(now_nanos);
         let Some((from_end, id)) = longest else { return };
-        // Those that have more may come again and again: one that came long before is told of as well.
+        // Connections with more memory may come again and again: a wait that began long before ends as well.
         let begins = u64::MAX - from_end;
         let is_before = claimed
             .is_some_and(|other| other.saturating_sub(begins) > after_nanos(0, limits.memory_wait) / 2);
@@ -352,23 +351,23 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// A connection of another loop has waited for too long: one of this loop may have what it lacks.
+    /// Hears demands: a connection of another loop has waited for too long, and one of this loop may have the memory.
     fn hear_demands(&mut self, now_nanos: u64) {
         let demands = self.memory.demands();
         if demands != self.demands {
             self.demands = demands;
             let again_nanos =
                 self.claimed_nanos.map_or(0, |claimed| after_nanos(claimed, self.limits.memory_wait));
-            // What it has just given back may be enough. A loop that still lacks some says so again.
+            // The memory that was just given back may be enough. A loop that still lacks memory demands again.
             if again_nanos <= now_nanos {
                 self.claim_memory(now_nanos);
             }
         }
     }
 
-    /// Has one connection give its memory back, for those that wait: of those that may be asked to the one that has
-    /// most. The time of the others begins anew. It looks at all connections, once in a while. Since when that one has
-    /// not gone on.
+    /// Has one connection give its memory back for those that wait: the largest with a claim on it. The time of the
+    /// others begins anew. The call looks at all connections, once in a while. Returns the time from which the
+    /// connection has not gone on.
     fn claim_memory(&mut self, now_nanos: u64) -> Option<u64> {
         let (limits, claimed_nanos) = (self.limits, self.claimed_nanos.unwrap_or(0));
         let claims = self.places.iter().filter_map(|place| {
@@ -392,7 +391,7 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// A connection's limits of time: it ends, or is looked at again when it could end next.
+    /// Ends a connection at a limit of time, or sets a timer for the next possible end.
     fn check_time(&mut self, id: ConnectionId, now_nanos: u64) {
         let limits = self.limits;
         let Some(connection) = self.get_mut(id) else { return };
@@ -411,7 +410,7 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// A limit of time of a connection is nearer than it was.
+    /// Checks again a limit of time that is nearer now.
     fn check_time_anew(&mut self, id: ConnectionId, now_nanos: u64) {
         let timer = self.get_mut(id).and_then(|connection| connection.timer.take());
         if let Some(timer) = timer {
@@ -426,7 +425,7 @@ impl<T: Transport> NetLoop<T> {
             && self.places.len() - self.free.len() < self.limits.connections_max
     }
 
-    /// Accepts from every listener in turn until none has more, or no more are taken.
+    /// Accepts from every listener in turn until no client waits, or no more are taken.
     fn accept(&mut self, now_nanos: u64) {
         for listener in 0..self.listeners.len() {
             while self.listeners[listener] && self.accepts() {
@@ -436,7 +435,7 @@ impl<T: Transport> NetLoop<T> {
                     Ok(()) => self.open(id, now_nanos),
                     Err(error) => match error.kind() {
                         io::ErrorKind::WouldBlock => self.listeners[listener] = false,
-                        // This one has gone again; the next one may be there.
+                        // This client has gone again; the next one may be there.
                         io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                         kind => {
                             self.accept_is_paused = true;
@@ -491,7 +490,7 @@ impl<T: Transport> NetLoop<T> {
         self.events.push_back(NetEvent::Closed(id, reason));
     }
 
-    /// Gives each connection that was touched its turn.
+    /// Gives each listed connection its turn.
     fn look_at_listed(&mut self, now_nanos: u64) {
         for id in std::mem::take(&mut self.listed) {
             if let Some(connection) = self.get_mut(id) {
@@ -519,10 +518,10 @@ impl<T: Transport> NetLoop<T> {
             return Err(reason);
         }
         connection.note_end(now_nanos);
-        // Others have their turn before it goes on; one that waits for memory is looked at again when its time comes.
+        // Others have their turn before. A connection that waits for memory is looked at again later.
         let waits_for_memory = connection.note_memory(now_nanos);
         let wants_read = connection.wants_read(&limits) && !waits_for_memory;
-        // Its owner may consume what it was told of first; one that was chosen may have gone on.
+        // The owner may consume announced bytes first. A chosen connection may have gone on.
         let never_fits = connection.memory.take_never_fits();
         let is_to_be_told = never_fits || connection.memory.is_chosen();
         if is_to_be_told && !connection.is_announced {
@@ -547,6 +546,9 @@ impl<T: Transport> NetLoop<T> {
         Ok(())
     }
 }
+
+#[cfg(feature = "simulation")]
+pub(crate) mod check;
 
 fn after_nanos(now_nanos: u64, after: Duration) -> u64 {
     now_nanos.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))

@@ -1,9 +1,10 @@
-//! The replies of one connection: sent in the order in which their places were taken, whenever they are told (W1).
+//! The replies of one connection, sent in the order of their places, whenever each is told (W1).
 //!
-//! A reply that is told when nothing before it waits goes straight to the bytes to be sent. Others wait in a queue,
-//! each in its place.
+//! A told reply with no open place before goes straight to the bytes to be sent. Other replies wait in a queue, each in
+//! its place.
 //!
-//! Neighbours: [`crate::connection`] sends the bytes; callers get a connection's by [`crate::NetLoop::parts`].
+//! Neighbours: [`crate::connection`] sends the bytes; callers get the queue of a connection by
+//! [`crate::NetLoop::parts`].
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +17,7 @@ use ensile_base::sync::Arc;
 
 /// The place of a reply that is to be told later, by [`crate::NetLoop::fill`].
 ///
-/// It is used once. Until then all later replies of its connection wait: an owner that has no reply must close the
+/// A slot is used once. Until then all later replies of the connection wait: an owner without a reply must close the
 /// connection.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "until it is filled, all later replies of its connection wait"]
@@ -26,7 +27,7 @@ pub struct ReplySlot {
 }
 
 impl ReplySlot {
-    /// Whose it is: a reply of a connection that has ended need not be kept.
+    /// The connection of the reply. A reply of an ended connection need not be kept.
     #[must_use]
     pub fn connection(&self) -> ConnectionId {
         self.connection
@@ -36,7 +37,7 @@ impl ReplySlot {
 /// A reply that waits.
 #[derive(Debug)]
 enum ReplyPlace {
-    /// Not told; the bytes that its owner keeps for it.
+    /// Not told, with the bytes that the owner keeps for the reply.
     Reserved(usize),
     Told(Vec<u8>),
 }
@@ -45,37 +46,37 @@ enum ReplyPlace {
 #[derive(Debug)]
 pub struct ReplyQueue {
     connection: ConnectionId,
-    /// In order, to be sent; those before `sent_bytes` were.
+    /// Bytes to be sent, in order. The first `sent_bytes` of them are sent.
     sending: Vec<u8>,
     sent_bytes: usize,
     /// Places from the first one that is not told on.
     waiting: VecDeque<ReplyPlace>,
-    /// Room for places that is kept while none is there.
+    /// Number of places whose room is kept while the queue is empty.
     keep_places: usize,
-    /// Of those that are told, and those that their owner keeps for the others.
+    /// Bytes of told replies in the queue, and of bytes that owners keep for the others.
     waiting_bytes: usize,
     /// The number of the first place in `waiting`.
     first: u64,
-    /// Above half of it no more requests are taken.
+    /// Limit of unsent bytes. Above half of the limit no more requests are taken.
     unsent_bytes_max: usize,
     parked_max: usize,
     is_beyond: bool,
     turned_away: bool,
-    /// Bytes of the reply for which its caller was turned away, if that was for want of memory.
+    /// Bytes of the reply for which a caller was turned away for want of memory.
     wanted_bytes: usize,
-    /// What the connection has, these replies and the bytes that have arrived.
+    /// Memory of the connection: replies, arrived bytes, and bytes of the owner.
     account: MemoryAccount,
     received_bytes: usize,
-    /// What its owner keeps for it, besides that for places.
+    /// Bytes that the owner keeps for the connection, besides those for places.
     owner_bytes: usize,
-    /// What a panic of a reply's writer said: the stream has ended with the reply before.
+    /// Text of a panic in the writer of a reply: the stream has ended with the reply before.
     panicked: Option<Box<str>>,
 }
 
 impl ReplyQueue {
     /// Bytes of a sent buffer that are kept, at most.
     const KEEP_BYTES: usize = 32 << 10;
-    /// Room for places that is kept, at most, and this part of what a connection may have by itself.
+    /// Most places whose room is kept, and the part of `free_bytes` that the room may take.
     const KEEP_PLACES: usize = 256;
     const KEEP_PART: usize = 4;
 
@@ -101,16 +102,16 @@ impl ReplyQueue {
         }
     }
 
-    /// Whether another request may be taken. Ask before each, or before each few: when the answer is no, leave the
-    /// request where it is; [`crate::NetEvent::Received`] comes again once there is room.
+    /// True if another request may be taken. Ask before each request, or before a few. If the answer is no, leave the
+    /// request unread; [`crate::NetEvent::Received`] comes again once there is room.
     pub fn has_room(&mut self) -> bool {
         self.turned_away |= self.is_full() || !self.account.has_some();
         !self.turned_away
     }
 
-    /// Whether a reply of this many bytes may be kept, as far as the memory of all connections goes (W16). A caller
-    /// that can make it again asks before it gives it. At [`MemoryFit::Later`] it leaves the request where it is;
-    /// [`crate::NetEvent::Received`] comes again once there is memory. A reply that is given all the same is kept.
+    /// The answer of the memory of all connections to a reply of this length (W16). A caller that can make the reply
+    /// again asks before. At [`MemoryFit::Later`] the caller leaves the request unread; [`crate::NetEvent::Received`]
+    /// comes again once there is memory. A reply that is given in spite of the answer is kept.
     pub fn fits(&mut self, bytes: usize) -> MemoryFit {
         let fit = self.fit_of(bytes);
         if fit == MemoryFit::Later {
@@ -135,8 +136,8 @@ impl ReplyQueue {
         self.check_bytes();
     }
 
-    /// Takes the next place, for a reply that comes later. `bytes` are those that its owner keeps for it meanwhile:
-    /// they count as unsent, so that no client has more of them kept than it may have told (W2).
+    /// Takes the next place, for a later reply. The owner keeps `bytes` for the reply meanwhile. They count as unsent,
+    /// so no client has more bytes kept than told (W2).
     pub fn reserve(&mut self, bytes: usize) -> ReplySlot {
         let number = self.first + self.waiting.len() as u64;
         self.waiting.push_back(ReplyPlace::Reserved(bytes));
@@ -145,8 +146,8 @@ impl ReplyQueue {
         ReplySlot { connection: self.connection, number }
     }
 
-    /// Its owner keeps this many bytes for the connection from now on, besides those for places: such as what it has
-    /// decoded of a request that has not come whole. They count where all connections' memory is counted (W16).
+    /// The owner keeps this number of bytes for the connection from now on, besides those for places: such as the
+    /// decoded part of a request that has not come whole. The bytes count in the memory of all connections (W16).
     pub fn set_owner_bytes(&mut self, bytes: usize) {
         if bytes != self.owner_bytes {
             self.owner_bytes = bytes;
@@ -193,7 +194,7 @@ impl ReplyQueue {
         self.check_bytes();
     }
 
-    /// The owner of a place keeps nothing for it any more.
+    /// The owner of a place keeps no bytes for the reply any more.
     fn forget_reserved(&mut self, at: usize) {
         debug_assert!(matches!(self.waiting[at], ReplyPlace::Reserved(_)), "a slot is used once");
         if let ReplyPlace::Reserved(bytes) = &mut self.waiting[at] {
@@ -215,10 +216,10 @@ impl ReplyQueue {
         } else if (self.sent_bytes >= Self::KEEP_BYTES || self.account.counts())
             && self.sent_bytes * 2 >= self.sending.len()
         {
-            // Half of it, so that bytes are moved a constant number of times.
+            // Half of the buffer, so that bytes are moved a constant number of times.
             self.sending.drain(..self.sent_bytes);
             self.sent_bytes = 0;
-            // The room behind it was written to, and counts nothing: it goes as well (W16).
+            // The room behind the rest was written to, and does not count: the room is given back, too (W16).
             if self.account.counts() || self.sending.capacity() > 2 * Self::KEEP_BYTES.max(self.sending.len())
             {
                 self.sending.shrink_to(Self::KEEP_BYTES);
@@ -227,17 +228,17 @@ impl ReplyQueue {
         self.count();
     }
 
-    /// Nothing waits, told or not.
+    /// True if no reply waits, told or not.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.to_send().is_empty()
     }
 
-    /// Its caller has left a request for want of room.
+    /// True if the caller has left a request for want of room.
     pub(crate) fn has_turned_away(&self) -> bool {
         self.turned_away
     }
 
-    /// Replies that nobody has heard: those that wait, and one for what is not sent whole.
+    /// Number of replies that the client has not heard: replies that wait, and one for bytes that are not sent.
     pub(crate) fn unheard(&self) -> u64 {
         self.waiting.len() as u64 + u64::from(!self.to_send().is_empty())
     }
@@ -246,7 +247,7 @@ impl ReplyQueue {
         self.waiting.len() >= self.parked_max || self.unsent_bytes() > self.unsent_bytes_max / 2
     }
 
-    /// The limit of bytes was exceeded: what was told since is not kept, and the connection must go.
+    /// True if the limit of bytes was exceeded. Later replies are not kept, and the connection must go.
     pub(crate) fn is_beyond(&self) -> bool {
         self.is_beyond
     }
@@ -255,12 +256,12 @@ impl ReplyQueue {
         self.panicked.is_some()
     }
 
-    /// What a panic of a reply's writer said, if there was one.
+    /// Text of a panic in the writer of a reply, once.
     pub(crate) fn panicked(&mut self) -> Option<Box<str>> {
         self.panicked.take()
     }
 
-    /// Whether a caller was turned away and there is room again; says so once.
+    /// True once if a caller was turned away and there is room again.
     pub(crate) fn takes_again(&mut self) -> bool {
         let takes = self.turned_away && !self.is_full() && !self.lacks_memory();
         self.turned_away &= !takes;
@@ -268,7 +269,7 @@ impl ReplyQueue {
         takes
     }
 
-    /// Whether a caller was turned away for want of memory, and there is none yet.
+    /// True if a caller was turned away for want of memory, and memory still lacks.
     pub(crate) fn waits_for_memory(&self) -> bool {
         self.turned_away && !self.is_full() && self.lacks_memory()
     }
@@ -278,26 +279,26 @@ impl ReplyQueue {
         !self.account.has_some() || wants && self.fit_of(self.wanted_bytes) != MemoryFit::Fits
     }
 
-    /// Whether the connection has more than it may have by itself.
+    /// True if the connection has more than `free_bytes`.
     pub(crate) fn counts(&self) -> bool {
         self.account.counts()
     }
 
-    /// Bytes that the connection has. What is reserved behind the bytes to be sent is not there until it is written to.
+    /// Memory of the connection, in bytes. Room behind the bytes to be sent does not count until bytes are there.
     pub(crate) fn memory_bytes(&self) -> usize {
-        // The room for places was written to, but for what is kept of it in any case.
+        // The room for places was written to. The kept part of the room does not count.
         let places = self.waiting.len().max(self.waiting.capacity().saturating_sub(self.keep_places));
         let buffers = self.received_bytes + self.owner_bytes + self.sending.len() + self.waiting_bytes;
         buffers + places * size_of::<ReplyPlace>()
     }
 
-    /// Whether a reply of this length may be kept.
+    /// The answer of the memory to a reply of this length.
     fn fit_of(&self, reply_bytes: usize) -> MemoryFit {
         let with = |bytes: usize| bytes.saturating_add(reply_bytes).saturating_add(size_of::<ReplyPlace>());
         self.account.fits(with(self.memory_bytes()), with(self.received_bytes + self.owner_bytes))
     }
 
-    /// The buffer of arrived bytes is about to have this room: whether it may (W16).
+    /// The answer of the memory to this room of the buffer of arrived bytes, which counts if it fits (W16).
     pub(crate) fn may_receive(&mut self, bytes: usize) -> MemoryFit {
         let wanted = self.memory_bytes() - self.received_bytes + bytes;
         if self.account.try_set(wanted) {
@@ -321,6 +322,23 @@ impl ReplyQueue {
         self.account.set(self.memory_bytes());
     }
 
+    /// Checks counts against contents, and returns the bytes that count in the loop.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn check(&self, received_bytes: usize) -> usize {
+        let waiting_bytes: usize = self
+            .waiting
+            .iter()
+            .map(|place| match place {
+                ReplyPlace::Reserved(bytes) => *bytes,
+                ReplyPlace::Told(bytes) => bytes.len(),
+            })
+            .sum();
+        assert_eq!(self.waiting_bytes, waiting_bytes, "W2: bytes of replies that wait");
+        assert_eq!(self.received_bytes, received_bytes, "W16: room of arrived bytes");
+        assert!(!matches!(self.waiting.front(), Some(ReplyPlace::Told(_))), "W1: a told reply is first");
+        self.account.check(self.memory_bytes())
+    }
+
     fn check_bytes(&mut self) {
         if self.unsent_bytes() > self.unsent_bytes_max || self.panicked.is_some() {
             self.is_beyond = true;
@@ -338,13 +356,13 @@ impl ReplyQueue {
     }
 }
 
-/// Appends a reply; one whose writer panics leaves nothing. The panic hook has reported it.
+/// Appends a reply. A writer that panics leaves nothing; the panic hook has reported the panic.
 ///
 /// # Errors
-/// What the panic said.
+/// The text of the panic.
 fn append(buffer: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Box<str>> {
     let before = buffer.len();
-    // The buffer is cut to what was there; what the writer leaves half changed is its owner's.
+    // The buffer is cut to its old length. Other state that the writer leaves half changed is the owner's.
     catch_unwind(AssertUnwindSafe(|| write(&mut *buffer))).map_err(|panic| {
         buffer.truncate(before);
         panic_text(&*panic).unwrap_or("without a text").into()

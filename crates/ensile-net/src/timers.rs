@@ -1,10 +1,10 @@
 //! Timers of a loop, in the order of their time.
 //!
-//! Neighbours: [`crate::NetLoop`] waits for the first, and has some of its own.
+//! Neighbours: [`crate::NetLoop`] waits for the first timer, and sets timers of connections.
 
 use std::collections::BTreeMap;
 
-/// A timer that was set, to be cancelled by.
+/// The name of a timer, for its cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerId {
     due_nanos: u64,
@@ -12,7 +12,7 @@ pub struct TimerId {
     number: u64,
 }
 
-/// Timers, each with what it is for.
+/// Timers, each with its purpose.
 #[derive(Debug)]
 pub(crate) struct Timers<P> {
     waiting: BTreeMap<TimerId, P>,
@@ -31,13 +31,23 @@ impl<P> Timers<P> {
         id
     }
 
-    /// Whether it had not gone off.
+    /// True if the timer had not gone off.
     pub(crate) fn cancel(&mut self, id: TimerId) -> bool {
         self.waiting.remove(&id).is_some()
     }
 
     pub(crate) fn next_nanos(&self) -> Option<u64> {
         self.waiting.first_key_value().map(|(id, _)| id.due_nanos)
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) fn purpose(&self, id: TimerId) -> Option<&P> {
+        self.waiting.get(&id)
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) fn purposes(&self) -> impl Iterator<Item = &P> {
+        self.waiting.values()
     }
 
     /// A timer that is due, the earliest first.

@@ -1,4 +1,4 @@
-//! What a loop asks of the machine: sockets that never block, and one place to wait for all of them.
+//! The sockets of a loop, which never block, and one wait for all of them.
 //!
 //! Neighbours: [`crate::MachineTransport`] is the machine's, [`crate::simulated`] is a seed's; [`crate::NetLoop`]
 //! drives either.
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where to listen.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
     /// TCP. Port 0 is any free one.
@@ -22,29 +22,29 @@ pub enum ListenAddress {
     Unix(PathBuf),
 }
 
-/// The name that the loop has given a socket; no two sockets of a loop ever have the same.
+/// The name of a socket in its loop. A loop never uses a name twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketToken(pub u64);
 
-/// What a socket may have become ready for since it was last said. It is said again only after a call has returned
-/// [`io::ErrorKind::WouldBlock`] (edges, not levels), and may be said in vain.
+/// Possible calls on a socket. Readiness is told again only after a call has returned
+/// [`io::ErrorKind::WouldBlock`] (edges, not levels), and may be told in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// Which socket.
+    /// The socket.
     pub socket: SocketToken,
-    /// It may be read, or has ended; a listener may accept.
+    /// True if the socket may be read, or has ended. A listener may accept.
     pub reads: bool,
-    /// It may be written.
+    /// True if the socket may be written.
     pub writes: bool,
 }
 
 /// Sockets that never block. A call that cannot go on returns [`io::ErrorKind::WouldBlock`].
 pub trait Transport {
-    /// Listens, and says where: the port that was found for port 0. A TCP client that was silent for `keepalive` is
-    /// asked whether it is still there ([`crate::NetLimits::keepalive`]).
+    /// Listens. The returned address has the found port in the place of port 0. The kernel asks a TCP client that was
+    /// silent for `keepalive` for a sign of life ([`crate::NetLimits::keepalive`]).
     ///
     /// # Errors
-    /// What the system says, such as that the address is in use.
+    /// An error of the system, such as an address in use.
     fn listen(
         &mut self,
         address: &ListenAddress,
@@ -55,40 +55,59 @@ pub trait Transport {
     /// Accepts a connection, to be called `connection`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if none waits, and what the system says.
+    /// [`io::ErrorKind::WouldBlock`] if no client waits, and errors of the system.
     fn accept(&mut self, listener: SocketToken, connection: SocketToken) -> io::Result<()>;
 
-    /// Appends what has arrived to `buffer`, within its capacity, which leaves room. Zero bytes: the peer has ended.
+    /// Appends arrived bytes to `buffer`, within its capacity, which leaves room. Zero bytes: the peer has ended.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if nothing has, and what the system says.
+    /// [`io::ErrorKind::WouldBlock`] if nothing has arrived, and errors of the system.
     fn read(&mut self, connection: SocketToken, buffer: &mut Vec<u8>) -> io::Result<usize>;
 
-    /// Sends the beginning of `bytes`, and says how many.
+    /// Sends the beginning of `bytes`, and returns the number of sent bytes.
     ///
-    /// A transport may send what a call that returned [`io::ErrorKind::WouldBlock`] was given, and say how many bytes
-    /// went when it is called again. So until a call says how many, all are given bytes that begin alike (W7).
+    /// A transport may send the bytes of a call that returned [`io::ErrorKind::WouldBlock`], and return their number
+    /// from a later call. So until a call returns a number, the bytes of all calls begin alike (W7).
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if there is no room, and what the system says.
+    /// [`io::ErrorKind::WouldBlock`] if there is no room, and errors of the system.
     fn write(&mut self, connection: SocketToken, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Nothing more is sent: the peer reads an end behind what was sent before, all of which has been told as gone.
-    /// What it sends can still be read (W13).
+    /// Ends the sending direction: the peer reads an end behind all sent bytes, whose number has been returned. Bytes
+    /// of the peer can still be read (W13).
     fn end_sending(&mut self, connection: SocketToken);
 
-    /// Closes a listener or a connection. Bytes that were sent before still arrive, if the peer takes them and nothing
-    /// of it is unread, nor comes later.
+    /// Closes a listener or a connection. Sent bytes still arrive, if the peer takes them, and none of its own bytes is
+    /// unread or comes later.
     fn close(&mut self, socket: SocketToken);
 
-    /// Waits until a socket is ready, a wake-up comes, or `wait_max` has passed. `true` if it was woken up.
+    /// Waits until a socket is ready, a wake-up comes, or `wait_max` has passed. True if a wake-up came.
     ///
     /// # Errors
-    /// What the system says; the loop cannot go on.
+    /// An error of the system; the loop cannot go on.
     fn wait(&mut self, wait_max: Option<Duration>, ready: &mut Vec<Readiness>) -> io::Result<bool>;
 
-    /// What ends a wait of this transport from another thread.
+    /// A handle that ends a wait of this transport from another thread.
     fn wake_up(&self) -> LoopWakeUp;
+
+    /// Resources that the transport holds, for tests.
+    ///
+    /// # Panics
+    /// If counts of the transport contradict each other.
+    #[cfg(feature = "simulation")]
+    fn holdings(&self) -> TransportHoldings;
+}
+
+/// Resources that a transport holds for a time.
+#[cfg(feature = "simulation")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransportHoldings {
+    /// Number of listeners and connections. A closed socket counts while an operation on it is in flight.
+    pub sockets: usize,
+    /// Number of lent buffers with arrived bytes.
+    pub buffers: usize,
+    /// Number of sends in flight.
+    pub sends: usize,
 }
 
 /// Ends a wait of a loop, from any thread. A wake-up of a loop that does not wait ends its next wait.
@@ -96,7 +115,7 @@ pub trait Transport {
 pub struct LoopWakeUp(Arc<dyn Fn() + Send + Sync>);
 
 impl LoopWakeUp {
-    /// For a transport: `call` is what wakes it up.
+    /// For a transport, which `call` wakes up.
     #[must_use]
     pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(call))

@@ -1,4 +1,4 @@
-//! A process without free descriptors: nobody is lost, and the loop does not spin (W5).
+//! A process without free descriptors: nobody is lost, the loop does not spin (W5), and all descriptors are given back.
 //!
 //! The limit is the process's, so this is a test of its own, and does not share it with others.
 
@@ -8,7 +8,9 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_net::{ListenAddress, MachineTransport, NetEvent, NetLimits, NetLoop, TransportChoice};
+use ensile_net::{
+    CheckedLoop, ListenAddress, MachineTransport, NetEvent, NetLimits, NetLoop, TransportChoice,
+};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Runs `call` while the process can open nothing.
@@ -23,10 +25,15 @@ fn without_descriptors<R>(socket: &TcpStream, call: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Number of open descriptors of this process.
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("Linux tells").count()
+}
+
 fn accepts_wait_for_descriptors(choice: TransportChoice) {
     let clock = Clock::manual();
     let transport = MachineTransport::new(choice).expect("it can be had");
-    let mut net = NetLoop::new(transport, clock.clone(), NetLimits::default());
+    let mut net = CheckedLoop::new(NetLoop::new(transport, clock.clone(), NetLimits::default()));
     let any = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
     let ListenAddress::Tcp(at) = net.listen(&any).expect("a free port") else { unreachable!("it was TCP") };
     let mut clients: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(at).expect("it listens")).collect();
@@ -71,11 +78,14 @@ fn accepts_wait_for_descriptors(choice: TransportChoice) {
 
 #[test]
 fn accepts_wait_for_descriptors_over_both_transports() {
+    let before = open_descriptors();
     accepts_wait_for_descriptors(TransportChoice::Epoll);
+    assert_eq!(open_descriptors(), before, "epoll gives all descriptors back");
     match MachineTransport::new(TransportChoice::IoUring) {
         Ok(transport) => {
             drop(transport);
             accepts_wait_for_descriptors(TransportChoice::IoUring);
+            assert_eq!(open_descriptors(), before, "io_uring gives all descriptors back");
         }
         Err(refused) => {
             writeln!(std::io::stderr(), "io_uring is passed over: {refused}").expect("it is open");

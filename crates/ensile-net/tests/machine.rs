@@ -13,12 +13,12 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_net::{
-    CloseReason, ConnectionId, ListenAddress, MachineTransport, NetEvent, NetLimits, NetLoop, ReplySlot,
-    TransportChoice,
+    CheckedLoop, CloseReason, ConnectionId, ListenAddress, MachineTransport, NetEvent, NetLimits, NetLoop,
+    ReplySlot, TransportChoice,
 };
 
-/// The loop of a test.
-type Net = NetLoop<MachineTransport>;
+/// The loop of a test: each step is checked, and at the end that nothing is missing.
+type Net = CheckedLoop<MachineTransport>;
 
 /// Each test once for each transport.
 macro_rules! over_both_transports {
@@ -66,7 +66,8 @@ fn with_io_uring(test: fn(TransportChoice)) {
 }
 
 fn loop_of(choice: TransportChoice, limits: NetLimits) -> Net {
-    NetLoop::new(MachineTransport::new(choice).expect("it can be had"), Clock::machine(), limits)
+    let transport = MachineTransport::new(choice).expect("it can be had");
+    CheckedLoop::new(NetLoop::new(transport, Clock::machine(), limits))
 }
 
 fn server(choice: TransportChoice, limits: NetLimits) -> (Net, SocketAddr) {
@@ -601,7 +602,7 @@ fn a_client_is_not_taken_for_one_that_ended_in_the_same_step(choice: TransportCh
     let clock = Clock::manual();
     let limits = NetLimits { idle: Some(Duration::from_secs(20)), ..NetLimits::default() };
     let transport = MachineTransport::new(choice).expect("it can be had");
-    let mut net = NetLoop::new(transport, clock.clone(), limits);
+    let mut net = CheckedLoop::new(NetLoop::new(transport, clock.clone(), limits));
     let any = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
     let ListenAddress::Tcp(at) = net.listen(&any).expect("a free port") else { unreachable!("it was TCP") };
     for _ in 0..5 {
@@ -685,7 +686,7 @@ fn a_loop_ends_with_operations_in_flight(choice: TransportChoice) {
         // Some of it is asked for, and not submitted.
         clients[0].write_all(b"b").expect("there is room");
         clients[1].shutdown(std::net::Shutdown::Both).expect("it is a socket");
-        drop(net);
+        drop(net.unchecked());
         wake_up.wake();
         for mut client in clients {
             let mut all = Vec::new();

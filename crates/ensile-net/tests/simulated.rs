@@ -11,10 +11,10 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_base::sync::Arc;
-use ensile_net::simulated::{ClientId, SimulatedTransport};
+use ensile_net::simulated::{ClientId, RingCases, SimulatedTransport};
 use ensile_net::{
-    CloseReason, ConnectionId, ConnectionMemory, ListenAddress, MemoryFit, NetEvent, NetLimits, NetLoop,
-    ReplySlot,
+    CheckedLoop, CloseReason, ConnectionId, ConnectionMemory, ListenAddress, MemoryFit, NetEvent, NetLimits,
+    NetLoop, ReplySlot,
 };
 
 const LIMITS: NetLimits = NetLimits {
@@ -38,7 +38,8 @@ const LIMITS: NetLimits = NetLimits {
 const READ_BYTES: usize = 32 << 10;
 
 struct Server {
-    net: NetLoop<SimulatedTransport>,
+    /// Checked in each step, and at the end that nothing is missing.
+    net: CheckedLoop<SimulatedTransport>,
     limits: NetLimits,
     clock: Clock,
     random: Random,
@@ -70,7 +71,8 @@ impl Server {
     fn with_memory(seed: u64, limits: NetLimits, memory: &Arc<ConnectionMemory>) -> Self {
         let clock = Clock::manual();
         let transport = SimulatedTransport::new(clock.clone(), seed);
-        let mut net = NetLoop::new(transport, clock.clone(), limits).with_memory(Arc::clone(memory));
+        let net = NetLoop::new(transport, clock.clone(), limits).with_memory(Arc::clone(memory));
+        let mut net = CheckedLoop::new(net);
         net.listen(&ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)))).expect("it is simulated");
         let random = Random::seeded(seed ^ 0x5eed);
         Self {
@@ -300,6 +302,20 @@ fn idle_clients_are_dropped_unless_a_reply_is_parked() {
 }
 
 #[test]
+fn a_client_that_vanishes_has_failed() {
+    for seed in 0..20 {
+        let mut server = Server::new(seed);
+        let client = server.clients().connect(100, 100);
+        server.clients().send(client, b"a\n");
+        server.run("it is replied", |server| server.clients().received(client) == b"a\n");
+        server.clients().vanish(client);
+        server.run("it is closed", |server| server.closed.len() == 1);
+        let failed = CloseReason::Failed(std::io::ErrorKind::ConnectionReset);
+        assert_eq!(server.closed[&server.opened[0]], failed, "seed {seed}");
+    }
+}
+
+#[test]
 fn refused_accepts_pause_and_go_on() {
     let mut server = Server::new(3);
     server.clients().refuse_accepts(3);
@@ -435,6 +451,29 @@ fn w13_a_client_that_takes_a_byte_now_and_then_is_closed_at_a_limit() {
 }
 
 #[test]
+fn w13_an_end_has_its_limit_beside_a_longer_one_of_stalled() {
+    let limits =
+        NetLimits { ending: Duration::from_secs(2), stalled: Duration::from_secs(60), idle: None, ..LIMITS };
+    for seed in 0..20 {
+        let mut server = Server::with_limits(seed, limits);
+        let _mute = server.clients().connect(3, 0);
+        server.run("it is open", |server| !server.opened.is_empty());
+        let id = server.opened[0];
+        server
+            .net
+            .parts(id)
+            .expect("it is open")
+            .1
+            .reply(|buffer| buffer.extend_from_slice(b"the last words"));
+        server.net.close_when_sent(id);
+        server.run("it is closed", |server| !server.closed.is_empty());
+        assert_eq!(server.closed[&id], CloseReason::Stalled);
+        let (nanos, limit) = (server.clock.nanos(), limits.ending.as_nanos() as u64);
+        assert!((limit..=2 * limit + 100_000_000).contains(&nanos), "W13: seed {seed}: {nanos} ns");
+    }
+}
+
+#[test]
 fn w14_the_end_of_a_loop_loses_no_reply_of_clients_that_still_send() {
     for seed in 0..100 {
         let mut server = Server::new(seed);
@@ -544,6 +583,56 @@ fn w15_a_reply_whose_writer_panics_ends_its_connection_and_no_other() {
             server.run("the other is served", |server| server.clients().received(other) == sent);
             assert_eq!(server.clients().received(one), b"before\n", "W15: nothing follows what is missing");
         }
+    }
+}
+
+/// Closes the connections of twenty clients at any moment, and serves another client then. The rare cases of its ring,
+/// if the seed has one.
+fn closes_at_any_moment(seed: u64) -> Option<RingCases> {
+    let mut server = Server::new(seed);
+    let mut random = Random::seeded(seed);
+    for number in 0..20 {
+        let client =
+            server.clients().connect(random.between(1, 200) as usize, random.between(1, 100) as usize);
+        server.clients().send(client, &lines(number, 20, &mut random));
+        (0..random.below(20)).for_each(|_| server.step());
+        if let Some(last) = server.opened.len().checked_sub(1) {
+            let id = server.opened[random.between(last.saturating_sub(5) as u64, last as u64) as usize];
+            server.net.close(id);
+        }
+    }
+    server.run("all are closed", |server| {
+        let open: Vec<_> =
+            server.opened.iter().filter(|id| !server.closed.contains_key(id)).copied().collect();
+        open.into_iter().for_each(|id| server.net.close(id));
+        server.closed.len() == 20
+    });
+    let client = server.clients().connect(50, 50);
+    let sent = lines(20, 10, &mut random);
+    server.clients().send(client, &sent);
+    server.run("another one is served", |server| server.clients().received(client) == sent);
+    server.clients().ring_cases()
+}
+
+#[test]
+fn w6_connections_that_are_closed_at_any_moment_take_nothing_with_them() {
+    for seed in 0..100 {
+        closes_at_any_moment(seed);
+    }
+}
+
+#[test]
+fn seeds_with_a_ring_meet_its_rare_cases() {
+    let all: Vec<RingCases> = (0..100).filter_map(closes_at_any_moment).collect();
+    assert!((20..80).contains(&all.len()), "half of the seeds have a ring: {}", all.len());
+    for (name, count) in [
+        ("partial reads", all.iter().map(|cases| cases.partial_reads).sum::<u64>()),
+        ("copied buffers", all.iter().map(|cases| cases.copied_buffers).sum()),
+        ("closed with a buffer", all.iter().map(|cases| cases.closed_with_buffer).sum()),
+        ("arrivals behind a close", all.iter().map(|cases| cases.arrivals_after_close).sum()),
+        ("missing buffers", all.iter().map(|cases| cases.missing_buffers).sum()),
+    ] {
+        assert!(count > 20, "{name}: {count}");
     }
 }
 
@@ -846,6 +935,20 @@ fn w16_the_beginning_of_a_request_keeps_no_room_of_the_one_before() {
         server.clients().send(client, b"x");
         server.run("it is replied", |server| server.clients().received(client) == line);
         server.run("it has little", |_| memory.bytes() == 0);
+    }
+}
+
+#[test]
+fn w16_the_room_of_a_request_that_was_read_is_given_back() {
+    for seed in 0..20 {
+        let memory = ConnectionMemory::new(5000);
+        let mut server = Server::with_memory(seed, MEMORY_LIMITS, &memory);
+        let client = server.clients().connect(100, 100);
+        let line = line_of(3500);
+        server.clients().send(client, &line);
+        server.run("it is replied", |server| server.clients().received(client) == line);
+        server.step();
+        assert_eq!((memory.bytes(), server.closed.len()), (0, 0), "W16: seed {seed}");
     }
 }
 

@@ -2,7 +2,8 @@
 use super::ReplyQueue;
 use crate::event::ConnectionId;
 use crate::limits::NetLimits;
-use crate::memory::{ConnectionMemory, LoopMemory};
+use crate::memory::{ConnectionMemory, LoopMemory, MemoryFit};
+use ensile_base::sync::Arc;
 
 const ID: ConnectionId = ConnectionId { index: 3, generation: 5 };
 
@@ -75,6 +76,19 @@ fn much_that_was_sent_is_let_go() {
 }
 
 #[test]
+fn sent_bytes_leave_the_buffer_of_a_connection_that_counts_nothing() {
+    let limits = NetLimits { free_bytes: usize::MAX, ..NetLimits::default() };
+    let memory = LoopMemory::new(ConnectionMemory::new(usize::MAX));
+    let mut replies = ReplyQueue::new(ID, &limits, &memory);
+    replies.reply(|buffer| buffer.resize(3 * ReplyQueue::KEEP_BYTES, b'x'));
+    replies.sent(2 * ReplyQueue::KEEP_BYTES);
+    assert_eq!(
+        (replies.to_send().len(), replies.sending.len()),
+        (ReplyQueue::KEEP_BYTES, ReplyQueue::KEEP_BYTES)
+    );
+}
+
+#[test]
 fn what_is_kept_for_a_place_counts_until_it_is_told() {
     let mut replies = queue(100, 10);
     let (a, b) = (replies.reserve(40), replies.reserve(20));
@@ -85,6 +99,82 @@ fn what_is_kept_for_a_place_counts_until_it_is_told() {
     replies.fill(a.number, put("short"));
     assert_eq!((replies.to_send().len(), replies.unsent_bytes()), (25, 25));
     assert!(replies.takes_again() && replies.has_room());
+}
+
+/// Two queues of a loop with this memory, whose connections may have nothing by themselves.
+fn two_queues(memory: &Arc<ConnectionMemory>, parked_max: usize) -> [ReplyQueue; 2] {
+    let limits = NetLimits { parked_max, free_bytes: 0, ..NetLimits::default() };
+    let memory = LoopMemory::new(Arc::clone(memory));
+    [ReplyQueue::new(ID, &limits, &memory), ReplyQueue::new(ID, &limits, &memory)]
+}
+
+#[test]
+fn w16_bytes_that_an_owner_keeps_count_until_it_keeps_them_no_more() {
+    let memory = ConnectionMemory::new(1000);
+    let [mut replies, _] = two_queues(&memory, 10);
+    replies.set_owner_bytes(600);
+    assert_eq!(memory.bytes(), 600, "W16");
+    replies.set_owner_bytes(0);
+    assert_eq!(memory.bytes(), 0, "W16");
+}
+
+#[test]
+fn w16_a_caller_that_was_told_of_memory_is_not_asked_for_it_again() {
+    let memory = ConnectionMemory::new(1000);
+    let [mut replies, mut other] = two_queues(&memory, 1);
+    other.set_owner_bytes(600);
+    assert_eq!(replies.fits(500), MemoryFit::Later, "W16");
+    assert!(!replies.takes_again(), "W16: there is none yet");
+    other.set_owner_bytes(0);
+    assert!(replies.takes_again(), "W16");
+    // The next request is small, and waits for a place.
+    other.set_owner_bytes(600);
+    let slot = replies.reserve(0);
+    assert!(!replies.has_room());
+    replies.fill(slot.number, put("told"));
+    replies.sent(4);
+    assert!(replies.takes_again(), "W3: the memory for the first one is no matter any more");
+}
+
+#[test]
+fn w16_a_connection_with_much_takes_no_request_while_memory_is_short() {
+    let memory = ConnectionMemory::new(1000);
+    let [mut replies, mut other] = two_queues(&memory, 10);
+    replies.reply(|buffer| buffer.resize(400, b'x'));
+    assert!(replies.has_room());
+    other.set_owner_bytes(600);
+    assert!(!replies.has_room(), "W16: all memory is taken");
+    assert!(!replies.takes_again(), "W16");
+    other.set_owner_bytes(0);
+    assert!(replies.takes_again() && replies.has_room(), "W16: there is memory again");
+}
+
+#[test]
+fn w15_a_panic_behind_an_open_place_ends_the_stream() {
+    let mut replies = queue(100, 10);
+    replies.reply(put("a"));
+    let (_open, behind) = (replies.reserve(0), replies.reserve(0));
+    replies.fill(behind.number, |_| std::panic::resume_unwind(Box::new("the owner's bug")));
+    assert!(replies.has_panicked() && replies.is_beyond(), "W15");
+    assert_eq!(replies.to_send(), b"", "W15: nothing follows what is missing");
+    assert_eq!(replies.panicked().as_deref(), Some("the owner's bug"));
+}
+
+#[test]
+fn replies_that_wait_and_the_one_that_is_not_sent_whole_are_unheard() {
+    let mut replies = queue(100, 10);
+    assert_eq!(replies.unheard(), 0);
+    replies.reply(put("first"));
+    replies.reply(put("second"));
+    assert_eq!(replies.unheard(), 1, "of those that are told, one");
+    let slot = replies.reserve(0);
+    replies.reply(put("third"));
+    assert_eq!(replies.unheard(), 3);
+    replies.sent("firstsecond".len());
+    assert_eq!(replies.unheard(), 2);
+    replies.fill(slot.number, put(""));
+    replies.sent("third".len());
+    assert_eq!(replies.unheard(), 0);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The memory that the kernel writes to while operations are in flight: provided buffers, their ring, and the counter
 //! of wake-ups.
 //!
-//! Invariant: W6. A buffer is the kernel's from `give_back` until a completion names it. Then it is an
-//! [`ArrivedBuffer`], of which there is one, and which `give_back` takes.
+//! Invariant: W6. A buffer is the kernel's from `give_back` until a completion names it. Then the one
+//! [`ArrivedBuffer`] with its number is lent to the transport, until `give_back` takes the value.
 //!
-//! Neighbours: [`super::ring`] registers it with the kernel and tells it which buffers completions name.
+//! Neighbours: [`super::ring`] registers the memory with the kernel and tells the buffers that completions name.
 
 use std::io;
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Provided buffers of a ring: so many connections can be heard in one wait.
+/// Provided buffers of a ring, and most connections that are heard in one wait.
 pub(super) const BUFFERS: u16 = 256;
 /// Bytes of each.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
@@ -29,7 +29,7 @@ const BYTES: usize = BUFFERS_AT + BUFFERS as usize * BUFFER_BYTES;
 
 const _: () = assert!(BUFFERS as usize * size_of::<BufRingEntry>() <= PAGE_BYTES, "it fits its page");
 
-/// A buffer into which bytes have arrived: it is the transport's until it is given back.
+/// A lent buffer with arrived bytes, until `give_back` takes the value.
 #[derive(Debug)]
 #[must_use = "until it is given back, the kernel has one buffer less"]
 pub(crate) struct ArrivedBuffer {
@@ -40,8 +40,10 @@ pub(crate) struct ArrivedBuffer {
 /// Memory that is mapped until this value is dropped.
 pub(super) struct SharedMemory {
     base: NonNull<u8>,
-    /// Buffers that were given back so far, modulo 2^16: the next one's place in the ring.
+    /// Number of returned buffers so far, modulo 2^16: the next place in the ring.
     given: u16,
+    /// Number of buffers that a completion has named and that are not given back.
+    lent: u16,
 }
 
 impl SharedMemory {
@@ -53,7 +55,7 @@ impl SharedMemory {
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), BYTES, protection, MapFlags::PRIVATE)
         }?;
         let base = NonNull::new(mapped.cast()).expect("a mapping that was made has an address");
-        let mut memory = Self { base, given: 0 };
+        let mut memory = Self { base, given: 0, lent: 0 };
         (0..BUFFERS).for_each(|number| memory.provide(number));
         Ok(memory)
     }
@@ -63,7 +65,7 @@ impl SharedMemory {
         self.base.as_ptr().expose_provenance() as u64
     }
 
-    /// Eight bytes, aligned, that nothing but the kernel looks at: where it writes how often the loop was woken up.
+    /// Eight aligned bytes for the number of wake-ups; only the kernel writes and reads them.
     pub(super) fn counter(&self) -> *mut u8 {
         // SAFETY: it lies within the mapping.
         unsafe { self.base.as_ptr().add(COUNTER_AT) }
@@ -95,8 +97,9 @@ impl SharedMemory {
     }
 
     /// The buffer that a completion names.
-    pub(super) fn arrived(&self, number: u16, bytes: usize) -> ArrivedBuffer {
+    pub(super) fn arrived(&mut self, number: u16, bytes: usize) -> ArrivedBuffer {
         assert!(number < BUFFERS && bytes <= BUFFER_BYTES, "{bytes} bytes in buffer {number}");
+        self.lent += 1;
         ArrivedBuffer { number, bytes }
     }
 
@@ -106,7 +109,13 @@ impl SharedMemory {
         unsafe { std::slice::from_raw_parts(self.buffer(buffer.number), buffer.bytes) }
     }
 
+    /// Number of buffers that are not the kernel's.
+    pub(super) fn lent(&self) -> usize {
+        usize::from(self.lent)
+    }
+
     pub(super) fn give_back(&mut self, buffer: ArrivedBuffer) {
+        self.lent -= 1;
         self.provide(buffer.number);
     }
 }

@@ -1,9 +1,9 @@
-//! The kernel's queues, and the memory of what is in flight: a safe interface to operations on sockets.
+//! The kernel's queues, and the memory of operations in flight: a safe interface to operations on sockets.
 //!
 //! Invariants: W6, memory that an operation reads or writes stays the ring's until the last completion of that
 //! operation; W10, the kernel drops no completion.
 //!
-//! Neighbours: [`super`] decides what is asked for; [`super::memory`] has the buffers that arrive.
+//! Neighbours: [`crate::ring_sockets`] asks for operations; [`super::memory`] has the buffers of arrivals.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +14,10 @@ use std::time::Duration;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, Probe, cqueue, opcode, squeue};
 use rustix::io::Errno;
-use rustix::net::SendFlags;
+use rustix::net::{SendFlags, Shutdown};
+
+use crate::ring_sockets::{SEND_BYTES, SendNumber, SocketCompletion, SocketRing};
+use crate::sockets::MachineSocket;
 
 use super::memory::{ArrivedBuffer, BUFFERS, SharedMemory};
 
@@ -23,7 +26,7 @@ use super::memory::{ArrivedBuffer, BUFFERS, SharedMemory};
 pub(super) struct QueueLengths {
     /// Operations that one system call submits; more take another.
     pub(super) submissions: u32,
-    /// Completions that have a place; the kernel keeps more until there is one.
+    /// Places for completions; the kernel keeps further completions until a place is free.
     pub(super) completions: u32,
 }
 
@@ -36,18 +39,19 @@ impl Default for QueueLengths {
 const BUFFER_GROUP: u16 = 0;
 /// The condition under which a poll of a listener is complete: `POLLIN`.
 const POLL_READS: u32 = 1;
-/// A receive looks first whether something is there, before it tries: `IORING_RECVSEND_POLL_FIRST`.
+/// A receive waits for bytes before it tries: `IORING_RECVSEND_POLL_FIRST`.
 const POLL_FIRST: u16 = 1;
-/// Buffers of sends that are kept for the next ones, each of at most these bytes.
+/// Number of buffers that are kept for the next sends, and most bytes of each.
 const SPARE_BUFFERS: usize = 64;
 const SPARE_BYTES: usize = 64 << 10;
-/// A ring that ends waits this often for this time without a completion, then gives its memory up.
+/// Number of waits without a completion, and their time, after which a ring that ends gives its memory up.
 const LAST_WAITS: usize = 4;
 const LAST_WAIT: Duration = Duration::from_millis(500);
-/// A wait ends behind this in any case.
+/// Longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
-/// What an operation is, in the lowest bits of what the kernel returns with its completion. Above them stands a place.
+/// Kind of an operation, in the lowest bits of the number that the kernel returns with the completion. The place stands
+/// above them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum RingOperation {
@@ -72,43 +76,34 @@ impl RingOperation {
     }
 }
 
-/// An operation that has ended.
+/// The end of an operation.
 #[derive(Debug)]
-pub(crate) enum Completion {
-    /// Of a receive. `None`: the peer has ended.
-    Received { place: u32, outcome: Result<Option<ArrivedBuffer>, Errno>, has_more: bool },
-    /// Of a send: how many bytes went.
-    Sent { place: u32, outcome: Result<usize, Errno> },
-    /// Of a poll: somebody may wait.
-    Ready { place: u32 },
+pub(super) enum RingCompletion {
+    Socket(SocketCompletion<ArrivedBuffer>),
     /// The loop was woken up.
     WokenUp,
-    /// What was cancelled has a completion of its own.
+    /// End of a cancellation; the cancelled operation has a completion of its own.
     Cancelled,
 }
 
 /// A send in flight.
 #[derive(Debug)]
 struct SendPlace {
-    /// Whose it is.
+    /// The place of the sender.
     place: u32,
     bytes: Vec<u8>,
 }
 
-/// The name of a send in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SendNumber(u32);
-
-/// The kernel's queues. Sockets are known by places, small numbers that their owner chooses.
+/// The kernel's queues. A socket is known by its place, a small number that the owner chooses.
 pub(super) struct Ring {
     queues: io_uring::IoUring,
     enter_flags: EnterFlags,
-    /// The process that made it. A forked child shares the kernel's queues: what it did there, its parent's clients
-    /// would lose.
+    /// The process that made the ring. A forked child shares the kernel's queues: its operations would take bytes and
+    /// completions from the parent.
     maker: u32,
-    /// Asked for, and not submitted.
+    /// Operations that are not submitted.
     staged: VecDeque<squeue::Entry>,
-    /// Operations whose completion has not come, those that are staged among them.
+    /// Number of operations without a completion, staged operations included.
     in_flight: usize,
     memory: ManuallyDrop<SharedMemory>,
     sends: Vec<Option<SendPlace>>,
@@ -120,7 +115,7 @@ impl Ring {
     /// A ring of this thread.
     ///
     /// # Errors
-    /// Why the kernel has none for this process, in words.
+    /// The reason why the kernel has no ring for this process, in words.
     pub(super) fn new(lengths: QueueLengths) -> io::Result<Self> {
         let queues = io_uring::IoUring::builder()
             .setup_single_issuer()
@@ -172,55 +167,11 @@ impl Ring {
         self.maker == std::process::id()
     }
 
-    /// Receives once, into a provided buffer. With `at_once` it tries before it waits: something is there, most likely.
-    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, place: u32, at_once: bool) {
-        let entry = opcode::Recv::new(Fd(socket.as_raw_fd()), std::ptr::null_mut(), 0)
-            .buf_group(BUFFER_GROUP)
-            .ioprio(if at_once { 0 } else { POLL_FIRST })
-            .build()
-            .flags(squeue::Flags::BUFFER_SELECT);
-        self.stage(entry, RingOperation::Receive, place);
-    }
-
-    /// Sends the beginning of a copy of these bytes.
-    pub(super) fn send(&mut self, socket: BorrowedFd<'_>, place: u32, bytes: &[u8]) -> SendNumber {
-        let mut copy = self.spare.pop().unwrap_or_default();
-        copy.extend_from_slice(bytes);
-        // A program that embeds this may not ignore the signal of a broken pipe.
-        let flags = SendFlags::NOSIGNAL.bits().cast_signed();
-        let entry = opcode::Send::new(Fd(socket.as_raw_fd()), copy.as_ptr(), copy.len() as u32).flags(flags);
-        let sends = self.sends.len() as u32;
-        let number = self.free_sends.pop().unwrap_or(sends);
-        if number == sends {
-            self.sends.push(None);
-        }
-        self.sends[number as usize] = Some(SendPlace { place, bytes: copy });
-        self.stage(entry.build(), RingOperation::Send, number);
-        SendNumber(number)
-    }
-
-    /// Waits once until a listener has somebody.
-    pub(super) fn poll(&mut self, listener: BorrowedFd<'_>, place: u32) {
-        let entry = opcode::PollAdd::new(Fd(listener.as_raw_fd()), POLL_READS).build();
-        self.stage(entry, RingOperation::Poll, place);
-    }
-
     /// Waits once until the counter of wake-ups, which blocks when it is read, is not zero, and makes it zero.
     pub(super) fn read_wake_ups(&mut self, counter: BorrowedFd<'_>) {
         let memory = self.memory.counter();
         let entry = opcode::Read::new(Fd(counter.as_raw_fd()), memory, size_of::<u64>() as u32).build();
         self.stage(entry, RingOperation::WakeUps, 0);
-    }
-
-    /// Ends the receive or the poll of a place.
-    pub(super) fn cancel_waiting(&mut self, place: u32) {
-        self.cancel(CancelBuilder::user_data(RingOperation::Receive.data(place)));
-        self.cancel(CancelBuilder::user_data(RingOperation::Poll.data(place)));
-    }
-
-    /// Ends a send; it may have gone in part.
-    pub(super) fn cancel_send(&mut self, number: SendNumber) {
-        self.cancel(CancelBuilder::user_data(RingOperation::Send.data(number.0)));
     }
 
     fn cancel(&mut self, what: CancelBuilder) {
@@ -232,10 +183,10 @@ impl Ring {
         self.staged.push_back(entry.user_data(operation.data(place)));
     }
 
-    /// Submits what was asked for, and waits until something is complete, or for `wait_max`.
+    /// Submits all staged operations, and waits for a completion, or for `wait_max`.
     ///
     /// # Errors
-    /// What the system says, or this is a forked child; the ring cannot be used any more.
+    /// An error of the system, or this is a forked child; the ring cannot be used any more.
     pub(super) fn enter(&mut self, wait_max: Option<Duration>) -> io::Result<()> {
         if !self.is_makers() {
             return Err(io::Error::other("this process was forked from the one that opened these sockets"));
@@ -243,8 +194,8 @@ impl Ring {
         loop {
             let mut submissions = self.queues.submission();
             while let Some(entry) = self.staged.front() {
-                // SAFETY: what an entry points to is this ring's memory or a send's copy, and both stay until its
-                // completion has come. A wrong descriptor would be an error or another socket, and nothing of memory.
+                // SAFETY: an entry points to this ring's memory or to a send's copy, and both stay until the completion
+                // of the entry has come. A wrong descriptor would be an error or another socket, and nothing of memory.
                 if unsafe { submissions.push(entry) }.is_err() {
                     break;
                 }
@@ -274,36 +225,41 @@ impl Ring {
         match unsafe { submitter.enter(submissions, completions, flags, Some(&arguments)) } {
             Ok(_) => Ok(()),
             Err(error) => match Errno::from_io_error(&error) {
-                // The time has passed, a signal came, completions wait for their place, or memory is short: what is
-                // complete can be taken, and what was not submitted goes with the next call.
+                // The time has passed, a signal came, completions wait for their place, or memory is short: completions
+                // can be taken, and the next call submits the remaining operations.
                 Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
                 _ => Err(error),
             },
         }
     }
 
-    /// The next operation that has ended.
-    pub(super) fn next_completion(&mut self) -> Option<Completion> {
+    /// The next completion.
+    pub(super) fn next_completion(&mut self) -> Option<RingCompletion> {
         let entry = self.queues.completion().next()?;
         self.in_flight -= 1;
         let (operation, place) = RingOperation::of(entry.user_data());
         let result = entry.result();
         let outcome = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
         Some(match operation {
-            RingOperation::Receive => self.received(place, outcome, entry.flags()),
+            RingOperation::Receive => RingCompletion::Socket(self.received(place, outcome, entry.flags())),
             RingOperation::Send => {
                 let ended = self.sends[place as usize].take().expect("it was in flight");
                 self.free_sends.push(place);
                 self.keep(ended.bytes);
-                Completion::Sent { place: ended.place, outcome }
+                RingCompletion::Socket(SocketCompletion::Sent { place: ended.place, outcome })
             }
-            RingOperation::Poll => Completion::Ready { place },
-            RingOperation::WakeUps => Completion::WokenUp,
-            RingOperation::Cancel => Completion::Cancelled,
+            RingOperation::Poll => RingCompletion::Socket(SocketCompletion::Ready { place }),
+            RingOperation::WakeUps => RingCompletion::WokenUp,
+            RingOperation::Cancel => RingCompletion::Cancelled,
         })
     }
 
-    fn received(&mut self, place: u32, outcome: Result<usize, Errno>, flags: u32) -> Completion {
+    fn received(
+        &mut self,
+        place: u32,
+        outcome: Result<usize, Errno>,
+        flags: u32,
+    ) -> SocketCompletion<ArrivedBuffer> {
         let buffer = cqueue::buffer_select(flags);
         let arrived = buffer.map(|number| self.memory.arrived(number, outcome.unwrap_or(0)));
         let outcome = match (outcome, arrived) {
@@ -313,17 +269,7 @@ impl Ring {
                 outcome.map(|_| None)
             }
         };
-        Completion::Received { place, outcome, has_more: cqueue::sock_nonempty(flags) }
-    }
-
-    /// What has arrived.
-    pub(super) fn bytes(&self, buffer: &ArrivedBuffer) -> &[u8] {
-        self.memory.bytes(buffer)
-    }
-
-    /// The kernel has the buffer again.
-    pub(super) fn give_back(&mut self, buffer: ArrivedBuffer) {
-        self.memory.give_back(buffer);
+        SocketCompletion::Received { place, outcome, has_more: cqueue::sock_nonempty(flags) }
     }
 
     /// Cancels all operations and waits for their last completions, but not for ever.
@@ -347,19 +293,31 @@ impl Ring {
         }
     }
 
-    /// As it is in a forked child, and back.
+    /// Plays a forked child, and the parent again.
     #[cfg(test)]
     pub(super) fn set_maker(&mut self, process: u32) {
         self.maker = process;
     }
 
-    /// Operations whose completion has not come.
+    /// Number of buffers that are kept for the next sends.
+    #[cfg(test)]
+    pub(super) fn spare(&self) -> usize {
+        self.spare.len()
+    }
+
+    /// Number of operations that are asked for and not submitted.
+    #[cfg(test)]
+    pub(super) fn staged(&self) -> usize {
+        self.staged.len()
+    }
+
+    /// Number of operations without a completion.
     #[cfg(test)]
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Keeps a send's memory for the next, if it is not too much.
+    /// Keeps the memory of a send for a later send, within the limits.
     fn keep(&mut self, mut bytes: Vec<u8>) {
         if self.spare.len() < SPARE_BUFFERS && bytes.capacity() <= SPARE_BYTES {
             bytes.clear();
@@ -368,9 +326,95 @@ impl Ring {
     }
 }
 
+impl SocketRing for Ring {
+    type Socket = MachineSocket;
+    type Buffer = ArrivedBuffer;
+
+    fn accept(&mut self, listener: &MachineSocket) -> io::Result<MachineSocket> {
+        listener.accept()
+    }
+
+    fn receive(&mut self, socket: &MachineSocket, place: u32, at_once: bool) {
+        let entry = opcode::Recv::new(Fd(socket.descriptor.as_raw_fd()), std::ptr::null_mut(), 0)
+            .buf_group(BUFFER_GROUP)
+            .ioprio(if at_once { 0 } else { POLL_FIRST })
+            .build()
+            .flags(squeue::Flags::BUFFER_SELECT);
+        self.stage(entry, RingOperation::Receive, place);
+    }
+
+    fn send(&mut self, socket: &MachineSocket, place: u32, bytes: &[u8]) -> SendNumber {
+        debug_assert!(bytes.len() <= SEND_BYTES, "W7: a copy of {} bytes", bytes.len());
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.extend_from_slice(bytes);
+        // A program that embeds this may not ignore the signal of a broken pipe.
+        let flags = SendFlags::NOSIGNAL.bits().cast_signed();
+        let descriptor = Fd(socket.descriptor.as_raw_fd());
+        let entry = opcode::Send::new(descriptor, copy.as_ptr(), copy.len() as u32).flags(flags);
+        let sends = self.sends.len() as u32;
+        let number = self.free_sends.pop().unwrap_or(sends);
+        if number == sends {
+            self.sends.push(None);
+        }
+        self.sends[number as usize] = Some(SendPlace { place, bytes: copy });
+        self.stage(entry.build(), RingOperation::Send, number);
+        SendNumber(number)
+    }
+
+    /// The poll is complete at once if a client waits already.
+    fn poll(&mut self, listener: &MachineSocket, place: u32) {
+        let entry = opcode::PollAdd::new(Fd(listener.descriptor.as_raw_fd()), POLL_READS).build();
+        self.stage(entry, RingOperation::Poll, place);
+    }
+
+    fn cancel_waiting(&mut self, place: u32) {
+        self.cancel(CancelBuilder::user_data(RingOperation::Receive.data(place)));
+        self.cancel(CancelBuilder::user_data(RingOperation::Poll.data(place)));
+    }
+
+    fn cancel_send(&mut self, send: SendNumber) {
+        self.cancel(CancelBuilder::user_data(RingOperation::Send.data(send.0)));
+    }
+
+    fn end_sending(&mut self, socket: &MachineSocket) {
+        socket.end_sending();
+    }
+
+    fn shut_down(&mut self, socket: &MachineSocket) {
+        // A failure means that the peer has gone.
+        let _ = rustix::net::shutdown(&socket.descriptor, Shutdown::Both);
+    }
+
+    fn close(&mut self, socket: MachineSocket) {
+        drop(socket);
+    }
+
+    fn bytes<'a>(&'a self, buffer: &'a ArrivedBuffer) -> &'a [u8] {
+        self.memory.bytes(buffer)
+    }
+
+    fn give_back(&mut self, buffer: ArrivedBuffer) {
+        self.memory.give_back(buffer);
+    }
+
+    fn lent(&self) -> usize {
+        self.memory.lent()
+    }
+
+    #[cfg(feature = "simulation")]
+    fn sends(&self) -> usize {
+        assert_eq!(
+            self.sends.iter().filter(|send| send.is_none()).count(),
+            self.free_sends.len(),
+            "W6: the place of a send is free or in flight"
+        );
+        self.sends.len() - self.free_sends.len()
+    }
+}
+
 const CANCEL: u8 = opcode::AsyncCancel2::CODE;
 
-/// Why there is no ring, in words that say what to do.
+/// The reason of a refusal, in words with the remedy.
 fn refusal(error: &io::Error) -> io::Error {
     let why = match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => {

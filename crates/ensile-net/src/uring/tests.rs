@@ -1,4 +1,4 @@
-//! Queues of the kernel that are too short, buffers that are too few, and a ring that ends.
+//! Queues of the kernel that are too short, buffers that are too few or that nobody reads, and a ring that ends.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use ensile_base::clock::Clock;
 
 use super::*;
-use crate::{NetEvent, NetLimits, NetLoop};
+use crate::memory::ConnectionMemory;
+use crate::{CheckedLoop, ConnectionId, NetEvent, NetLimits, NetLoop};
 
 /// A transport with queues of these lengths; where the kernel refuses it, that is said where nothing holds it back.
 fn transport(submissions: u32, completions: u32) -> Option<IoUring> {
@@ -30,59 +31,126 @@ fn allow_many_descriptors() {
     setrlimit(Resource::Nofile, limit).expect("it is not above the maximum");
 }
 
-/// A loop at a Unix socket of this name, and its clients, each of which has connected.
-fn with_clients(
-    transport: IoUring,
-    name: &str,
-    count: usize,
-) -> (NetLoop<IoUring>, Vec<UnixStream>, PathBuf) {
-    let path = std::env::temp_dir().join(format!("ensile-net-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_file(&path);
-    let mut net = NetLoop::new(transport, Clock::machine(), NetLimits::default());
-    net.listen(&ListenAddress::Unix(path.clone())).expect("the file is not there");
-    let mut clients = Vec::new();
-    for _ in 0..count {
-        clients.push(UnixStream::connect(&path).expect("it listens"));
-        net.step(Duration::ZERO).expect("the system waits");
+/// The file of a Unix socket, until this value is dropped.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
     }
-    while net.stats().open < count {
-        net.step(Duration::from_secs(1)).expect("the system waits");
-    }
-    while net.next_event().is_some() {}
-    net.step(Duration::ZERO).expect("the system waits");
-    (net, clients, path)
 }
 
-/// Repeats what has come, until this many bytes have been sent.
-fn echo(net: &mut NetLoop<IoUring>, bytes: u64) {
-    let mut idle = 0;
-    while net.stats().sent_bytes < bytes {
-        let before = (net.stats().received_bytes, net.stats().sent_bytes);
-        net.step(Duration::from_secs(1)).expect("the system waits");
-        while let Some(event) = net.next_event() {
-            let NetEvent::Received(id) = event else { continue };
-            let Some((received, replies)) = net.parts(id) else { continue };
+/// A loop at a Unix socket, and its clients. Each step is checked, and at the end that nothing is missing.
+struct RingServer {
+    net: CheckedLoop<IoUring>,
+    clients: Vec<UnixStream>,
+    file: SocketFile,
+}
+
+impl RingServer {
+    fn new(transport: IoUring, name: &str, count: usize) -> Self {
+        let net = NetLoop::new(transport, Clock::machine(), NetLimits::default());
+        Self::over(net, name, count)
+    }
+
+    /// With as many clients, each of which has connected.
+    fn over(net: NetLoop<IoUring>, name: &str, count: usize) -> Self {
+        let path = std::env::temp_dir().join(format!("ensile-net-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let mut server =
+            Self { net: CheckedLoop::new(net), clients: Vec::new(), file: SocketFile(path.clone()) };
+        server.net.listen(&ListenAddress::Unix(path)).expect("the file is not there");
+        for _ in 0..count {
+            server.connect();
+        }
+        server.step();
+        server
+    }
+
+    /// A client connects, and is accepted.
+    fn connect(&mut self) -> ConnectionId {
+        self.clients.push(UnixStream::connect(&self.file.0).expect("it listens"));
+        loop {
+            while let Some(event) = self.net.next_event() {
+                if let NetEvent::Opened(id) = event {
+                    return id;
+                }
+            }
+            self.net.step(Duration::from_secs(1)).expect("the system waits");
+        }
+    }
+
+    /// A step that does not wait, and whose events do not count.
+    fn step(&mut self) {
+        while self.net.next_event().is_some() {}
+        self.net.step(Duration::ZERO).expect("the system waits");
+    }
+
+    /// The first client sends.
+    fn send(&mut self, bytes: &[u8]) {
+        self.clients[0].write_all(bytes).expect("there is room");
+    }
+
+    /// Steps until `done`; `serve` sees each connection from which bytes have come.
+    fn serve(
+        &mut self,
+        mut serve: impl FnMut(&mut NetLoop<IoUring>, ConnectionId),
+        done: impl Fn(&NetLoop<IoUring>) -> bool,
+    ) {
+        let mut idle = 0;
+        while !done(&self.net) {
+            let before = self.net.stats();
+            self.net.step(Duration::from_secs(1)).expect("the system waits");
+            while let Some(event) = self.net.next_event() {
+                if let NetEvent::Received(id) = event {
+                    serve(&mut self.net, id);
+                }
+            }
+            let after = self.net.stats();
+            let is_idle =
+                (before.received_bytes, before.sent_bytes) == (after.received_bytes, after.sent_bytes);
+            idle = if is_idle { idle + 1 } else { 0 };
+            assert!(idle < 20, "W10: nothing comes: {before:?}");
+        }
+    }
+
+    /// Repeats all arrived bytes, until this number of bytes has been sent.
+    fn echo(&mut self, bytes: u64) {
+        let echo = |net: &mut NetLoop<IoUring>, id| {
+            let Some((received, replies)) = net.parts(id) else { return };
             replies.reply(|buffer| buffer.extend_from_slice(received));
             let count = received.len();
             net.consume(id, count);
-        }
-        idle = if before == (net.stats().received_bytes, net.stats().sent_bytes) { idle + 1 } else { 0 };
-        assert!(idle < 20, "W10: nothing comes, {before:?} of {bytes}");
+        };
+        self.serve(echo, |net| net.stats().sent_bytes >= bytes);
     }
-}
 
-/// All clients ask at once, several times; each gets its own bytes back.
-fn all_ask_at_once(mut net: NetLoop<IoUring>, mut clients: Vec<UnixStream>) {
-    let count = clients.len() as u64;
-    for round in 1..=5_u64 {
-        for (number, client) in clients.iter_mut().enumerate() {
-            client.write_all(&(number as u64 * round).to_le_bytes()).expect("there is room");
-        }
-        echo(&mut net, 8 * count * round);
-        for (number, client) in clients.iter_mut().enumerate() {
-            let mut reply = [0; 8];
-            client.read_exact(&mut reply).expect("it was sent");
-            assert_eq!(u64::from_le_bytes(reply), number as u64 * round);
+    /// All arrived bytes, once this number has come.
+    fn received(&mut self, bytes: u64) -> Vec<u8> {
+        let mut all = Vec::new();
+        let take = |net: &mut NetLoop<IoUring>, id| {
+            let Some((received, _)) = net.parts(id) else { return };
+            all.extend_from_slice(received);
+            let count = received.len();
+            net.consume(id, count);
+        };
+        self.serve(take, |net| net.stats().received_bytes >= bytes);
+        all
+    }
+
+    /// All clients ask at once, several times; each gets its own bytes back.
+    fn all_ask_at_once(&mut self) {
+        let (count, before) = (self.clients.len() as u64, self.net.stats().sent_bytes);
+        for round in 1..=5_u64 {
+            for (number, client) in self.clients.iter_mut().enumerate() {
+                client.write_all(&(number as u64 * round).to_le_bytes()).expect("there is room");
+            }
+            self.echo(before + 8 * count * round);
+            for (number, client) in self.clients.iter_mut().enumerate() {
+                let mut reply = [0; 8];
+                client.read_exact(&mut reply).expect("it was sent");
+                assert_eq!(u64::from_le_bytes(reply), number as u64 * round);
+            }
         }
     }
 }
@@ -90,61 +158,164 @@ fn all_ask_at_once(mut net: NetLoop<IoUring>, mut clients: Vec<UnixStream>) {
 #[test]
 fn short_queues_lose_nothing() {
     let Some(transport) = transport(2, 4) else { return };
-    let (net, clients, path) = with_clients(transport, "short-queues", 50);
-    all_ask_at_once(net, clients);
-    std::fs::remove_file(path).expect("it is there");
+    RingServer::new(transport, "short-queues", 50).all_ask_at_once();
 }
 
 #[test]
 fn more_bytes_arrive_at_once_than_there_are_buffers() {
     let Some(transport) = transport(256, 4096) else { return };
     allow_many_descriptors();
-    let (net, clients, path) = with_clients(transport, "few-buffers", usize::from(memory::BUFFERS) + 50);
-    all_ask_at_once(net, clients);
-    std::fs::remove_file(path).expect("it is there");
+    RingServer::new(transport, "few-buffers", usize::from(memory::BUFFERS) + 50).all_ask_at_once();
+}
+
+/// A loop that takes three bytes of a connection and leaves the others in their lent buffer.
+fn that_reads_three_bytes(transport: IoUring) -> NetLoop<IoUring> {
+    let limits = NetLimits { unread_bytes_max: 3, ..NetLimits::default() };
+    NetLoop::new(transport, Clock::machine(), limits)
+}
+
+#[test]
+fn w8_bytes_that_are_read_in_part_before_a_wait_come_once() {
+    let Some(transport) = transport(256, 4096) else { return };
+    let mut server = RingServer::over(that_reads_three_bytes(transport), "in-part", 1);
+    server.send(b"abcdefgh");
+    assert_eq!(server.received(8), b"abcdefgh", "W8");
+    server.send(b"ijk");
+    assert_eq!(server.received(11), b"ijk", "W8: no byte comes twice");
+}
+
+/// Rounds of connections that are closed with arrived bytes, more than the ring has buffers. Then another client is
+/// heard.
+fn closes_many(mut server: RingServer, clients: usize, arrive: impl Fn(&mut RingServer)) {
+    for _ in 0..usize::from(memory::BUFFERS) / clients + 20 {
+        let ids: Vec<ConnectionId> = (0..clients).map(|_| server.connect()).collect();
+        server.step();
+        server.clients.iter_mut().for_each(|client| client.write_all(b"12345678").expect("there is room"));
+        arrive(&mut server);
+        ids.into_iter().for_each(|id| server.net.close(id));
+        server.clients.clear();
+        server.step();
+    }
+    server.connect();
+    server.send(b"abcdefgh");
+    let before = server.net.stats().received_bytes;
+    assert_eq!(server.received(before + 8), b"abcdefgh", "W6: the ring has its buffers");
+}
+
+#[test]
+fn w6_a_lent_buffer_goes_back_when_its_connection_is_closed() {
+    let Some(transport) = transport(256, 4096) else { return };
+    let server = RingServer::over(that_reads_three_bytes(transport), "closed", 0);
+    closes_many(server, 1, |server| {
+        let before = server.net.stats().received_bytes;
+        server.serve(|_, _| (), |net| net.stats().received_bytes > before);
+        assert_eq!(server.net.stats().received_bytes - before, 3, "five bytes are in the buffer");
+    });
+}
+
+/// Of twenty arrivals in one wait the kernel tells the first four then, and the others with the next waits.
+#[test]
+fn w6_a_buffer_that_arrives_behind_the_close_of_its_connection_goes_back() {
+    let Some(transport) = transport(2, 4) else { return };
+    let server = RingServer::new(transport, "arrives-late", 0);
+    closes_many(server, 20, RingServer::step);
+}
+
+#[test]
+fn w9_a_client_reads_the_end_before_the_last_operation_has_ended() {
+    let Some(transport) = transport(256, 4096) else { return };
+    let mut server = RingServer::new(transport, "shut-down", 0);
+    let id = server.connect();
+    server.step();
+    server.net.close(id);
+    let client = &mut server.clients[0];
+    client.set_nonblocking(true).expect("it is a socket");
+    assert_eq!(client.read(&mut [0]).expect("W9: the socket is shut down"), 0);
+}
+
+#[test]
+fn w16_the_room_of_a_request_that_was_read_is_given_back() {
+    let Some(transport) = transport(256, 4096) else { return };
+    let memory = ConnectionMemory::new(1 << 20);
+    let limits = NetLimits { free_bytes: 1000, ..NetLimits::default() };
+    let net = NetLoop::new(transport, Clock::machine(), limits).with_memory(memory.clone());
+    let mut server = RingServer::over(net, "room", 0);
+    let id = server.connect();
+    server.send(&[b'x'; 50_000]);
+    server.serve(|_, _| (), |net| net.stats().received_bytes == 50_000);
+    assert!(memory.bytes() >= 49_000, "W16: {} bytes", memory.bytes());
+    server.net.consume(id, 50_000);
+    assert_eq!((memory.bytes(), server.net.stats().open), (0, 1), "W16");
+}
+
+#[test]
+fn the_memory_of_the_longest_send_is_used_again() {
+    let Some(transport) = transport(256, 4096) else { return };
+    let mut server = RingServer::new(transport, "sends", 0);
+    let id = server.connect();
+    let bytes = crate::ring_sockets::SEND_BYTES;
+    for round in 1..=3 {
+        server.net.parts(id).expect("it is open").1.reply(|buffer| buffer.resize(bytes, b'x'));
+        let (is_sent, mut reply) = (round * bytes as u64, vec![0; bytes]);
+        server.serve(|_, _| (), |net| net.stats().sent_bytes == is_sent);
+        server.clients[0].read_exact(&mut reply).expect("it was sent");
+        assert_eq!(server.net.transport_mut().sockets.ring().spare(), 1, "round {round}");
+    }
 }
 
 #[test]
 fn a_ring_that_ends_has_nothing_in_flight() {
     let Some(transport) = transport(2, 4) else { return };
-    let (mut net, mut clients, path) = with_clients(transport, "end", 20);
-    clients[0].write_all(b"a").expect("there is room");
+    let mut server = RingServer::new(transport, "end", 20);
+    server.send(b"a");
     let id = loop {
-        net.step(Duration::from_secs(1)).expect("the system waits");
-        if let Some(NetEvent::Received(id)) = net.next_event() {
+        server.net.step(Duration::from_secs(1)).expect("the system waits");
+        if let Some(NetEvent::Received(id)) = server.net.next_event() {
             break id;
         }
     };
     // It stays in flight: nobody reads it.
-    net.parts(id).expect("it is open").1.reply(|buffer| buffer.resize(8 << 20, b'x'));
-    (0..20).for_each(|_| net.step(Duration::ZERO).expect("the system waits"));
-    let ring = &mut net.transport_mut().ring;
+    server.net.parts(id).expect("it is open").1.reply(|buffer| buffer.resize(8 << 20, b'x'));
+    (0..20).for_each(|_| server.net.step(Duration::ZERO).expect("the system waits"));
+    // The places of the cancelled operations wait for completions that nobody tells them.
+    let mut net = server.net.unchecked();
+    let ring = net.transport_mut().sockets.ring_mut();
     ring.cancel_all();
     assert_eq!(ring.in_flight(), 0, "W6");
-    drop(net);
-    std::fs::remove_file(path).expect("it is there");
+}
+
+#[test]
+fn a_ring_that_ends_does_not_wait_for_operations_that_it_did_not_submit() {
+    let Some(transport) = transport(256, 4096) else { return };
+    let mut server = RingServer::new(transport, "staged", 1);
+    server.send(b"a");
+    server.serve(|_, _| (), |net| net.stats().received_bytes == 1);
+    let mut net = server.net.unchecked();
+    let ring = net.transport_mut().sockets.ring_mut();
+    assert!(ring.staged() > 0, "the next receive is asked for");
+    ring.cancel_all();
+    assert_eq!(ring.in_flight(), 0, "W6");
 }
 
 #[test]
 fn a_forked_child_neither_waits_nor_cancels() {
     let Some(transport) = transport(256, 4096) else { return };
-    let (mut net, clients, path) = with_clients(transport, "forked-child", 3);
-    let ring = &mut net.transport_mut().ring;
+    let mut server = RingServer::new(transport, "forked-child", 3);
+    let ring = server.net.transport_mut().sockets.ring_mut();
     let in_flight = ring.in_flight();
     assert!(in_flight > 0, "receives wait");
     ring.set_maker(0);
     ring.cancel_all();
     assert_eq!(ring.in_flight(), in_flight, "W12");
-    net.step(Duration::ZERO).expect_err("W12");
-    net.transport_mut().ring.set_maker(std::process::id());
-    all_ask_at_once(net, clients);
-    std::fs::remove_file(path).expect("it is there");
+    server.net.step(Duration::ZERO).expect_err("W12");
+    server.net.transport_mut().sockets.ring_mut().set_maker(std::process::id());
+    server.all_ask_at_once();
 }
 
 #[test]
 fn a_wait_without_an_end_waits() {
     let Some(transport) = transport(2, 4) else { return };
-    let mut net = NetLoop::new(transport, Clock::machine(), NetLimits::default());
+    let mut net = CheckedLoop::new(NetLoop::new(transport, Clock::machine(), NetLimits::default()));
     let wake_up = net.wake_up();
     std::thread::scope(|scope| {
         scope.spawn(move || {
