@@ -417,10 +417,10 @@ fn another_machine_takes_over() {
     let shipped = counts.ship(Duration::from_secs(300)).expect("is shipped");
     let (code, said) = take_over("shared again");
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("in term 2") && said.contains(&format!("end of epoch {}:", shipped.number())),
-        "{said}"
-    );
+    // Of that epoch or a later one: what is shipped in the background goes on until the take-over.
+    let complete = said.split_once("end of epoch ").and_then(|(_, behind)| behind.split(':').next());
+    let complete: u64 = complete.expect("it is told").parse().expect("a number");
+    assert!(said.contains("in term 2") && complete >= shipped.number(), "{shipped:?}: {said}");
     assert!(said.contains("application: it had no name when this was shipped\n"), "{said}");
     let again = open("again");
     for key in 0..10 {

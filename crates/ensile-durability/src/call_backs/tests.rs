@@ -3,9 +3,10 @@
 use super::{CallBack, CallBackScope, LogAddress, UnderLock, is_awaited, is_in, leave_to_wait};
 use crate::error::DurabilityError;
 
-const A: LogAddress = LogAddress(1 << 40);
-const B: LogAddress = LogAddress(2 << 40);
-const C: LogAddress = LogAddress(3 << 40);
+/// Three logs of one test: what waits for what is known of the whole process, and other tests run beside it.
+fn logs(test: usize) -> [LogAddress; 3] {
+    [1, 2, 3].map(|log| LogAddress((8 * test + log) << 40))
+}
 
 /// While this thread is in a waker of one log, and closes another.
 fn beside_a_close(waits: LogAddress, closes: LogAddress, then: impl FnOnce()) {
@@ -38,30 +39,32 @@ fn is_refused(waits: LogAddress, closes: LogAddress) -> bool {
 
 #[test]
 fn o8_a_close_that_would_wait_for_itself_by_way_of_others_is_refused() {
-    beside_a_close(A, B, || {
-        assert!(is_refused(B, A), "A's call-back waits for B's close");
-        assert!(!is_refused(B, C) && !is_refused(C, A) && !is_refused(A, B));
+    let [a, b, c] = logs(0);
+    beside_a_close(a, b, || {
+        assert!(is_refused(b, a), "A's call-back waits for B's close");
+        assert!(!is_refused(b, c) && !is_refused(c, a) && !is_refused(a, b));
     });
-    beside_a_close(A, B, || {
-        beside_a_close_of_another_thread(B, C, || assert!(is_refused(C, A), "by way of B"))
+    beside_a_close(a, b, || {
+        beside_a_close_of_another_thread(b, c, || assert!(is_refused(c, a), "by way of B"))
     });
-    assert!(!is_refused(B, A), "the closes have ended");
+    assert!(!is_refused(b, a), "the closes have ended");
 }
 
 #[test]
 fn a_thread_is_in_the_call_backs_that_it_is_in() {
-    let waker = CallBackScope::begin(CallBack::Waker, A);
+    let [a, b, _] = logs(1);
+    let waker = CallBackScope::begin(CallBack::Waker, a);
     {
-        let _step = CallBackScope::begin(CallBack::CheckpointStep, B);
-        assert!(is_in(CallBack::Waker, A) && is_in(CallBack::CheckpointStep, B));
-        assert!(!is_in(CallBack::CheckpointStep, A) && !is_in(CallBack::Waker, B));
+        let _step = CallBackScope::begin(CallBack::CheckpointStep, b);
+        assert!(is_in(CallBack::Waker, a) && is_in(CallBack::CheckpointStep, b));
+        assert!(!is_in(CallBack::CheckpointStep, a) && !is_in(CallBack::Waker, b));
     }
-    assert!(!is_in(CallBack::CheckpointStep, B));
+    assert!(!is_in(CallBack::CheckpointStep, b));
     drop(waker);
-    assert!(!is_in(CallBack::Waker, A));
-    let own = leave_to_wait(A).expect("it is in none");
-    let _waker = CallBackScope::begin(CallBack::Waker, A);
-    let again = leave_to_wait(A).expect("a log's own waker is refused, or not, by its owner");
+    assert!(!is_in(CallBack::Waker, a));
+    let own = leave_to_wait(a).expect("it is in none");
+    let _waker = CallBackScope::begin(CallBack::Waker, a);
+    let again = leave_to_wait(a).expect("a log's own waker is refused, or not, by its owner");
     drop((own, again));
 }
 
@@ -74,33 +77,35 @@ fn beside_a_wait_under_a_lock(of: LogAddress, awaited: LogAddress, then: impl Fn
 
 #[test]
 fn o8_a_wait_under_a_lock_that_would_wait_for_itself_is_refused() {
-    beside_a_wait_under_a_lock(A, B, || assert!(is_refused(B, A), "by a call-back"));
-    beside_a_close(A, B, || {
-        let _under_lock = UnderLock::begin(B);
-        assert!(matches!(leave_to_wait(A), Err(DurabilityError::InCallBack)));
+    let [a, b, c] = logs(2);
+    beside_a_wait_under_a_lock(a, b, || assert!(is_refused(b, a), "by a call-back"));
+    beside_a_close(a, b, || {
+        let _under_lock = UnderLock::begin(b);
+        assert!(matches!(leave_to_wait(a), Err(DurabilityError::InCallBack)));
     });
-    beside_a_wait_under_a_lock(A, B, || {
+    beside_a_wait_under_a_lock(a, b, || {
         // An operation on C within one on B, on another thread.
         let within = || {
-            let (_outer, _inner) = (UnderLock::begin(B), UnderLock::begin(C));
-            matches!(leave_to_wait(A), Err(DurabilityError::InCallBack))
+            let (_outer, _inner) = (UnderLock::begin(b), UnderLock::begin(c));
+            matches!(leave_to_wait(a), Err(DurabilityError::InCallBack))
         };
         std::thread::scope(|scope| {
             let inner = std::thread::Builder::new().spawn_scoped(scope, within).expect("starts");
             assert!(inner.join().expect("no panic"), "B's operation is the outer one");
         });
     });
-    assert!(!is_refused(B, A), "the waits have ended");
+    assert!(!is_refused(b, a), "the waits have ended");
 }
 
 #[test]
 fn a_thread_has_the_locks_that_it_has() {
-    let outer = UnderLock::begin(A);
+    let [a, b, c] = logs(3);
+    let outer = UnderLock::begin(a);
     {
-        let (_inner, _again) = (UnderLock::begin(B), UnderLock::begin(B));
-        assert!(is_awaited(A) && is_awaited(B) && !is_awaited(C));
+        let (_inner, _again) = (UnderLock::begin(b), UnderLock::begin(b));
+        assert!(is_awaited(a) && is_awaited(b) && !is_awaited(c));
     }
-    assert!(is_awaited(A) && !is_awaited(B));
+    assert!(is_awaited(a) && !is_awaited(b));
     drop(outer);
-    assert!(!is_awaited(A));
+    assert!(!is_awaited(a));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::{Disk, Operation};
-use ensile_durability::{Health, LogConfig, LoggerStep};
+use ensile_durability::{Health, LogConfig, LogStats, LoggerStep};
 use ensile_sim::{Fault, SimDisk, Survival};
 
 use crate::rig::{Rig, Worker, config};
@@ -321,15 +321,15 @@ fn a_waiter_that_steps_while_a_new_file_is_made_ready_does_not_stop_the_log() {
         // The second has no room behind the first, whose block the waiter's step writes. There is no mark of it yet:
         // another commit of that epoch is under way.
         busy.commit.bind(rig.epochs.now());
-        let before = rig.log.stats().waiter_steps;
         worker.commit(&rig.epochs, 41, &[1; 100_000]).expect("runs");
         let tid = worker.commit(&rig.epochs, 42, &[1; 450_000]).expect("runs");
-        let log = Arc::clone(&rig.log);
+        let (log, before) = (Arc::clone(&rig.log), rig.log.stats());
         let waiter = scope.spawn(move || log.wait_durable(tid.epoch()));
-        while rig.log.stats().waiter_steps == before {
+        // Until its step has written the block.
+        let has_written = |now: LogStats| now.waiter_steps > before.waiter_steps && now.bytes > before.bytes;
+        while !has_written(rig.log.stats()) {
             std::thread::yield_now();
         }
-        std::thread::sleep(Duration::from_millis(20));
         disk.release();
         logger.join().expect("no panic");
         // What the logger's thread does next, as in the engine: it was woken, and the other commit is still under way.

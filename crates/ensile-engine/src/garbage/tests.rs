@@ -64,8 +64,9 @@ fn clean_up_is_bound_while_it_waits_for_a_record_and_holds_it() {
             is_done.store(true, Ordering::Release);
             matches!(taken, Some(TakenOut::Removed(_)))
         });
-        // It is bound as soon as it waits. The limit is for a cleaner that is never bound.
-        let is_bound = (0..20_000).any(|_| {
+        // It is bound as soon as it waits. The limit is for a cleaner that is never bound: a minute at least, as its
+        // thread may begin late on a busy machine.
+        let is_bound = (0..60_000).any(|_| {
             sleep(Duration::from_millis(1));
             worker.slot().bound().is_some()
         });

@@ -230,12 +230,17 @@ fn o3_a_thread_that_waits_for_an_object_keeps_no_operation_from_becoming_durable
             objects.submit(1, &Change::Add(1)).map(drop).expect("logs");
         });
         let epoch = has_logged.recv().expect("logs");
-        // Long enough to wait for the lock, whatever the machine does: until the buffer is free, or for good.
-        for _ in 0..200 {
+        // Two hundred rounds, in which it comes to wait for the lock, and as many as it needs to let go of its buffer.
+        // The limit is for one that waits with its buffer held.
+        let mut durable = life.durable();
+        for round in 0..60_000 {
+            if round >= 200 && durable >= epoch {
+                break;
+            }
             thread::sleep(std::time::Duration::from_millis(1));
             life.settle();
+            durable = life.durable();
         }
-        let durable = life.durable();
         go_on.send(()).expect("it waits");
         (epoch, durable)
     });

@@ -141,7 +141,8 @@ fn takes_over_from(store: &Arc<dyn SharedStore>, folders: &Folders) {
     assert!(shipped > before);
     let expected = sums(&old);
     let report = take_over(store, &folders.0.join("b"), None).expect("takes over");
-    assert_eq!((report.epoch, report.term), (old.stats().shipping.expect("ships").shipped_epoch, 2));
+    // The old one may ship on in the background until it is fenced.
+    assert!(report.epoch >= shipped && report.term == 2, "{report:?} behind {shipped:?}");
     let new = open("b");
     assert_eq!(sums(&new), expected);
     // What the old one acknowledges is not shipped, and it stops once it notices.

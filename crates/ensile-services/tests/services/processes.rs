@@ -472,16 +472,17 @@ fn strict_replies_of_many_clients_come_before_the_end(transport: &'static str) {
     connection.request(&[b"SET".as_slice(), b"large", &value]);
     (0..2).for_each(|_| connection.request(&[b"GET".as_slice(), b"large"]));
     connection.send().expect("it is read");
-    for client in &mut clients[1..] {
-        client.connection().request(&["INCR", "count"]);
+    // An element of its own is the last that each asks for, so that all of it has been read once they are there.
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.connection().request(&["INCR", &format!("count{number}")]);
         client.connection().send().expect("it is read");
     }
     let mut last = TableClient::connect(server.address).expect("it listens");
     // A figure waits for nothing.
-    while !last.connection().call(&["INFO"], |reply| told(reply, "elements:2")).expect("it serves") {}
+    while !last.connection().call(&["INFO"], |reply| told(reply, "elements:9")).expect("it serves") {}
     last.shut_down().expect("it ends");
     server.ends_well();
-    for _ in 0..3 {
+    for _ in 0..4 {
         clients[0].connection().receive(|_| ()).expect("it was sent before the end");
     }
     for client in &mut clients[1..] {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use ensile_durability::{DurabilityError, Health};
 use ensile_sim::SimDisk;
 
+use crate::checkpoint::Schedule;
 use crate::{Database, Error, Readable, Result};
 
 #[test]
@@ -110,7 +111,8 @@ fn o8_a_waker_that_closes_while_another_thread_closes_is_refused_and_both_end() 
 
 #[test]
 fn o8_a_waker_of_a_checkpoints_step_that_closes_is_refused() -> Result<()> {
-    let db = Database::builder("closing").disk(Arc::new(SimDisk::new().mounted())).without_log().open()?;
+    let builder = Database::builder("closing").disk(Arc::new(SimDisk::new().mounted())).without_log();
+    let db = builder.checkpoints(Schedule::on_demand()).open()?;
     let table = db.table::<u64, u64>("numbers")?;
     let ((tell, told), its) = (mpsc::channel(), db.clone());
     let close = move || tell.send(its.close()).expect("the test waits for it");
