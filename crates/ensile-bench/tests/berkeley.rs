@@ -25,7 +25,7 @@ fn both_sides_are_called_for_the_same_keys_and_every_ratio_is_told() {
         "  updates, PHT / Berkeley DB: ",
         "of the device's write rate: ",
         "  updates lost to checkpoints, Berkeley DB's ",
-        "  pages found in the cache: 100 %, asked >= 99.9 %\n",
+        "  pages found in the cache: 100 %, asked >= 99.9 %: held\n",
         "  resident memory, Berkeley DB's ",
     ] {
         assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");

@@ -36,6 +36,7 @@ use crate::machine::{self, Machine};
 use crate::number::{grouped, median};
 use crate::progress::Progress;
 use crate::system::fresh_folder;
+use crate::verdict::Verdict;
 use sides::{Answer, Side};
 use table::TableKind;
 
@@ -375,7 +376,8 @@ fn judge(asked: &mut Asked, arguments: &SlachArguments, (size, keys): (u64, u64)
         let what =
             format!("updates, PHT / Berkeley DB, their log at {of_device:.2} of the device's write rate");
         let limit = format!(">= 4x, or {OF_DEVICE_MIN} of the device: 4");
-        asked.judge(&what, (updates, "x"), &limit, updates >= 4.0 || of_device >= OF_DEVICE_MIN);
+        let verdict = Verdict::of(updates >= 4.0 || of_device >= OF_DEVICE_MIN);
+        asked.judge(&what, (updates, "x"), &limit, verdict);
     }
     let [own, other] = [0, 1].map(|side| median(losses(measured, side)));
     let limit = LOSS_MAX.max(other * LOSS_SHARE);
