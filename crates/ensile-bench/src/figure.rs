@@ -12,10 +12,14 @@ use serde::Serialize;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::number::{grouped, median};
+use crate::verdict::Judged;
 
+mod axis;
 mod drawing;
+mod keys;
 mod over_time;
 mod panels;
+mod series;
 
 pub(crate) use over_time::{Line, OverTime, Point, Scene};
 
@@ -83,6 +87,24 @@ impl Row {
 /// The metric of [`Row::ratio`].
 pub(crate) const RATIO: (&str, &str) = ("ratio", "x");
 
+/// The lines of a picture that are drawn with dashes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Dashed {
+    #[default]
+    Nothing,
+    /// Another metric of the drawn unit, in the colours of its systems.
+    Metric((&'static str, &'static str)),
+    /// Systems of the second scheme, beside solid lines of the first. A system is called `SCHEME, GROUP`, and has the
+    /// colour of its group.
+    Scheme([&'static str; 2]),
+}
+
+impl Dashed {
+    fn metric(self) -> Option<(&'static str, &'static str)> {
+        if let Self::Metric(metric) = self { Some(metric) } else { None }
+    }
+}
+
 /// A figure that is measured and not yet written.
 #[derive(Debug, Default)]
 pub(crate) struct Figure {
@@ -93,11 +115,12 @@ pub(crate) struct Figure {
     pub(crate) horizontal: &'static str,
     /// The metric that is drawn, and its unit; the others are in the tables only.
     pub(crate) drawn: (&'static str, &'static str),
-    /// A metric of the same unit that is drawn beside it with dashes.
-    pub(crate) dashed: Option<(&'static str, &'static str)>,
+    pub(crate) dashed: Dashed,
     /// What the picture says below its title.
     pub(crate) notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
+    /// Values that something is asked of.
+    pub(crate) verdicts: Vec<Judged>,
 }
 
 /// The JSON document.
@@ -108,6 +131,8 @@ struct Document<'a> {
     command: &'a str,
     machine: &'a Machine,
     rows: &'a [Row],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    verdicts: &'a [Judged],
     /// Of a figure over time.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     scenes: &'a [over_time::Scene],
@@ -125,14 +150,17 @@ impl Figure {
 
     /// The document for programs.
     pub(crate) fn json(&self, machine: &Machine, command: &str) -> String {
-        let Self { name, title, rows, .. } = self;
-        let document = Document { figure: name, title, command, machine, rows, scenes: &[] };
+        let Self { name, title, rows, verdicts, .. } = self;
+        let document = Document { figure: name, title, command, machine, rows, verdicts, scenes: &[] };
         serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize") + "\n"
     }
 
-    /// Comment lines behind `#`, a heading, a line for each row.
+    /// Comment lines behind `#`, the verdicts among them, a heading, a line for each row.
     fn csv(&self, origin: &str) -> String {
         let mut text = format!("# {}\n# {origin}\n", self.title);
+        for judged in &self.verdicts {
+            let _ = writeln!(text, "# {judged}");
+        }
         text.push_str("system,place,metric,unit,median,min,max,rounds\n");
         for row in &self.rows {
             let Row { system, place, metric, unit, median, min, max, rounds } = row;

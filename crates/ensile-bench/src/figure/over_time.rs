@@ -58,7 +58,7 @@ impl OverTime {
     /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
     pub(crate) fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
         let Self { name, title, scenes, rows } = self;
-        let document = Document { figure: name, title, command, machine, rows, scenes };
+        let document = Document { figure: name, title, command, machine, rows, verdicts: &[], scenes };
         let json = serde_json::to_string(&document).expect("plain numbers and strings serialize");
         let origin = format!("{}; {command}", machine.line());
         let files =

@@ -24,7 +24,7 @@ use clap::Args;
 use super::arguments::SlachArguments;
 use super::lossy_rate::SERVED_SHARE;
 use crate::failure::{Failure, Result};
-use crate::figure::{Figure, Place, Row};
+use crate::figure::{Dashed, Figure, Place, Row};
 use crate::machine::{self, Machine};
 use crate::number::{grouped, median};
 use crate::progress::Progress;
@@ -194,7 +194,8 @@ pub(super) fn adaptive(arguments: &SlachArguments, machine: &Machine) -> Result<
     let notes = vec![format!("lost: later than {} ms", arguments.adaptive.time_out_ms)];
     let of = |name, title, drawn, notes| {
         let horizontal = "load (% of capacity)";
-        Figure { name, title, drawn, dashed: None, notes, rows: rows.clone(), horizontal }
+        let dashed = Dashed::Scheme(SERVICES.map(|service| service.name));
+        Figure { name, title, drawn, dashed, notes, rows: rows.clone(), horizontal, ..Figure::default() }
     };
     let replay =
         of("adaptive-replay", titled("Replay time of a recovery, loading apart,"), REPLAY, Vec::new());

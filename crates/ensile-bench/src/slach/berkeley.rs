@@ -173,7 +173,7 @@ pub(super) fn berkeley(arguments: &SlachArguments, machine: &Machine) -> Result<
     ];
     let figure = |name, title: &str, drawn| {
         let title = format!("{title} of a hash table and of Berkeley DB, by the size of values");
-        Figure { name, title, drawn, dashed: None, notes: notes.clone(), rows: rows.clone(), horizontal: "" }
+        Figure { name, title, drawn, notes: notes.clone(), rows: rows.clone(), ..Figure::default() }
     };
     figure("berkeley-updates", "Updates", UPDATES).write(&arguments.out, machine, &machine::command())?;
     let (said, holds) = asked.told();
