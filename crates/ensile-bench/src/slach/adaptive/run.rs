@@ -11,7 +11,7 @@ use ensile_objects::{
     CheckpointPolicy, ObjectDurability, Objects, ObjectsBuilder, ObjectsResult, Phase, RecoveryReport,
 };
 
-use super::Policy;
+use super::{CHECKPOINTS_MIN, Policy};
 use crate::failure::Result;
 use crate::slach::arguments::SlachArguments;
 use crate::slach::held::{Mixing, Property};
@@ -25,7 +25,7 @@ const WRITES_PERCENT: u64 = 50;
 const SETTLE_WINDOWS: f64 = 15.0;
 /// The paper's window, of which the share is taken.
 const WINDOW: Duration = Duration::from_secs(5);
-/// A policy that has had no two checkpoints goes on for this many times as long.
+/// A policy that has had no three checkpoints goes on for this many times as long.
 const LONGER: f64 = 4.0;
 /// Seconds for which requests are served back to back to find the capacity, and before that until it is steady.
 const PROBED_SECONDS: f64 = 1.0;
@@ -56,7 +56,11 @@ pub(super) struct Measured {
     pub(super) loading_ms: f64,
     /// What a recovery would have replayed, on the average.
     pub(super) records: f64,
+    /// Checkpoints that were installed while it was measured.
+    pub(super) installed: u64,
     pub(super) installed_a_minute: f64,
+    /// Requests that arrived, a second.
+    pub(super) requests: f64,
 }
 
 /// What the loop takes, in requests a second.
@@ -72,12 +76,7 @@ pub(super) struct Capacity {
 pub(super) fn capacity(arguments: &SlachArguments, folder: &Path, rounds: u32) -> Result<Capacity> {
     let objects = filled(arguments, folder)?;
     let at = |rate| Setup { policy: Policy::Never, rate, rounds, seed: arguments.seed };
-    let back_to_back = at(f64::INFINITY);
-    let mut loop_of = OpenLoop::new(&objects, &back_to_back, arguments);
-    // All of them are late, as they come at once.
-    loop_of.time_out_nanos = u64::MAX;
-    let (sums, _, seconds) = loop_of.run(UNSTEADY_SECONDS, PROBED_SECONDS)?;
-    let served = sums.served as f64 / seconds / SERVED_SHARE;
+    let served = served(arguments, &objects, rounds)?;
     let settle = arguments.adaptive.time_out_ms as f64 / 1e3 * SETTLE_TIME_OUTS;
     let lossy = lossy_rate(served.max(1.0), |rate| {
         // What the runs before have logged goes.
@@ -88,6 +87,43 @@ pub(super) fn capacity(arguments: &SlachArguments, folder: &Path, rounds: u32) -
     })?;
     objects.close()?;
     Ok(Capacity { lossy: lossy as u64, served: served as u64 })
+}
+
+/// What is served back to back, over 0.95, in requests a second.
+fn served(arguments: &SlachArguments, objects: &Objects<u64, Property>, rounds: u32) -> Result<f64> {
+    let setup = Setup { policy: Policy::Never, rate: f64::INFINITY, rounds, seed: arguments.seed };
+    let mut loop_of = OpenLoop::new(objects, &setup, arguments);
+    // All of them are late, as they come at once.
+    loop_of.time_out_nanos = u64::MAX;
+    let (sums, _, seconds) = loop_of.run(UNSTEADY_SECONDS, PROBED_SECONDS)?;
+    Ok(sums.served as f64 / seconds / SERVED_SHARE)
+}
+
+/// Percent of the requests that a policy loses at a load, in percent of what is served back to back, over 0.95.
+pub(super) fn lost(
+    arguments: &SlachArguments,
+    folder: &Path,
+    (policy, load): (Policy, u32),
+    rounds: u32,
+) -> Result<f64> {
+    let objects = filled(arguments, folder)?;
+    let rate = served(arguments, &objects, rounds)? * f64::from(load) / 100.0;
+    register(&objects, policy)?;
+    let setup = Setup { policy, rate, rounds, seed: arguments.seed };
+    let (sums, ..) =
+        OpenLoop::new(&objects, &setup, arguments).run(PROBED_SECONDS, arguments.adaptive.seconds)?;
+    objects.close()?;
+    Ok(sums.loss_percent())
+}
+
+/// Has checkpoints begin by a policy.
+fn register(objects: &Objects<u64, Property>, policy: Policy) -> ObjectsResult<()> {
+    let (log_records, adaptive) = match policy {
+        Policy::Never => (None, None),
+        Policy::Fixed(records) => (Some(records), None),
+        Policy::Adaptive(adaptive) => (None, Some(adaptive)),
+    };
+    objects.register_policy(&CheckpointPolicy { log_records, adaptive, ..CheckpointPolicy::on_demand() })
 }
 
 fn builder(folder: &Path) -> ObjectsBuilder {
@@ -141,12 +177,7 @@ impl Sums {
 /// Makes the run, and recovers what it left.
 pub(super) fn run(arguments: &SlachArguments, folder: &Path, setup: &Setup) -> Result<Measured> {
     let objects = filled(arguments, folder)?;
-    let (log_records, adaptive) = match setup.policy {
-        Policy::Never => (None, None),
-        Policy::Fixed(records) => (Some(records), None),
-        Policy::Adaptive(adaptive) => (None, Some(adaptive)),
-    };
-    objects.register_policy(&CheckpointPolicy { log_records, adaptive, ..CheckpointPolicy::on_demand() })?;
+    register(&objects, setup.policy)?;
     let loop_of = OpenLoop::new(&objects, setup, arguments);
     let settle = WINDOW.mul_f64(arguments.adaptive.of_thresholds * SETTLE_WINDOWS).as_secs_f64();
     let (sums, cycles, seconds) = loop_of.run(settle, arguments.adaptive.seconds)?;
@@ -168,7 +199,9 @@ pub(super) fn run(arguments: &SlachArguments, folder: &Path, setup: &Setup) -> R
         replay_ms: records * replay_ms_each,
         loading_ms,
         records,
+        installed: cycles.installed(),
         installed_a_minute: cycles.installed() as f64 * 60.0 / seconds,
+        requests: (sums.served + sums.lost) as f64 / seconds,
     })
 }
 
@@ -243,7 +276,7 @@ impl<'o> OpenLoop<'o> {
                     settled.get_or_insert((sums, now));
                     cycles.0.push(self.look());
                 }
-                let is_enough = self.setup.policy == Policy::Never || cycles.installed() >= 2;
+                let is_enough = self.setup.policy == Policy::Never || cycles.installed() >= CHECKPOINTS_MIN;
                 if now >= most || now >= least && is_enough {
                     break;
                 }
