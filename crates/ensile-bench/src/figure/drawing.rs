@@ -16,7 +16,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::Axis;
 use super::keys::{Key, Sample, draw_keys};
-use super::series::{Series, series};
+use super::series::{Series, colour, series};
 use super::{Dashed, Figure, Place, Row, figures};
 use crate::number::counted;
 
@@ -355,10 +355,10 @@ fn groups<'r>(rows: &[&'r Row]) -> Vec<Group<'r>> {
 /// the whole picture.
 fn draw_bars(root: &Area<'_>, area: &Area<'_>, figure: &Figure, rows: &[&Row]) -> Drawn {
     let all = series(figure, rows);
-    // Bars whose places are their systems' names are one series, and have one colour.
-    let is_one = rows.iter().all(|row| row.place.to_string() == row.system);
+    // Bars whose places are their systems' names are one series.
+    let is_one = all.len() == 1 || rows.iter().all(|row| row.place.to_string() == row.system);
     let keys = all.iter().map(|series| Key { sample: Sample::Bar(series.colour), text: series.system });
-    let keys: Vec<Key<'_>> = keys.filter(|_| all.len() > 1 && !is_one).collect();
+    let keys: Vec<Key<'_>> = keys.filter(|_| !is_one).collect();
     let area = draw_keys(area, &keys)?;
     let groups = groups(rows);
     let last = groups.last().map_or(0.0, |group| group.at + group.rows.len() as f64 - 1.0);
@@ -379,8 +379,8 @@ fn draw_bars(root: &Area<'_>, area: &Area<'_>, figure: &Figure, rows: &[&Row]) -
     let mut chart = chart_on(&area, figure, axes, (below, &|_| String::new()))?;
     for (group, name) in groups.iter().zip(names) {
         for (bar, row) in group.rows.iter().enumerate() {
-            let colour = if is_one { all.first() } else { all.iter().find(|one| one.system == row.system) };
-            let colour = colour.map_or(BLACK, |series| series.colour);
+            let own = all.iter().find(|series| series.system == row.system).filter(|_| !is_one);
+            let colour = own.map_or(colour(0), |series| series.colour);
             draw_bar(root, &mut chart, (row, group.at + bar as f64), (colour, stroke))?;
         }
         let (middle, foot) = chart.backend_coord(&(group.middle(), 0.0));

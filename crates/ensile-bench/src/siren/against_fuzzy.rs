@@ -28,6 +28,7 @@ use crate::progress::Progress;
 use crate::system::fresh_folder;
 use crate::tally::{SAMPLE_EVERY, Step, epoch_to_wait_for};
 use crate::timeline::{Part, STEP_NANOS};
+use crate::verdict::{Comparison, Verdict};
 
 const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
 const CLIENTS: (&str, &str) = ("processor time of clients", "us a transaction");
@@ -356,6 +357,23 @@ impl ProcessorTime {
     }
 }
 
+/// Both sides were within full checkpoints: always, or in turns with pauses, in which case one ended in each run.
+pub(super) fn same_work<'n>(names: [&'n str; 2], courses: [&[Course]; 2], is_always: bool) -> Comparison<'n> {
+    let least =
+        |of: fn(&Course) -> f64| courses.map(|courses| courses.iter().map(of).fold(f64::INFINITY, f64::min));
+    let sides = Comparison::of(names).each_at_least(
+        "checkpoints that ended in a run",
+        least(|course| course.checkpoints as f64),
+        1.0,
+    );
+    let within = least(|course| course.within * 100.0);
+    if is_always {
+        sides.each_at_least("% of the time within a checkpoint", within, WITHIN_MIN * 100.0)
+    } else {
+        sides
+    }
+}
+
 /// The rows, their ratios, and whether each run was within a checkpoint.
 fn made(arguments: &SirenArguments, strategies: &[Strategy], courses: &[Vec<Course>]) -> Made {
     let place = || Place::Bar(format!("{} % reads", arguments.read_percent));
@@ -398,7 +416,13 @@ fn made(arguments: &SirenArguments, strategies: &[Strategy], courses: &[Vec<Cour
     let fuzzy = rates(fuzzy_courses);
     for (strategy, courses) in strategies.iter().zip(courses).skip(1) {
         let ratio = Row::ratio((strategy.name(), &rates(courses)), (strategies[0].name(), &fuzzy), place());
-        said += &format!("  {}: {:.3} ({:.3} .. {:.3})\n", ratio.system, ratio.median, ratio.min, ratio.max);
+        let names = [strategy.name(), strategies[0].name()];
+        let reason = match same_work(names, [courses, fuzzy_courses], true).verdict(true) {
+            Verdict::NotComparable(reason) => format!(": NOT COMPARABLE: {reason}"),
+            Verdict::Held | Verdict::NotHeld => String::new(),
+        };
+        let Row { system, median, min, max, .. } = &ratio;
+        said += &format!("  {system}: {median:.3} ({min:.3} .. {max:.3}){reason}\n");
         rows.push(ratio);
         let costs = courses.iter().zip(fuzzy_courses);
         let costs: Vec<f64> =

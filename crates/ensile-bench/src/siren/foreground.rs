@@ -34,6 +34,7 @@ use crate::progress::Progress;
 use crate::system::{Options, SystemKind, fresh_folder};
 use crate::tally::new_histogram;
 use crate::timeline::{Part, STEP_NANOS};
+use crate::verdict::Comparison;
 use crate::ycsb::engine::Engine;
 use crate::ycsb::load::LoadPlan;
 use crate::ycsb::mix::{Requests, Workload};
@@ -274,27 +275,27 @@ pub(super) fn foreground(arguments: &SirenArguments) -> Result<Made> {
         let tail = |side: &Side| Some(side.milliseconds(0.999));
         let ratios = if manner.is_strict() {
             said += &strict_words(name, arguments.workers(), courses);
-            vec![(ratio(STRICT, &tail), format!("<= {TAIL_MAX}"))]
+            vec![(ratio(STRICT, &tail), "<=", TAIL_MAX)]
         } else {
             vec![
-                (ratio(THROUGHPUT, &|side| Some(side.part.rate())), format!(">= {THROUGHPUT_MIN}")),
-                (ratio(RELAXED, &tail), format!("<= {TAIL_MAX}")),
-                (ratio(UNTIL_DURABLE, &|side| side.part.quantile_ms(0.999)), format!("<= {TAIL_MAX}")),
+                (ratio(THROUGHPUT, &|side| Some(side.part.rate())), ">=", THROUGHPUT_MIN),
+                (ratio(RELAXED, &tail), "<=", TAIL_MAX),
+                (ratio(UNTIL_DURABLE, &|side| side.part.quantile_ms(0.999)), "<=", TAIL_MAX),
             ]
         };
-        for (ratio, asked) in ratios {
+        for (ratio, sign, limit) in ratios {
+            let is_within = if sign == ">=" { ratio.median >= limit } else { ratio.median <= limit };
+            let verdict = same_work(courses, is_whole(courses, arguments)).verdict(is_within);
             said += &format!(
-                "  {}: {:.3} ({:.3} .. {:.3}), asked {asked}\n",
+                "  {}: {:.3} ({:.3} .. {:.3}), asked {sign} {limit}: {verdict}\n",
                 ratio.place, ratio.median, ratio.min, ratio.max
             );
+            is_as_asked &= verdict.is_held();
             rows.push(ratio);
         }
         let seconds: Vec<f64> =
             courses.iter().filter_map(|course| Some(course.report.as_ref()?.elapsed.as_secs_f64())).collect();
-        let is_whole = seconds.len() == courses.len()
-            && courses
-                .iter()
-                .all(|course| course.report.as_ref().is_some_and(|report| report.entries >= arguments.rows));
+        let is_whole = is_whole(courses, arguments);
         is_as_asked &= is_whole;
         if !seconds.is_empty() {
             said += &format!(
@@ -313,6 +314,21 @@ pub(super) fn foreground(arguments: &SirenArguments) -> Result<Made> {
     );
     let figure = Figure { name: "foreground", title, drawn: THROUGHPUT, rows, ..Figure::default() };
     Ok(Made(vec![figure], is_as_asked, said))
+}
+
+/// True if each run had a picture of all rows.
+fn is_whole(courses: &[Course], arguments: &SirenArguments) -> bool {
+    let has_all = |course: &Course| course.report.as_ref().is_some_and(|one| one.entries >= arguments.rows);
+    courses.iter().all(has_all)
+}
+
+/// Both sides had commits in each run, one of them within a whole picture.
+fn same_work(courses: &[Course], is_whole: bool) -> Comparison<'static> {
+    let timed =
+        |side: usize| courses.iter().map(|course| course.sides[side].commits.len()).min().unwrap_or(0);
+    Comparison::of(["within", "without"])
+        .each_at_least("timed commits in a run", [WITHIN, WITHOUT].map(|side| timed(side) as f64), 1.0)
+        .only_if(is_whole, "a run had no full picture")
 }
 
 /// What the strict runs are: runs of their own.
