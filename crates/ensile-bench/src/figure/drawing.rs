@@ -29,7 +29,7 @@ const TITLE_FONT: u32 = 19;
 pub(super) const CHARACTER: f64 = 6.7;
 const TITLE_CHARACTER: f64 = 8.8;
 const LINE: u32 = 16;
-/// Room below for where the figure comes from.
+/// Height of the figure's origin at the bottom.
 pub(super) const ORIGIN_HEIGHT: u32 = 6 + 4 * LINE;
 /// Space above the title.
 const TITLE_MARGIN: u32 = 8;
@@ -41,13 +41,12 @@ const BAR_HALF: f64 = 0.36;
 const GROUP_GAP: f64 = 0.5;
 /// Half of the width of a spread's end strokes, as a share of the axis.
 const STROKE_SHARE: f64 = 0.006;
-/// The most places that are marked below an axis; of more, round numbers are.
+/// Most places that are marked below an axis. More places have round numbers instead.
 const MARKS_MAX: usize = 16;
 /// Most ticks of a horizontal axis, and pixels between two ticks of a vertical one.
 pub(super) const ACROSS_TICKS_MAX: usize = 10;
 const TICK_HEIGHT: u32 = 36;
-/// A line that keeps below this share of the chart would lie on its axis: there the chart begins below zero, by the
-/// other share.
+/// A line below this share of the chart would lie on its axis. Such a chart begins below zero, by the other share.
 const ON_THE_AXIS: f64 = 0.01;
 const BELOW_ZERO: f64 = 0.03;
 /// Values beyond this are not drawn.
@@ -59,12 +58,12 @@ pub(super) type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
 pub(super) type Drawn<T = ()> = Result<T, Box<dyn Error>>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
-/// Whether a value can stand in a picture. For what is no number, or beyond all that is measured, an axis has no steps.
+/// True if a value can stand in a picture. An axis has no steps for other values.
 pub(super) fn is_drawable(value: f64) -> bool {
     value.abs() <= DRAWN_MAX
 }
 
-/// Draws the figure; `origin` says below where it comes from.
+/// Draws the figure with its origin at the bottom.
 pub(super) fn svg(figure: &Figure, origin: &str) -> Result<String, String> {
     let mut text = String::new();
     draw(figure, origin, &mut text).map_err(|error| error.to_string())?;
@@ -104,7 +103,7 @@ fn can_be_drawn(row: &Row) -> bool {
     has_place && [row.median, row.min, row.max].into_iter().all(is_drawable)
 }
 
-/// Says how many values the picture leaves out, if it does.
+/// A note with the number of values that the picture leaves out, if any.
 fn left_out(figure: &Figure) -> Option<String> {
     let is_meant = |row: &&Row| {
         [Some(figure.drawn), figure.dashed.metric()].into_iter().flatten().any(|metric| is_of(row, metric))
@@ -113,7 +112,7 @@ fn left_out(figure: &Figure) -> Option<String> {
     (count > 0).then(|| format!("not drawn: {} that no axis can have", counted(count, "value")))
 }
 
-/// Says at the bottom of a picture of that size where it comes from.
+/// Writes the origin at the bottom of a picture of that size.
 pub(super) fn draw_origin(area: &Area<'_>, origin: &str, (width, height): (u32, u32)) -> Drawn {
     let style = (FONT, TEXT_FONT).into_font().color(&BLACK.mix(0.7));
     let characters = f64::from(width - 2 * MARGIN) / CHARACTER;
@@ -136,7 +135,7 @@ pub(super) fn titled<'b>(area: &Area<'b>, title: &str) -> Drawn<Area<'b>> {
     Ok(area)
 }
 
-/// Writes notes below the title; what is left of the area.
+/// Writes notes below the title. Returns the rest of the area.
 fn draw_notes<'b>(area: &Area<'b>, notes: &[String]) -> Drawn<Area<'b>> {
     let mut area = area.clone();
     let middle = text_style(BLACK, VPos::Top);
@@ -155,8 +154,7 @@ fn text_style(colour: RGBColor, vertical: VPos) -> TextStyle<'static> {
     style.pos(Pos::new(HPos::Center, vertical))
 }
 
-/// Lines of at most `width` characters, cut between words; a number stays with what stands before it, and with its
-/// unit.
+/// Lines of at most `width` characters, cut between words. A number stays with the word before, and with its unit.
 pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let is_number = |word: &str| word.starts_with(|first: char| first.is_ascii_digit());
     let mut pieces: Vec<String> = Vec::new();
@@ -181,7 +179,7 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Axes and mesh: what stands below them, the room for that, and the names of the marks below.
+/// Axes and mesh; `below` is the height of the labels below, and `name_of` their texts.
 fn chart_on<'a, 'b>(
     area: &'a Area<'b>,
     figure: &Figure,
@@ -209,7 +207,7 @@ fn chart_on<'a, 'b>(
     Ok(chart)
 }
 
-/// A vertical axis from `bottom`, in an area whose labels below the chart take so much.
+/// A vertical axis in an area whose labels below the chart have that height.
 fn up_axis(area: &Area<'_>, range: Range<f64>, below: u32) -> Axis {
     let height = area.dim_in_pixel().1.saturating_sub(below + 2 * MARGIN);
     Axis::round(range, (height / TICK_HEIGHT).max(2) as usize)
@@ -233,8 +231,8 @@ fn at_of(row: &Row) -> Option<f64> {
     if let Place::At(at) = row.place { Some(at) } else { None }
 }
 
-/// The horizontal axis of places, with some room at its ends. Places that are whole and few are its marks, where they
-/// do not touch; otherwise round numbers are.
+/// The horizontal axis of places, with some room at the ends. A few whole places are marked themselves, unless their
+/// texts touch; otherwise round numbers are marked.
 fn across_axis(places: &[f64], width: u32) -> Axis {
     let (least, most) = (places.first().copied().unwrap_or(0.0), places.last().copied().unwrap_or(0.0));
     let room = if most > least { (most - least) * 0.06 } else { 0.5 };
@@ -323,7 +321,7 @@ fn draw_lines(area: &Area<'_>, figure: &Figure, rows: &[&Row]) -> Drawn {
 /// Bars that stand at one place, side by side.
 struct Group<'r> {
     rows: Vec<&'r Row>,
-    /// Where the first bar stands.
+    /// Place of the first bar.
     at: f64,
 }
 
@@ -351,8 +349,7 @@ fn groups<'r>(rows: &[&'r Row]) -> Vec<Group<'r>> {
     groups
 }
 
-/// Bars with their values in them, the names of their places below, and keys if the colours mean something; `root` is
-/// the whole picture.
+/// Bars with their values, the names of their places below, and keys for several systems; `root` is the whole picture.
 fn draw_bars(root: &Area<'_>, area: &Area<'_>, figure: &Figure, rows: &[&Row]) -> Drawn {
     let all = series(figure, rows);
     // Bars whose places are their systems' names are one series.
@@ -404,14 +401,14 @@ fn draw_bar(
     chart.draw_series(spread(row, at, stroke, BLACK))?;
     let height_of = |value: f64| chart.backend_coord(&(at, value)).1;
     let (middle, foot) = chart.backend_coord(&(at, 0.0));
-    // The value stands at the bar's foot, clear of the spread; above both where there is no room.
+    // The value stands at the bar's foot, clear of the spread, or above both if there is no room.
     let has_room = foot - height_of(row.median.min(row.min)) >= LINE as i32 + 6;
     let (ink, height) = if has_room { (ink_on(colour), foot - 4) } else { (BLACK, height_of(row.max) - 4) };
     root.draw(&Text::new(figures(row.median), (middle, height), text_style(ink, VPos::Bottom)))?;
     Ok(())
 }
 
-/// White, or black where white could not be read.
+/// White, or black on a bright colour.
 fn ink_on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let brightness = 299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue);
     if brightness > 140_000 { BLACK } else { WHITE }

@@ -21,7 +21,7 @@ use super::series::colour;
 /// Width of the only scene, and of each of several.
 const WIDTHS: (u32, u32) = (960, 660);
 const HEIGHT: u32 = 640;
-/// Share of a scene's height that throughput has.
+/// Throughput's share of a scene's height.
 const UPPER_SHARE: f64 = 0.56;
 /// Most ticks of a vertical axis.
 const UP_TICKS_MAX: usize = 6;
@@ -29,7 +29,7 @@ const SHADE: RGBColor = RGBColor(128, 128, 128);
 
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
-/// One curve: what of a point it shows, and how strongly.
+/// One curve: its value of a point, and its stroke.
 struct Curve<'a> {
     line: &'a Line,
     value: fn(&Point) -> Option<f64>,
@@ -45,7 +45,7 @@ fn weak(colour: RGBColor) -> ShapeStyle {
     colour.mix(0.4).stroke_width(1)
 }
 
-/// Draws the figure; `origin` says below where it comes from.
+/// Draws the figure with its origin at the bottom.
 pub(super) fn svg(figure: &OverTime, origin: &str) -> std::result::Result<String, String> {
     let mut text = String::new();
     draw(figure, origin, &mut text).map_err(|error| error.to_string())?;
@@ -68,7 +68,7 @@ fn draw(figure: &OverTime, origin: &str, text: &mut String) -> Drawn {
     Ok(())
 }
 
-/// The upper ends of the vertical axes: the same in all scenes, so that they can be compared.
+/// The upper ends of the vertical axes. All scenes share them, so that scenes can be compared.
 struct Tops {
     throughput: f64,
     latency: f64,
@@ -89,7 +89,7 @@ impl Tops {
 
 fn draw_scene(scene: &Scene, area: &Area<'_>, tops: &Tops) -> Drawn {
     let height = area.dim_in_pixel().1;
-    // Without a log nothing waits for it.
+    // Without a log there is no latency until durable.
     let any_durable = scene.lines.iter().any(|line| line.durable);
     let upper_share = if any_durable { UPPER_SHARE } else { 1.0 };
     let (upper, lower) = area.split_vertically((f64::from(height) * upper_share) as u32);
@@ -123,7 +123,7 @@ fn draw_scene(scene: &Scene, area: &Area<'_>, tops: &Tops) -> Drawn {
     panel(scene, &lower, lower_axis, across, (&keys, latency.collect()))
 }
 
-/// One panel: its heading, what stands at its axes, its range, its curves and their keys.
+/// One panel: its heading, the texts at its axes, its range, its curves and their keys.
 fn panel(
     scene: &Scene,
     area: &Area<'_>,

@@ -4,10 +4,10 @@
 //! for each service, policy, load   fill | settle | an open loop: exponential arrivals | close | open: load, replay
 //! loss           requests that waited longer than the time-out, of all
 //! response       mean of the others, from the intended arrival
-//! replay         mean of what a recovery would have replayed, at the rate of the open behind it; loading apart
+//! replay         mean number of records to replay, at the rate of the open afterwards; loading apart
 //! ```
-//! The capacity is the rate at which the open loop loses 5 %; what one thread serves back to back, over 0.95, stands
-//! beside it. Objects are [`super::held`]'s, of about a hundred bytes each; half of the requests write, and an operation
+//! The capacity is the rate at which the open loop loses 5 %. The rate that one thread serves back to back, over 0.95,
+//! stands beside. Objects are [`super::held`]'s, of about a hundred bytes each; half of the requests write, and an operation
 //! mixes its object so often as takes about what one of the service takes. There are so many that the largest fixed
 //! threshold loses 5 % above the high watermark, unless a number is given: [`objects`] searches. Thresholds, and the
 //! window of the moving average, are a share of the paper's, so that each policy has its cycles within a run; the share
@@ -41,8 +41,8 @@ use run::{Measured, Setup};
 use ensile_objects::AdaptiveThreshold;
 
 const FOLDER: &str = "slach-adaptive";
-/// What is asked for: replay beside that of the smallest threshold, while the load is low; loss in percent above that
-/// of the largest one, while it is high.
+/// Most replay at a low load, as a multiple of the smallest threshold's, and most loss at a high load, in percent above
+/// the largest threshold's.
 const REPLAY_MAX: f64 = 1.1;
 const LOSS_MORE_MAX: f64 = 1.0;
 /// Checkpoints in a run of each side that is compared, at least.
@@ -118,7 +118,7 @@ const SERVICES: [Service; 2] = [
     },
 ];
 
-/// When checkpoints begin.
+/// A policy for the begin of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
     Never,
@@ -135,7 +135,7 @@ impl Policy {
         }
     }
 
-    /// With thresholds and windows of this share.
+    /// The policy with thresholds and windows of this share.
     fn scaled(self, share: f64) -> Self {
         let of = |records: u64| ((records as f64 * share) as u64).max(1);
         match self {
@@ -152,14 +152,14 @@ impl Policy {
 }
 
 impl Service {
-    /// All of them, with thresholds and windows of this share of the paper's.
+    /// All policies, with thresholds and windows of this share of the paper's.
     fn policies(&self, capacity: u64, share: f64) -> [Policy; 5] {
         let [small, middle, large] = self.fixed.map(Policy::Fixed);
         let all = [Policy::Never, small, middle, large, Policy::Adaptive((self.adaptive)(capacity))];
         all.map(|policy| policy.scaled(share))
     }
 
-    /// What is exercised: objects, requests and thresholds.
+    /// Objects, requests and thresholds, in words.
     fn words(&self, arguments: &SlachArguments, found: Option<Found>, capacity: run::Capacity) -> String {
         let adaptive = &arguments.adaptive;
         let policies = self.policies(capacity.lossy, adaptive.of_thresholds);
@@ -192,7 +192,7 @@ impl Service {
 struct Point {
     policy: usize,
     load: u32,
-    /// One for each round.
+    /// Figures of each round.
     measured: Vec<Measured>,
 }
 
@@ -202,7 +202,7 @@ impl Point {
     }
 }
 
-/// Measures. False if something is not as it is asked for. The figure of replay times is written here.
+/// Measures. False if a value is not held. Writes the figure of replay times.
 pub(super) fn adaptive(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
     let mut progress = Progress::new(arguments.rounds);
     let (mut rows, mut notes, mut asked) = (Vec::new(), Vec::new(), Asked::new());

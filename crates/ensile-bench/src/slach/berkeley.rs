@@ -10,11 +10,11 @@
 //!
 //! Invariants:
 //! - A loss to checkpoints counts only if both sides made about as many, three a run at least, and both wrote data.
-//! - Both sides have the same keys, loaded in the same order, and are called for the same ones.
-//! - Those are as many as Berkeley DB's cache holds: its share of hits is measured with the lookups.
-//! - Both have their memory on huge pages; how much there is, and how much of it is on them, is told.
+//! - Both sides have the same keys, loaded in the same order, and the same calls.
+//! - Berkeley DB's cache holds all keys: lookups measure the share of hits.
+//! - Both sides have huge pages. Results show each side's memory, and the share on huge pages.
 //!
-//! Neighbours: [`sides`] are the processes, [`table`] is the one that has the hash table.
+//! [`sides`] starts both processes. [`table`] is the process of the hash table.
 
 mod element;
 mod keys;
@@ -67,9 +67,9 @@ const DEVICE: (&str, &str) = ("sequential writes of the device", "MB/s");
 /// The cache of the paper, and the keys that fit it, by the bytes of a value.
 const PAPER_CACHE_MB: u64 = 1_536;
 const FITTING: [(u64, u64); 4] = [(30, 20_000_000), (100, 8_000_000), (1_024, 900_000), (10_240, 40_000)];
-/// What an element of the table takes besides its value, at most: to refuse what does not fit.
+/// Most bytes of a table's element besides the value; larger tables than fit the memory are refused.
 const BESIDE_VALUE: u64 = 150;
-/// Of the device's write rate, where updates are bound by it.
+/// Least share of the device's write rate, if the device bounds the updates.
 const OF_DEVICE_MIN: f64 = 0.8;
 const HITS_MIN: f64 = 99.9;
 /// Checkpoints that end in a run, at least, and the seconds after which a run without as many is given up.
@@ -77,7 +77,7 @@ const CHECKPOINTS_MIN: u32 = 3;
 const GIVEN_UP_SECONDS: f64 = 600.0;
 /// One side makes at most so many times the checkpoints of the other.
 const CHECKPOINTS_ALIKE: f64 = 1.5;
-/// A loss below this is asked of nobody, in percent; above it a share of Berkeley DB's.
+/// Largest loss in percent that is always allowed; a larger one is at most this share of Berkeley DB's.
 const LOSS_MAX: f64 = 3.0;
 const LOSS_SHARE: f64 = 0.25;
 
@@ -131,25 +131,25 @@ impl BerkeleyArguments {
     }
 }
 
-/// What a table came to, one for each round.
+/// Answers of both sides, one for each round.
 #[derive(Default)]
 struct Measured {
     lookups: [Vec<Answer>; 2],
     many: Vec<Answer>,
     updates: [Vec<Answer>; 2],
     with_checkpoints: [Vec<Answer>; 2],
-    /// MB/s.
+    /// Write rate of the device, in MB/s.
     device: Vec<f64>,
-    /// Bytes, and those of them on huge pages, behind the rounds.
+    /// Bytes of memory of each side after the rounds, and bytes of these on huge pages.
     memory: [(u64, u64); 2],
 }
 
-/// Why this machine cannot run it, if it cannot.
+/// The reason why this machine cannot run the experiment, if it cannot.
 pub(super) fn lacks() -> Option<String> {
     (!sides::can_be_built()).then(|| format!("berkeley: {}", sides::NEEDED))
 }
 
-/// Measures. False if something is not as it is asked for. The figure of updates is written here.
+/// Measures. False if a value is not held. Writes the figure of updates.
 pub(super) fn berkeley(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
     let tables = arguments.berkeley.tables()?;
     for &(size, keys) in &tables {
@@ -244,7 +244,7 @@ fn measure(
     Ok(measured)
 }
 
-/// All runs once, the sides in turns; which is the first one changes by round.
+/// All runs once, the sides in turns. Rounds begin with either side in turns.
 fn one_round(
     arguments: &SlachArguments,
     round: usize,
@@ -304,7 +304,7 @@ const SYNC_BYTES: usize = 32 << 20;
 /// Seconds of writing.
 const DEVICE_SECONDS: f64 = 2.0;
 
-/// MB/s that the device takes from one thread that writes and syncs.
+/// Write rate of one thread that writes and syncs, in MB/s.
 fn device_rate(folder: &Path) -> Result<f64> {
     let path = folder.join("device");
     let fail = || Failure::io(format!("writing {}", path.display()));
@@ -330,7 +330,7 @@ fn rates(answers: &[Answer]) -> Vec<f64> {
     answers.iter().map(|answer| answer.rate).collect()
 }
 
-/// Percent of the updates that are lost while there is a checkpoint, of each side.
+/// Percent of a side's updates that are lost to checkpoints, by round.
 fn losses(measured: &Measured, side: usize) -> Vec<f64> {
     let both = measured.updates[side].iter().zip(&measured.with_checkpoints[side]);
     both.map(|(without, with)| 100.0 * (1.0 - with.rate / without.rate.max(f64::MIN_POSITIVE))).collect()

@@ -9,8 +9,8 @@
 //! ```
 //! Checkpoints have the schedule of `berkeley.c`: one each INTERVAL, and the run goes on until LEAST have ended.
 //!
-//! Neighbours: [`super::sides`] starts it; [`super::keys`] says what is called; [`super::service`] and
-//! [`super::element`] are the tables.
+//! [`super::sides`] starts the process. [`super::keys`] draws the keys. [`super::service`] and [`super::element`] are the
+//! tables.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ const _: () = assert!(CALLS_A_LOOK.is_multiple_of(MULTI_GET), "whole multi-gets"
 /// Which hash table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableKind {
-    /// That of ensile-services, called in process.
+    /// The hash table of ensile-services, called in process.
     #[default]
     Service,
     /// A collection of elements, each an object, declared for the size of the values; it has no lookup of several keys.
@@ -77,9 +77,9 @@ pub(super) trait HashTable: Sized {
     fn close(&self) -> Result<()>;
 }
 
-/// Loads the table and serves until nobody asks any more.
+/// Loads the table and serves until the end of the input.
 pub(crate) fn run(arguments: &BerkeleyTableArguments) -> Result<()> {
-    // A collection is declared for the values that it is to have.
+    // A collection's type fits the size of its values.
     match (arguments.table, arguments.value_bytes) {
         (TableKind::Service, _) => Server::<PersistentTable>::serve(arguments),
         (TableKind::Collection, 0..=30) => Server::<ElementTable<30>>::serve(arguments),
@@ -98,12 +98,12 @@ struct Run {
     log_bytes: u64,
 }
 
-/// When checkpoints are made, in seconds.
+/// The schedule of checkpoints, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Schedule {
-    /// From the beginning of one to that of the next; 0 if there are none.
+    /// Time from the beginning of a checkpoint to that of the next one; 0 without checkpoints.
     interval: f64,
-    /// How many end before the run does, unless the run is given up after `most` seconds.
+    /// Number of checkpoints that end before the run does, unless the run is given up after `most` seconds.
     least: u64,
     most: f64,
 }
@@ -136,13 +136,13 @@ impl Asked {
     }
 }
 
-/// A table, and who calls it.
+/// A table and its caller.
 struct Server<T> {
     table: T,
     calls: Calls,
 }
 
-/// What is called.
+/// The caller's keys, value and clock.
 struct Calls {
     keys: u64,
     value: Box<[u8]>,
@@ -190,8 +190,8 @@ impl<T: HashTable> Server<T> {
         wait_for(self.table.checkpoint())
     }
 
-    /// Calls for so many seconds, each time as many as [`CALLS_A_LOOK`] keys, and on until a call says that it is
-    /// enough. A call has the number of calls before, and the time of the last look at the clock.
+    /// Calls for at least so many seconds, [`CALLS_A_LOOK`] keys at a time, until `call` returns true. `call` gets the
+    /// number of earlier calls, and the time of the last look at the clock.
     fn repeat(
         &mut self,
         seconds: f64,
@@ -274,13 +274,13 @@ impl UnderWay for CheckpointHandle {
 struct Checkpoints<H = CheckpointHandle> {
     interval: u64,
     least: u64,
-    /// When the run is given up.
+    /// End of a run with too few checkpoints.
     last: u64,
-    /// When the next one begins.
+    /// Begin of the next checkpoint.
     due: u64,
-    /// The one under way, and when it began.
+    /// The checkpoint under way, and its begin.
     under_way: Option<(H, u64)>,
-    /// How many have ended, how long they took, and what they wrote.
+    /// Number, time and bytes of the checkpoints that have ended.
     ended: u64,
     nanos: u64,
     bytes: u64,
@@ -310,7 +310,7 @@ impl<H: UnderWay> Checkpoints<H> {
         Ok(())
     }
 
-    /// True if as many have ended as the run needs, or it is given up.
+    /// True if enough checkpoints have ended, or the run is given up.
     fn are_enough(&self, now: u64) -> bool {
         self.interval == 0 || self.ended >= self.least || now >= self.last
     }
@@ -326,7 +326,7 @@ impl Calls {
     }
 }
 
-/// Says a run of lookups: its table has no cache, so no page is found in one.
+/// Answers a run of lookups. The table has no cache, so there are no pages to count.
 fn say_lookups(run: Run) -> Result<()> {
     say(&[run.calls, run.nanos, 0, 0])
 }
