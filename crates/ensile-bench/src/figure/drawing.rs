@@ -12,6 +12,7 @@ use plotters::prelude::{
     PathElement, RGBColor, Rectangle, SVGBackend, Text, TextStyle, WHITE,
 };
 use plotters::series::{DashedLineSeries, LineSeries};
+use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::Axis;
@@ -152,6 +153,12 @@ fn draw_notes<'b>(area: &Area<'b>, notes: &[String]) -> Drawn<Area<'b>> {
 fn text_style(colour: RGBColor, vertical: VPos) -> TextStyle<'static> {
     let style: TextStyle<'static> = (FONT, TEXT_FONT).into_font().color(&colour);
     style.pos(Pos::new(HPos::Center, vertical))
+}
+
+/// Text that reads upwards from a point.
+fn turned_style(colour: RGBColor) -> TextStyle<'static> {
+    let font = (FONT, TEXT_FONT).into_font().transform(FontTransform::Rotate270);
+    font.color(&colour).pos(Pos::new(HPos::Left, VPos::Center))
 }
 
 /// Lines of at most `width` characters, cut between words. A number stays with the word before, and with its unit.
@@ -401,10 +408,17 @@ fn draw_bar(
     chart.draw_series(spread(row, at, stroke, BLACK))?;
     let height_of = |value: f64| chart.backend_coord(&(at, value)).1;
     let (middle, foot) = chart.backend_coord(&(at, 0.0));
+    let text = figures(row.median);
+    let width = chart.backend_coord(&(at + BAR_HALF, 0.0)).0 - chart.backend_coord(&(at - BAR_HALF, 0.0)).0;
+    let length = (text.chars().count() as f64 * CHARACTER).ceil() as i32;
+    // A value that is wider than its bar is turned, and reads upwards.
+    let is_turned = length > width;
+    let needed = if is_turned { length } else { LINE as i32 };
     // The value stands at the bar's foot, clear of the spread, or above both if there is no room.
-    let has_room = foot - height_of(row.median.min(row.min)) >= LINE as i32 + 6;
+    let has_room = foot - height_of(row.median.min(row.min)) >= needed + 6;
     let (ink, height) = if has_room { (ink_on(colour), foot - 4) } else { (BLACK, height_of(row.max) - 4) };
-    root.draw(&Text::new(figures(row.median), (middle, height), text_style(ink, VPos::Bottom)))?;
+    let style = if is_turned { turned_style(ink) } else { text_style(ink, VPos::Bottom) };
+    root.draw(&Text::new(text, (middle, height), style))?;
     Ok(())
 }
 

@@ -308,3 +308,19 @@ fn a_title_that_is_too_long_takes_another_line() {
     assert_eq!(lines.join(" "), title.trim_end());
     assert!(lines.len() > 1 && lines.iter().all(|line| line.len() < 110), "{lines:?}");
 }
+
+#[test]
+fn values_wider_than_their_bars_are_turned() {
+    let turned = |bars: u32| {
+        let rows = (0..bars).map(|system| {
+            Row::new(&format!("system {system}"), Place::Bar("30 B".to_owned()), RATE, vec![1_858_826.0])
+        });
+        let drawn = picture(RATE, rows.collect());
+        let values = elements(&drawn, "text").into_iter().filter(|text| text.contains("1,858,826"));
+        let values: Vec<bool> = values.map(|text| text.contains("rotate(270")).collect();
+        assert_eq!(values.len(), bars as usize, "{drawn}");
+        values
+    };
+    assert_eq!(turned(4), [false; 4]);
+    assert_eq!(turned(16), [true; 16], "side by side they would overlap");
+}
