@@ -98,9 +98,9 @@ mod tests {
 
     #[test]
     fn the_number_found_loses_enough_and_little_more() {
-        // A loss that grows with the number: 7.5 % at 3,000.
-        let found = search(100, 100_000, |objects| Ok(objects as f64 / 400.0)).expect("it is measured");
-        assert!((3_000..=3_600).contains(&found.objects), "{found:?}");
+        // A loss that grows with the number: 7.5 % at 3,300, between 3,200 and 6,400.
+        let found = search(100, 100_000, |objects| Ok(objects as f64 / 440.0)).expect("it is measured");
+        assert!((3_300..=4_000).contains(&found.objects), "{found:?}");
         assert!(found.loss_percent >= SEARCHED_PERCENT && !found.words("fixed").contains("no such number"));
     }
 

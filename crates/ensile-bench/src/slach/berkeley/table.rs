@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_checkpoint_begins_an_interval_behind_the_last_or_at_its_end_and_so_many_are_waited_for() {
-        let mut checkpoints = Checkpoints::new(Schedule { interval: 10e-9, least: 3, most: 200e-9 }, 100);
+        let mut checkpoints = Checkpoints::new(Schedule { interval: 10e-9, least: 4, most: 200e-9 }, 100);
         let mut begun = Vec::new();
         for now in 100..250 {
             // The first one takes 4, the second one 15, the others 4.
@@ -392,9 +392,9 @@ mod tests {
                 break;
             }
         }
-        assert_eq!(begun, [110, 120, 135]);
-        assert_eq!((checkpoints.ended, checkpoints.nanos, checkpoints.bytes), (3, 4 + 15 + 4, 21));
-        assert!(!Checkpoints::<Looks> { ended: 2, ..checkpoints }.are_enough(299), "two are not enough");
+        assert_eq!(begun, [110, 120, 135, 145]);
+        assert_eq!((checkpoints.ended, checkpoints.nanos, checkpoints.bytes), (4, 4 + 15 + 4 + 4, 28));
+        assert!(!Checkpoints::<Looks> { ended: 3, ..checkpoints }.are_enough(299), "three are not enough");
         let never = Checkpoints::<Looks>::new(Schedule { interval: 1.0, least: 3, most: 0.5 }, 0);
         assert!(never.are_enough(500_000_000), "the run is given up");
         let none = Checkpoints::<Looks>::new(Schedule { interval: 0.0, least: 3, most: 9.0 }, 0);
