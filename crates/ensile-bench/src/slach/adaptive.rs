@@ -261,9 +261,9 @@ fn searched(arguments: &SlachArguments, service: &Service, progress: &mut Progre
     let found = objects::search(arguments.objects.min(most), most, |objects| {
         let arguments = &SlachArguments { objects, ..arguments.clone() };
         let folder = fresh_folder(&arguments.data, FOLDER)?;
-        let lost = run::lost(arguments, &folder, (policy, load), service.rounds)?;
+        let lost = run::lost_to_checkpoints(arguments, &folder, (policy, load), service.rounds)?;
         progress.say(&format!(
-            "{}: {} objects: {} loses {lost:.2} % at {load} %",
+            "{}: {} objects: checkpoints of {} lose {lost:.2} % at {load} %",
             service.name,
             grouped(objects as f64),
             policy.name(service)

@@ -12,7 +12,7 @@ use ensile_objects::{
 };
 
 use super::{CHECKPOINTS_MIN, Policy};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::slach::arguments::SlachArguments;
 use crate::slach::held::{Mixing, Property};
 use crate::slach::lossy_rate::{SERVED_SHARE, lossy_rate};
@@ -98,8 +98,9 @@ fn served(arguments: &SlachArguments, objects: &Objects<u64, Property>, rounds: 
     Ok(sums.served as f64 / seconds / SERVED_SHARE)
 }
 
-/// Percent of the requests that a policy loses at a load. The load is in percent of [`served`].
-pub(super) fn lost(
+/// Percent of the requests that a policy's checkpoints lose at a load: the loss with the policy less the one without
+/// checkpoints just before. The load is in percent of [`served`].
+pub(super) fn lost_to_checkpoints(
     arguments: &SlachArguments,
     folder: &Path,
     (policy, load): (Policy, u32),
@@ -107,12 +108,17 @@ pub(super) fn lost(
 ) -> Result<f64> {
     let objects = filled(arguments, folder)?;
     let rate = served(arguments, &objects, rounds)? * f64::from(load) / 100.0;
-    register(&objects, policy)?;
-    let setup = Setup { policy, rate, rounds, seed: arguments.seed };
-    let (sums, ..) =
-        OpenLoop::new(&objects, &setup, arguments).run(PROBED_SECONDS, arguments.adaptive.seconds)?;
+    let lost = |policy| {
+        register(&objects, policy)?;
+        let setup = Setup { policy, rate, rounds, seed: arguments.seed };
+        let (sums, ..) =
+            OpenLoop::new(&objects, &setup, arguments).run(PROBED_SECONDS, arguments.adaptive.seconds)?;
+        Ok::<f64, Failure>(sums.loss_percent())
+    };
+    let without = lost(Policy::Never)?;
+    let lost = lost(policy)? - without;
     objects.close()?;
-    Ok(sums.loss_percent())
+    Ok(lost.max(0.0))
 }
 
 /// Registers a policy for checkpoints.
