@@ -1,7 +1,7 @@
-//! A figure: rows of measured values, and the files made of them: CSV and JSON for programs, SVG for people. All three
-//! say on which machine and by which command they were made, and hold the same rows.
+//! A figure: rows of measured values, and their files: CSV and JSON for programs, SVG for people. All three hold the
+//! same rows, the machine and the command.
 //!
-//! Neighbours: experiments of [`crate::silo`] measure the rows; the machine comes from [`crate::machine`].
+//! Experiments measure the rows. [`crate::machine`] describes the machine.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,20 +12,24 @@ use serde::Serialize;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::number::{grouped, median};
+use crate::verdict::Judged;
 
+mod axis;
 mod drawing;
+mod keys;
 mod over_time;
 mod panels;
+mod series;
 
 pub(crate) use over_time::{Line, OverTime, Point, Scene};
 
-/// Where a value stands on the horizontal axis.
+/// The place of a value on the horizontal axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Place {
-    /// At a number: of workers, of percent.
+    /// A number, such as workers or percent.
     At(f64),
-    /// In a bar of its own.
+    /// A bar with this name.
     Bar(String),
 }
 
@@ -41,7 +45,7 @@ impl std::fmt::Display for Place {
 /// One value with its spread over the rounds.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    /// The line, or the colour of bar, that the value belongs to.
+    /// Name of the value's line, or kind of bar.
     pub(crate) system: String,
     pub(crate) place: Place,
     pub(crate) metric: String,
@@ -72,8 +76,7 @@ impl Row {
         }
     }
 
-    /// The ratio of two systems: the median of the ratios within each round, both sides of which ran one after the
-    /// other.
+    /// The ratio of two systems: the median of the rounds' ratios. Both sides of a round ran one after the other.
     pub(crate) fn ratio(left: (&str, &[f64]), right: (&str, &[f64]), place: Place) -> Self {
         let ratios = left.1.iter().zip(right.1).map(|(l, r)| l / r.max(f64::MIN_POSITIVE)).collect();
         Self::new(&format!("{} / {}", left.0, right.0), place, RATIO, ratios)
@@ -83,21 +86,40 @@ impl Row {
 /// The metric of [`Row::ratio`].
 pub(crate) const RATIO: (&str, &str) = ("ratio", "x");
 
+/// The lines of a picture that are drawn with dashes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Dashed {
+    #[default]
+    Nothing,
+    /// Another metric of the drawn unit, in the colours of its systems.
+    Metric((&'static str, &'static str)),
+    /// Systems of the second scheme, beside solid lines of the first. A system is called `SCHEME, GROUP`, and has the
+    /// colour of its group.
+    Scheme([&'static str; 2]),
+}
+
+impl Dashed {
+    fn metric(self) -> Option<(&'static str, &'static str)> {
+        if let Self::Metric(metric) = self { Some(metric) } else { None }
+    }
+}
+
 /// A figure that is measured and not yet written.
 #[derive(Debug, Default)]
 pub(crate) struct Figure {
-    /// Of its files.
+    /// Name of the files.
     pub(crate) name: &'static str,
     pub(crate) title: String,
-    /// What stands under the horizontal axis, with its unit.
+    /// Text under the horizontal axis, with its unit.
     pub(crate) horizontal: &'static str,
-    /// The metric that is drawn, and its unit; the others are in the tables only.
+    /// The drawn metric and its unit. The tables have all metrics.
     pub(crate) drawn: (&'static str, &'static str),
-    /// A metric of the same unit that is drawn beside it with dashes.
-    pub(crate) dashed: Option<(&'static str, &'static str)>,
-    /// What the picture says below its title.
+    pub(crate) dashed: Dashed,
+    /// Lines below the title.
     pub(crate) notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
+    /// Verdicts on the measured values.
+    pub(crate) verdicts: Vec<Judged>,
 }
 
 /// The JSON document.
@@ -108,7 +130,9 @@ struct Document<'a> {
     command: &'a str,
     machine: &'a Machine,
     rows: &'a [Row],
-    /// Of a figure over time.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    verdicts: &'a [Judged],
+    /// Scenes of a figure over time.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     scenes: &'a [over_time::Scene],
 }
@@ -125,14 +149,17 @@ impl Figure {
 
     /// The document for programs.
     pub(crate) fn json(&self, machine: &Machine, command: &str) -> String {
-        let Self { name, title, rows, .. } = self;
-        let document = Document { figure: name, title, command, machine, rows, scenes: &[] };
+        let Self { name, title, rows, verdicts, .. } = self;
+        let document = Document { figure: name, title, command, machine, rows, verdicts, scenes: &[] };
         serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize") + "\n"
     }
 
-    /// Comment lines behind `#`, a heading, a line for each row.
+    /// Comment lines behind `#`, the verdicts among them, a heading, a line for each row.
     fn csv(&self, origin: &str) -> String {
         let mut text = format!("# {}\n# {origin}\n", self.title);
+        for judged in &self.verdicts {
+            let _ = writeln!(text, "# {judged}");
+        }
         text.push_str("system,place,metric,unit,median,min,max,rounds\n");
         for row in &self.rows {
             let Row { system, place, metric, unit, median, min, max, rounds } = row;
@@ -148,7 +175,7 @@ impl Figure {
     }
 }
 
-/// Makes the folder for figures and sees that files can be made in it: before hours of measuring, not behind them.
+/// Makes the folder for figures and checks that files can be made there, before hours of measuring.
 pub(crate) fn prepare(folder: &Path) -> Result<()> {
     make(folder)?;
     let probe = folder.join(format!(".ensile-{}", std::process::id()));
@@ -179,8 +206,7 @@ fn write_files<const N: usize>(
 /// The widest line that a table has, if names allow it.
 const TABLE_WIDTH: usize = 110;
 
-/// A line for each row, under the figure's name. Where names are too long for that, they stand on lines of their own,
-/// each above the rows that follow one another under it.
+/// A line for each row, under the figure's name. Names that are too long have lines of their own, above their rows.
 fn table_of(name: &str, title: &str, rows: &[Row]) -> String {
     let mut text = format!("{name}: {title}\n");
     let told: Vec<[String; 4]> = rows.iter().map(told).collect();
@@ -204,7 +230,7 @@ fn table_of(name: &str, title: &str, rows: &[Row]) -> String {
     text
 }
 
-/// System, place, metric and values of a row. A place that the system is called by is not said twice.
+/// System, place, metric and values of a row. The place is empty if the system's name has it.
 fn told(row: &Row) -> [String; 4] {
     let place = row.place.to_string();
     let place = if row.system.starts_with(&place) { String::new() } else { place };

@@ -47,6 +47,7 @@ mod system;
 mod tally;
 mod timeline;
 mod tpcc;
+mod verdict;
 mod watch;
 mod ycsb;
 

@@ -12,7 +12,7 @@ use outside::Folder;
 #[ignore = "needs libdb5.3-dev: run by ci/berkeley.sh"]
 fn both_sides_are_called_for_the_same_keys_and_every_ratio_is_told() {
     let folder = Folder::new("bench-berkeley");
-    let small = "--sizes 30,10240 --keys 3000,200 --run-seconds 0.1 --rounds 2 --cache-mb 64 --out figures";
+    let small = "--sizes 30,10240 --keys 3000,200 --run-seconds 0.1 --checkpoint-interval 0.02 --rounds 2 --cache-mb 64 --out figures";
     let (output, stdout, stderr) =
         folder.run(env!("CARGO_BIN_EXE_ensile-bench"), &format!("slach berkeley {small}"));
     // What a busy machine comes to is said, and not judged: only that it is measured.
@@ -25,7 +25,7 @@ fn both_sides_are_called_for_the_same_keys_and_every_ratio_is_told() {
         "  updates, PHT / Berkeley DB: ",
         "of the device's write rate: ",
         "  updates lost to checkpoints, Berkeley DB's ",
-        "  pages found in the cache: 100 %, asked >= 99.9 %\n",
+        "  pages found in the cache: 100 %, asked >= 99.9 %: held\n",
         "  resident memory, Berkeley DB's ",
     ] {
         assert!(stdout.contains(said), "{said}: {stdout}\n{stderr}");
@@ -37,6 +37,14 @@ fn both_sides_are_called_for_the_same_keys_and_every_ratio_is_told() {
         {
             assert!(csv.contains(row), "{row}: {csv}");
         }
+        let counts = csv.lines().filter(|line| line.contains(",checkpoints,in a run,"));
+        let least = counts.map(|line| line.split(',').rev().nth(2).expect("the least of the rounds"));
+        let least: Vec<f64> = least.map(|count| count.parse().expect("a number")).collect();
+        assert!(least.len() == 4 && least.iter().all(|count| *count >= 3.0), "both sides, both sizes: {csv}");
+        assert!(
+            csv.contains("# updates lost to checkpoints, Berkeley DB's "),
+            "verdicts are in the file: {csv}"
+        );
         assert!(folder.0.join(format!("figures/{file}.svg")).is_file());
     }
     assert!(!folder.0.join("ensile-data").exists(), "the tables are gone");

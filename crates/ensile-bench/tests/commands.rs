@@ -180,7 +180,7 @@ fn processes_with_a_recovery_time_are_killed_and_thresholds_are_compared() {
     );
     let adaptive =
         "slach adaptive --of-services ups --loads 10,90 --rounds 1 --seconds 0.2 --of-thresholds 0.001";
-    let small = "--objects 500 --time-out-ms 10 --out figures";
+    let small = "--objects 500 --objects-max 1000 --time-out-ms 10 --out figures";
     let (output, stdout, stderr) = bench(&folder, &format!("{adaptive} {small}"));
     let mut files = vec!["target"];
     if !found_no_capacity(&output, &stderr) {

@@ -2,7 +2,7 @@
 //!
 //! Its CSV has the points, its JSON the points and the averages, its SVG the picture.
 //!
-//! Neighbours: [`crate::silor`] measures; [`super::panels`] draws.
+//! [`crate::silor`] and [`crate::slach`] measure. [`super::panels`] draws.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -29,14 +29,14 @@ pub(crate) struct Point {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) system: String,
-    /// Whether its latencies are drawn: those until durable.
+    /// True if the line's latencies until durable are drawn.
     pub(crate) durable: bool,
     pub(crate) points: Vec<Point>,
-    /// When checkpoints were written, in seconds.
+    /// Begin and end of each checkpoint, in seconds.
     pub(crate) checkpoints: Vec<(f64, f64)>,
 }
 
-/// What is drawn over one time axis.
+/// Lines over one time axis.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Scene {
     pub(crate) title: String,
@@ -46,7 +46,7 @@ pub(crate) struct Scene {
 /// A figure over time that is measured and not yet written.
 #[derive(Debug)]
 pub(crate) struct OverTime {
-    /// Of its files.
+    /// Name of the files.
     pub(crate) name: &'static str,
     pub(crate) title: String,
     pub(crate) scenes: Vec<Scene>,
@@ -58,7 +58,7 @@ impl OverTime {
     /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
     pub(crate) fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
         let Self { name, title, scenes, rows } = self;
-        let document = Document { figure: name, title, command, machine, rows, scenes };
+        let document = Document { figure: name, title, command, machine, rows, verdicts: &[], scenes };
         let json = serde_json::to_string(&document).expect("plain numbers and strings serialize");
         let origin = format!("{}; {command}", machine.line());
         let files =

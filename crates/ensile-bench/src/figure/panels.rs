@@ -1,32 +1,35 @@
 //! The picture of a figure over time, as SVG: scenes side by side, throughput above latency, checkpoints shaded.
 //!
-//! Neighbours: [`super::over_time`] has the points; colours and fonts are those of [`super::drawing`].
+//! [`super::over_time`] has the points. Axes, keys, colours and fonts are those of [`super::drawing`].
 
 use std::ops::Range;
 
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{
-    BLACK, Cartesian2d, ChartBuilder, ChartContext, Color, IntoDrawingArea, IntoFont, RGBColor, Rectangle,
-    SVGBackend, ShapeStyle, WHITE,
+    BLACK, Cartesian2d, ChartBuilder, ChartContext, Color, IntoDrawingArea, RGBColor, Rectangle, SVGBackend,
+    ShapeStyle, WHITE,
 };
 use plotters::series::LineSeries;
 
+use super::axis::Axis;
 use super::drawing::{
-    Area, COLOURS, Drawn, FONT, KEYS_HEIGHT, Key, LEFT, ORIGIN_HEIGHT, TEXT_FONT, TITLE_FONT, TITLE_MARGIN,
-    axis_number, draw_keys, draw_origin, is_drawable,
+    ACROSS_TICKS_MAX, Area, Drawn, FONT, LEFT, ORIGIN_HEIGHT, TEXT_FONT, draw_origin, is_drawable, titled,
 };
+use super::keys::{Key, Sample, draw_keys};
 use super::over_time::{Line, OverTime, Point, Scene};
+use super::series::colour;
 
 /// Width of the only scene, and of each of several.
 const WIDTHS: (u32, u32) = (960, 660);
 const HEIGHT: u32 = 640;
-/// Share of a scene's height that throughput has.
+/// Throughput's share of a scene's height.
 const UPPER_SHARE: f64 = 0.56;
+/// Most ticks of a vertical axis.
+const UP_TICKS_MAX: usize = 6;
 const SHADE: RGBColor = RGBColor(128, 128, 128);
 
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
-/// One curve: what of a point it shows, and how strongly.
+/// One curve: its value of a point, and its stroke.
 struct Curve<'a> {
     line: &'a Line,
     value: fn(&Point) -> Option<f64>,
@@ -42,7 +45,7 @@ fn weak(colour: RGBColor) -> ShapeStyle {
     colour.mix(0.4).stroke_width(1)
 }
 
-/// Draws the figure; `origin` says below where it comes from.
+/// Draws the figure with its origin at the bottom.
 pub(super) fn svg(figure: &OverTime, origin: &str) -> std::result::Result<String, String> {
     let mut text = String::new();
     draw(figure, origin, &mut text).map_err(|error| error.to_string())?;
@@ -56,8 +59,7 @@ fn draw(figure: &OverTime, origin: &str, text: &mut String) -> Drawn {
     area.fill(&WHITE)?;
     draw_origin(&area, origin, (width, HEIGHT))?;
     let (upper, _) = area.split_vertically(HEIGHT - ORIGIN_HEIGHT);
-    let (_, upper) = upper.split_vertically(TITLE_MARGIN);
-    let body = upper.titled(&figure.title, (FONT, TITLE_FONT).into_font())?;
+    let body = titled(&upper, &figure.title)?;
     let tops = Tops::of(&figure.scenes);
     for (scene, area) in figure.scenes.iter().zip(body.split_evenly((1, scenes))) {
         draw_scene(scene, &area, &tops)?;
@@ -66,7 +68,7 @@ fn draw(figure: &OverTime, origin: &str, text: &mut String) -> Drawn {
     Ok(())
 }
 
-/// The upper ends of the vertical axes: the same in all scenes, so that they can be compared.
+/// The upper ends of the vertical axes. All scenes share them, so that scenes can be compared.
 struct Tops {
     throughput: f64,
     latency: f64,
@@ -87,15 +89,14 @@ impl Tops {
 
 fn draw_scene(scene: &Scene, area: &Area<'_>, tops: &Tops) -> Drawn {
     let height = area.dim_in_pixel().1;
-    // Without a log nothing waits for it.
+    // Without a log there is no latency until durable.
     let any_durable = scene.lines.iter().any(|line| line.durable);
     let upper_share = if any_durable { UPPER_SHARE } else { 1.0 };
     let (upper, lower) = area.split_vertically((f64::from(height) * upper_share) as u32);
     let seconds = scene.lines.iter().flat_map(|line| &line.points).map(|point| point.second);
     let last = seconds.filter(|second| is_drawable(*second)).fold(0.1, f64::max);
-    let colour = |index: usize| COLOURS[index % COLOURS.len()];
     let lines = || scene.lines.iter().enumerate();
-    let key = |style, what| Key { style, dashed: false, what };
+    let key = |style, text| Key { sample: Sample::Line(style), text };
     let keys: Vec<Key<'_>> =
         lines().map(|(index, line)| key(strong(colour(index)), line.system.as_str())).collect();
     let throughput = lines().map(|(index, line)| Curve {
@@ -122,7 +123,7 @@ fn draw_scene(scene: &Scene, area: &Area<'_>, tops: &Tops) -> Drawn {
     panel(scene, &lower, lower_axis, across, (&keys, latency.collect()))
 }
 
-/// One panel: its heading, what stands at its axes, its range, its curves and their keys.
+/// One panel: its heading, the texts at its axes, its range, its curves and their keys.
 fn panel(
     scene: &Scene,
     area: &Area<'_>,
@@ -131,22 +132,26 @@ fn panel(
     (keys, curves): (&[Key<'_>], Vec<Curve<'_>>),
 ) -> Drawn {
     let area = title.map_or_else(|| Ok(area.clone()), |title| area.titled(title, (FONT, TEXT_FONT + 2)))?;
-    let (above, area) = area.split_vertically(KEYS_HEIGHT);
-    draw_keys(&above, keys)?;
+    let area = draw_keys(&area, keys)?;
     let mut builder = ChartBuilder::on(&area);
     builder
         .margin(8)
         .margin_right(20)
         .x_label_area_size(if horizontal.is_empty() { 22 } else { 40 })
         .y_label_area_size(LEFT);
-    let mut chart = builder.build_cartesian_2d(across, range.clone())?;
+    let top = range.end;
+    let axes =
+        [(across, ACROSS_TICKS_MAX), (range, UP_TICKS_MAX)].map(|(range, most)| Axis::round(range, most));
+    let [across, up] = axes;
+    let mut chart = builder.build_cartesian_2d(across.clone(), up.clone())?;
     let mut mesh = chart.configure_mesh();
-    mesh.max_light_lines(0)
+    mesh.light_line_style(WHITE)
         .disable_x_mesh()
         .axis_desc_style((FONT, TEXT_FONT + 1))
         .label_style((FONT, TEXT_FONT));
-    mesh.x_desc(horizontal).y_desc(vertical).y_label_formatter(&|at| axis_number(*at, range.end)).draw()?;
-    shade(&mut chart, scene, range.end)?;
+    mesh.x_desc(horizontal).y_desc(vertical);
+    mesh.x_label_formatter(&|at| across.text(*at)).y_label_formatter(&|at| up.text(*at)).draw()?;
+    shade(&mut chart, scene, top)?;
     for Curve { line, value, style } in curves {
         let points = line.points.iter().filter_map(|point| Some((point.second, value(point)?)));
         let points = points.filter(|(second, value)| is_drawable(*second) && is_drawable(*value));

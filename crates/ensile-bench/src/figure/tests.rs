@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Figure, Line, OverTime, Place, Point, Row, Scene, TABLE_WIDTH, panels, prepare};
 use crate::machine::Machine;
+use crate::verdict::{Judged, Verdict};
 
 fn figure(places: [Place; 2]) -> Figure {
     let [first, second] = places;
@@ -103,4 +104,56 @@ fn a_table_of_long_names_fits_a_terminal_and_says_each_once() {
     assert!(table.lines().all(|line| line.len() <= TABLE_WIDTH), "{table}");
     let said: Vec<&str> = table.lines().filter(|line| !line.contains("..")).skip(1).map(str::trim).collect();
     assert_eq!(said, [left, right, &format!("{left} / {right}")], "{table}");
+}
+
+#[test]
+fn files_hold_the_verdicts_with_their_reasons() {
+    let folder = std::env::temp_dir().join(format!("ensile-figure-verdicts-{}", std::process::id()));
+    let judged = |verdict| Judged {
+        what: "loss".to_owned(),
+        value: 0.0,
+        unit: " %".to_owned(),
+        asked: "<= 3".to_owned(),
+        verdict,
+    };
+    let reason = "PHT has 0 checkpoints, at least 3 are needed";
+    let verdicts = vec![judged(Verdict::Held), judged(Verdict::NotComparable(reason.to_owned()))];
+    let figure = Figure { verdicts, ..figure([Place::At(1.0), Place::At(2.0)]) };
+    figure.write(&folder, &Machine::look(), "ensile-bench sample").expect("it is written");
+    let read = |extension| fs::read_to_string(folder.join(format!("sample.{extension}"))).expect("there");
+    assert!(read("csv").contains(&format!("# loss: 0 %, asked <= 3 %: NOT COMPARABLE: {reason}\n")));
+    let json: Value = serde_json::from_str(&read("json")).expect("it parses");
+    assert_eq!(json["verdicts"][0]["verdict"], "held");
+    assert_eq!(json["verdicts"][1]["verdict"], "not_comparable");
+    assert_eq!(json["verdicts"][1]["reason"], reason);
+    fs::remove_dir_all(&folder).expect("it goes");
+}
+
+#[test]
+fn keys_of_scenes_side_by_side_stand_inside_the_picture() {
+    let point = |second| Point {
+        second,
+        throughput: 10.0,
+        mean_ms: Some(1.0),
+        p50_ms: None,
+        p99_ms: Some(2.0),
+        p999_ms: None,
+        resident_mb: 1.0,
+    };
+    let names = (1..6).map(|workers| format!("memsilo beside checkpoints, {workers} workers"));
+    let line = |system| {
+        let points = vec![point(0.5), point(9.39)];
+        Line { system, durable: true, points, checkpoints: Vec::new() }
+    };
+    let lines: Vec<Line> = names.map(line).collect();
+    let scenes = ["one", "two"].map(|title| Scene { title: title.to_owned(), lines: lines.clone() }).to_vec();
+    let figure = OverTime { name: "wide", title: "Wide".to_owned(), scenes, rows: Vec::new() };
+    let svg = panels::svg(&figure, "here").expect("it is drawn");
+    let keys: Vec<&str> = svg.split("<text ").filter(|text| text.contains("memsilo")).collect();
+    assert_eq!(keys.len(), 10, "{svg}");
+    for key in keys {
+        let left = key.split("x=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("it has a place");
+        let right = left.parse::<f64>().expect("a number") + 37.0 * 6.7;
+        assert!(right <= 1_320.0, "{key}");
+    }
 }

@@ -8,7 +8,7 @@
 use super::lab::{Course, Lab, rates};
 use crate::driver::{Round, Subject};
 use crate::failure::{Failure, Result};
-use crate::figure::{Figure, Place, Row};
+use crate::figure::{Dashed, Figure, Place, Row};
 use crate::machine::is_in_memory;
 use crate::silo::arguments::SiloArguments;
 use crate::system::SystemKind;
@@ -77,7 +77,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         figure("fig5", "throughput", ("throughput", "txn/s"), throughput),
         figure("fig6", "throughput per core", ("throughput per core", "txn/s"), per_core),
         Figure {
-            dashed: Some(P99),
+            dashed: Dashed::Metric(P99),
             ..figure("fig7", "latency (memsilo: at commit; silo: when durable)", MEDIAN, latency)
         },
     ])

@@ -3,8 +3,8 @@
 //!
 //! The sides take turns, and begin in turns: each round has a run of every strategy, each with a fresh database.
 //!
-//! Neighbours: [`crate::driver::over_time`] runs the load of [`super::updates`]; [`super::fig9`] makes the same runs
-//! with other clients.
+//! [`crate::driver::over_time`] runs the load of [`super::updates`]. [`super::fig9`] makes the same runs with other
+//! clients.
 
 use std::sync::Arc;
 
@@ -28,17 +28,18 @@ use crate::progress::Progress;
 use crate::system::fresh_folder;
 use crate::tally::{SAMPLE_EVERY, Step, epoch_to_wait_for};
 use crate::timeline::{Part, STEP_NANOS};
+use crate::verdict::{Comparison, Verdict};
 
 const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
 const CLIENTS: (&str, &str) = ("processor time of clients", "us a transaction");
 const PENDING_REMOVE: (&str, &str) = ("processor time of clients, more than fuzzy", "ns a displaced version");
-/// What a row takes in a checkpoint beside its value: TID and length, and a key with its length.
+/// Bytes of a row in a checkpoint besides the value: TID and length, and a key with its length.
 const ROW_FRAME_BYTES: u64 = 12 + 2 + 8;
-/// What averages leave out at the beginning, in steps of the timeline.
+/// Steps of the timeline at the beginning that averages leave out.
 const LEAD_IN_STEPS: usize = 10;
-/// A run that has seen no checkpoint end goes on for this many times its length.
+/// Longest time of a run without a whole checkpoint, as a multiple of the asked one.
 const LONGER_MAX: f64 = 20.0;
-/// A run has to be within a checkpoint for this share of the time.
+/// Least share of a run's time within a checkpoint.
 pub(super) const WITHIN_MIN: f64 = 0.95;
 /// Rounds unless something else is asked for.
 pub(super) const ROUNDS: usize = 3;
@@ -49,7 +50,7 @@ struct FreeUpdates<'b> {
     read_percent: u64,
     /// Each client waits until its transaction is durable.
     is_strict: bool,
-    /// What is committed counts at once: who is strict has waited, and without a log nobody waits.
+    /// True if a commit counts at once: a strict client has waited, and without a log no client waits.
     counts_at_once: bool,
 }
 
@@ -152,13 +153,13 @@ impl<'b> Repeated<'b> {
     }
 }
 
-/// A run that is to be made.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) strategy: Strategy,
     pub(super) clients: usize,
     pub(super) is_strict: bool,
-    /// Whether everything is on the slow device.
+    /// True if everything is on the slow device.
     pub(super) is_slow: bool,
     /// What a checkpoint may write if it is not, in bytes a second. `None`: as fast as the device is.
     pub(super) pace: Option<u64>,
@@ -167,7 +168,7 @@ pub(super) struct Asked {
     pub(super) seed: u64,
 }
 
-/// A run that was made.
+/// The figures of a run.
 pub(super) struct Course {
     pub(super) part: Part,
     pub(super) checkpoints: u64,
@@ -356,7 +357,25 @@ impl ProcessorTime {
     }
 }
 
-/// The rows, their ratios, and whether each run was within a checkpoint.
+/// A comparison of sides that were within full checkpoints: one ended in each run, and if there are no pauses, one was
+/// always under way.
+pub(super) fn same_work<'n>(names: [&'n str; 2], courses: [&[Course]; 2], is_always: bool) -> Comparison<'n> {
+    let least =
+        |of: fn(&Course) -> f64| courses.map(|courses| courses.iter().map(of).fold(f64::INFINITY, f64::min));
+    let sides = Comparison::of(names).each_at_least(
+        "checkpoints that ended in a run",
+        least(|course| course.checkpoints as f64),
+        1.0,
+    );
+    let within = least(|course| course.within * 100.0);
+    if is_always {
+        sides.each_at_least("% of the time within a checkpoint", within, WITHIN_MIN * 100.0)
+    } else {
+        sides
+    }
+}
+
+/// The rows, their ratios, and true if each run was within a checkpoint.
 fn made(arguments: &SirenArguments, strategies: &[Strategy], courses: &[Vec<Course>]) -> Made {
     let place = || Place::Bar(format!("{} % reads", arguments.read_percent));
     let rates = |courses: &[Course]| courses.iter().map(|course| course.part.rate()).collect::<Vec<f64>>();
@@ -398,7 +417,13 @@ fn made(arguments: &SirenArguments, strategies: &[Strategy], courses: &[Vec<Cour
     let fuzzy = rates(fuzzy_courses);
     for (strategy, courses) in strategies.iter().zip(courses).skip(1) {
         let ratio = Row::ratio((strategy.name(), &rates(courses)), (strategies[0].name(), &fuzzy), place());
-        said += &format!("  {}: {:.3} ({:.3} .. {:.3})\n", ratio.system, ratio.median, ratio.min, ratio.max);
+        let names = [strategy.name(), strategies[0].name()];
+        let reason = match same_work(names, [courses, fuzzy_courses], true).verdict(true) {
+            Verdict::NotComparable(reason) => format!(": NOT COMPARABLE: {reason}"),
+            Verdict::Held | Verdict::NotHeld => String::new(),
+        };
+        let Row { system, median, min, max, .. } = &ratio;
+        said += &format!("  {system}: {median:.3} ({min:.3} .. {max:.3}){reason}\n");
         rows.push(ratio);
         let costs = courses.iter().zip(fuzzy_courses);
         let costs: Vec<f64> =

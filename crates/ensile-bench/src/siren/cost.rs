@@ -128,8 +128,7 @@ pub(super) fn cost(arguments: &SirenArguments) -> Result<Made> {
     std::fs::remove_dir_all(&folder).map_err(Failure::io(format!("removing {}", folder.display())))?;
     let title = "What a transaction costs by callgrind, no checkpoint running".to_owned();
     let notes = vec![format!("last level: {LAST_LEVEL}")];
-    let figure =
-        Figure { name: "cost", title, drawn: INSTRUCTIONS, dashed: None, notes, rows, horizontal: "" };
+    let figure = Figure { name: "cost", title, drawn: INSTRUCTIONS, notes, rows, ..Figure::default() };
     Ok(Made(vec![figure], true, said))
 }
 

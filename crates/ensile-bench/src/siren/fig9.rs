@@ -8,7 +8,7 @@
 //! Neighbours: [`super::against_fuzzy`] makes the runs.
 
 use super::Made;
-use super::against_fuzzy::{Asked, Course, WITHIN_MIN, one};
+use super::against_fuzzy::{Asked, Course, WITHIN_MIN, one, same_work};
 use super::arguments::SirenArguments;
 use super::run::must_fit;
 use super::slow_disk::Speed;
@@ -158,7 +158,7 @@ pub(super) fn runs(arguments: &SirenArguments) -> usize {
     arguments.clients.len() * (RELAXED.len() + STRICT.len())
 }
 
-/// The rows; the ratios of each group of runs, and whether each was within a checkpoint.
+/// The rows; the ratios of each group of runs; and true if each run was within a checkpoint, and each ratio is held.
 fn made(arguments: &SirenArguments, on: On, all: &[Vec<Rounds>]) -> Made {
     let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
     for group in all {
@@ -182,9 +182,10 @@ fn made(arguments: &SirenArguments, on: On, all: &[Vec<Rounds>]) -> Made {
             }
         }
         let limits = if on == On::OneDisk { &SLOW_DISK } else { &FULL_SPEED };
-        let (ratios, words) = compared(group, limits);
+        let (ratios, words, holds) = compared(group, limits, arguments.checkpoint_updates.is_none());
         rows.extend(ratios);
         said += &words;
+        is_as_asked &= holds;
     }
     rows.sort_by(|a, b| a.system.cmp(&b.system));
     let (name, device) = match on {
@@ -234,42 +235,67 @@ fn rows_of(rounds: &Rounds) -> Vec<Row> {
     rows
 }
 
-/// Pictures against undo and redo: throughput, and what else was asked for.
-fn compared(group: &[Rounds], limits: &Limits) -> (Vec<Row>, String) {
-    let (mut rows, mut said) = (Vec::new(), String::new());
-    let [pictures, undo, others @ ..] = group else { return (rows, said) };
+/// Pictures against undo and redo: throughput, and the other values that something is asked of. False if one is not
+/// held.
+fn compared(group: &[Rounds], limits: &Limits, is_always: bool) -> (Vec<Row>, String, bool) {
+    let (mut rows, mut said, mut holds) = (Vec::new(), String::new(), true);
+    let [pictures, undo, others @ ..] = group else { return (rows, said, holds) };
     let place = || Place::At(pictures.clients as f64);
     let clients = counted(pictures.clients, "client");
-    let mut compare = |one: &Rounds, what: &str, of: fn(&Rounds) -> Vec<f64>, asked: String| {
+    let verdict = |row: &Row, one: &Rounds, limit: Limit, holds: &mut bool| {
+        let Some((asked, is_within)) = limit.of(row.median) else { return String::new() };
+        let names = [one.system(), undo.system()];
+        let courses = [one.courses.as_slice(), undo.courses.as_slice()];
+        let sides = same_work(names.each_ref().map(String::as_str), courses, is_always);
+        let verdict = sides.verdict(is_within);
+        *holds &= verdict.is_held();
+        format!(", asked {asked}: {verdict}")
+    };
+    let mut compare = |one: &Rounds, what: &str, of: fn(&Rounds) -> Vec<f64>, limit: Limit| {
         let names = [one, undo].map(|rounds| format!("{}{what}", rounds.system()));
         let ratio = Row::ratio((&names[0], &of(one)), (&names[1], &of(undo)), place());
+        let asked = verdict(&ratio, one, limit, &mut holds);
         let Row { median, min, max, .. } = ratio;
         said += &format!("  {}, {clients}: {median:.3} ({min:.3} .. {max:.3}){asked}\n", ratio.system);
         rows.push(ratio);
     };
-    let asked = match pictures.is_strict {
-        false => format!(", asked >= {}", limits.relaxed),
-        true if pictures.clients == STRICT_CLIENTS => format!(", asked >= {:.2}", limits.strict),
-        true => String::new(),
+    let limit = match pictures.is_strict {
+        false => Limit::Least(limits.relaxed),
+        true if pictures.clients == STRICT_CLIENTS => Limit::Least(limits.strict),
+        true => Limit::None,
     };
-    compare(pictures, "", Rounds::rates, asked);
+    compare(pictures, "", Rounds::rates, limit);
     if !pictures.is_strict {
-        let asked = if limits.processor.is_finite() {
-            format!(", asked <= {}", limits.processor)
-        } else {
-            String::new()
-        };
-        compare(pictures, ": processor time", Rounds::processor, asked);
+        compare(pictures, ": processor time", Rounds::processor, Limit::Most(limits.processor));
     }
     for other in others {
-        compare(other, "", Rounds::rates, String::new());
+        compare(other, "", Rounds::rates, Limit::None);
     }
     let images = Row::new(&pictures.system(), place(), ("images written", "an update"), pictures.images());
-    let asked =
-        if limits.images.is_finite() { format!(", asked <= {}", limits.images) } else { String::new() };
+    let asked = verdict(&images, pictures, Limit::Most(limits.images), &mut holds);
     said += &format!(
         "  {}, {clients}: {:.3} images an update ({:.3} .. {:.3}) against 2{asked}\n",
         images.system, images.median, images.min, images.max
     );
-    (rows, said)
+    (rows, said, holds)
+}
+
+/// A limit that something is asked to keep.
+#[derive(Clone, Copy)]
+enum Limit {
+    None,
+    Least(f64),
+    /// Infinite if nothing is asked.
+    Most(f64),
+}
+
+impl Limit {
+    /// The limit in words, and true if the value keeps it. `None` if there is no limit.
+    fn of(self, value: f64) -> Option<(String, bool)> {
+        match self {
+            Self::Least(least) => Some((format!(">= {least}"), value >= least)),
+            Self::Most(most) if most.is_finite() => Some((format!("<= {most}"), value <= most)),
+            Self::Most(_) | Self::None => None,
+        }
+    }
 }

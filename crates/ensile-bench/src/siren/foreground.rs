@@ -1,4 +1,4 @@
-//! `siren foreground` and `siren hang`: what commits feel of a full picture beside them.
+//! `siren foreground` and `siren hang`: commits beside a full picture.
 //!
 //! YCSB, 80 % reads and 20 % read-modify-writes, runs for a while without a picture and then within one, in the same
 //! run on the same database. Each commit is timed. For `foreground` the picture writes a stated number of bytes a
@@ -6,8 +6,8 @@
 //! it is durable before its client begins the next one, and those that write are timed. For `hang` every write and
 //! every sync of its files takes seconds: it comes to no end while it is looked at, and no commit may wait for it.
 //!
-//! Neighbours: [`crate::driver::over_time`] runs [`crate::ycsb::engine`]; [`super::slow_disk`] is the device that
-//! hangs; [`super::backup`] has a backup where these have a picture.
+//! [`crate::driver::over_time`] runs [`crate::ycsb::engine`]. [`super::slow_disk`] is the device that hangs.
+//! [`super::backup`] has a backup in place of the picture.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ use crate::progress::Progress;
 use crate::system::{Options, SystemKind, fresh_folder};
 use crate::tally::new_histogram;
 use crate::timeline::{Part, STEP_NANOS};
+use crate::verdict::Comparison;
 use crate::ycsb::engine::Engine;
 use crate::ycsb::load::LoadPlan;
 use crate::ycsb::mix::{Requests, Workload};
@@ -44,14 +45,14 @@ pub(super) const KEY_BYTES: usize = 8;
 /// Rounds unless something else is asked for.
 pub(super) const FOREGROUND_ROUNDS: usize = 9;
 pub(super) const HANG_ROUNDS: usize = 5;
-/// What is asked for: throughput within a picture against without, how much longer p99.9 may be, and how much later the
-/// longest commit beside a device that hangs, in milliseconds.
+/// Limits within a picture against without: least throughput, most p99.9, and most delay of the longest commit beside a
+/// device that hangs, in milliseconds.
 const THROUGHPUT_MIN: f64 = 0.95;
 const TAIL_MAX: f64 = 2.5;
 const LATER_MS_MAX: f64 = 2.0;
 /// With fewer commits p99.9 is the longest one.
 const TAIL_SAMPLES_MIN: u64 = 1_000;
-/// What takes so many times the time that it is given at first is given up.
+/// Longest time of a part of a run, as a multiple of the time first given.
 const LONGER_MAX: f64 = 20.0;
 
 pub(super) const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
@@ -64,7 +65,7 @@ const TIMED: (&str, &str) = ("commits that were timed", "1");
 const LONGEST_OWN: (&str, &str) = ("the same less waits for a processor", "ms");
 const LATER: (&str, &str) = ("longest relaxed commit, later", "ms");
 
-/// Which part of a run it is.
+/// The parts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Caches fill.
@@ -77,7 +78,7 @@ enum Phase {
 impl Phase {
     const ALL: [Self; 4] = [Self::LeadIn, Self::Without, Self::Within, Self::Over];
 
-    /// To which side a commit belongs that began in this phase and ended in `after`: within, if any of it was.
+    /// The side of a commit that began in this phase and ended in `after`: within, if any part of the commit was.
     fn side(self, after: Self) -> Option<usize> {
         match (self, after) {
             (Self::Within, _) | (_, Self::Within) => Some(WITHIN),
@@ -182,11 +183,11 @@ impl Subject for Timed<'_> {
     }
 }
 
-/// What one side of a run came to.
+/// The figures of one side of a run.
 pub(super) struct Side {
     /// By what became durable, or in memory by what was committed.
     pub(super) part: Part,
-    /// Whether its transactions were strict.
+    /// True if the transactions were strict.
     is_strict: bool,
     commits: Histogram<u64>,
     /// Of the longest, less what it waited for a processor, if that was looked at.
@@ -207,7 +208,7 @@ impl Side {
     }
 }
 
-/// A run that was made.
+/// The figures of a run.
 struct Course {
     sides: [Side; 2],
     /// `None` if the picture did not end within the run.
@@ -216,12 +217,12 @@ struct Course {
     displaced_peak: u64,
 }
 
-/// What runs beside the load on the side within.
+/// A task beside the load on the side within.
 pub(super) trait Beside {
-    /// Begins it.
+    /// Begins the task.
     fn begin(&mut self) -> Result<()>;
 
-    /// Whether it has ended.
+    /// True if the task has ended.
     fn has_ended(&mut self) -> Result<bool>;
 }
 
@@ -247,7 +248,7 @@ impl Beside for Picturing<'_> {
     }
 }
 
-/// How long a device hangs at each call, if it does.
+/// Time that a device hangs at each call, if it does.
 type Hang = Option<Duration>;
 
 /// A full picture beside YCSB.
@@ -274,27 +275,27 @@ pub(super) fn foreground(arguments: &SirenArguments) -> Result<Made> {
         let tail = |side: &Side| Some(side.milliseconds(0.999));
         let ratios = if manner.is_strict() {
             said += &strict_words(name, arguments.workers(), courses);
-            vec![(ratio(STRICT, &tail), format!("<= {TAIL_MAX}"))]
+            vec![(ratio(STRICT, &tail), "<=", TAIL_MAX)]
         } else {
             vec![
-                (ratio(THROUGHPUT, &|side| Some(side.part.rate())), format!(">= {THROUGHPUT_MIN}")),
-                (ratio(RELAXED, &tail), format!("<= {TAIL_MAX}")),
-                (ratio(UNTIL_DURABLE, &|side| side.part.quantile_ms(0.999)), format!("<= {TAIL_MAX}")),
+                (ratio(THROUGHPUT, &|side| Some(side.part.rate())), ">=", THROUGHPUT_MIN),
+                (ratio(RELAXED, &tail), "<=", TAIL_MAX),
+                (ratio(UNTIL_DURABLE, &|side| side.part.quantile_ms(0.999)), "<=", TAIL_MAX),
             ]
         };
-        for (ratio, asked) in ratios {
+        for (ratio, sign, limit) in ratios {
+            let is_within = if sign == ">=" { ratio.median >= limit } else { ratio.median <= limit };
+            let verdict = same_work(courses, is_whole(courses, arguments)).verdict(is_within);
             said += &format!(
-                "  {}: {:.3} ({:.3} .. {:.3}), asked {asked}\n",
+                "  {}: {:.3} ({:.3} .. {:.3}), asked {sign} {limit}: {verdict}\n",
                 ratio.place, ratio.median, ratio.min, ratio.max
             );
+            is_as_asked &= verdict.is_held();
             rows.push(ratio);
         }
         let seconds: Vec<f64> =
             courses.iter().filter_map(|course| Some(course.report.as_ref()?.elapsed.as_secs_f64())).collect();
-        let is_whole = seconds.len() == courses.len()
-            && courses
-                .iter()
-                .all(|course| course.report.as_ref().is_some_and(|report| report.entries >= arguments.rows));
+        let is_whole = is_whole(courses, arguments);
         is_as_asked &= is_whole;
         if !seconds.is_empty() {
             said += &format!(
@@ -315,7 +316,22 @@ pub(super) fn foreground(arguments: &SirenArguments) -> Result<Made> {
     Ok(Made(vec![figure], is_as_asked, said))
 }
 
-/// What the strict runs are: runs of their own.
+/// True if each run had a picture of all rows.
+fn is_whole(courses: &[Course], arguments: &SirenArguments) -> bool {
+    let has_all = |course: &Course| course.report.as_ref().is_some_and(|one| one.entries >= arguments.rows);
+    courses.iter().all(has_all)
+}
+
+/// A comparison of sides that had commits in each run, one of them within a whole picture.
+fn same_work(courses: &[Course], is_whole: bool) -> Comparison<'static> {
+    let timed =
+        |side: usize| courses.iter().map(|course| course.sides[side].commits.len()).min().unwrap_or(0);
+    Comparison::of(["within", "without"])
+        .each_at_least("timed commits in a run", [WITHIN, WITHOUT].map(|side| timed(side) as f64), 1.0)
+        .only_if(is_whole, "a run had no full picture")
+}
+
+/// Numbers of the strict runs, in words.
 fn strict_words(name: &str, clients: usize, courses: &[Course]) -> String {
     let timed =
         |side: usize| courses.iter().map(|course| course.sides[side].commits.len()).sum::<u64>() as f64;
@@ -370,7 +386,7 @@ pub(super) fn hang(arguments: &SirenArguments) -> Result<Made> {
     Ok(Made(vec![figure], is_as_asked, said))
 }
 
-/// What both figures have of one way of taking pictures.
+/// Rows of one way of taking pictures that both figures have.
 fn rows_of(name: &str, courses: &[Course]) -> Vec<Row> {
     let sides: Vec<&[Side; 2]> = courses.iter().map(|course| &course.sides).collect();
     let mut rows = rows_of_sides(name, &sides);
@@ -379,7 +395,7 @@ fn rows_of(name: &str, courses: &[Course]) -> Vec<Row> {
     rows
 }
 
-/// What was seen on both sides of runs.
+/// Rows of both sides of runs.
 pub(super) fn rows_of_sides(name: &str, runs: &[&[Side; 2]]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (place, side) in [("without", WITHOUT), ("within", WITHIN)] {
@@ -439,7 +455,7 @@ fn one(arguments: &SirenArguments, manner: Manner, seed: u64, hang: Hang) -> Res
     let engine = loaded(arguments, SystemKind::Silo, options.open(builder)?)?;
     let engine = if manner.is_strict() { engine.strict() } else { engine };
     let made = beside_a_picture(arguments, &engine, seed, disk.as_deref());
-    // What is left to write is not measured.
+    // The rest of the writing is not measured.
     disk.iter().for_each(|disk| disk.slow_down(false));
     engine.database().close()?;
     std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
@@ -487,8 +503,8 @@ fn beside_a_picture(
     Ok(Course { sides, report: picturing.report, displaced_peak: db.stats().displaced_bytes_peak })
 }
 
-/// Runs the load without what is to run beside it, and then within: until that has ended, or for so many seconds at
-/// most. The first worker keeps to the core `pin`, if there is one, and the others to those behind it.
+/// Runs the load without the task beside, and then within, until the task has ended or for so many seconds at most. The
+/// first worker keeps to the core `pin`, if there is one, and the others to those behind it.
 pub(super) fn watched(
     arguments: &SirenArguments,
     engine: &Engine<VALUE_BYTES>,

@@ -10,7 +10,7 @@ use super::strategy::Way;
 use super::updates::{Choice, HOT_ROWS, HOT_UPDATES};
 use super::{FIG8, Made};
 use crate::failure::Result;
-use crate::figure::{Figure, Place, Row};
+use crate::figure::{Dashed, Figure, Place, Row};
 use crate::number::grouped;
 use crate::progress::Progress;
 
@@ -148,9 +148,9 @@ impl<'a> Measured<'a> {
             grouped(rows as f64),
         );
         let rows = self.all.iter().flat_map(|rounds| rows_of(rounds, self.arguments)).collect();
-        let dashed = Some(BY_FORMULA);
+        let dashed = Dashed::Metric(BY_FORMULA);
         let notes = vec![AT_MEASURED_RATES.to_owned()];
-        Figure { name, title, horizontal: "updates/s", drawn: PEAK, dashed, notes, rows }
+        Figure { name, title, horizontal: "updates/s", drawn: PEAK, dashed, notes, rows, ..Figure::default() }
     }
 
     /// Figure 8: the first rate over time, of each way its first round.
@@ -165,9 +165,10 @@ impl<'a> Measured<'a> {
             title,
             horizontal: "seconds since the first page",
             drawn: OVER_TIME,
-            dashed: Some(BY_FORMULA),
+            dashed: Dashed::Metric(BY_FORMULA),
             notes: vec![AT_MEASURED_RATES.to_owned()],
             rows,
+            ..Figure::default()
         })
     }
 }

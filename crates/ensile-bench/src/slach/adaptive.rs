@@ -4,40 +4,58 @@
 //! for each service, policy, load   fill | settle | an open loop: exponential arrivals | close | open: load, replay
 //! loss           requests that waited longer than the time-out, of all
 //! response       mean of the others, from the intended arrival
-//! replay         mean of what a recovery would have replayed, at the rate of the open behind it; loading apart
+//! replay         mean number of records to replay, at the rate of the open afterwards; loading apart
 //! ```
-//! The capacity is the rate at which the open loop loses 5 %; what one thread serves back to back, over 0.95, stands
-//! beside it. Objects are [`super::held`]'s: as many as are asked for, of about a hundred bytes each; half of the
-//! requests write, and an operation mixes its object so often as takes about what one of the service takes. Thresholds,
-//! and the window of the moving average, are a share of the paper's, so that each policy has its cycles within a run;
-//! the share stands in the title.
+//! The capacity is the rate at which the open loop loses 5 %. The rate that one thread serves back to back, over 0.95,
+//! stands beside. Objects are [`super::held`]'s, of about a hundred bytes each; half of the requests write, and an operation
+//! mixes its object so often as takes about what one of the service takes. There are so many that the largest fixed
+//! threshold loses 5 % above the high watermark, unless a number is given: [`objects`] searches. Thresholds, and the
+//! window of the moving average, are a share of the paper's, so that each policy has its cycles within a run; the share
+//! stands in the title.
 //!
-//! Invariant: what is measured is of whole cycles of checkpoints, where there are any: from the first one that is
-//! installed behind the settling to the last.
+//! Invariants:
+//! - Records to replay are the mean of whole cycles of checkpoints, where there are any: from the first one that is
+//!   installed behind the settling to the last.
+//! - A loss beside a fixed threshold's counts only if checkpoints cost that threshold 5 % of the requests.
 //!
-//! Neighbours: [`run`] makes one run; [`super::held`] has the objects.
+//! [`run`] makes one run; [`super::held`] has the objects.
 
+mod objects;
 mod run;
 
-use clap::Args;
+use clap::{Args, value_parser};
 
 use super::arguments::SlachArguments;
-use super::lossy_rate::SERVED_SHARE;
+use super::asked::Asked;
+use super::lossy_rate::{LOST_PERCENT, SERVED_SHARE};
 use crate::failure::{Failure, Result};
-use crate::figure::{Figure, Place, Row};
+use crate::figure::{Dashed, Figure, Place, Row};
 use crate::machine::{self, Machine};
 use crate::number::{grouped, median};
 use crate::progress::Progress;
 use crate::system::fresh_folder;
+use crate::verdict::{Comparison, Judged};
+use objects::Found;
 use run::{Measured, Setup};
 
 use ensile_objects::AdaptiveThreshold;
 
 const FOLDER: &str = "slach-adaptive";
-/// What is asked for: replay beside that of the smallest threshold, while the load is low; loss in percent above that
-/// of the largest one, while it is high.
+/// Most replay at a low load, as a multiple of the smallest threshold's, and most loss at a high load, in percent above
+/// the largest threshold's.
 const REPLAY_MAX: f64 = 1.1;
 const LOSS_MORE_MAX: f64 = 1.0;
+/// Checkpoints in a run of each side that is compared, at least.
+const CHECKPOINTS_MIN: u64 = 3;
+/// One side has at most so many times the requests of the other.
+const REQUESTS_ALIKE: f64 = 1.05;
+/// Most of the loss is that of checkpoints: without them at most this share of it is lost.
+const OWN_LOSS_SHARE: f64 = 0.5;
+/// Places of the policies of [`Service::policies`].
+const NONE: usize = 0;
+const SMALLEST: usize = 1;
+const LARGEST: usize = 3;
+const ADAPTIVE: usize = 4;
 
 const LOSS: (&str, &str) = ("loss", "%");
 const RESPONSE: (&str, &str) = ("response, mean", "ms");
@@ -45,6 +63,8 @@ const REPLAY: (&str, &str) = ("replay time, mean", "ms");
 const LOADING: (&str, &str) = ("loading", "ms");
 const RECORDS: (&str, &str) = ("records to replay, mean", "records");
 const INSTALLED: (&str, &str) = ("checkpoints", "a minute");
+const COUNT: (&str, &str) = ("checkpoints", "in a run");
+const REQUESTS: (&str, &str) = ("requests", "a second");
 
 /// The options of `slach adaptive`.
 #[derive(Clone, Debug, Args)]
@@ -55,7 +75,14 @@ pub(crate) struct AdaptiveArguments {
     /// Services: ups, his
     #[arg(long, value_delimiter = ',', default_values_t = ["ups".to_owned(), "his".to_owned()])]
     pub(crate) of_services: Vec<String>,
-    /// Seconds for which a policy is measured at a load, and up to four times that until it has had two checkpoints
+    /// adaptive: objects; without this so many that the largest fixed threshold loses 5 % of the requests at the first
+    /// load above the high watermark, searched from --objects on
+    #[arg(long, value_name = "OBJECTS", value_parser = value_parser!(u64).range(1..=1 << 32))]
+    pub(crate) adaptive_objects: Option<u64>,
+    /// adaptive: objects at which the search ends
+    #[arg(long, default_value_t = 8_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
+    pub(crate) objects_max: u64,
+    /// Seconds for which a policy is measured at a load, and up to four times that until it has had three checkpoints
     #[arg(long, default_value_t = 10.0)]
     pub(crate) seconds: f64,
     /// Thresholds and windows, as a share of the paper's (1: UPS' fixed ones are 1, 3 and 8 million records)
@@ -91,7 +118,7 @@ const SERVICES: [Service; 2] = [
     },
 ];
 
-/// When checkpoints begin.
+/// A policy for the begin of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
     Never,
@@ -108,7 +135,7 @@ impl Policy {
         }
     }
 
-    /// With thresholds and windows of this share.
+    /// The policy with thresholds and windows of this share.
     fn scaled(self, share: f64) -> Self {
         let of = |records: u64| ((records as f64 * share) as u64).max(1);
         match self {
@@ -125,15 +152,15 @@ impl Policy {
 }
 
 impl Service {
-    /// All of them, with thresholds and windows of this share of the paper's.
+    /// All policies, with thresholds and windows of this share of the paper's.
     fn policies(&self, capacity: u64, share: f64) -> [Policy; 5] {
         let [small, middle, large] = self.fixed.map(Policy::Fixed);
         let all = [Policy::Never, small, middle, large, Policy::Adaptive((self.adaptive)(capacity))];
         all.map(|policy| policy.scaled(share))
     }
 
-    /// What is exercised: objects, requests and thresholds.
-    fn words(&self, arguments: &SlachArguments, capacity: run::Capacity) -> String {
+    /// Objects, requests and thresholds, in words.
+    fn words(&self, arguments: &SlachArguments, found: Option<Found>, capacity: run::Capacity) -> String {
         let adaptive = &arguments.adaptive;
         let policies = self.policies(capacity.lossy, adaptive.of_thresholds);
         let bounds = policies.iter().filter_map(|policy| match policy {
@@ -144,10 +171,12 @@ impl Service {
             }
         });
         format!(
-            "  {name}: {} objects of about 100 bytes, half of the requests write, an operation mixes its object {} \
+            "  {name}: {} objects of about 100 bytes{}; half of the requests write, an operation mixes its object {} \
              times\n  {name}: checkpoints after so many records: {}, which is {} of the paper's\n  {name}: capacity {} \
              requests a second, at which 5 % are lost (later than {} ms); served back to back, over {SERVED_SHARE}: {}\n",
             grouped(arguments.objects as f64),
+            found.map_or_else(String::new, |found| found
+                .words(&self.policies(1, adaptive.of_thresholds)[LARGEST].name(self))),
             self.rounds,
             bounds.collect::<Vec<_>>().join("; "),
             adaptive.of_thresholds,
@@ -163,7 +192,7 @@ impl Service {
 struct Point {
     policy: usize,
     load: u32,
-    /// One for each round.
+    /// Figures of each round.
     measured: Vec<Measured>,
 }
 
@@ -173,33 +202,75 @@ impl Point {
     }
 }
 
-/// Measures. False if something is not as it is asked for. The figure of replay times is written here.
+/// Measures. False if a value is not held. Writes the figure of replay times.
 pub(super) fn adaptive(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
     let mut progress = Progress::new(arguments.rounds);
-    let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
+    let (mut rows, mut notes, mut asked) = (Vec::new(), Vec::new(), Asked::new());
     for service in chosen(&arguments.adaptive.of_services)? {
+        let found = searched(arguments, &service, &mut progress)?;
+        let objects = found.map_or(arguments.adaptive.adaptive_objects, |found| Some(found.objects));
+        let arguments =
+            &SlachArguments { objects: objects.unwrap_or(arguments.objects), ..arguments.clone() };
         let folder = fresh_folder(&arguments.data, FOLDER)?;
+        progress.say(&format!("{}: capacity", service.name));
         let capacity = run::capacity(arguments, &folder, service.rounds)?;
-        said += &service.words(arguments, capacity);
+        asked.note(service.words(arguments, found, capacity).trim());
         let capacity = capacity.lossy;
         let points = points(arguments, &service, capacity, &mut progress)?;
-        let (more, holds) = verdict(&service, &points);
-        (said, is_as_asked) = (said + &more, is_as_asked && holds);
         let policies = service.policies(capacity, arguments.adaptive.of_thresholds);
+        judge(&mut asked, &service, &policies, &points);
+        notes.push(format!("{}: {} objects", service.name, grouped(arguments.objects as f64)));
         rows.extend(points.iter().flat_map(|point| rows_of(&service, &policies, point)));
     }
     progress.clear();
     let share = arguments.adaptive.of_thresholds;
     let titled = |what: &str| format!("{what} by load; thresholds and windows are {share} of the paper's");
-    let notes = vec![format!("lost: later than {} ms", arguments.adaptive.time_out_ms)];
-    let of = |name, title, drawn, notes| {
-        let horizontal = "load (% of capacity)";
-        Figure { name, title, drawn, dashed: None, notes, rows: rows.clone(), horizontal }
+    let verdicts: Vec<Judged> = asked.judged();
+    let of = |name, title, drawn, notes| Figure {
+        name,
+        title,
+        drawn,
+        dashed: Dashed::Scheme(SERVICES.map(|service| service.name)),
+        notes,
+        rows: rows.clone(),
+        verdicts: verdicts.clone(),
+        horizontal: "load (% of capacity)",
     };
     let replay =
-        of("adaptive-replay", titled("Replay time of a recovery, loading apart,"), REPLAY, Vec::new());
+        of("adaptive-replay", titled("Replay time of a recovery, loading apart,"), REPLAY, notes.clone());
     replay.write(&arguments.out, machine, &machine::command())?;
+    notes.push(format!("lost: later than {} ms", arguments.adaptive.time_out_ms));
+    let (said, is_as_asked) = asked.told();
     Ok((of("adaptive-cost", titled("Requests lost"), LOSS, notes), is_as_asked, said))
+}
+
+/// The first load above the high watermark.
+fn high_load(arguments: &SlachArguments, service: &Service) -> Option<u32> {
+    let high = u32::from((service.adaptive)(1).high_watermark);
+    arguments.adaptive.loads.iter().copied().find(|load| *load >= high)
+}
+
+/// So many objects that the largest fixed threshold loses enough, unless a number was given or no load is high.
+fn searched(arguments: &SlachArguments, service: &Service, progress: &mut Progress) -> Result<Option<Found>> {
+    let Some(load) = high_load(arguments, service).filter(|_| arguments.adaptive.adaptive_objects.is_none())
+    else {
+        return Ok(None);
+    };
+    let policy = service.policies(1, arguments.adaptive.of_thresholds)[LARGEST];
+    let most = objects::most(arguments);
+    let found = objects::search(arguments.objects.min(most), most, |objects| {
+        let arguments = &SlachArguments { objects, ..arguments.clone() };
+        let folder = fresh_folder(&arguments.data, FOLDER)?;
+        let lost = run::lost_to_checkpoints(arguments, &folder, (policy, load), service.rounds)?;
+        progress.say(&format!(
+            "{}: {} objects: checkpoints of {} lose {lost:.2} % at {load} %",
+            service.name,
+            grouped(objects as f64),
+            policy.name(service)
+        ));
+        Ok(lost)
+    })?;
+    Ok(Some(found))
 }
 
 fn chosen(names: &[String]) -> Result<Vec<Service>> {
@@ -253,80 +324,143 @@ fn rows_of(service: &Service, policies: &[Policy], point: &Point) -> Vec<Row> {
     let mut rows = vec![
         Row::new(&name, place.clone(), LOSS, values(|measured| measured.loss_percent)),
         Row::new(&name, place.clone(), RESPONSE, values(|measured| measured.response_ms)),
+        Row::new(&name, place.clone(), REQUESTS, values(|measured| measured.requests)),
     ];
     if policy != Policy::Never {
         rows.push(Row::new(&name, place.clone(), REPLAY, values(|measured| measured.replay_ms)));
         rows.push(Row::new(&name, place.clone(), LOADING, values(|measured| measured.loading_ms)));
         rows.push(Row::new(&name, place.clone(), RECORDS, values(|measured| measured.records)));
+        rows.push(Row::new(&name, place.clone(), COUNT, values(|measured| measured.installed as f64)));
         rows.push(Row::new(&name, place, INSTALLED, values(|measured| measured.installed_a_minute)));
     }
     rows
 }
 
-/// What was asked for, and whether it holds.
-fn verdict(service: &Service, points: &[Point]) -> (String, bool) {
+/// Judges replay below the low watermark, and loss above the high one.
+fn judge(asked: &mut Asked, service: &Service, policies: &[Policy], points: &[Point]) {
     let terms = (service.adaptive)(1);
-    let (small, large, adaptive) = (1, 3, 4);
-    let at =
-        |policy: usize, load: u32| points.iter().find(|point| (point.policy, point.load) == (policy, load));
-    let (mut said, mut holds) = (String::new(), true);
-    for point in points.iter().filter(|point| point.policy == adaptive) {
-        let load = point.load;
-        let (Some(small), Some(large)) = (at(small, load), at(large, load)) else { continue };
-        if load <= u32::from(terms.low_watermark) {
-            let of = |point: &Point| point.median_of(|measured| measured.replay_ms);
-            let share = of(point) / of(small).max(f64::MIN_POSITIVE);
-            said += &format!(
-                "  {} at {load} %: replay {share:.2} of the smallest threshold's, asked <= {REPLAY_MAX}\n",
-                service.name
-            );
-            holds &= share <= REPLAY_MAX;
+    for adaptive in points.iter().filter(|point| point.policy == ADAPTIVE) {
+        let load = adaptive.load;
+        let at = |policy: usize| points.iter().find(|point| (point.policy, point.load) == (policy, load));
+        let name = |point: &Point| policies[point.policy].name(service);
+        if let Some(smallest) = at(SMALLEST).filter(|_| load <= u32::from(terms.low_watermark)) {
+            let replay = |point: &Point| point.median_of(|measured| measured.replay_ms);
+            let share = replay(adaptive) / replay(smallest).max(f64::MIN_POSITIVE);
+            let names = [adaptive, smallest].map(name);
+            let sides = same_work(names.each_ref().map(String::as_str), [adaptive, smallest]);
+            let what = format!("{} at {load} %: replay, of the smallest threshold's", service.name);
+            asked.compared_at_most(&what, (share, "x"), REPLAY_MAX, sides);
         }
-        if load >= u32::from(terms.high_watermark) {
-            let of = |point: &Point| point.median_of(|measured| measured.loss_percent);
-            let more = of(point) - of(large);
-            said += &format!(
-                "  {} at {load} %: loss {more:+.2} points beside the largest threshold's, asked <= {LOSS_MORE_MAX:+}\n",
+        let largest = at(LARGEST).zip(at(NONE)).filter(|_| load >= u32::from(terms.high_watermark));
+        if let Some((largest, none)) = largest {
+            let loss = |point: &Point| point.median_of(|measured| measured.loss_percent);
+            let [own, fixed, without] = [adaptive, largest, none].map(loss);
+            let names = [adaptive, largest].map(name);
+            let sides = same_work(names.each_ref().map(String::as_str), [adaptive, largest])
+                .only_if(
+                    fixed >= LOST_PERCENT,
+                    &format!("{} lost {fixed:.2} %, at least {LOST_PERCENT} % are needed", names[1]),
+                )
+                .only_if(
+                    without <= fixed * OWN_LOSS_SHARE,
+                    &format!("without checkpoints {without:.2} % are lost, too"),
+                );
+            let what = format!(
+                "{} at {load} %: loss {own:.2} %, the largest threshold's {fixed:.2} %, beside that",
                 service.name
             );
-            holds &= more <= LOSS_MORE_MAX;
+            asked.compared_at_most(&what, (own - fixed, " points"), LOSS_MORE_MAX, sides);
         }
     }
-    (said, holds)
+}
+
+/// Both sides had their checkpoints, and as many requests.
+fn same_work<'n>(names: [&'n str; 2], points: [&Point; 2]) -> Comparison<'n> {
+    let fewest = |point: &Point| point.measured.iter().map(|measured| measured.installed).min().unwrap_or(0);
+    let requests = points.map(|point| point.median_of(|measured| measured.requests));
+    Comparison::of(names)
+        .each_at_least(
+            "checkpoints in a run",
+            points.map(|point| fewest(point) as f64),
+            CHECKPOINTS_MIN as f64,
+        )
+        .alike("requests a second", requests, REQUESTS_ALIKE)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Measured, Point, Policy, SERVICES, verdict};
+    use super::{ADAPTIVE, LARGEST, Measured, NONE, Point, Policy, SERVICES, SMALLEST, judge};
+    use crate::slach::asked::Asked;
 
     fn point(policy: usize, load: u32, replay_ms: f64, loss_percent: f64) -> Point {
-        let measured = Measured { replay_ms, loss_percent, ..Measured::default() };
-        Point { policy, load, measured: vec![measured] }
+        let work = Measured { installed: 3, requests: 1e6, ..Measured::default() };
+        Point { policy, load, measured: vec![Measured { replay_ms, loss_percent, ..work }] }
+    }
+
+    /// Policies at a load below and one above the watermarks; the adaptive one has this replay and this loss.
+    fn points([replay_ms, loss_percent]: [f64; 2], quiet: u32) -> Vec<Point> {
+        vec![
+            point(NONE, quiet, 0.0, 0.0),
+            point(SMALLEST, quiet, 100.0, 0.0),
+            point(LARGEST, quiet, 800.0, 0.0),
+            point(ADAPTIVE, quiet, replay_ms, 0.0),
+            point(NONE, 90, 0.0, 0.1),
+            point(SMALLEST, 90, 100.0, 9.0),
+            point(LARGEST, 90, 800.0, 6.0),
+            point(ADAPTIVE, 90, 800.0, loss_percent),
+        ]
+    }
+
+    fn judged(points: &[Point]) -> (String, bool) {
+        let [ups, _] = SERVICES;
+        let mut asked = Asked::new();
+        judge(&mut asked, &ups, &ups.policies(1_000, 1.0), points);
+        asked.told()
     }
 
     #[test]
     fn below_the_low_watermark_replay_is_asked_for_and_above_the_high_one_loss() {
-        let [ups, _] = SERVICES;
-        let points = |adaptive: [f64; 2], quiet: u32| {
-            vec![
-                point(1, quiet, 100.0, 0.0),
-                point(3, quiet, 800.0, 0.0),
-                point(4, quiet, adaptive[0], 5.0),
-                point(1, 90, 100.0, 9.0),
-                point(3, 90, 800.0, 2.0),
-                point(4, 90, 800.0, adaptive[1]),
-            ]
-        };
         for (adaptive, quiet, holds) in [
-            ([110.0, 3.0], 20, true),
-            ([111.0, 2.0], 20, false),
-            ([90.0, 3.1], 20, false),
+            ([110.0, 7.0], 20, true),
+            ([111.0, 6.0], 20, false),
+            ([90.0, 7.1], 20, false),
             // Between the watermarks nothing is asked for.
-            ([500.0, 3.0], 50, true),
+            ([500.0, 7.0], 50, true),
         ] {
-            let (said, found) = verdict(&ups, &points(adaptive, quiet));
+            let (said, found) = judged(&points(adaptive, quiet));
             assert_eq!(found, holds, "{said}");
         }
+    }
+
+    /// The line of the loss above the high watermark, once a policy's runs there are changed.
+    fn loss_line(policy: usize, change: impl Fn(&mut Measured)) -> String {
+        let mut points = points([100.0, 6.0], 20);
+        let high = points.iter_mut().filter(|point| (point.policy, point.load) == (policy, 90));
+        high.flat_map(|point| &mut point.measured).for_each(change);
+        let (said, holds) = judged(&points);
+        assert!(!holds, "{said}");
+        said.lines().find(|line| line.contains("90 %: loss")).expect("it is judged").to_owned()
+    }
+
+    #[test]
+    fn nothing_beside_nothing_is_no_loss_that_is_held() {
+        let line = loss_line(LARGEST, |measured| measured.loss_percent = 0.0);
+        let reason = "NOT COMPARABLE: UPS, fixed 8,000,000 lost 0.00 %, at least 5 % are needed";
+        assert!(line.contains(reason), "{line}");
+    }
+
+    #[test]
+    fn a_loss_without_checkpoints_is_none_of_a_policy() {
+        let line = loss_line(NONE, |measured| measured.loss_percent = 4.0);
+        assert!(line.contains("NOT COMPARABLE: without checkpoints 4.00 % are lost, too"), "{line}");
+    }
+
+    #[test]
+    fn sides_with_other_checkpoints_or_requests_are_not_comparable() {
+        let few = loss_line(ADAPTIVE, |measured| measured.installed = 2);
+        assert!(few.contains("UPS, adaptive has 2 checkpoints in a run, at least 3 are needed"), "{few}");
+        let other = loss_line(ADAPTIVE, |measured| measured.requests = 0.9e6);
+        assert!(other.contains("NOT COMPARABLE: UPS, adaptive has 900,000 requests a second"), "{other}");
     }
 
     #[test]

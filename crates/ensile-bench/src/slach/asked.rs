@@ -1,19 +1,19 @@
-//! What is asked of a measured value, and whether it holds: a line for each, and one word for all.
+//! Values that something is asked of, with their verdicts: a line for each, and one word for all.
 //!
-//! Neighbours: every experiment that has limits says them through this.
+//! Every experiment that has limits prints them through [`Asked`].
 
-use crate::number::grouped;
+use crate::verdict::{Comparison, Judged, Verdict, short};
 
-/// Lines so far, and whether all that was asked for holds.
-#[derive(Debug)]
+/// Lines so far, and the values among them that something is asked of.
+#[derive(Debug, Default)]
 pub(super) struct Asked {
     said: String,
-    holds: bool,
+    judged: Vec<Judged>,
 }
 
 impl Asked {
     pub(super) fn new() -> Self {
-        Self { said: String::new(), holds: true }
+        Self::default()
     }
 
     /// Something that nothing is asked of.
@@ -22,40 +22,61 @@ impl Asked {
     }
 
     /// A value that is to reach a limit.
-    pub(super) fn at_least(&mut self, what: &str, (value, unit): (f64, &str), limit: f64) {
-        self.judge(what, (value, unit), &format!(">= {}", short(limit)), value >= limit);
+    pub(super) fn at_least(&mut self, what: &str, value: (f64, &str), limit: f64) {
+        self.judge(what, value, &format!(">= {}", short(limit)), Verdict::of(value.0 >= limit));
+    }
+
+    /// The same for a value of two sides.
+    pub(super) fn compared_at_least(
+        &mut self,
+        what: &str,
+        value: (f64, &str),
+        limit: f64,
+        sides: Comparison<'_>,
+    ) {
+        self.judge(what, value, &format!(">= {}", short(limit)), sides.verdict(value.0 >= limit));
     }
 
     /// A value that is to keep below a limit.
-    pub(super) fn at_most(&mut self, what: &str, (value, unit): (f64, &str), limit: f64) {
-        self.judge(what, (value, unit), &format!("<= {}", short(limit)), value <= limit);
+    pub(super) fn at_most(&mut self, what: &str, value: (f64, &str), limit: f64) {
+        self.judge(what, value, &format!("<= {}", short(limit)), Verdict::of(value.0 <= limit));
+    }
+
+    /// The same for a value of two sides.
+    pub(super) fn compared_at_most(
+        &mut self,
+        what: &str,
+        value: (f64, &str),
+        limit: f64,
+        sides: Comparison<'_>,
+    ) {
+        self.judge(what, value, &format!("<= {}", short(limit)), sides.verdict(value.0 <= limit));
     }
 
     /// A value of which something is asked in words.
-    pub(super) fn judge(&mut self, what: &str, (value, unit): (f64, &str), asked: &str, holds: bool) {
-        let not = if holds { "" } else { ": NOT HELD" };
-        self.note(&format!("{what}: {}{unit}, asked {asked}{unit}{not}", short(value)));
-        self.holds &= holds;
+    pub(super) fn judge(&mut self, what: &str, (value, unit): (f64, &str), asked: &str, verdict: Verdict) {
+        let (what, unit, asked) = (what.to_owned(), unit.to_owned(), asked.to_owned());
+        let judged = Judged { what, value, unit, asked, verdict };
+        self.note(&judged.to_string());
+        self.judged.push(judged);
     }
 
-    /// The lines, and whether all holds.
+    /// The values so far that something is asked of.
+    pub(super) fn judged(&self) -> Vec<Judged> {
+        self.judged.clone()
+    }
+
+    /// The lines, and true if every value is held.
     pub(super) fn told(self) -> (String, bool) {
-        (self.said, self.holds)
+        let holds = self.judged.iter().all(|judged| judged.verdict.is_held());
+        (self.said, holds)
     }
-}
-
-/// A number with as many digits as mean something, without zeros behind them.
-fn short(value: f64) -> String {
-    if value.abs() >= 1_000.0 {
-        return grouped(value);
-    }
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::Asked;
+    use crate::verdict::Comparison;
 
     #[test]
     fn one_value_that_misses_its_limit_is_told_and_fails_all() {
@@ -64,12 +85,24 @@ mod tests {
         asked.at_most("loss", (3.0, " %"), 3.0);
         asked.note("noted");
         let (said, holds) = asked.told();
-        assert_eq!(said, "  lookups: 4.25x, asked >= 4x\n  loss: 3 %, asked <= 3 %\n  noted\n");
+        assert_eq!(said, "  lookups: 4.25x, asked >= 4x: held\n  loss: 3 %, asked <= 3 %: held\n  noted\n");
         assert!(holds);
         let mut asked = Asked::new();
         asked.at_least("replay", (1_400_000.0, " a second"), 1_500_000.0);
         let (said, holds) = asked.told();
         assert_eq!(said, "  replay: 1,400,000 a second, asked >= 1,500,000 a second: NOT HELD\n");
+        assert!(!holds);
+    }
+
+    #[test]
+    fn a_value_within_its_limit_fails_all_if_its_sides_are_not_comparable() {
+        let mut asked = Asked::new();
+        let sides =
+            Comparison::of(["PHT", "Berkeley DB"]).each_at_least("checkpoints", [0.0, 513_415.0], 3.0);
+        asked.compared_at_most("loss", (0.0, " %"), 3.0, sides);
+        let (said, holds) = asked.told();
+        let reason = "PHT has 0 checkpoints, at least 3 are needed";
+        assert_eq!(said, format!("  loss: 0 %, asked <= 3 %: NOT COMPARABLE: {reason}\n"));
         assert!(!holds);
     }
 }

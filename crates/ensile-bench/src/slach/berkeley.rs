@@ -5,15 +5,16 @@
 //! the table     that of ensile-services, in process; multi-gets of 16, too    its checkpoints: bucket by bucket
 //! Berkeley DB   BTREE, 32 KB pages, DB_TXN_WRITE_NOSYNC, DB_AUTO_COMMIT   its checkpoints: txn_checkpoint
 //! ```
-//! One thread calls. Values are copied out. Checkpoints are made one after the other while updates are measured with
-//! them, so what they cost is what they cost while there is one; between runs each side makes one, and is at rest.
+//! One thread calls. Values are copied out. Both sides make a checkpoint each interval while updates are measured with
+//! checkpoints, and such a run goes on until three have ended; between runs each side makes one, and is at rest.
 //!
 //! Invariants:
-//! - Both sides have the same keys, loaded in the same order, and are called for the same ones.
-//! - Those are as many as Berkeley DB's cache holds: its share of hits is measured with the lookups.
-//! - Both have their memory on huge pages; how much there is, and how much of it is on them, is told.
+//! - A loss to checkpoints counts only if both sides made about as many, three a run at least, and both wrote data.
+//! - Both sides have the same keys, loaded in the same order, and the same calls.
+//! - Berkeley DB's cache holds all keys: lookups measure the share of hits.
+//! - Both sides have huge pages. Results show each side's memory, and the share on huge pages.
 //!
-//! Neighbours: [`sides`] are the processes, [`table`] is the one that has the hash table.
+//! [`sides`] starts both processes. [`table`] is the process of the hash table.
 
 mod element;
 mod keys;
@@ -36,6 +37,7 @@ use crate::machine::{self, Machine};
 use crate::number::{grouped, median};
 use crate::progress::Progress;
 use crate::system::fresh_folder;
+use crate::verdict::Comparison;
 use sides::{Answer, Side};
 use table::TableKind;
 
@@ -51,7 +53,10 @@ const BERKELEY_CHECKPOINTS: &str = "Berkeley DB, checkpoints";
 
 const LOOKUPS: (&str, &str) = ("lookups", "a second");
 const UPDATES: (&str, &str) = ("updates", "a second");
-const LOSS: (&str, &str) = ("updates lost while there is a checkpoint", "%");
+const LOSS: (&str, &str) = ("updates lost to checkpoints", "%");
+const ENDED: (&str, &str) = ("checkpoints", "in a run");
+const A_MINUTE: (&str, &str) = ("checkpoints", "a minute");
+const TAKES: (&str, &str) = ("a checkpoint", "s");
 const HITS: (&str, &str) = ("found in the cache", "%");
 const RESIDENT: (&str, &str) = ("resident memory", "GB");
 const HUGE: (&str, &str) = ("on huge pages", "GB");
@@ -62,12 +67,17 @@ const DEVICE: (&str, &str) = ("sequential writes of the device", "MB/s");
 /// The cache of the paper, and the keys that fit it, by the bytes of a value.
 const PAPER_CACHE_MB: u64 = 1_536;
 const FITTING: [(u64, u64); 4] = [(30, 20_000_000), (100, 8_000_000), (1_024, 900_000), (10_240, 40_000)];
-/// What an element of the table takes besides its value, at most: to refuse what does not fit.
+/// Most bytes of a table's element besides the value; larger tables than fit the memory are refused.
 const BESIDE_VALUE: u64 = 150;
-/// Of the device's write rate, where updates are bound by it.
+/// Least share of the device's write rate, if the device bounds the updates.
 const OF_DEVICE_MIN: f64 = 0.8;
 const HITS_MIN: f64 = 99.9;
-/// A loss below this is asked of nobody, in percent; above it a share of Berkeley DB's.
+/// Checkpoints that end in a run, at least, and the seconds after which a run without as many is given up.
+const CHECKPOINTS_MIN: u32 = 3;
+const GIVEN_UP_SECONDS: f64 = 600.0;
+/// One side makes at most so many times the checkpoints of the other.
+const CHECKPOINTS_ALIKE: f64 = 1.5;
+/// Largest loss in percent that is always allowed; a larger one is at most this share of Berkeley DB's.
 const LOSS_MAX: f64 = 3.0;
 const LOSS_SHARE: f64 = 0.25;
 
@@ -83,9 +93,12 @@ pub(crate) struct BerkeleyArguments {
     /// berkeley: keys, a number for each size; without this as many as fit the cache
     #[arg(long, value_delimiter = ',', value_parser = value_parser!(u64).range(1..=1 << 30))]
     pub(crate) keys: Vec<u64>,
-    /// berkeley: seconds of a run
+    /// berkeley: seconds of a run; with checkpoints it goes on until three have ended on that side
     #[arg(long, default_value_t = 60.0, value_parser = super::services::positive_seconds)]
     pub(crate) run_seconds: f64,
+    /// berkeley: seconds from the beginning of a checkpoint to that of the next one, on both sides
+    #[arg(long, default_value_t = 10.0, value_parser = super::services::positive_seconds)]
+    pub(crate) checkpoint_interval: f64,
     /// berkeley: MiB of Berkeley DB's cache
     #[arg(long, default_value_t = PAPER_CACHE_MB, value_parser = value_parser!(u64).range(1..=1 << 20))]
     pub(crate) cache_mb: u64,
@@ -118,25 +131,25 @@ impl BerkeleyArguments {
     }
 }
 
-/// What a table came to, one for each round.
+/// Answers of both sides, one for each round.
 #[derive(Default)]
 struct Measured {
     lookups: [Vec<Answer>; 2],
     many: Vec<Answer>,
     updates: [Vec<Answer>; 2],
     with_checkpoints: [Vec<Answer>; 2],
-    /// MB/s.
+    /// Write rate of the device, in MB/s.
     device: Vec<f64>,
-    /// Bytes, and those of them on huge pages, behind the rounds.
+    /// Bytes of memory of each side after the rounds, and bytes of these on huge pages.
     memory: [(u64, u64); 2],
 }
 
-/// Why this machine cannot run it, if it cannot.
+/// The reason why this machine cannot run the experiment, if it cannot.
 pub(super) fn lacks() -> Option<String> {
     (!sides::can_be_built()).then(|| format!("berkeley: {}", sides::NEEDED))
 }
 
-/// Measures. False if something is not as it is asked for. The figure of updates is written here.
+/// Measures. False if a value is not held. Writes the figure of updates.
 pub(super) fn berkeley(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
     let tables = arguments.berkeley.tables()?;
     for &(size, keys) in &tables {
@@ -159,24 +172,24 @@ pub(super) fn berkeley(arguments: &SlachArguments, machine: &Machine) -> Result<
     }
     progress.clear();
     std::fs::remove_dir_all(&folder).map_err(Failure::io(format!("removing {}", folder.display())))?;
+    let BerkeleyArguments { run_seconds, checkpoint_interval, cache_mb, page_kb, .. } = arguments.berkeley;
     let notes = vec![
+        format!("both: runs of {run_seconds} s, keys of 8 bytes, one thread, process-safe"),
         format!(
-            "both: {:.0} s a run, keys of 8 bytes, one thread, process-safe",
-            arguments.berkeley.run_seconds
+            "both: a checkpoint begins each {checkpoint_interval} s, and {CHECKPOINTS_MIN} end in a run at least"
         ),
-        format!(
-            "Berkeley DB: cache of {} MiB, pages of {} KiB",
-            arguments.berkeley.cache_mb, arguments.berkeley.page_kb
-        ),
+        format!("Berkeley DB: cache of {cache_mb} MiB, pages of {page_kb} KiB"),
         arguments.checkpoint.niceness_noted(),
     ];
     let figure = |name, title: &str, drawn| {
         let title = format!("{title} of a hash table and of Berkeley DB, by the size of values");
-        Figure { name, title, drawn, dashed: None, notes: notes.clone(), rows: rows.clone(), horizontal: "" }
+        let (notes, rows, verdicts) = (notes.clone(), rows.clone(), asked.judged());
+        Figure { name, title, drawn, notes, rows, verdicts, ..Figure::default() }
     };
     figure("berkeley-updates", "Updates", UPDATES).write(&arguments.out, machine, &machine::command())?;
+    let lookups = figure("berkeley-lookups", "Lookups", LOOKUPS);
     let (said, holds) = asked.told();
-    Ok((figure("berkeley-lookups", "Lookups", LOOKUPS), holds, said))
+    Ok((lookups, holds, said))
 }
 
 /// A size for people.
@@ -231,7 +244,7 @@ fn measure(
     Ok(measured)
 }
 
-/// All runs once, the sides in turns; which is the first one changes by round.
+/// All runs once, the sides in turns. Rounds begin with either side in turns.
 fn one_round(
     arguments: &SlachArguments,
     round: usize,
@@ -250,17 +263,39 @@ fn one_round(
             measured.many.push(sides[side].ask(&format!("many {seconds} {seed}"))?);
         }
     }
-    for (checkpoints, answers, names) in [
-        (0, &mut measured.updates, [TABLE, BERKELEY]),
-        (1, &mut measured.with_checkpoints, [TABLE_CHECKPOINTS, BERKELEY_CHECKPOINTS]),
+    for (interval, answers, names) in [
+        (0.0, &mut measured.updates, [TABLE, BERKELEY]),
+        (
+            arguments.berkeley.checkpoint_interval,
+            &mut measured.with_checkpoints,
+            [TABLE_CHECKPOINTS, BERKELEY_CHECKPOINTS],
+        ),
     ] {
         for side in turns {
             told(&format!("updates, {}", names[side]));
-            answers[side].push(sides[side].ask(&format!("updates {seconds} {seed} {checkpoints}"))?);
+            let most = seconds + GIVEN_UP_SECONDS;
+            let request = format!("updates {seconds} {seed} {interval} {CHECKPOINTS_MIN} {most}");
+            let answer = sides[side].ask(&request)?;
+            if interval > 0.0 {
+                has_enough(names[side], &answer)?;
+            }
+            answers[side].push(answer);
             sides[side].ask("settle")?;
         }
     }
     Ok(())
+}
+
+/// A run whose checkpoints are too few says nothing of them.
+fn has_enough(name: &str, answer: &Answer) -> Result<()> {
+    let Answer { checkpoints, seconds, .. } = answer;
+    if *checkpoints >= f64::from(CHECKPOINTS_MIN) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{name}: {checkpoints} checkpoints ended in {seconds:.0} s, at least {CHECKPOINTS_MIN} are needed: say a \
+         shorter --checkpoint-interval, or fewer --keys"
+    )))
 }
 
 /// Bytes of a write, and between two syncs, as a log has them.
@@ -269,7 +304,7 @@ const SYNC_BYTES: usize = 32 << 20;
 /// Seconds of writing.
 const DEVICE_SECONDS: f64 = 2.0;
 
-/// MB/s that the device takes from one thread that writes and syncs.
+/// Write rate of one thread that writes and syncs, in MB/s.
 fn device_rate(folder: &Path) -> Result<f64> {
     let path = folder.join("device");
     let fail = || Failure::io(format!("writing {}", path.display()));
@@ -295,22 +330,32 @@ fn rates(answers: &[Answer]) -> Vec<f64> {
     answers.iter().map(|answer| answer.rate).collect()
 }
 
-/// Percent of the updates that are lost while there is a checkpoint, of each side.
+/// Percent of a side's updates that are lost to checkpoints, by round.
 fn losses(measured: &Measured, side: usize) -> Vec<f64> {
     let both = measured.updates[side].iter().zip(&measured.with_checkpoints[side]);
     both.map(|(without, with)| 100.0 * (1.0 - with.rate / without.rate.max(f64::MIN_POSITIVE))).collect()
 }
 
-/// MB/s of bytes that an answer tells.
-fn written(answers: &[Answer], which: usize) -> Vec<f64> {
-    let rate = |answer: &Answer| answer.besides[which] / 1e6 / answer.seconds.max(f64::MIN_POSITIVE);
+/// MB/s of bytes of each run.
+fn megabytes(answers: &[Answer], bytes: fn(&Answer) -> f64) -> Vec<f64> {
+    let rate = |answer: &Answer| bytes(answer) / 1e6 / answer.seconds.max(f64::MIN_POSITIVE);
     answers.iter().map(rate).collect()
 }
 
 /// Percent of the pages that were found in the cache.
 fn hits(answers: &[Answer]) -> Vec<f64> {
-    let share = |answer: &Answer| 100.0 * answer.besides[0] / answer.besides.iter().sum::<f64>().max(1.0);
+    let share = |answer: &Answer| 100.0 * answer.pages[0] / answer.pages.iter().sum::<f64>().max(1.0);
     answers.iter().map(share).collect()
+}
+
+/// Checkpoints that ended within each run.
+fn ended(answers: &[Answer]) -> Vec<f64> {
+    answers.iter().map(|answer| answer.checkpoints).collect()
+}
+
+fn a_minute(answers: &[Answer]) -> Vec<f64> {
+    let rate = |answer: &Answer| answer.checkpoints * 60.0 / answer.seconds.max(f64::MIN_POSITIVE);
+    answers.iter().map(rate).collect()
 }
 
 fn rows_of(name: &str, measured: &Measured) -> Vec<Row> {
@@ -332,11 +377,15 @@ fn rows_of(name: &str, measured: &Measured) -> Vec<Row> {
         let answers = &measured.with_checkpoints[side];
         rows.push(row(system, UPDATES, rates(answers)));
         rows.push(row(system, LOSS, losses(measured, side)));
-        let seconds = answers.iter().map(|answer| answer.checkpoints * 60.0 / answer.seconds);
-        rows.push(row(system, ("checkpoints", "a minute"), seconds.collect()));
+        rows.push(row(system, ENDED, ended(answers)));
+        rows.push(row(system, A_MINUTE, a_minute(answers)));
+        let each = |answer: &Answer| answer.checkpoint_seconds / answer.checkpoints.max(1.0);
+        rows.push(row(system, TAKES, answers.iter().map(each).collect()));
+        rows.push(row(system, WRITTEN, megabytes(answers, |answer| answer.checkpoint_bytes)));
     }
-    rows.push(row(TABLE_CHECKPOINTS, WRITTEN, written(&measured.with_checkpoints[0], 0)));
-    rows.push(row(TABLE, LOGGED, written(&measured.updates[0], 1)));
+    for (side, system) in [TABLE, BERKELEY].into_iter().enumerate() {
+        rows.push(row(system, LOGGED, megabytes(&measured.updates[side], |answer| answer.log_bytes)));
+    }
     rows.push(row("device", DEVICE, measured.device.clone()));
     rows.push(row(BERKELEY, HITS, hits(&measured.lookups[1])));
     for (system, (resident, huge)) in [TABLE, BERKELEY].into_iter().zip(measured.memory) {
@@ -346,50 +395,90 @@ fn rows_of(name: &str, measured: &Measured) -> Vec<Row> {
     rows
 }
 
-/// What is asked for at a size.
+/// Judges the values of a size.
 fn judge(asked: &mut Asked, arguments: &SlachArguments, (size, keys): (u64, u64), measured: &Measured) {
-    let name = name_of(size);
-    asked.note(&format!("{name}, {} keys:", grouped(keys as f64)));
-    let ratio = |left: &[Answer], right: &[Answer]| {
-        let ratios =
-            left.iter().zip(right).map(|(left, right)| left.rate / right.rate.max(f64::MIN_POSITIVE));
-        median(ratios.collect())
-    };
-    let berkeley = &measured.lookups[1];
-    let (single, many) = match size {
-        ..=100 => (4.0, Some(10.0)),
-        101..=1_024 => (3.5, Some(6.0)),
-        _ => (2.0, None),
-    };
-    asked.at_least("lookups, PHT / Berkeley DB", (ratio(&measured.lookups[0], berkeley), "x"), single);
-    let of_many = ratio(&measured.many, berkeley);
-    match many {
-        Some(many) => asked.at_least("multi-gets of 16 / single gets of Berkeley DB", (of_many, "x"), many),
-        None => asked.note(&format!("multi-gets of 16 / single gets of Berkeley DB: {of_many:.2}x")),
-    }
-    let updates = ratio(&measured.updates[0], &measured.updates[1]);
-    if size <= 100 {
-        asked.at_least("updates, PHT / Berkeley DB", (updates, "x"), 4.0);
-    } else {
-        let of_device = median(written(&measured.updates[0], 1)) / median(measured.device.clone());
-        let what =
-            format!("updates, PHT / Berkeley DB, their log at {of_device:.2} of the device's write rate");
-        let limit = format!(">= 4x, or {OF_DEVICE_MIN} of the device: 4");
-        asked.judge(&what, (updates, "x"), &limit, updates >= 4.0 || of_device >= OF_DEVICE_MIN);
-    }
-    let [own, other] = [0, 1].map(|side| median(losses(measured, side)));
-    let limit = LOSS_MAX.max(other * LOSS_SHARE);
-    asked.at_most(
-        &format!("updates lost to checkpoints, Berkeley DB's {other:.1} %, PHT's"),
-        (own, " %"),
-        limit,
-    );
-    asked.at_least("pages found in the cache", (median(hits(berkeley)), " %"), HITS_MIN);
+    asked.note(&format!("{}, {} keys:", name_of(size), grouped(keys as f64)));
+    judge_lookups(asked, size, measured);
+    judge_updates(asked, size, measured);
+    judge_losses(asked, measured);
     let cache = (arguments.berkeley.cache_mb << 20) as f64 / 1e9;
     let [own, other] = measured.memory.map(|(resident, _)| resident as f64 / 1e9);
     let what = format!("resident memory, Berkeley DB's {other:.2} GB, PHT's");
     // What Berkeley DB takes beside its cache, it may take.
     asked.at_most(&what, (own, " GB"), cache.max(other));
+}
+
+/// The median of the rounds' ratios.
+fn ratio(left: &[Answer], right: &[Answer]) -> f64 {
+    let ratios = left.iter().zip(right).map(|(left, right)| left.rate / right.rate.max(f64::MIN_POSITIVE));
+    median(ratios.collect())
+}
+
+fn median_of(answers: &[Answer], of: fn(&Answer) -> f64) -> f64 {
+    median(answers.iter().map(of).collect())
+}
+
+/// A comparison of the table with Berkeley DB, of which both did some of this.
+fn both(what: &str, sides: &[Vec<Answer>; 2], of: fn(&Answer) -> f64) -> Comparison<'static> {
+    let work = sides.each_ref().map(|answers| median_of(answers, of));
+    Comparison::of([TABLE, BERKELEY]).each_at_least(what, work, 1.0)
+}
+
+/// Lookups, of which Berkeley DB finds all pages in its cache.
+fn judge_lookups(asked: &mut Asked, size: u64, measured: &Measured) {
+    let found = median(hits(&measured.lookups[1]));
+    let sides = || {
+        let reason = format!("Berkeley DB found {found:.1} % of its pages in its cache");
+        both("lookups a second", &measured.lookups, |answer| answer.rate).only_if(found >= HITS_MIN, &reason)
+    };
+    let (single, many) = match size {
+        ..=100 => (4.0, Some(10.0)),
+        101..=1_024 => (3.5, Some(6.0)),
+        _ => (2.0, None),
+    };
+    let berkeley = &measured.lookups[1];
+    let of_single = (ratio(&measured.lookups[0], berkeley), "x");
+    asked.compared_at_least("lookups, PHT / Berkeley DB", of_single, single, sides());
+    let of_many = (ratio(&measured.many, berkeley), "x");
+    let what = "multi-gets of 16 / single gets of Berkeley DB";
+    match many {
+        Some(many) => asked.compared_at_least(what, of_many, many, sides()),
+        None => asked.note(&format!("{what}: {:.2}x", of_many.0)),
+    }
+    asked.at_least("pages found in the cache", (found, " %"), HITS_MIN);
+}
+
+/// Updates, which both sides log.
+fn judge_updates(asked: &mut Asked, size: u64, measured: &Measured) {
+    let updates = ratio(&measured.updates[0], &measured.updates[1]);
+    let sides = both("bytes of log", &measured.updates, |answer| answer.log_bytes);
+    if size <= 100 {
+        asked.compared_at_least("updates, PHT / Berkeley DB", (updates, "x"), 4.0, sides);
+        return;
+    }
+    let logged = median(megabytes(&measured.updates[0], |answer| answer.log_bytes));
+    let of_device = logged / median(measured.device.clone());
+    let what = format!("updates, PHT / Berkeley DB, their log at {of_device:.2} of the device's write rate");
+    let limit = format!(">= 4x, or {OF_DEVICE_MIN} of the device: 4");
+    let holds = updates >= 4.0 || of_device >= OF_DEVICE_MIN;
+    asked.judge(&what, (updates, "x"), &limit, sides.verdict(holds));
+}
+
+/// Updates lost to checkpoints, of which both sides made about as many.
+fn judge_losses(asked: &mut Asked, measured: &Measured) {
+    let [own, other] = [0, 1].map(|side| median(losses(measured, side)));
+    let of = |of: fn(&[Answer]) -> Vec<f64>| measured.with_checkpoints.each_ref().map(|answers| of(answers));
+    let fewest = of(ended).map(|all| all.into_iter().fold(f64::INFINITY, f64::min));
+    let rates = of(a_minute).map(median);
+    let sides = both("bytes of checkpoints", &measured.with_checkpoints, |answer| answer.checkpoint_bytes)
+        .each_at_least("checkpoints in a run", fewest, f64::from(CHECKPOINTS_MIN))
+        .alike("checkpoints a minute", rates, CHECKPOINTS_ALIKE)
+        .only_if(other > 0.0, "Berkeley DB lost nothing");
+    let [own_count, other_count] = of(ended).map(|all| all.iter().sum::<f64>());
+    let what = format!(
+        "updates lost to checkpoints, Berkeley DB's {other:.1} % to {other_count}, PHT's to {own_count}"
+    );
+    asked.compared_at_most(&what, (own, " %"), LOSS_MAX.max(other * LOSS_SHARE), sides);
 }
 
 #[cfg(test)]

@@ -191,5 +191,5 @@ fn figure(arguments: &SlachArguments, costs: &[Cost]) -> (Figure, bool, String) 
     let notes = vec![format!("last level: {LAST_LEVEL}")];
     // One colour of bars: all counted, or what is there of each.
     let drawn = if costs.iter().all(|cost| cost.counted.is_some()) { INSTRUCTIONS } else { NANOS };
-    (Figure { name: "cost", title, drawn, dashed: None, notes, rows, horizontal: "" }, is_as_asked, said)
+    (Figure { name: "cost", title, drawn, notes, rows, ..Figure::default() }, is_as_asked, said)
 }

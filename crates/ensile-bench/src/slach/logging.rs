@@ -20,7 +20,7 @@ use super::asked::Asked;
 use super::services::saturation::Saturation;
 use super::urls::Urls;
 use crate::failure::{Failure, Result};
-use crate::figure::{Figure, Place, RATIO, Row};
+use crate::figure::{Dashed, Figure, Place, RATIO, Row};
 use crate::number::{grouped, median};
 use crate::progress::Progress;
 use crate::system::fresh_folder;
@@ -28,6 +28,7 @@ use crate::system::fresh_folder;
 const FOLDER: &str = "slach-logging";
 /// Calls between two looks at the clock.
 const CALLS_A_LOOK: u64 = 64;
+const PLACES: [&str; 2] = ["in process", "over loopback"];
 const SCHEMES: [(&str, ObjectDurability); 3] = [
     ("nothing logged", ObjectDurability::NoLog),
     ("relaxed", ObjectDurability::Relaxed),
@@ -75,13 +76,18 @@ pub(super) fn logging(arguments: &SlachArguments) -> Result<(Figure, bool, Strin
             asked.note(&format!("over loopback, {writes} % writes, {name}: {ratio:.3} of nothing logged"));
         }
     }
-    let mut rows = rows_of("in process", &own);
-    rows.extend(rows_of("over loopback", &loopback));
+    let [in_process, over_loopback] = PLACES;
+    let mut rows = rows_of(in_process, &own);
+    rows.extend(rows_of(over_loopback, &loopback));
     let title =
         format!("Throughput of UPS with and without logging: {} URLs", grouped(arguments.objects as f64));
     let (said, holds) = asked.told();
-    let horizontal = "writes (%)";
-    Ok((Figure { name: "logging", title, drawn: RATIO, rows, horizontal, ..Figure::default() }, holds, said))
+    let (horizontal, dashed) = ("writes (%)", Dashed::Scheme(PLACES));
+    Ok((
+        Figure { name: "logging", title, drawn: RATIO, dashed, rows, horizontal, ..Figure::default() },
+        holds,
+        said,
+    ))
 }
 
 fn in_process(arguments: &SlachArguments, folder: &Path, progress: &mut Progress) -> Result<Vec<Measured>> {

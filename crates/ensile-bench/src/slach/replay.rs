@@ -142,7 +142,7 @@ mod tests {
         };
         let (_, holds, said) = figure(1, &[of(3.0, 6e8 + 256.0 * 1_048_576.0)]);
         assert!(holds && said.contains("one core: 1,500,000 a second"), "{said}");
-        assert!(said.contains("beside the objects: 256 MiB, asked <= 256 MiB\n"), "{said}");
+        assert!(said.contains("beside the objects: 256 MiB, asked <= 256 MiB: held\n"), "{said}");
         let (_, holds, said) = figure(1, &[of(3.0, 6e8), of(3.1, 6e8)]);
         assert!(!holds && said.matches("NOT HELD").count() == 1, "{said}");
     }

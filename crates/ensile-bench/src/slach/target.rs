@@ -104,7 +104,7 @@ pub(super) fn target(arguments: &SlachArguments) -> Result<(Figure, bool, String
         format!("Recovery times of killed processes, {} kills each", arguments.target.kills_of_target);
     let notes = vec![format!("asked: each at most {OF_TARGET_MAX} of the target")];
     let (name, drawn, horizontal) = ("target", TIME, "target (s)");
-    Ok((Figure { name, title, drawn, dashed: None, notes, rows, horizontal }, is_as_asked, said))
+    Ok((Figure { name, title, drawn, notes, rows, horizontal, ..Figure::default() }, is_as_asked, said))
 }
 
 /// What the lives of one target came to.

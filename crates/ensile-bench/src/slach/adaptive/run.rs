@@ -1,6 +1,6 @@
-//! One run of `slach adaptive`: objects under an open loop at a rate, with a policy; then the recovery of what it left.
+//! One run of `slach adaptive`: objects under an open loop at a rate, with a policy, and their recovery afterwards.
 //!
-//! Neighbours: [`super`] says which runs; the objects are [`crate::slach::held`]'s.
+//! [`super`] chooses the runs. [`crate::slach::held`] has the objects.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,33 +11,32 @@ use ensile_objects::{
     CheckpointPolicy, ObjectDurability, Objects, ObjectsBuilder, ObjectsResult, Phase, RecoveryReport,
 };
 
-use super::Policy;
-use crate::failure::Result;
+use super::{CHECKPOINTS_MIN, Policy};
+use crate::failure::{Failure, Result};
 use crate::slach::arguments::SlachArguments;
 use crate::slach::held::{Mixing, Property};
 use crate::slach::lossy_rate::{SERVED_SHARE, lossy_rate};
 
-/// How often requests are reported, and what a recovery would replay is looked at.
+/// Nanoseconds between two reports of requests, and between two looks at the records to replay.
 const LOOK_NANOS: u64 = 20_000_000;
-/// The share of the rate that writes.
+/// Percent of the requests that write.
 const WRITES_PERCENT: u64 = 50;
-/// Windows of the moving average that the load settles in, before anything is measured.
+/// Windows of the moving average for which the load settles before the measurement.
 const SETTLE_WINDOWS: f64 = 15.0;
-/// The paper's window, of which the share is taken.
+/// The paper's window.
 const WINDOW: Duration = Duration::from_secs(5);
-/// A policy that has had no two checkpoints goes on for this many times as long.
+/// Longest time of a run with fewer than three checkpoints, as a multiple of the asked one.
 const LONGER: f64 = 4.0;
-/// Seconds for which requests are served back to back to find the capacity, and before that until it is steady.
+/// Seconds of requests served back to back, and seconds before them that do not count.
 const PROBED_SECONDS: f64 = 1.0;
 const UNSTEADY_SECONDS: f64 = 0.5;
-/// Time-outs that pass before it is measured what is lost at a rate: at one that is 5 % too high so many go by until
-/// the first request is late.
+/// Time-outs that pass before a loss is measured. At a rate 5 % above the capacity the first request is late by then.
 const SETTLE_TIME_OUTS: f64 = 20.0;
-/// Records that a recovery replays to find what one takes, by the paper's thresholds: the same for each policy, and so
-/// many that what an open takes by itself does not count.
+/// Records that a recovery replays to time one of them, at the paper's thresholds. The number is the same for each
+/// policy, and so large that the open itself does not count.
 const REPLAYED_RECORDS: f64 = 4e6;
 
-/// What a run is to be.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) policy: Policy,
@@ -47,40 +46,39 @@ pub(super) struct Setup {
     pub(super) seed: u64,
 }
 
-/// What a run came to.
+/// The figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
     pub(super) loss_percent: f64,
     pub(super) response_ms: f64,
     pub(super) replay_ms: f64,
     pub(super) loading_ms: f64,
-    /// What a recovery would have replayed, on the average.
+    /// Mean number of records that a recovery would replay.
     pub(super) records: f64,
+    /// Number of checkpoints installed during the measurement.
+    pub(super) installed: u64,
     pub(super) installed_a_minute: f64,
+    /// Arrivals a second.
+    pub(super) requests: f64,
 }
 
-/// What the loop takes, in requests a second.
+/// Capacities of the loop, in requests a second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capacity {
-    /// The rate at which 5 % are lost.
+    /// Rate at which 5 % are lost.
     pub(super) lossy: u64,
-    /// What is served back to back, over 0.95.
+    /// Rate served back to back, over 0.95.
     pub(super) served: u64,
 }
 
-/// Finds both, without checkpoints beside.
+/// Measures the capacities without checkpoints.
 pub(super) fn capacity(arguments: &SlachArguments, folder: &Path, rounds: u32) -> Result<Capacity> {
     let objects = filled(arguments, folder)?;
     let at = |rate| Setup { policy: Policy::Never, rate, rounds, seed: arguments.seed };
-    let back_to_back = at(f64::INFINITY);
-    let mut loop_of = OpenLoop::new(&objects, &back_to_back, arguments);
-    // All of them are late, as they come at once.
-    loop_of.time_out_nanos = u64::MAX;
-    let (sums, _, seconds) = loop_of.run(UNSTEADY_SECONDS, PROBED_SECONDS)?;
-    let served = sums.served as f64 / seconds / SERVED_SHARE;
+    let served = served(arguments, &objects, rounds)?;
     let settle = arguments.adaptive.time_out_ms as f64 / 1e3 * SETTLE_TIME_OUTS;
     let lossy = lossy_rate(served.max(1.0), |rate| {
-        // What the runs before have logged goes.
+        // Removes the log of the earlier runs.
         objects.checkpoint().wait().map_err(ensile_objects::ObjectsError::from)?;
         let setup = at(rate);
         let (sums, ..) = OpenLoop::new(&objects, &setup, arguments).run(settle, PROBED_SECONDS)?;
@@ -88,6 +86,49 @@ pub(super) fn capacity(arguments: &SlachArguments, folder: &Path, rounds: u32) -
     })?;
     objects.close()?;
     Ok(Capacity { lossy: lossy as u64, served: served as u64 })
+}
+
+/// Requests a second served back to back, over 0.95.
+fn served(arguments: &SlachArguments, objects: &Objects<u64, Property>, rounds: u32) -> Result<f64> {
+    let setup = Setup { policy: Policy::Never, rate: f64::INFINITY, rounds, seed: arguments.seed };
+    let mut loop_of = OpenLoop::new(objects, &setup, arguments);
+    // All requests arrive at once, so all are late.
+    loop_of.time_out_nanos = u64::MAX;
+    let (sums, _, seconds) = loop_of.run(UNSTEADY_SECONDS, PROBED_SECONDS)?;
+    Ok(sums.served as f64 / seconds / SERVED_SHARE)
+}
+
+/// Percent of the requests that a policy's checkpoints lose at a load: the loss with the policy less the one without
+/// checkpoints just before. The load is in percent of [`served`].
+pub(super) fn lost_to_checkpoints(
+    arguments: &SlachArguments,
+    folder: &Path,
+    (policy, load): (Policy, u32),
+    rounds: u32,
+) -> Result<f64> {
+    let objects = filled(arguments, folder)?;
+    let rate = served(arguments, &objects, rounds)? * f64::from(load) / 100.0;
+    let lost = |policy| {
+        register(&objects, policy)?;
+        let setup = Setup { policy, rate, rounds, seed: arguments.seed };
+        let (sums, ..) =
+            OpenLoop::new(&objects, &setup, arguments).run(PROBED_SECONDS, arguments.adaptive.seconds)?;
+        Ok::<f64, Failure>(sums.loss_percent())
+    };
+    let without = lost(Policy::Never)?;
+    let lost = lost(policy)? - without;
+    objects.close()?;
+    Ok(lost.max(0.0))
+}
+
+/// Registers a policy for checkpoints.
+fn register(objects: &Objects<u64, Property>, policy: Policy) -> ObjectsResult<()> {
+    let (log_records, adaptive) = match policy {
+        Policy::Never => (None, None),
+        Policy::Fixed(records) => (Some(records), None),
+        Policy::Adaptive(adaptive) => (None, Some(adaptive)),
+    };
+    objects.register_policy(&CheckpointPolicy { log_records, adaptive, ..CheckpointPolicy::on_demand() })
 }
 
 fn builder(folder: &Path) -> ObjectsBuilder {
@@ -124,7 +165,7 @@ fn write(objects: &Objects<u64, Property>, key: u64, rounds: u32) -> ObjectsResu
     Ok(())
 }
 
-/// What is summed up over the measured part.
+/// Sums over the measured part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     served: u64,
@@ -138,15 +179,10 @@ impl Sums {
     }
 }
 
-/// Makes the run, and recovers what it left.
+/// Makes the run, and recovers its objects.
 pub(super) fn run(arguments: &SlachArguments, folder: &Path, setup: &Setup) -> Result<Measured> {
     let objects = filled(arguments, folder)?;
-    let (log_records, adaptive) = match setup.policy {
-        Policy::Never => (None, None),
-        Policy::Fixed(records) => (Some(records), None),
-        Policy::Adaptive(adaptive) => (None, Some(adaptive)),
-    };
-    objects.register_policy(&CheckpointPolicy { log_records, adaptive, ..CheckpointPolicy::on_demand() })?;
+    register(&objects, setup.policy)?;
     let loop_of = OpenLoop::new(&objects, setup, arguments);
     let settle = WINDOW.mul_f64(arguments.adaptive.of_thresholds * SETTLE_WINDOWS).as_secs_f64();
     let (sums, cycles, seconds) = loop_of.run(settle, arguments.adaptive.seconds)?;
@@ -168,7 +204,9 @@ pub(super) fn run(arguments: &SlachArguments, folder: &Path, setup: &Setup) -> R
         replay_ms: records * replay_ms_each,
         loading_ms,
         records,
+        installed: cycles.installed(),
         installed_a_minute: cycles.installed() as f64 * 60.0 / seconds,
+        requests: (sums.served + sums.lost) as f64 / seconds,
     })
 }
 
@@ -181,7 +219,7 @@ fn phases(report: &RecoveryReport) -> (f64, f64) {
     (millis(&[Phase::Load]), millis(&[Phase::Scan, Phase::Replay]) / report.entries.max(1) as f64)
 }
 
-/// What a recovery would replay, look by look, with how many checkpoints there were.
+/// Looks at a run: the number of checkpoints so far, and of records to replay.
 #[derive(Debug, Default)]
 struct Cycles(Vec<(u64, u64)>);
 
@@ -193,8 +231,8 @@ impl Cycles {
         }
     }
 
-    /// The mean over whole cycles: from the first checkpoint that was installed meanwhile to the last; over all of it
-    /// if there were no two.
+    /// Mean number of records over whole cycles, from the first installed checkpoint to the last; over all looks if
+    /// there are fewer than two checkpoints.
     fn mean(&self) -> f64 {
         let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else { return 0.0 };
         let is_whole = |look: &&(u64, u64)| self.installed() < 2 || look.0 > first.0 && look.0 < last.0;
@@ -243,7 +281,7 @@ impl<'o> OpenLoop<'o> {
                     settled.get_or_insert((sums, now));
                     cycles.0.push(self.look());
                 }
-                let is_enough = self.setup.policy == Policy::Never || cycles.installed() >= 2;
+                let is_enough = self.setup.policy == Policy::Never || cycles.installed() >= CHECKPOINTS_MIN;
                 if now >= most || now >= least && is_enough {
                     break;
                 }
@@ -271,7 +309,7 @@ impl<'o> OpenLoop<'o> {
         -share.ln() * 1e9 / self.setup.rate
     }
 
-    /// Checkpoints, and records that a recovery would replay now.
+    /// Number of checkpoints so far, and of records that a recovery would replay now.
     fn look(&self) -> (u64, u64) {
         let checkpoints = self.objects.stats().checkpoints;
         (checkpoints.installed, checkpoints.recovery.map_or(0, |recovery| recovery.log_entries))
@@ -286,7 +324,7 @@ mod tests {
     fn the_mean_is_over_whole_cycles() {
         let looks =
             |installed: &[u64]| Cycles(installed.iter().zip(1..).map(|(of, at)| (*of, at * 10)).collect());
-        // Whole is what lies between the first checkpoint that is installed here and the last.
+        // Whole cycles lie between the first installed checkpoint and the last.
         let cycles = looks(&[4, 4, 5, 5, 6, 6, 7, 7]);
         assert_eq!((cycles.installed(), cycles.mean()), (3, 45.0));
         let cycles = looks(&[4, 4, 5, 5]);

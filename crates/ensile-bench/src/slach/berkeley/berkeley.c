@@ -5,9 +5,13 @@
  *
  * It makes the table in an empty folder, says "0", and answers each line of standard input with one line of numbers:
  *
- *   lookups SECONDS SEED               calls nanoseconds 0 hits misses
- *   updates SECONDS SEED CHECKPOINTS   calls nanoseconds checkpoints hits misses
- *   settle                             0, behind a checkpoint
+ *   lookups SECONDS SEED                       calls nanoseconds, pages found in the cache and not
+ *   updates SECONDS SEED INTERVAL LEAST MOST   calls nanoseconds checkpoints, their nanoseconds and bytes, bytes of log
+ *   settle                                     0, behind a checkpoint
+ *
+ * INTERVAL is 0 without checkpoints. Otherwise the first one begins that many seconds behind the beginning of the run,
+ * and each other one as many behind the beginning of the one before, or at its end if that is later. The run goes on
+ * until LEAST checkpoints have ended, for MOST seconds at most. `table.rs` has the same schedule.
  *
  * As SLACH's paper has it (6.5): BTREE, DB_TXN_WRITE_NOSYNC and DB_AUTO_COMMIT, so a commit has reached the operating
  * system when it returns. The environment is DB_PRIVATE: then the cache is memory of malloc, which the program that
@@ -19,6 +23,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +42,7 @@
 static DB_ENV *env;
 static DB *table;
 static uint64_t keys;
-static uint32_t value_bytes;
+static uint32_t value_bytes, page_size;
 static unsigned char *value;
 
 static void check(int error, const char *doing)
@@ -91,7 +96,7 @@ static void put(DB_TXN *transaction, uint64_t number, uint64_t content)
     check(table->put(table, transaction, &of_key, &of_value, 0), "an update");
 }
 
-static void open_table(const char *folder, uint64_t cache_bytes, uint32_t page_bytes)
+static void open_table(const char *folder, uint64_t cache_bytes)
 {
     check(db_env_create(&env, 0), "making an environment");
     env->set_errfile(env, stderr);
@@ -106,7 +111,7 @@ static void open_table(const char *folder, uint64_t cache_bytes, uint32_t page_b
     check(env->open(env, folder, DB_CREATE | DB_PRIVATE | DB_THREAD | parts, 0), "opening the environment");
     check(env->log_set_config(env, DB_LOG_AUTO_REMOVE, 1), "removing old log files");
     check(db_create(&table, env, 0), "making a table");
-    check(table->set_pagesize(table, page_bytes), "the size of pages");
+    check(table->set_pagesize(table, page_size), "the size of pages");
     check(table->open(table, NULL, "table", NULL, DB_BTREE, DB_CREATE | DB_EXCL | DB_THREAD | DB_AUTO_COMMIT, 0), "opening the table");
 }
 
@@ -127,68 +132,113 @@ static void checkpoint(void)
     check(env->txn_checkpoint(env, 0, 0, 0), "a checkpoint");
 }
 
-static atomic_bool over;
-static atomic_uint checkpoints;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t end_of_run;
+static bool over;
+/* Checkpoints that have ended, and the nanoseconds that they took. */
+static atomic_uint ended;
+static atomic_ullong ended_nanos;
 
-/* Makes checkpoints one after the other until a run is over. */
-static void *make_checkpoints(void *unused)
+/* Waits until that time, or the end of the run. True if the run is over. */
+static bool is_over_by(uint64_t due)
 {
-    while (!atomic_load(&over)) {
+    struct timespec at = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
+    pthread_mutex_lock(&lock);
+    while (!over && nanos() < due)
+        pthread_cond_timedwait(&end_of_run, &lock, &at);
+    bool is_over = over;
+    pthread_mutex_unlock(&lock);
+    return is_over;
+}
+
+/* Makes a checkpoint each interval until a run is over. */
+static void *make_checkpoints(void *argument)
+{
+    uint64_t interval = *(uint64_t *)argument, due = nanos() + interval;
+    while (!is_over_by(due)) {
+        uint64_t begun = nanos();
         checkpoint();
-        /* One that was still under way when the run ended is none of it. */
-        if (!atomic_load(&over))
-            atomic_fetch_add(&checkpoints, 1);
+        /* A run that has seen the count has the time, too. */
+        atomic_fetch_add(&ended_nanos, nanos() - begun);
+        atomic_fetch_add(&ended, 1);
+        due = begun + interval;
     }
-    return unused;
+    return NULL;
 }
 
-static void pages(uint64_t *hits, uint64_t *misses)
+/* What the environment counts. */
+struct counts {
+    uint64_t hits, misses, page_bytes, log_bytes;
+};
+
+static struct counts counts(void)
 {
-    DB_MPOOL_STAT *all;
-    check(env->memp_stat(env, &all, NULL, 0), "asking for the cache's hits");
-    *hits = all->st_cache_hit;
-    *misses = all->st_cache_miss;
-    free(all);
+    DB_MPOOL_STAT *pool;
+    DB_LOG_STAT *log;
+    check(env->memp_stat(env, &pool, NULL, 0), "asking for the cache's figures");
+    check(env->log_stat(env, &log, 0), "asking for the log's figures");
+    struct counts all = {
+        .hits = pool->st_cache_hit,
+        .misses = pool->st_cache_miss,
+        .page_bytes = (uint64_t)pool->st_page_out * page_size,
+        .log_bytes = ((uint64_t)log->st_w_mbytes << 20) + log->st_w_bytes,
+    };
+    free(pool);
+    free(log);
+    return all;
 }
 
-static void run(int is_update, double seconds, uint64_t state, int with_checkpoints)
+static void call(bool is_update, uint64_t number, uint64_t content)
 {
-    uint64_t hits, misses, more_hits, more_misses, calls = 0, now;
+    if (is_update) {
+        put(NULL, number, content);
+        return;
+    }
+    uint64_t key = mixed(number);
+    DBT of_key, of_value;
+    entries(&key, &of_key, &of_value);
+    check(table->get(table, NULL, &of_key, &of_value, 0), "a lookup");
+    if (of_value.size != value_bytes) {
+        fprintf(stderr, "Berkeley DB: a value has %u bytes\n", of_value.size);
+        exit(1);
+    }
+}
+
+static void run(bool is_update, double seconds, uint64_t state, double interval_seconds, unsigned least, double most)
+{
+    uint64_t calls = 0, now, interval = (uint64_t)(interval_seconds * 1e9);
     pthread_t thread;
-    atomic_store(&over, 0);
-    atomic_store(&checkpoints, 0);
-    pages(&hits, &misses);
-    uint64_t begun = nanos(), end = begun + (uint64_t)(seconds * 1e9);
-    if (with_checkpoints && pthread_create(&thread, NULL, make_checkpoints, NULL) != 0) {
+    over = false;
+    atomic_store(&ended, 0);
+    atomic_store(&ended_nanos, 0);
+    struct counts before = counts();
+    uint64_t begun = nanos(), end = begun + (uint64_t)(seconds * 1e9), last = begun + (uint64_t)(most * 1e9);
+    if (interval > 0 && pthread_create(&thread, NULL, make_checkpoints, &interval) != 0) {
         fprintf(stderr, "Berkeley DB: no thread for checkpoints\n");
         exit(1);
     }
     do {
-        for (int call = 0; call < CALLS_A_LOOK; call++, calls++) {
-            uint64_t number = drawn(&state);
-            if (is_update) {
-                put(NULL, number, calls);
-            } else {
-                uint64_t key = mixed(number);
-                DBT of_key, of_value;
-                entries(&key, &of_key, &of_value);
-                check(table->get(table, NULL, &of_key, &of_value, 0), "a lookup");
-                if (of_value.size != value_bytes) {
-                    fprintf(stderr, "Berkeley DB: a value has %u bytes\n", of_value.size);
-                    exit(1);
-                }
-            }
-        }
+        for (int at = 0; at < CALLS_A_LOOK; at++, calls++)
+            call(is_update, drawn(&state), calls);
         now = nanos();
-    } while (now < end);
-    unsigned made = atomic_load(&checkpoints);
-    if (with_checkpoints) {
-        atomic_store(&over, 1);
+    } while (now < end || (interval > 0 && atomic_load(&ended) < least && now < last));
+    /* A checkpoint that is still under way is none of the run. */
+    unsigned made = atomic_load(&ended);
+    uint64_t made_nanos = atomic_load(&ended_nanos);
+    struct counts after = counts();
+    if (interval > 0) {
+        pthread_mutex_lock(&lock);
+        over = true;
+        pthread_cond_signal(&end_of_run);
+        pthread_mutex_unlock(&lock);
         pthread_join(thread, NULL);
     }
-    pages(&more_hits, &more_misses);
-    printf("%" PRIu64 " %" PRIu64 " %u %" PRIu64 " %" PRIu64 "\n", calls, now - begun, made, more_hits - hits,
-           more_misses - misses);
+    printf("%" PRIu64 " %" PRIu64, calls, now - begun);
+    if (is_update)
+        printf(" %u %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", made, made_nanos, after.page_bytes - before.page_bytes,
+               after.log_bytes - before.log_bytes);
+    else
+        printf(" %" PRIu64 " %" PRIu64 "\n", after.hits - before.hits, after.misses - before.misses);
 }
 
 int main(int count, char **words)
@@ -199,25 +249,31 @@ int main(int count, char **words)
     }
     keys = strtoull(words[2], NULL, 10);
     value_bytes = strtoul(words[3], NULL, 10);
+    page_size = strtoul(words[5], NULL, 10);
     value = calloc(1, value_bytes + 1);
     if (keys == 0 || value == NULL) {
         fprintf(stderr, "Berkeley DB: no keys, or no memory for a value\n");
         return 2;
     }
-    open_table(words[1], strtoull(words[4], NULL, 10), strtoul(words[5], NULL, 10));
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&end_of_run, &monotonic);
+    open_table(words[1], strtoull(words[4], NULL, 10));
     load();
     checkpoint();
     puts("0");
     fflush(stdout);
     char line[256];
     while (fgets(line, sizeof line, stdin) != NULL) {
-        double seconds;
+        double seconds, interval, most;
         uint64_t seed;
-        int with_checkpoints;
+        unsigned least;
         if (sscanf(line, "lookups %lf %" SCNu64, &seconds, &seed) == 2) {
-            run(0, seconds, seed, 0);
-        } else if (sscanf(line, "updates %lf %" SCNu64 " %d", &seconds, &seed, &with_checkpoints) == 3) {
-            run(1, seconds, seed, with_checkpoints);
+            run(false, seconds, seed, 0, 0, 0);
+        } else if (sscanf(line, "updates %lf %" SCNu64 " %lf %u %lf", &seconds, &seed, &interval, &least,
+                          &most) == 5) {
+            run(true, seconds, seed, interval, least, most);
         } else if (strcmp(line, "settle\n") == 0) {
             checkpoint();
             puts("0");

@@ -42,28 +42,38 @@ pub(super) fn build(folder: &Path) -> Result<std::path::PathBuf> {
     Ok(program)
 }
 
-/// What a request came to.
+/// The figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answer {
     /// Calls a second.
     pub(super) rate: f64,
     pub(super) seconds: f64,
-    /// Checkpoints that were made whole meanwhile.
+    /// Pages of Berkeley DB that lookups found in its cache, and others.
+    pub(super) pages: [f64; 2],
+    /// Checkpoints that ended within the run.
     pub(super) checkpoints: f64,
-    /// What each side tells besides: pages found in the cache and not; bytes of checkpoints and of log.
-    pub(super) besides: [f64; 2],
+    /// Their seconds, all together.
+    pub(super) checkpoint_seconds: f64,
+    /// Bytes that checkpoints wrote.
+    pub(super) checkpoint_bytes: f64,
+    pub(super) log_bytes: f64,
 }
 
 impl Answer {
     fn of(line: &str) -> Option<Self> {
         let numbers: Vec<f64> =
             line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        let run = |calls: f64, nanos: f64| {
+            let seconds = nanos / 1e9;
+            Self { rate: if seconds > 0.0 { calls / seconds } else { 0.0 }, seconds, ..Self::default() }
+        };
         match numbers[..] {
             [_] => Some(Self::default()),
-            [calls, nanos, checkpoints, one, other] => {
-                let seconds = nanos / 1e9;
-                let rate = if seconds > 0.0 { calls / seconds } else { 0.0 };
-                Some(Self { rate, seconds, checkpoints, besides: [one, other] })
+            [calls, nanos, hits, misses] => Some(Self { pages: [hits, misses], ..run(calls, nanos) }),
+            [calls, nanos, checkpoints, checkpoint_nanos, checkpoint_bytes, log_bytes] => {
+                let checkpoint_seconds = checkpoint_nanos / 1e9;
+                let run = run(calls, nanos);
+                Some(Self { checkpoints, checkpoint_seconds, checkpoint_bytes, log_bytes, ..run })
             }
             _ => None,
         }
@@ -127,11 +137,15 @@ mod tests {
 
     #[test]
     fn an_answer_is_a_line_of_numbers() {
-        let answer = Answer::of("1000 500000000 2 7 1\n").expect("five numbers");
-        assert!((answer.rate - 2_000.0).abs() < 1e-9 && (answer.seconds - 0.5).abs() < 1e-9);
-        assert!((answer.checkpoints - 2.0).abs() < 1e-9 && (answer.besides[0] - 7.0).abs() < 1e-9);
+        let lookups = Answer::of("1000 500000000 7 1\n").expect("four numbers");
+        assert!((lookups.rate - 2_000.0).abs() < 1e-9 && (lookups.seconds - 0.5).abs() < 1e-9);
+        assert_eq!(lookups.pages, [7.0, 1.0]);
+        let updates = Answer::of("1000 500000000 3 250000000 70 80\n").expect("six numbers");
+        assert!((updates.rate - 2_000.0).abs() < 1e-9 && (updates.checkpoints - 3.0).abs() < 1e-9);
+        assert!((updates.checkpoint_seconds - 0.25).abs() < 1e-9);
+        assert_eq!([updates.checkpoint_bytes, updates.log_bytes], [70.0, 80.0]);
         assert!(Answer::of("0\n").is_some());
-        for line in ["", "\n", "1 2", "1 2 3 4 x"] {
+        for line in ["", "\n", "1 2", "1 2 3 4 5", "1 2 3 x"] {
             assert!(Answer::of(line).is_none(), "{line}");
         }
     }

@@ -2,13 +2,15 @@
 //! `berkeley.c` is, line by line, and makes its checkpoints itself.
 //!
 //! ```text
-//! lookups SECONDS SEED               calls nanoseconds 0 0 0
-//! many SECONDS SEED                  the same, in multi-gets of 16: calls are keys
-//! updates SECONDS SEED CHECKPOINTS   calls nanoseconds checkpoints, bytes of them, bytes of log
-//! settle                             0, behind a checkpoint
+//! lookups SECONDS SEED                       calls nanoseconds 0 0
+//! many SECONDS SEED                          the same, in multi-gets of 16: calls are keys
+//! updates SECONDS SEED INTERVAL LEAST MOST   calls nanoseconds checkpoints, their nanoseconds and bytes, bytes of log
+//! settle                                     0, behind a checkpoint
 //! ```
-//! Neighbours: [`super::sides`] starts it; [`super::keys`] says what is called; [`super::service`] and
-//! [`super::element`] are the tables.
+//! Checkpoints have the schedule of `berkeley.c`: one each INTERVAL, and the run goes on until LEAST have ended.
+//!
+//! [`super::sides`] starts the process. [`super::keys`] draws the keys. [`super::service`] and [`super::element`] are the
+//! tables.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
@@ -32,7 +34,7 @@ const _: () = assert!(CALLS_A_LOOK.is_multiple_of(MULTI_GET), "whole multi-gets"
 /// Which hash table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableKind {
-    /// That of ensile-services, called in process.
+    /// The hash table of ensile-services, called in process.
     #[default]
     Service,
     /// A collection of elements, each an object, declared for the size of the values; it has no lookup of several keys.
@@ -75,9 +77,9 @@ pub(super) trait HashTable: Sized {
     fn close(&self) -> Result<()>;
 }
 
-/// Loads the table and serves until nobody asks any more.
+/// Loads the table and serves until the end of the input.
 pub(crate) fn run(arguments: &BerkeleyTableArguments) -> Result<()> {
-    // A collection is declared for the values that it is to have.
+    // A collection's type fits the size of its values.
     match (arguments.table, arguments.value_bytes) {
         (TableKind::Service, _) => Server::<PersistentTable>::serve(arguments),
         (TableKind::Collection, 0..=30) => Server::<ElementTable<30>>::serve(arguments),
@@ -88,22 +90,30 @@ pub(crate) fn run(arguments: &BerkeleyTableArguments) -> Result<()> {
     }
 }
 
-/// What a request came to.
+/// The figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
-struct Answer {
+struct Run {
     calls: u64,
     nanos: u64,
-    checkpoints: u64,
-    checkpoint_bytes: u64,
     log_bytes: u64,
 }
 
-/// What a line asks for.
+/// The schedule of checkpoints, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Schedule {
+    /// Time from the beginning of a checkpoint to that of the next one; 0 without checkpoints.
+    interval: f64,
+    /// Number of checkpoints that end before the run does, unless the run is given up after `most` seconds.
+    least: u64,
+    most: f64,
+}
+
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Asked {
     Lookups(f64, u64),
     Many(f64, u64),
-    Updates(f64, u64, bool),
+    Updates(f64, u64, Schedule),
     Settle,
 }
 
@@ -114,8 +124,11 @@ impl Asked {
         match (*what, numbers) {
             ("lookups", [seconds, seed]) => Some(Self::Lookups(seconds.parse().ok()?, seed.parse().ok()?)),
             ("many", [seconds, seed]) => Some(Self::Many(seconds.parse().ok()?, seed.parse().ok()?)),
-            ("updates", [seconds, seed, checkpoints]) => {
-                Some(Self::Updates(seconds.parse().ok()?, seed.parse().ok()?, *checkpoints == "1"))
+            ("updates", [seconds, seed, interval, least, most]) => {
+                let (interval, least, most) =
+                    (interval.parse().ok()?, least.parse().ok()?, most.parse().ok()?);
+                let schedule = Schedule { interval, least, most };
+                Some(Self::Updates(seconds.parse().ok()?, seed.parse().ok()?, schedule))
             }
             ("settle", []) => Some(Self::Settle),
             _ => None,
@@ -123,13 +136,13 @@ impl Asked {
     }
 }
 
-/// A table, and who calls it.
+/// A table and its caller.
 struct Server<T> {
     table: T,
     calls: Calls,
 }
 
-/// What is called.
+/// The caller's keys, value and clock.
 struct Calls {
     keys: u64,
     value: Box<[u8]>,
@@ -149,19 +162,22 @@ impl<T: HashTable> Server<T> {
         let calls = Calls { keys: arguments.keys, value, clock: Clock::machine() };
         let mut server = Self { table: T::open(builder)?, calls };
         server.load()?;
-        say(Answer::default())?;
+        say(&[0])?;
         for line in std::io::stdin().lock().lines() {
             let line = line.map_err(Failure::io("reading what is asked"))?;
             let unknown = || Failure::Usage(format!("no such request: {line}"));
-            say(match Asked::of(&line).ok_or_else(unknown)? {
-                Asked::Lookups(seconds, seed) => server.lookups(seconds, seed)?,
-                Asked::Many(seconds, seed) => server.many(seconds, seed)?,
-                Asked::Updates(seconds, seed, checkpoints) => server.updates(seconds, seed, checkpoints)?,
+            match Asked::of(&line).ok_or_else(unknown)? {
+                Asked::Lookups(seconds, seed) => say_lookups(server.lookups(seconds, seed)?)?,
+                Asked::Many(seconds, seed) => say_lookups(server.many(seconds, seed)?)?,
+                Asked::Updates(seconds, seed, schedule) => {
+                    let (run, made) = server.updates(seconds, seed, schedule)?;
+                    say(&[run.calls, run.nanos, made.ended, made.nanos, made.bytes, run.log_bytes])?;
+                }
                 Asked::Settle => {
                     wait_for(server.table.checkpoint())?;
-                    Answer::default()
+                    say(&[0])?;
                 }
-            })?;
+            }
         }
         server.table.close()
     }
@@ -174,28 +190,28 @@ impl<T: HashTable> Server<T> {
         wait_for(self.table.checkpoint())
     }
 
-    /// Calls for so many seconds, each time as many as [`CALLS_A_LOOK`] keys.
+    /// Calls for at least so many seconds, [`CALLS_A_LOOK`] keys at a time, until `call` returns true. `call` gets the
+    /// number of earlier calls, and the time of the last look at the clock.
     fn repeat(
         &mut self,
         seconds: f64,
-        mut call: impl FnMut(&mut T, &mut Calls, u64) -> Result<()>,
-    ) -> Result<Answer> {
+        mut call: impl FnMut(&mut T, &mut Calls, (u64, u64)) -> Result<bool>,
+    ) -> Result<Run> {
         let (begun, log_bytes) = (self.calls.clock.nanos(), self.table.stats().log.bytes);
         let end = begun + (seconds * 1e9) as u64;
-        let mut answer = Answer::default();
+        let (mut calls, mut now) = (0, begun);
         loop {
-            call(&mut self.table, &mut self.calls, answer.calls)?;
-            answer.calls += CALLS_A_LOOK as u64;
-            let now = self.calls.clock.nanos();
-            if now >= end {
-                answer.nanos = now - begun;
-                answer.log_bytes = self.table.stats().log.bytes - log_bytes;
-                return Ok(answer);
+            let is_enough = call(&mut self.table, &mut self.calls, (calls, now))?;
+            calls += CALLS_A_LOOK as u64;
+            now = self.calls.clock.nanos();
+            if now >= end && is_enough {
+                let log_bytes = self.table.stats().log.bytes - log_bytes;
+                return Ok(Run { calls, nanos: now - begun, log_bytes });
             }
         }
     }
 
-    fn lookups(&mut self, seconds: f64, seed: u64) -> Result<Answer> {
+    fn lookups(&mut self, seconds: f64, seed: u64) -> Result<Run> {
         let mut keys = DrawnKeys::new(seed, self.calls.keys);
         let mut room = vec![0; self.calls.value.len()];
         self.repeat(seconds, |table, _, _| {
@@ -205,11 +221,11 @@ impl<T: HashTable> Server<T> {
                 }
                 std::hint::black_box(&room);
             }
-            Ok(())
+            Ok(true)
         })
     }
 
-    fn many(&mut self, seconds: f64, seed: u64) -> Result<Answer> {
+    fn many(&mut self, seconds: f64, seed: u64) -> Result<Run> {
         let mut drawn = DrawnKeys::new(seed, self.calls.keys);
         let mut room = vec![0; MULTI_GET * self.calls.value.len()];
         self.repeat(seconds, |table, _, _| {
@@ -220,29 +236,83 @@ impl<T: HashTable> Server<T> {
                 }
                 std::hint::black_box(&room);
             }
-            Ok(())
+            Ok(true)
         })
     }
-    /// Updates, while there is one checkpoint after the other if that is asked for.
-    fn updates(&mut self, seconds: f64, seed: u64, with_checkpoints: bool) -> Result<Answer> {
+
+    /// Updates, with the checkpoints of the schedule.
+    fn updates(&mut self, seconds: f64, seed: u64, schedule: Schedule) -> Result<(Run, Checkpoints)> {
         let mut keys = DrawnKeys::new(seed, self.calls.keys);
-        let before = self.table.stats().checkpoints;
-        let mut under_way = with_checkpoints.then(|| self.table.checkpoint());
-        let answer = self.repeat(seconds, |table, calls, made| {
+        let mut checkpoints = Checkpoints::new(schedule, self.calls.clock.nanos());
+        let run = self.repeat(seconds, |table, calls, (made, now)| {
             for call in made..made + CALLS_A_LOOK as u64 {
                 table.set(keys.next_key(), calls.value(call))?;
             }
-            let outcome = under_way.as_ref().and_then(CheckpointHandle::outcome);
-            if let Some(outcome) = outcome {
-                outcome.map_err(ObjectsError::from)?;
-                under_way = Some(table.checkpoint());
-            }
-            Ok(())
+            checkpoints.look(now, || table.checkpoint())?;
+            Ok(checkpoints.are_enough(now))
         })?;
-        let after = self.table.stats().checkpoints;
-        under_way.map_or(Ok(()), wait_for)?;
-        let checkpoint_bytes = after.bytes - before.bytes;
-        Ok(Answer { checkpoints: after.installed - before.installed, checkpoint_bytes, ..answer })
+        // A checkpoint that is still under way is none of the run.
+        checkpoints.under_way.take().map_or(Ok(()), |(handle, _)| wait_for(handle))?;
+        Ok((run, checkpoints))
+    }
+}
+
+/// A checkpoint that was begun.
+trait UnderWay {
+    /// The bytes that it wrote, once it has ended.
+    fn bytes_written(&self) -> Result<Option<u64>>;
+}
+
+impl UnderWay for CheckpointHandle {
+    fn bytes_written(&self) -> Result<Option<u64>> {
+        let report = self.outcome().transpose().map_err(ObjectsError::from)?;
+        Ok(report.map(|report| report.bytes_written))
+    }
+}
+
+/// The checkpoints of a run. Times are nanoseconds of the run's clock.
+struct Checkpoints<H = CheckpointHandle> {
+    interval: u64,
+    least: u64,
+    /// End of a run with too few checkpoints.
+    last: u64,
+    /// Begin of the next checkpoint.
+    due: u64,
+    /// The checkpoint under way, and its begin.
+    under_way: Option<(H, u64)>,
+    /// Number, time and bytes of the checkpoints that have ended.
+    ended: u64,
+    nanos: u64,
+    bytes: u64,
+}
+
+impl<H: UnderWay> Checkpoints<H> {
+    fn new(Schedule { interval, least, most }: Schedule, begun: u64) -> Self {
+        let [interval, most] = [interval, most].map(|seconds| (seconds * 1e9) as u64);
+        let (due, last) = (begun + interval, begun + most);
+        Self { interval, least, last, due, under_way: None, ended: 0, nanos: 0, bytes: 0 }
+    }
+
+    /// Counts a checkpoint that has ended by now, and begins one that is due.
+    fn look(&mut self, now: u64, begin: impl FnOnce() -> H) -> Result<()> {
+        if let Some((handle, begun)) = &self.under_way
+            && let Some(bytes) = handle.bytes_written()?
+        {
+            self.ended += 1;
+            self.nanos += now - begun;
+            self.bytes += bytes;
+            self.under_way = None;
+        }
+        if self.interval > 0 && self.under_way.is_none() && now >= self.due {
+            self.under_way = Some((begin(), now));
+            self.due = now + self.interval;
+        }
+        Ok(())
+    }
+
+    /// True if enough checkpoints have ended, or the run is given up.
+    fn are_enough(&self, now: u64) -> bool {
+        self.interval == 0 || self.ended >= self.least || now >= self.last
     }
 }
 
@@ -256,12 +326,15 @@ impl Calls {
     }
 }
 
-fn say(answer: Answer) -> Result<()> {
-    let Answer { calls, nanos, checkpoints, checkpoint_bytes, log_bytes } = answer;
+/// Answers a run of lookups. The table has no cache, so there are no pages to count.
+fn say_lookups(run: Run) -> Result<()> {
+    say(&[run.calls, run.nanos, 0, 0])
+}
+
+fn say(numbers: &[u64]) -> Result<()> {
+    let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{calls} {nanos} {checkpoints} {checkpoint_bytes} {log_bytes}")
-        .and_then(|()| out.flush())
-        .map_err(Failure::io("answering"))
+    writeln!(out, "{}", words.join(" ")).and_then(|()| out.flush()).map_err(Failure::io("answering"))
 }
 
 fn wait_for(checkpoint: CheckpointHandle) -> Result<()> {
@@ -275,17 +348,56 @@ fn lost() -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::Asked;
+    use std::cell::Cell;
+
+    use super::{Asked, Checkpoints, Schedule, UnderWay};
+    use crate::failure::Result;
 
     #[test]
     fn what_is_asked_is_read_from_a_line() {
         assert_eq!(Asked::of("lookups 0.5 7"), Some(Asked::Lookups(0.5, 7)));
         assert_eq!(Asked::of("many 2 1"), Some(Asked::Many(2.0, 1)));
-        assert_eq!(Asked::of("updates 1 3 1"), Some(Asked::Updates(1.0, 3, true)));
-        assert_eq!(Asked::of("updates 1 3 0"), Some(Asked::Updates(1.0, 3, false)));
+        let schedule = Schedule { interval: 0.5, least: 3, most: 60.0 };
+        assert_eq!(Asked::of("updates 1 3 0.5 3 60"), Some(Asked::Updates(1.0, 3, schedule)));
         assert_eq!(Asked::of("settle"), Some(Asked::Settle));
-        for line in ["", "lookups", "lookups x 1", "updates 1 3", "settle 1"] {
+        for line in ["", "lookups", "lookups x 1", "updates 1 3 0.5", "settle 1"] {
             assert_eq!(Asked::of(line), None, "{line}");
         }
+    }
+
+    /// A checkpoint that has ended once it was looked at so often.
+    struct Looks(Cell<u64>);
+
+    impl UnderWay for Looks {
+        fn bytes_written(&self) -> Result<Option<u64>> {
+            self.0.set(self.0.get().saturating_sub(1));
+            Ok((self.0.get() == 0).then_some(7))
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_begins_an_interval_behind_the_last_or_at_its_end_and_so_many_are_waited_for() {
+        let mut checkpoints = Checkpoints::new(Schedule { interval: 10e-9, least: 4, most: 200e-9 }, 100);
+        let mut begun = Vec::new();
+        for now in 100..250 {
+            // The first one takes 4, the second one 15, the others 4.
+            let looks = if begun.len() == 1 { 15 } else { 4 };
+            checkpoints
+                .look(now, || {
+                    begun.push(now);
+                    Looks(Cell::new(looks))
+                })
+                .expect("none fails");
+            if checkpoints.are_enough(now) {
+                break;
+            }
+        }
+        assert_eq!(begun, [110, 120, 135, 145]);
+        assert_eq!((checkpoints.ended, checkpoints.nanos, checkpoints.bytes), (4, 4 + 15 + 4 + 4, 28));
+        assert!(!Checkpoints::<Looks> { ended: 3, ..checkpoints }.are_enough(299), "three are not enough");
+        let never = Checkpoints::<Looks>::new(Schedule { interval: 1.0, least: 3, most: 0.5 }, 0);
+        assert!(never.are_enough(500_000_000), "the run is given up");
+        let none = Checkpoints::<Looks>::new(Schedule { interval: 0.0, least: 3, most: 9.0 }, 0);
+        assert!(none.are_enough(0), "a run without checkpoints waits for none");
     }
 }

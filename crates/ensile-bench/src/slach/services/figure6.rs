@@ -14,7 +14,7 @@ use super::load::{Outcome, run};
 use super::open_loop::{Load, Target, make};
 use super::{ServiceProcess, target};
 use crate::failure::{Failure, Result};
-use crate::figure::{Figure, Place, Row};
+use crate::figure::{Dashed, Figure, Place, Row};
 use crate::machine::{self, Machine};
 use crate::number::grouped;
 use crate::progress::Progress;
@@ -63,7 +63,16 @@ pub(crate) fn figure6(arguments: &SlachArguments, machine: &Machine) -> Result<(
         let title = format!("{what} of UPS over the load: {} URLs", grouped(arguments.objects as f64));
         let notes = vec![format!("lost: no good reply within {} ms", arguments.services.timeout_ms)];
         let horizontal = "load (% of the capacity without logging)";
-        Figure { name, title, drawn, dashed: None, notes, rows: rows.clone(), horizontal }
+        Figure {
+            name,
+            title,
+            drawn,
+            dashed: Dashed::Scheme(SCHEMES),
+            notes,
+            rows: rows.clone(),
+            horizontal,
+            ..Figure::default()
+        }
     };
     figure("figure6-response", "Response times", RESPONSE).write(
         &arguments.out,

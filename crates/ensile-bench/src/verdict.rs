@@ -1,0 +1,174 @@
+//! Verdicts on measured values: held, not held, or not comparable.
+//!
+//! Invariant: a value counts as held only if both sides of its comparison did comparable work.
+//!
+//! Experiments compare and print; [`crate::figure`] writes verdicts beside the rows.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::number::grouped;
+
+/// The verdict on a value that something is asked of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", content = "reason", rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    Held,
+    NotHeld,
+    /// The sides did different work, for this reason.
+    NotComparable(String),
+}
+
+impl Verdict {
+    /// The verdict on a value that has no second side.
+    pub(crate) fn of(holds: bool) -> Self {
+        if holds { Self::Held } else { Self::NotHeld }
+    }
+
+    /// True if the value is what is asked of it.
+    pub(crate) fn is_held(&self) -> bool {
+        *self == Self::Held
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held => f.write_str("held"),
+            Self::NotHeld => f.write_str("NOT HELD"),
+            Self::NotComparable(reason) => write!(f, "NOT COMPARABLE: {reason}"),
+        }
+    }
+}
+
+/// A value, the words of its limit, and its verdict.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Judged {
+    pub(crate) what: String,
+    pub(crate) value: f64,
+    pub(crate) unit: String,
+    pub(crate) asked: String,
+    #[serde(flatten)]
+    pub(crate) verdict: Verdict,
+}
+
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, value, unit, asked, verdict } = self;
+        write!(f, "{what}: {}{unit}, asked {asked}{unit}: {verdict}", short(*value))
+    }
+}
+
+/// Checks of the work that the two sides of a comparison did.
+#[derive(Debug)]
+pub(crate) struct Comparison<'n> {
+    sides: [&'n str; 2],
+    reasons: Vec<String>,
+}
+
+impl<'n> Comparison<'n> {
+    /// A comparison of these sides, without a check so far.
+    pub(crate) fn of(sides: [&'n str; 2]) -> Self {
+        Self { sides, reasons: Vec::new() }
+    }
+
+    /// Each side did at least so much.
+    pub(crate) fn each_at_least(mut self, what: &str, work: [f64; 2], least: f64) -> Self {
+        for (side, work) in self.sides.into_iter().zip(work) {
+            if work < least || work.is_nan() {
+                let (work, least) = (short(work), short(least));
+                self.reasons.push(format!("{side} has {work} {what}, at least {least} are needed"));
+            }
+        }
+        self
+    }
+
+    /// One side did at most `most` times the work of the other.
+    pub(crate) fn alike(mut self, what: &str, work: [f64; 2], most: f64) -> Self {
+        let (least, greatest) = (work[0].min(work[1]), work[0].max(work[1]));
+        if greatest > least * most || work.iter().any(|work| work.is_nan()) {
+            let [one, other] = self.sides;
+            let [of_one, of_other] = work.map(short);
+            self.reasons.push(format!(
+                "{one} has {of_one} {what} and {other} {of_other}, at most {} times as many are comparable",
+                short(most)
+            ));
+        }
+        self
+    }
+
+    /// Something else that must be so; the reason is given if it is not.
+    pub(crate) fn only_if(mut self, is_so: bool, reason: &str) -> Self {
+        if !is_so {
+            self.reasons.push(reason.to_owned());
+        }
+        self
+    }
+
+    /// The verdict on a value that is or is not within its limit.
+    pub(crate) fn verdict(self, holds: bool) -> Verdict {
+        if self.reasons.is_empty() {
+            Verdict::of(holds)
+        } else {
+            Verdict::NotComparable(self.reasons.join("; "))
+        }
+    }
+}
+
+/// A number with as many digits as mean something, without zeros behind them.
+pub(crate) fn short(value: f64) -> String {
+    if value.abs() >= 1_000.0 {
+        return grouped(value);
+    }
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Comparison, Verdict};
+
+    fn comparison() -> Comparison<'static> {
+        Comparison::of(["ours", "theirs"])
+    }
+
+    fn reason(verdict: Verdict) -> String {
+        let Verdict::NotComparable(reason) = verdict else { panic!("{verdict}") };
+        reason
+    }
+
+    #[test]
+    fn sides_that_did_the_same_work_are_held_by_the_value_alone() {
+        for (holds, verdict) in [(true, Verdict::Held), (false, Verdict::NotHeld)] {
+            let same = comparison().each_at_least("checkpoints", [3.0, 4.0], 3.0);
+            let same = same.alike("checkpoints a minute", [30.0, 20.0], 1.5).only_if(true, "never");
+            assert_eq!(same.verdict(holds), verdict);
+        }
+    }
+
+    #[test]
+    fn a_side_that_did_too_little_makes_no_value_held() {
+        for (work, side) in [([0.0, 513_415.0], "ours"), ([5.0, 2.0], "theirs"), ([f64::NAN, 9.0], "ours")] {
+            let reason = reason(comparison().each_at_least("checkpoints", work, 3.0).verdict(true));
+            assert!(reason.starts_with(side) && reason.ends_with("at least 3 are needed"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn unlike_work_is_not_comparable_whichever_side_did_more() {
+        for work in [[3.0, 513_415.0], [513_415.0, 3.0], [0.0, 1.0], [f64::NAN, 1.0]] {
+            let reason = reason(comparison().alike("checkpoints a minute", work, 1.5).verdict(true));
+            assert!(reason.contains("at most 1.5 times as many"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn every_reason_is_given() {
+        let both = comparison().only_if(false, "nothing was lost").each_at_least("requests", [1.0, 0.0], 1.0);
+        assert_eq!(
+            reason(both.verdict(false)),
+            "nothing was lost; theirs has 0 requests, at least 1 are needed"
+        );
+    }
+}
