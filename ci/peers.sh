@@ -28,7 +28,7 @@ if [ ${#missing[@]} -gt 0 ]; then
         die "${missing[*]} cannot be installed"
 fi
 
-library="$(dpkg-query --listfiles librocksdb-dev | grep '/librocksdb\.so$')" || die "librocksdb-dev has no librocksdb.so"
+library="$(dpkg-query --listfiles librocksdb-dev | grep '/librocksdb\.so$')" || die "no librocksdb.so in librocksdb-dev"
 export ROCKSDB_INCLUDE_DIR=/usr/include ROCKSDB_LIB_DIR="${library%/*}"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/peers"
 manifest=(--manifest-path peers/Cargo.toml)

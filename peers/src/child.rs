@@ -1,7 +1,7 @@
-//! The process of one system: answers the driver's requests, a line of JSON each.
+//! The process of one system: answers the driver's requests, one line of JSON for a request.
 //!
-//! A process of its own shows the memory of one system, and its death shows which commits survive it. The driver is
-//! [`crate::driver`].
+//! The process has the memory of one system alone, and a kill of the process shows which commits survive. The driver
+//! is [`crate::driver`].
 
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;
@@ -20,9 +20,9 @@ use crate::workload::Workload;
 /// A request to the process of a system.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Makes a database and loads all rows. Answered by [`Reply::Seconds`].
+    /// Makes a database and loads the rows. Answered by [`Reply::Seconds`].
     Load,
-    /// Ends the work that the load left to the background.
+    /// Ends the background work of the load.
     Settle,
     /// Opens the database and reads a row. Answered by [`Reply::Seconds`].
     Open(Level),
@@ -52,7 +52,7 @@ pub(crate) enum Reply {
     Failed(String),
 }
 
-/// Answers requests until there are no more.
+/// Answers requests until the driver closes the pipe.
 pub(crate) fn serve(peer: Peer, arguments: &Arguments) -> Result<()> {
     let mut child = Child { peer, arguments, store: None };
     for line in std::io::stdin().lock().lines() {

@@ -1,7 +1,8 @@
-//! The comparison: a process for each system, and one of them runs at a time.
+//! The comparison: a process for each system, and one process runs at a time.
 //!
-//! The others are stopped meanwhile, with their background threads. Before the first round each system's process is
-//! killed after some process-safe commits: a system that loses one gets no figure for them, but the reason.
+//! The driver stops the other processes meanwhile, with their background threads. Before the first round the driver
+//! kills the process of each system after some process-safe commits. A system that loses a commit gets a reason in
+//! place of the figure.
 
 mod process;
 
@@ -22,9 +23,9 @@ const SAFETY_ROWS: u64 = 1_000;
 /// Commits before the process is killed.
 const SAFETY_COMMITS: u64 = 500;
 
-/// Workloads of the reopened database that only read.
+/// Workloads that only read.
 const READS: [Workload; 4] = [Workload::PointReads, Workload::ReadMany, Workload::Scan, Workload::Range];
-/// Workloads of the database whose commits are strict.
+/// Workloads with strict commits.
 const STRICT: [Workload; 3] = [Workload::Strict1, Workload::Strict16, Workload::Strict64];
 
 /// Runs all rounds.
@@ -59,7 +60,7 @@ fn fresh_folder(arguments: &Arguments, peer: Peer, name: &str) -> Result<PathBuf
     Ok(folder)
 }
 
-/// Version and settings of a system, and whether its process-safe commits survive the death of the process.
+/// Version and settings of a system, and the outcome of a kill after process-safe commits.
 fn examine(peer: Peer, arguments: &Arguments) -> Result<System> {
     let folder = fresh_folder(arguments, peer, "safety")?;
     let start = || Process::start(peer, &folder, SAFETY_ROWS, arguments.seed);
@@ -87,7 +88,7 @@ fn expect(peer: Peer, name: &str, found: u64, expected: u64) -> Result<()> {
     Err(format!("{}: {found} {name}, but {expected} were due", peer.title()).into())
 }
 
-/// One round: every system loads, reads and writes, in turns.
+/// One round: the systems load, read and write in turns.
 struct Round<'a> {
     arguments: &'a Arguments,
     round: u64,
@@ -99,14 +100,14 @@ struct Entrant {
     peer: Peer,
     folder: PathBuf,
     process: Process,
-    /// Updates that were acknowledged.
+    /// Number of acknowledged updates.
     updates: u64,
 }
 
 impl Round<'_> {
     fn run(&mut self) -> Result<()> {
         let mut peers = self.arguments.peers.clone();
-        // Another system goes first in each round.
+        // The system that goes first changes with the round.
         let first = self.round as usize % peers.len();
         peers.rotate_left(first);
         let mut entrants = peers.into_iter().map(|peer| self.load(peer)).collect::<Result<Vec<_>>>()?;
@@ -142,15 +143,15 @@ impl Round<'_> {
         let seconds = process.seconds(Request::Load)?;
         process.done(Request::Settle)?;
         self.note(peer, Workload::Load, rows as f64 / seconds);
-        self.note(peer, Workload::Files, mebibytes(machine::disk_bytes(&folder)?));
         self.note(peer, Workload::MemoryLoad, mebibytes(process.memory()?));
         process.done(Request::Close)?;
         process.end()?;
+        self.note(peer, Workload::Files, mebibytes(machine::disk_bytes(&folder)?));
         let process = Process::start(peer, &folder, rows, seed)?;
         Ok(Entrant { peer, folder, process, updates: 0 })
     }
 
-    /// Lets the systems run a workload, one after the other.
+    /// Lets the systems run a workload in turns.
     fn measure(&mut self, entrants: &mut [Entrant], workload: Workload) -> Result<()> {
         if !self.arguments.has(workload) {
             return Ok(());
@@ -162,7 +163,7 @@ impl Round<'_> {
                 continue;
             }
             if !READS.contains(&workload) {
-                // The pages that another system left to the operating system are not written in this one's time.
+                // Dirty pages of another system are written before the clock starts.
                 rustix::fs::sync();
             }
             let request = Request::Measure {

@@ -1,6 +1,6 @@
 //! The machine, the memory of a process and the bytes of a folder on disk.
 //!
-//! All of it comes from `/proc` and from the file system. A fact that is not there is reported as unknown.
+//! The facts come from `/proc` and from the file system. A missing fact is reported as unknown.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -26,7 +26,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The machine that this process runs on, and the file system of `folder`.
+    /// The machine of this process, and the file system of `folder`.
     pub(crate) fn look(folder: &Path) -> Result<Self> {
         let memory = fs::read_to_string("/proc/meminfo")?;
         Ok(Self {
@@ -53,7 +53,7 @@ impl Machine {
     }
 }
 
-/// Number of cores that this process may use.
+/// Number of cores for this process.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -68,7 +68,7 @@ pub(crate) fn resident_bytes() -> Result<u64> {
     Ok(kibibytes(&fs::read_to_string("/proc/self/status")?, "VmRSS"))
 }
 
-/// Bytes that the files in a folder occupy on disk. A hole in a file occupies none.
+/// Bytes on disk of the files in a folder, without holes.
 pub(crate) fn disk_bytes(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
@@ -82,14 +82,14 @@ pub(crate) fn disk_bytes(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Type and device of the mount that has a path: the one with the longest mount point.
+/// Type and device of the mount with the longest mount point above a path.
 fn file_system(mounts: &str, path: &Path) -> String {
     let fields = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ');
         Some((fields.next()?, fields.next()?, fields.next()?))
     });
     let of_path = fields.filter(|(_device, point, _kind)| path.starts_with(point));
-    // Of two mounts on one point the later one is seen.
+    // The later of two mounts on one point hides the earlier.
     let longest = of_path.max_by_key(|(_device, point, _kind)| point.len());
     longest.map_or_else(|| "unknown".to_owned(), |(device, _point, kind)| format!("{kind} on {device}"))
 }

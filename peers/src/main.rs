@@ -1,7 +1,7 @@
-//! `ensile-peers`: Ensile beside LMDB, redb, fjall, RocksDB and SQLite, each with its best ordinary settings.
+//! `ensile-peers`: Ensile beside LMDB, redb, fjall, RocksDB and SQLite, with the best ordinary settings of each system.
 //!
-//! `driver` runs the rounds and prints; each system runs in a process of its own (`child`), behind one trait (`store`).
-//! `bash ci/peers.sh` installs everything that this program needs, and runs it.
+//! `driver` runs the rounds and prints. Every system runs in its own process (`child`), behind one trait (`store`).
+//! `bash ci/peers.sh` installs the libraries and runs the program.
 
 mod arguments;
 mod child;

@@ -1,6 +1,6 @@
-//! The systems behind one trait, each used in its own best ordinary way.
+//! The systems behind one trait, with the best ordinary settings and calls of each system.
 //!
-//! A system's module says its settings in words, and the program prints them. `Sync` lets client threads share a store.
+//! Each module names the settings in words for the program to print. `Sync` lets client threads share a store.
 
 mod ensile;
 mod fjall;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Result;
 use crate::rows::Value;
 
-/// Bytes of the cache that a system with a cache of its own gets: more than all rows of the default run.
+/// Bytes of a system's own cache: more than the rows of the default run.
 const CACHE_BYTES: usize = 1 << 30;
 
 /// A system.
@@ -60,7 +60,7 @@ impl Display for Peer {
 /// The commits that survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Level {
-    /// A commit that returned survives the death of the process, not a power cut.
+    /// A commit that returned survives a kill of the process, not a power cut.
     Process,
     /// A commit that returned is on the device.
     Strict,
@@ -72,7 +72,7 @@ pub(crate) struct Facts {
     pub(crate) version: String,
     /// Settings of the load.
     pub(crate) load: String,
-    /// Settings of every other open.
+    /// Settings of the other opens.
     pub(crate) open: String,
     /// Settings of process-safe commits.
     pub(crate) process: String,
@@ -87,33 +87,33 @@ pub(crate) trait Store: Sync {
     /// Version and settings.
     fn facts(&self) -> Result<Facts>;
 
-    /// Reads one row in a transaction of its own. Returns the key that the value carries.
+    /// Reads one row in one transaction. Returns the key in the value.
     fn read(&self, key: u64) -> Result<u64>;
 
-    /// Reads rows in one transaction. Returns the sum of the keys that the values carry.
+    /// Reads rows in one transaction. Returns the sum of the keys in the values.
     fn read_many(&self, keys: &[u64]) -> Result<u64>;
 
-    /// Looks at `rows` rows from a key on, where they lie. Returns the sum of the keys that the values carry.
+    /// Visits `rows` rows from a key on, without a copy if possible. Returns the sum of the keys in the values.
     fn scan(&self, from: u64, rows: usize) -> Result<u64>;
 
     /// Copies `rows` rows from a key on out of an iterator into `into`.
     fn range(&self, from: u64, rows: usize, into: &mut Vec<(u64, Value)>) -> Result<()>;
 
-    /// Reads one row, adds one to its count and writes it, in one transaction.
+    /// Reads one row, adds one to the count and writes the row, in one transaction.
     fn update(&self, key: u64) -> Result<()>;
 
-    /// Number of rows, and the sum of their counts. Reads every row, so that caches are full afterwards.
+    /// Number of rows, and the sum of the counts. Reads every row, so caches are full afterwards.
     fn totals(&self) -> Result<(u64, u64)>;
 
-    /// Ends the work that a load leaves to the background.
+    /// Ends the background work of a load.
     fn settle(&self) -> Result<()>;
 
     /// Closes the database cleanly.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// Makes a database in an empty folder and loads rows with these keys, which come in random order. All of them are
-/// durable at the return.
+/// Makes a database in an empty folder and loads rows with these keys, which come in random order. At the return the
+/// rows are durable.
 pub(crate) fn load(peer: Peer, folder: &Path, keys: Vec<u64>) -> Result<Box<dyn Store>> {
     Ok(match peer {
         Peer::Ensile => Box::new(ensile::EnsileStore::load(folder, keys)?),
@@ -125,7 +125,7 @@ pub(crate) fn load(peer: Peer, folder: &Path, keys: Vec<u64>) -> Result<Box<dyn 
     })
 }
 
-/// Opens a database whose commits are safe at a level.
+/// Opens a database with commits at a level.
 pub(crate) fn open(peer: Peer, folder: &Path, level: Level) -> Result<Box<dyn Store>> {
     Ok(match peer {
         Peer::Ensile => Box::new(ensile::EnsileStore::open(folder, level)?),
@@ -137,12 +137,12 @@ pub(crate) fn open(peer: Peer, folder: &Path, level: Level) -> Result<Box<dyn St
     })
 }
 
-/// The error for a key that every load has.
+/// The error for a missing row.
 fn missing(key: u64) -> crate::failure::Failure {
     format!("there is no row with key {key}").into()
 }
 
-/// Version of a crate in this program's lock file.
+/// Version of a crate in the lock file.
 fn locked_version(name: &str) -> String {
     let lock = include_str!("../Cargo.lock");
     let package = lock.split("[[package]]").find(|package| package.contains(&format!("name = \"{name}\"\n")));

@@ -1,11 +1,11 @@
-//! The workloads, in the order in which they are measured, with their units.
+//! The workloads, in the order of measurement, with their units.
 //!
 //! A figure is a rate, a time or a number of bytes: [`Workload::better`] names the better direction.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// The direction in which a figure is better.
+/// The better direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Better {
@@ -23,31 +23,31 @@ impl Better {
     }
 }
 
-/// A workload, or a fact that is measured beside the workloads.
+/// A workload, or a fact measured beside the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
-    /// Rows loaded into an empty database, until all of them are durable.
+    /// Load of the rows into an empty database, until the rows are durable.
     Load,
-    /// Bytes of the files after the load.
+    /// Bytes of the files after the load and a clean close.
     Files,
     /// Resident memory of the process after the load.
     MemoryLoad,
     /// Time from the open of a cleanly closed database to its first read.
     Reopen,
-    /// One read in each transaction.
+    /// Transactions of one read.
     PointReads,
-    /// A hundred reads in each transaction.
+    /// Transactions of a hundred reads.
     ReadMany,
-    /// A hundred rows from a random key on, each looked at where it lies.
+    /// Visits of a hundred rows from a random key on.
     Scan,
-    /// A hundred rows from a random key on, each copied out of an iterator.
+    /// Copies of a hundred rows from a random key on, out of an iterator.
     Range,
-    /// Resident memory of the process that reopened the database, after the reads.
+    /// Resident memory of the process after the reads. Caches are full then.
     MemoryReads,
-    /// One row read, changed and written in each transaction, safe against the death of the process.
+    /// Process-safe transactions that read, change and write one row.
     Update,
-    /// The same, durable before the call returns, by one client.
+    /// The same transactions, durable at the return, by one client.
     Strict1,
     /// The same by sixteen clients.
     Strict16,
@@ -56,7 +56,7 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    /// All, in the order in which they are measured.
+    /// All workloads, in the order of measurement.
     pub(crate) const ALL: [Self; 13] = [
         Self::Load,
         Self::Files,
@@ -92,7 +92,7 @@ impl Workload {
         }
     }
 
-    /// The unit of its figure.
+    /// The unit of the figure.
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Load | Self::Scan | Self::Range => "rows/s",
@@ -104,7 +104,7 @@ impl Workload {
         }
     }
 
-    /// The direction in which its figure is better.
+    /// The better direction of the figure.
     pub(crate) fn better(self) -> Better {
         match self.unit() {
             "MiB" | "ms" => Better::Lower,

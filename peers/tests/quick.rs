@@ -1,6 +1,6 @@
-//! The comparison itself, on a small scale: every system runs every workload, in a process of its own.
+//! The comparison on a small scale: every system runs every workload.
 //!
-//! The figures mean nothing here. The test looks at the tables, and the program checks all rows.
+//! The figures mean nothing here. The tests read the tables, and the program checks the rows.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,6 +1,6 @@
-//! The process of a system, as the driver has it: stopped, except while it answers.
+//! The driver's side of a system's process, which is stopped except during an answer.
 //!
-//! A stopped process takes no core, no disk and no lock from the system that is measured.
+//! A stopped process takes neither core nor disk from the system under measurement.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::child::{Reply, Request};
 use crate::failure::Result;
 use crate::store::Peer;
 
-/// A process of this program that serves one system. It is killed when this is dropped.
+/// A process of this program that serves one system. A drop kills the process.
 pub(super) struct Process {
     peer: Peer,
     child: Child,
@@ -35,7 +35,7 @@ impl Process {
         Ok(Self { peer, child, requests, replies })
     }
 
-    /// Lets the process answer a request, and stops it again.
+    /// Lets the process answer a request, and stops the process again.
     pub(super) fn ask(&mut self, request: Request) -> Result<Reply> {
         let title = self.peer.title();
         self.signal(Signal::CONT)?;
@@ -53,7 +53,7 @@ impl Process {
         Ok(reply)
     }
 
-    /// Ends the process without a word of warning to it.
+    /// Kills the process.
     pub(super) fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -76,7 +76,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A process that has ended already is no error here.
+        // The process may have ended before.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,6 +1,6 @@
 //! Ensile, through its public crate.
 //!
-//! Rows are of fixed layout, so a read looks at a row where it lies.
+//! Rows have a fixed layout, so a read needs no copy of the row.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -64,7 +64,7 @@ impl EnsileStore {
                 self.db.submit(|tx| rows.iter().try_for_each(|(key, row)| tx.put(&self.table, key, row)))?;
             last = Some(receipt);
         }
-        // Epochs become durable in their order, so the last receipt of a thread stands for all before it.
+        // Epochs become durable in order, so the last receipt proves the earlier transactions too.
         last.map_or(Ok(()), |receipt| Ok(receipt.durable()?))
     }
 

@@ -3,6 +3,8 @@
 //! A commit reaches the operating system by default; `PersistMode::SyncData` makes it strict.
 
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use fjall::{
     KeyspaceCreateOptions, PersistMode, Readable as _, SingleWriterTxDatabase, SingleWriterTxKeyspace, Slice,
@@ -11,6 +13,9 @@ use fjall::{
 use super::{CACHE_BYTES, Facts, Level, Store, missing};
 use crate::failure::{Failure, Result};
 use crate::rows::{Value, count_in, key_in, updated, value_of};
+
+/// Time between two looks at the background work.
+const SETTLE_POLL: Duration = Duration::from_millis(10);
 
 pub(super) struct FjallStore {
     db: SingleWriterTxDatabase,
@@ -112,7 +117,10 @@ impl Store for FjallStore {
     }
 
     fn settle(&self) -> Result<()> {
-        Ok(self.rows.inner().major_compact()?)
+        while self.db.inner().outstanding_flushes() + self.db.inner().active_compactions() > 0 {
+            thread::sleep(SETTLE_POLL);
+        }
+        Ok(())
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! RocksDB, with its optimistic transactions.
 //!
-//! Every commit is in its write-ahead log. A process-safe commit hands the log to the operating system, a strict one
-//! syncs it; threads that wait at once share a sync.
+//! A process-safe commit hands the write-ahead log to the operating system. A strict commit syncs the log, and
+//! concurrent commits share a sync.
 
 use std::path::Path;
 use std::thread;
@@ -22,7 +22,7 @@ const ROWS_PER_FILE: usize = 250_000;
 const WRITE_BUFFER_BYTES: usize = 128 << 20;
 /// Bits of the Bloom filter for a key.
 const FILTER_BITS: f64 = 10.0;
-/// The column family that every database has.
+/// RocksDB's default column family.
 const DEFAULT_FAMILY: &str = "default";
 
 pub(super) struct RocksdbStore {
@@ -100,7 +100,7 @@ fn write_file(path: &Path, keys: &[u64]) -> Result<()> {
     Ok(file.finish()?)
 }
 
-/// Version of the library, which wrote it into its file of options.
+/// Version of the library, from the file of options that RocksDB writes.
 fn library_version(folder: &Path) -> Result<String> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -122,8 +122,8 @@ impl Store for RocksdbStore {
                 "sorted table files of {ROWS_PER_FILE} rows, written by a thread a core, then ingested"
             ),
             open: format!(
-                "OptimisticTransactionDB, block cache of {} MiB, no compression, Bloom filter of {FILTER_BITS} bits but \
-                 for the last level, hash index in data blocks, memtable of {} MiB, a background thread a core",
+                "OptimisticTransactionDB, block cache of {} MiB, no compression, Bloom filter of {FILTER_BITS} bits \
+                 but for the last level, hash index in data blocks, memtable of {} MiB, a background thread a core",
                 CACHE_BYTES >> 20,
                 WRITE_BUFFER_BYTES >> 20,
             ),
@@ -185,7 +185,7 @@ impl Store for RocksdbStore {
             tx.put(bytes, new)?;
             match tx.commit() {
                 Ok(()) => return Ok(()),
-                // Another thread's transaction came first.
+                // A conflict with another thread's transaction.
                 Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::TryAgain) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -1,7 +1,7 @@
-//! SQLite, through rusqlite, with one connection that all threads share.
+//! SQLite, through rusqlite, with one connection for all threads.
 //!
-//! The connection has the file to itself, so SQLite needs no shared memory and no lock for a transaction. Commits go to
-//! its write-ahead log. An update is one statement, which calls a function of this program.
+//! The connection owns the file, so SQLite takes neither shared memory nor file locks. Commits go to the write-ahead
+//! log. An update is one statement with a function of the program.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,8 @@ impl SqliteStore {
         let connection = Connection::open(folder.join("rows.sqlite"))?;
         let cache = CACHE_BYTES >> 10;
         connection.execute_batch(&format!(
-            "pragma locking_mode = exclusive; pragma {journal} pragma cache_size = -{cache}; pragma temp_store = memory;"
+            "pragma locking_mode = exclusive; pragma {journal} pragma cache_size = -{cache};\
+             pragma temp_store = memory;"
         ))?;
         let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
         connection.create_scalar_function("updated", 1, flags, |arguments| {
@@ -71,7 +72,7 @@ impl SqliteStore {
     }
 }
 
-/// Reads one row of an open transaction, or in a transaction of its own.
+/// Reads one row, in the open transaction if there is one.
 fn read_one(connection: &Connection, key: u64) -> Result<u64> {
     let mut statement = connection.prepare_cached(READ)?;
     let mut rows = statement.query([key.cast_signed()])?;
