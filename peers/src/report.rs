@@ -104,9 +104,8 @@ pub(crate) struct Report {
 impl Report {
     /// A report without figures.
     pub(crate) fn new(arguments: &Arguments, machine: Machine) -> Self {
-        let words: Vec<_> = std::env::args().skip(1).collect();
         Self {
-            command: format!("ensile-peers {}", words.join(" ")).trim_end().to_owned(),
+            command: command(std::env::args().skip(1)),
             machine,
             rows: arguments.rows,
             rounds: arguments.rounds,
@@ -174,6 +173,21 @@ impl Report {
     }
 }
 
+/// The command line without the folders, which are the machine's.
+fn command(mut words: impl Iterator<Item = String>) -> String {
+    let mut command = "ensile-peers".to_owned();
+    while let Some(word) = words.next() {
+        let (option, has_value) = word.split_once('=').map_or((&*word, false), |(option, _)| (option, true));
+        if !["--data", "--out"].contains(&option) {
+            command.push(' ');
+            command.push_str(&word);
+        } else if !has_value {
+            words.next();
+        }
+    }
+    command
+}
+
 /// The median; the mean of the middle two of an even number.
 fn median(mut figures: Vec<f64>) -> Option<f64> {
     figures.sort_by(f64::total_cmp);
@@ -187,7 +201,13 @@ fn median(mut figures: Vec<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{command, median};
+
+    #[test]
+    fn the_command_of_a_report_has_no_folders() {
+        let words = "--seconds 3 --data /a --out=/b --quick".split(' ').map(str::to_owned);
+        assert_eq!(command(words), "ensile-peers --seconds 3 --quick");
+    }
 
     #[test]
     fn the_median_of_an_even_number_is_the_mean_of_the_middle_two() {

@@ -166,10 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn a_small_ratio_has_two_decimals() {
-        assert_eq!(
-            [0.0312, 0.945, 1.234, 12.34, 1234.5].map(ratio),
-            ["0.03", "0.94", "1.23", "12.3", "1234"]
-        );
+    fn a_ratio_has_two_digits_at_least() {
+        let texts = [0.00251, 0.0312, 0.945, 1.234, 12.34, 1234.5].map(ratio);
+        assert_eq!(texts, ["0.0025", "0.031", "0.94", "1.23", "12.3", "1234"]);
     }
 }
