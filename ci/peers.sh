@@ -34,9 +34,9 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/peers"
 manifest=(--manifest-path peers/Cargo.toml)
 if [ "${1:-}" = test ]; then
     cargo fmt "${manifest[@]}" --check
-    cargo clippy --quiet --locked "${manifest[@]}" --all-targets -- -D warnings
-    cargo test --locked "${manifest[@]}"
+    cargo clippy --quiet "${manifest[@]}" --all-targets -- -D warnings
+    cargo test "${manifest[@]}"
     exit
 fi
-cargo build --release --locked "${manifest[@]}"
+cargo build --release "${manifest[@]}"
 "$CARGO_TARGET_DIR/release/ensile-peers" "$@"
