@@ -23,6 +23,8 @@ use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits, Revis
 use ensile_index::KeyRemoval;
 
 use crate::gate::Gate;
+#[cfg(feature = "audit")]
+use crate::record::at_rest::AtRest;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
 use crate::record::owned::{Absent, Becomes, RegisteredAbsent, RetiredRecord, Unlinked};
 use crate::record::tree::RecordTree;
@@ -461,6 +463,39 @@ impl Garbage {
             }
             None => {}
         }
+    }
+}
+
+#[cfg(feature = "audit")]
+impl Garbage {
+    /// Frees everything, and panics unless the figures of what waits come to zero with it (E6).
+    pub(crate) fn free_all(&mut self, at_rest: &mut AtRest<'_>) {
+        while let Some(unhook) = self.unhooks.pop_below(Epoch::MAX) {
+            self.for_snapshots.take(unhook.bytes());
+            self.unhook_bytes -= unhook.bytes();
+            at_rest.free_absent(unhook.record);
+        }
+        let blocks = &mut at_rest.blocks;
+        while let Some(record) = self.records.pop_below(Epoch::MAX) {
+            // SAFETY: nobody uses a block of the database any more.
+            self.for_pins.take(unsafe { blocks.destroy(record) });
+        }
+        while let Some(version) = self.versions.pop_below(Epoch::MAX) {
+            // SAFETY: nobody uses a block of the database any more.
+            self.for_snapshots.take(unsafe { blocks.destroy(version) });
+        }
+        while let Some(node) = self.nodes.pop_below(Epoch::MAX) {
+            // SAFETY: nobody uses a block of the database any more.
+            self.for_pins.take(unsafe { blocks.destroy_node(node) });
+        }
+        for pages in [&mut self.pages, &mut self.passed_pages] {
+            while let Some(page) = pages.pop_below(Epoch::MAX) {
+                // SAFETY: nobody uses a block of the database any more.
+                self.for_snapshots.take(unsafe { blocks.destroy_page(page) });
+            }
+        }
+        let waiting = (self.for_pins.bytes, self.for_snapshots.bytes, self.unhook_bytes, self.len());
+        assert_eq!(waiting, (0, 0, 0, 0), "what was freed was counted when it was added (E6)");
     }
 }
 

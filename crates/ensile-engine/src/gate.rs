@@ -269,6 +269,14 @@ impl Gate {
         }
     }
 
+    /// Panics unless each turn has ended, and nobody waits for one or after one.
+    #[cfg(feature = "audit")]
+    pub(crate) fn check_at_rest(&self) {
+        let turns = self.turns.lock();
+        let is_idle = turns.current.is_none() && turns.waiting.is_empty() && turns.passing == 0;
+        assert!(is_idle && !self.has_turn(), "a turn is left at the end: {turns:?}");
+    }
+
     fn end(&self, turns: &mut TurnOrder, clock: &Clock) {
         debug_assert!(turns.current.is_some(), "a turn that ends was somebody's");
         turns.current = None;

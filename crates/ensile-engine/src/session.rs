@@ -276,6 +276,10 @@ struct BorrowedWorker<'c> {
 impl Drop for BorrowedWorker<'_> {
     fn drop(&mut self) {
         let worker = &mut self.worker;
+        if let Some(worker) = worker {
+            // Its thread may never commit, and the heartbeat frees garbage only (E6).
+            worker.hand_over_nodes(&self.shared.epochs);
+        }
         with_last(|last| {
             if last.is_of(self.shared) && last.worker.is_none() {
                 last.worker = worker.take();

@@ -148,6 +148,26 @@ mod tests {
     }
 
     #[test]
+    fn the_thing_that_is_announced_comes_out_so_many_places_later() {
+        let mut garbage_list = GarbageList::default();
+        (0..20).for_each(|thing| garbage_list.push(Epoch::new(1), thing));
+        for ahead in [0, 1, 7] {
+            let announced = *garbage_list.upcoming(ahead).expect("the chunk has more");
+            (0..ahead).for_each(|_| assert!(garbage_list.pop_below(Epoch::new(2)).is_some()));
+            assert_eq!(garbage_list.pop_below(Epoch::new(2)), Some(announced), "{ahead} places ahead");
+        }
+        assert_eq!(garbage_list.upcoming(garbage_list.len()), None);
+    }
+
+    #[test]
+    fn few_emptied_chunks_are_kept() {
+        let mut garbage_list = GarbageList::default();
+        (1..=100).for_each(|tag| garbage_list.push(Epoch::new(tag), ()));
+        while garbage_list.pop_below(Epoch::MAX).is_some() {}
+        assert!((1..=4).contains(&garbage_list.unused.len()), "{}", garbage_list.unused.len());
+    }
+
+    #[test]
     fn a_tag_that_goes_back_waits_for_the_larger_one() {
         let mut garbage_list = GarbageList::default();
         garbage_list.push(Epoch::new(7), 'a');

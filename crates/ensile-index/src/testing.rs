@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use ensile_epoch::Pinned;
 
 #[cfg(not(shuttle))]
-pub use bench::{Bench, hostile_key};
+pub use bench::{Bench, hostile_key, partly_equal_keys};
 
 #[cfg(test)]
 use crate::Probe;

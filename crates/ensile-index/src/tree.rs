@@ -157,7 +157,7 @@ impl Masstree {
     /// # Safety
     /// No other thread uses the tree now, and nobody uses it afterwards (dropping it is fine). `memory` takes back
     /// what the memories handed to this tree's operations allocated.
-    pub unsafe fn dismantle(&mut self, memory: &mut dyn NodeMemory) {
+    pub unsafe fn dismantle(&self, memory: &mut dyn NodeMemory) {
         // SAFETY: nothing is freed while we walk but by us, and we let go of a node before we retire it.
         let pinned = unsafe { Pinned::assume() };
         let mut pending = vec![self.root(pinned)];

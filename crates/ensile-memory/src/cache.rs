@@ -92,6 +92,12 @@ impl Cache {
     /// the machine is out of memory.
     #[inline]
     pub fn allocate(&mut self, class: SizeClass) -> NonNull<u8> {
+        self.memory.in_use.add(class);
+        self.take(class)
+    }
+
+    #[inline]
+    fn take(&mut self, class: SizeClass) -> NonNull<u8> {
         if !self.memory.has_slabs() {
             return general::allocate(class);
         }
@@ -139,7 +145,7 @@ impl Cache {
             shelf.next = span.wrapping_add(SPAN_HEADER_BYTES);
             shelf.end = span.wrapping_add(SPAN_BYTES);
         }
-        self.allocate(class)
+        self.take(class)
     }
 
     fn take_span(&mut self) -> *mut u8 {
@@ -160,6 +166,7 @@ impl Cache {
     /// any more.
     #[inline]
     pub unsafe fn free(&mut self, block: NonNull<u8>, class: SizeClass) {
+        self.memory.in_use.remove(class);
         if !self.memory.has_slabs() {
             // SAFETY: passed on to the caller; memory without slabs has only ever handed out such blocks.
             return unsafe { general::free(block, class) };
@@ -185,6 +192,12 @@ impl Cache {
         if shelf.count > shelf.keep_max {
             self.give_half(class);
         }
+    }
+
+    /// Counts a block as one that is not in use: its owner ends, and leaves the block to the memory's end.
+    #[cfg(feature = "audit")]
+    pub fn leave(&self, class: SizeClass) {
+        self.memory.in_use.remove(class);
     }
 
     #[cold]

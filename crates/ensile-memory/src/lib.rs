@@ -17,11 +17,14 @@ mod cache;
 mod class;
 mod exchange;
 mod general;
+mod in_use;
 mod map;
 mod memory;
 mod pool;
 pub mod prefetch;
 mod span;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod testing;
 
 pub use cache::{Cache, FREED_WORD};
 pub use class::SizeClass;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use ensile_base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 use crate::class::SizeClass;
+use crate::in_use::BlocksInUse;
 use crate::map;
 use crate::pool::{CHUNK_BYTES, SpanPool, UncutSpan};
 use crate::span::{BlockList, SpanBlocks};
@@ -64,6 +65,8 @@ pub struct Memory {
     wanted: Condvar,
     chunk_bytes: AtomicU64,
     large_bytes: AtomicU64,
+    /// Blocks that caches have handed out.
+    pub(crate) in_use: BlocksInUse,
 }
 
 // SAFETY: the pool's pointers are to memory that this object owns; they change hands under the lock.
@@ -92,6 +95,7 @@ impl Memory {
             wanted: Condvar::new(),
             chunk_bytes: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
+            in_use: BlocksInUse::new(),
         })
     }
 
@@ -105,6 +109,13 @@ impl Memory {
             chunk_bytes: self.chunk_bytes.load(Ordering::Relaxed),
             large_bytes: self.large_bytes.load(Ordering::Relaxed),
         }
+    }
+
+    /// Number of blocks of a class that were allocated and not freed.
+    #[cfg(any(feature = "audit", all(test, not(any(loom, shuttle)))))]
+    #[must_use]
+    pub fn blocks_in_use(&self, class: SizeClass) -> usize {
+        self.in_use.count(class)
     }
 
     /// Whether blocks come from slabs.
@@ -267,6 +278,21 @@ impl Memory {
         // Relaxed, both: figures.
         self.chunk_bytes.store(0, Ordering::Relaxed);
         self.large_bytes.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+impl Memory {
+    /// Panics unless no block is in use, and the pool has all memory. No cache is left.
+    pub(crate) fn check_at_rest(&self) {
+        for class in (0..SizeClass::COUNT).map(SizeClass::from_index) {
+            assert_eq!(self.blocks_in_use(class), 0, "blocks of {class:?} are in use at the end");
+        }
+        let pool = self.lock();
+        let chunks = pool.check_at_rest();
+        drop(pool);
+        let stats = self.stats();
+        assert_eq!((stats.chunk_bytes, stats.large_bytes), ((chunks * CHUNK_BYTES) as u64, 0));
     }
 }
 

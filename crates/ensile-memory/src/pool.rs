@@ -271,6 +271,47 @@ impl SpanPool {
     }
 }
 
+#[cfg(all(test, not(any(loom, shuttle))))]
+impl SpanPool {
+    /// Panics unless the pool has every span of every region, once. No cache is left, and no block is in use: so each
+    /// span that is cut has all its blocks in its list, or uncut. Returns the number of chunks with such spans.
+    pub(crate) fn check_at_rest(&self) -> usize {
+        let mut found: HashMap<usize, u32> = HashMap::new();
+        let mut add = |chunk: usize, bits: u32| {
+            let before = found.entry(chunk).or_default();
+            assert_eq!(*before & bits, 0, "the pool has a span twice");
+            *before |= bits;
+        };
+        if let Some((first, bytes)) = self.fresh {
+            (0..bytes).step_by(CHUNK_BYTES).for_each(|at| add(first.addr().get() + at, ALL_SPANS));
+        }
+        self.empty.iter().chain(&self.released).for_each(|chunk| add(chunk.addr().get(), ALL_SPANS));
+        self.partly_free.iter().for_each(|(chunk, bits)| add(chunk.addr().get(), *bits));
+        let mut cut = std::collections::HashSet::new();
+        for (index, rests) in self.rests.iter().enumerate() {
+            for UncutSpan { next, end } in rests {
+                let (span, class) = (Span::around(*next), SizeClass::from_index(index));
+                let uncut = (end.addr() - next.addr().get()) / class.bytes();
+                // SAFETY: the span was cut, its memory is there, and `self` shows the lock.
+                let (is_of_class, free) = unsafe { (span.class() == class, span.free()) };
+                assert!(is_of_class, "a rest is of its span's class");
+                assert_eq!(free + uncut as u32, slots(class), "blocks of a span are missing");
+                let (address, at) = (span.start().addr().get(), span.start().addr().get() % CHUNK_BYTES);
+                add(address - at, bits_of(at / SPAN_BYTES, 1));
+                cut.insert(address);
+            }
+        }
+        let mut listed = self.spans.iter().flatten().map(|span| span.start().addr().get());
+        assert!(listed.all(|span| cut.contains(&span)), "a span whose blocks are all free serves every class");
+        let chunks: usize = self.regions.iter().map(|(_, bytes)| bytes / CHUNK_BYTES).sum();
+        assert_eq!(found.len(), chunks, "chunks are missing");
+        assert!(found.values().all(|bits| *bits == ALL_SPANS), "spans are missing");
+        let cut_chunks: std::collections::HashSet<_> = cut.iter().map(|span| span / CHUNK_BYTES).collect();
+        assert_eq!(self.in_use, cut_chunks.len(), "a chunk in use has a span that is cut");
+        self.in_use
+    }
+}
+
 /// The bits of spans in a row.
 fn bits_of(first: usize, count: usize) -> u32 {
     debug_assert!(count > 0 && first + count <= SPANS);

@@ -114,6 +114,16 @@ impl Span {
         note::store(self.header(), size_of::<SpanHeader>());
     }
 
+    /// Number of blocks in its list.
+    ///
+    /// # Safety
+    /// As [`Span::place`].
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) unsafe fn free(self) -> u32 {
+        // SAFETY: by the caller's word.
+        unsafe { (*self.header()).free }
+    }
+
     /// Adds a run of its blocks to its list. How many the list had, and has.
     ///
     /// # Safety

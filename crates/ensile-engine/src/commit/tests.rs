@@ -9,7 +9,7 @@ use ensile_base::clock::Clock;
 use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage, WantedPages};
 use ensile_sim::SimDisk;
 
-use super::Commit;
+use super::{Bound, Commit, Committed, serialization_point};
 use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
 use crate::record::pending::PageMarks;
 use crate::record::tree::RecordLookup;
@@ -64,6 +64,65 @@ fn a_commit_that_is_abandoned_beside_another_ones_lock_leaves_no_locked_record()
     })?;
     drop(tx);
     assert_eq!(db.run(|tx| tx.get(&table, &1))?.as_deref(), Some(b"short".as_slice()));
+    Ok(())
+}
+
+/// Runs a transaction's commit, and `meanwhile` between what it obtains and its locks.
+fn commit_behind(tx: &mut Transaction<'_>, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
+    with_commit(tx, |commit| {
+        let versions = commit.worker.blocks.place();
+        prepare(commit)?;
+        commit.prepare_displaced();
+        meanwhile()?;
+        let committed = commit.bind_and_take_effect();
+        commit.give_back_displaced();
+        match &committed {
+            Ok(committed) => commit.register_garbage(*committed),
+            Err(_) => commit.abandon(versions),
+        }
+        committed.map(drop)
+    })
+}
+
+/// A delete obtains an absent record for a row that is too large for a page of versions. There is no row to replace.
+#[test]
+fn a_delete_of_a_large_row_that_never_came_gives_its_absent_record_back() -> Result<()> {
+    let db = Database::builder_in_memory().without_threads().open()?;
+    let table = db.table::<u64, Vec<u8>>("rows")?;
+    db.run(|tx| tx.put(&table, &1, [1].as_slice()))?;
+    // Its placeholder stays for a while.
+    let mut loser = db.begin();
+    loser.get(&table, &1)?;
+    loser.put(&table, &2, [2; 3000].as_slice())?;
+    db.run(|tx| tx.put(&table, &1, [3].as_slice()))?;
+    assert!(matches!(loser.commit(), Err(Error::Conflict)));
+    db.run(|tx| {
+        tx.put(&table, &2, [4; 3000].as_slice())?;
+        tx.delete(&table, &2).map(drop)
+    })?;
+    assert_eq!(db.run(|tx| tx.get(&table, &2))?, None);
+    Ok(())
+}
+
+/// Another commit has preserved the version meanwhile. The room was a block of its own, as an old snapshot is open.
+#[test]
+fn a_commit_gives_back_the_room_for_a_version_that_another_one_has_preserved() -> Result<()> {
+    let clock = Clock::manual();
+    let db = Database::builder_in_memory().manual_clock(clock.clone()).without_threads().open()?;
+    let table = db.table::<u64, u64>("rows")?;
+    db.run(|tx| tx.put(&table, &1, &1))?;
+    let beat = || {
+        clock.advance(Duration::from_millis(40));
+        db.heartbeat_step();
+    };
+    (0..60).for_each(|_| beat());
+    let snapshot = db.snapshot()?;
+    (0..60).for_each(|_| beat());
+    let mut tx = db.begin();
+    tx.put(&table, &1, &2)?;
+    commit_behind(&mut tx, || db.run(|other| other.put(&table, &1, &3)))?;
+    drop((tx, snapshot));
+    assert_eq!(db.run(|tx| tx.get(&table, &1))?, Some(2));
     Ok(())
 }
 
@@ -445,6 +504,60 @@ fn n6_the_first_change_of_a_key_marks_its_page_whatever_it_is() -> Result<()> {
             assert_eq!(page.has_any(PageMarks::AFTER), is_marked);
         });
     }
+    Ok(())
+}
+
+/// The page was open when the commit looked under its locks. Nobody takes the version any more.
+#[test]
+fn a_version_whose_page_is_closed_behind_the_locks_is_given_back() -> Result<()> {
+    for semi_fuzzy in [false, true] {
+        let clock = Clock::manual();
+        let tuning = crate::Tuning { semi_fuzzy, ..crate::Tuning::default() };
+        let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads().pictures();
+        let db = &builder.tuning(tuning).snapshots(false).open()?;
+        let table = db.table::<u64, Vec<u8>>("rows")?;
+        db.run(|tx| tx.put(&table, &1, &vec![1; 100]))?;
+        let (shared, attempt) = (db.shared(), begin_picture(db, &clock));
+        let mut tx = db.begin();
+        tx.put(&table, &1, &vec![2; 100])?;
+        with_commit(&mut tx, |commit| {
+            prepare(commit)?;
+            commit.prepare_displaced();
+            let bound = Bound::bind(commit);
+            let mut locked = bound.commit.lock()?;
+            let epoch = serialization_point(&shared.epochs, locked.has_records());
+            let boundary = shared.snapshot_boundary(epoch);
+            locked.check_room(boundary)?;
+            locked.check_beside(epoch)?;
+            shared.end_pages(attempt);
+            let tid = locked.choose_tid(epoch)?;
+            locked.install_and_append(tid, boundary);
+            drop(bound);
+            assert!(prepared(commit).0, "the worker has the version again");
+            commit.give_back_displaced();
+            commit.register_garbage(Committed { tid, epoch });
+            Ok::<_, crate::Error>(())
+        })?;
+        drop(tx);
+        assert_eq!(db.stats().displaced_bytes, 0, "semi-fuzzy: {semi_fuzzy}");
+        assert_eq!(db.run(|tx| tx.get(&table, &1))?, Some(vec![2; 100]));
+    }
+    Ok(())
+}
+
+#[test]
+fn what_was_left_of_a_page_is_freed_when_the_page_is_taken() -> Result<()> {
+    let clock = Clock::manual();
+    let tuning = crate::Tuning { semi_fuzzy: false, ..crate::Tuning::default() };
+    let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads().pictures();
+    let db = &builder.tuning(tuning).open()?;
+    let table = db.table::<u64, Vec<u8>>("rows")?;
+    db.run(|tx| (0..3).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
+    let attempt = begin_picture(db, &clock);
+    db.run(|tx| (0..2).try_for_each(|key| tx.put(&table, &key, &vec![2; 100])))?;
+    assert!(db.stats().displaced_bytes > 0);
+    take_pages(db, attempt);
+    assert_eq!(db.stats().displaced_bytes, 0);
     Ok(())
 }
 

@@ -161,6 +161,10 @@ impl Drop for OpenDatabase {
         if self.threads.have_ended()
             && let Some(shared) = Arc::get_mut(&mut self.shared)
         {
+            #[cfg(feature = "audit")]
+            if !std::thread::panicking() {
+                shared.audit();
+            }
             shared.memory.release();
         }
     }

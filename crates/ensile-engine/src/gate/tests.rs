@@ -3,6 +3,7 @@
 //! Neighbours: `tests/engine/turns.rs` has closures that lose to others without an end.
 
 use std::ops::ControlFlow;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -11,25 +12,57 @@ use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
 use ensile_disk::Process;
 use ensile_epoch::{EpochConfig, Epochs};
 
-use super::{Gate, TurnedAway};
+use super::{Gate, TURNS, TurnedAway};
 use crate::error::{Error, Result};
 use crate::{Database, Readable, Table};
 
+/// A gate that panics at its drop if a turn was not given back, or somebody waits for one.
 struct Scene {
     gate: Gate,
     epochs: Epochs,
     clock: Clock,
 }
 
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if self.gate.process.is_this() && !std::thread::panicking() {
+            self.gate.check_at_rest();
+            TURNS.with(|turns| assert!(turns.borrow().is_empty(), "this thread has a turn at the end"));
+        }
+    }
+}
+
 impl Scene {
     fn new() -> Self {
+        Self::of(Process::this())
+    }
+
+    fn of(process: Process) -> Self {
         let config = EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::from_secs(1) };
-        Self { gate: Gate::new(Process::this()), epochs: Epochs::new(&config), clock: Clock::manual() }
+        Self { gate: Gate::new(process), epochs: Epochs::new(&config), clock: Clock::manual() }
     }
 
     fn take_turn(&self) -> super::ClosureTurn<'_> {
         let turn = self.gate.take_turn(&self.epochs, &self.clock, Duration::from_secs(10), None);
         turn.expect("it is open").expect("this thread has no turn")
+    }
+
+    /// Another thread takes a turn, keeps it during `beside`, and ends it.
+    fn beside_a_turn_of_another_thread(&self, beside: impl FnOnce()) {
+        let ((begin, begun), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let turn = self.take_turn();
+                begin.send(()).expect("it is waited for");
+                // Also if what is done beside it panics.
+                let _ = ended.recv();
+                drop(turn);
+            });
+            begun.recv().expect("its turn begins");
+            // Dropped by a panic too.
+            let _end = end;
+            beside();
+        });
     }
 
     fn looks_elsewhere(&self) -> Result<(), TurnedAway> {
@@ -70,6 +103,20 @@ fn a_turn_whose_time_is_over_is_ended_by_who_waits() {
     assert_eq!(scene.looks_elsewhere(), Ok(()));
     drop(turn);
     assert_eq!(scene.looks_elsewhere(), Ok(()), "the end of a turn that is over ends no other");
+}
+
+#[test]
+fn the_guard_of_a_turn_that_is_over_does_not_end_the_next_one() {
+    let scene = Scene::new();
+    let first = scene.take_turn();
+    scene.clock.advance(Duration::from_secs(11));
+    scene.beside_a_turn_of_another_thread(|| {
+        assert!(first.is_over(), "the thread that waited has ended it");
+        drop(first);
+        assert!(scene.gate.has_turn() && !scene.gate.is_mine());
+        assert_eq!(scene.gate.look(), Err(TurnedAway::NotMyTurn), "the other turn goes on");
+    });
+    assert!(!scene.gate.has_turn(), "its own guard has ended it");
 }
 
 #[test]
@@ -199,7 +246,7 @@ fn who_waits_for_a_turn_until_its_deadline_leaves_the_queue() -> Result<()> {
 #[test]
 fn a_forked_child_ends_its_parents_turn_without_a_lock_that_may_be_held_for_ever() {
     let process = Process::simulated();
-    let scene = Scene { gate: Gate::new(process.clone()), ..Scene::new() };
+    let scene = Scene::of(process.clone());
     let (turn, passing) = (scene.take_turn(), scene.gate.make_way(&scene.clock));
     let _held_at_the_fork = scene.gate.turns.lock();
     process.set_forked(true);

@@ -234,6 +234,15 @@ impl Blocks {
     }
 }
 
+#[cfg(feature = "audit")]
+impl Drop for Blocks {
+    /// A worker that ends leaves its present page to the memory's end: a snapshot may show versions in it.
+    fn drop(&mut self) {
+        let pages = self.full.len() + usize::from(self.page.start().is_some());
+        (0..pages).for_each(|_| self.cache.leave(VersionPage::class()));
+    }
+}
+
 /// A record that no tree has: its holder alone knows it, and publishes or discards it. Not to be copied.
 #[derive(Debug)]
 #[must_use = "publish it or discard it: its memory is lost otherwise"]
@@ -365,10 +374,10 @@ impl std::ops::Deref for OwnedMemory {
     }
 }
 
-/// Frees at once what nobody else has ever seen.
+/// Frees at once what nobody else has.
 pub(super) struct Unseen<'b>(pub(super) &'b mut Blocks);
 
-// SAFETY: blocks as in `NodeBlocks`; retired ones need not wait, since `UnseenTree::destroy` is the only one that has
+// SAFETY: blocks as in `NodeBlocks`; retired ones need not wait, since `RecordTree::destroy` is the only one that has
 // them.
 unsafe impl NodeMemory for Unseen<'_> {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {

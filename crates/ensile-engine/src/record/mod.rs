@@ -20,6 +20,8 @@
 //! Neighbours: `tree` maps keys to records; `reading` reads, `commit` locks and installs; `prune` unlinks versions that
 //! no snapshot can show; `garbage` destroys.
 
+#[cfg(feature = "audit")]
+pub(crate) mod at_rest;
 pub(crate) mod blocks;
 mod fetch;
 pub(crate) mod kept;
@@ -632,5 +634,7 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
 
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(test, not(any(loom, shuttle))))]
+pub(crate) mod testing;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

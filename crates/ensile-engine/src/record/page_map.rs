@@ -538,7 +538,25 @@ impl TablePages {
 
     /// Frees maps that no pin reaches any more. True if none is left to free. `epochs` are the database's own.
     pub(crate) fn collect(&self, epochs: &Epochs) -> bool {
-        let limit = epochs.limits().pins();
+        self.collect_below(epochs.limits().pins())
+    }
+
+    /// Frees all maps that are unpublished and wait for no marks: nobody uses the database any more.
+    #[cfg(feature = "audit")]
+    pub(crate) fn collect_at_rest(&self, _at_rest: &super::at_rest::AtRest<'_>) {
+        self.collect_below(Epoch::MAX);
+    }
+
+    /// Whether commits may still leave versions to a page of the published map.
+    #[cfg(feature = "audit")]
+    pub(crate) fn has_open_pages(&self, _at_rest: &super::at_rest::AtRest<'_>) -> bool {
+        // SAFETY: nobody uses the database any more, so nobody frees the map before its table.
+        let map = self.load(unsafe { Pinned::assume() });
+        map.is_some_and(|map| map.pages().iter().any(|page| !page.is_closed()))
+    }
+
+    /// Frees maps whose tag is below this limit, which no pin is.
+    fn collect_below(&self, limit: Epoch) -> bool {
         let ReplacedMaps { unpublished, .. } = &mut *self.replaced.lock();
         while let Some(UnpublishedMap(map)) = unpublished.pop_below(limit) {
             // SAFETY: `publish` or `new` has made it from a box, and every pin is newer than its unpublication (E3).

@@ -4,10 +4,11 @@
 
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::Pinned;
-use ensile_memory::{Memory, MemoryConfig};
+use ensile_memory::{Memory, MemoryConfig, SizeClass};
 
 use super::blocks::Blocks;
 use super::kept::Boundary;
+use super::testing::CheckedBlocks;
 use super::word::Word;
 use super::{CopyTarget, HEADER_BYTES, Record, RowSpace, Scratch, Seen};
 
@@ -31,13 +32,37 @@ fn below(epoch: u64) -> Boundary<'static> {
 
 #[test]
 fn a_replacement_that_was_filled_while_another_commit_held_the_lock_can_be_discarded() {
-    let mut blocks = blocks();
+    let mut blocks = CheckedBlocks::new();
     // The word is the present record's, as it was read before the own lock.
     let replacement = blocks.filled(b"longer than before", Word::written(tid(3)).locked());
     blocks.discard(replacement);
     let next = blocks.filled(b"longer than before", Word::written(tid(3)));
     assert!(!next.record().word().is_locked(), "its memory serves again");
     blocks.discard(next);
+}
+
+/// Room of all kinds that a commit takes and gives back, in pages that it begins and in blocks of their own.
+#[test]
+fn a_commit_that_fails_leaves_no_page_and_no_room_behind() {
+    let mut blocks = CheckedBlocks::new();
+    for rooms in [0, 1, 10, 100] {
+        let before = blocks.place();
+        let room = |at: usize, blocks: &mut CheckedBlocks| {
+            blocks.version(SizeClass::of_bytes(100 + at * 9 % 900), at % 3 == 2)
+        };
+        let taken: Vec<_> = (0..rooms).map(|at| room(at, &mut blocks)).collect();
+        taken.into_iter().for_each(|room| blocks.unused_version(room));
+        blocks.rewind(before);
+        assert_eq!(blocks.pages_in_use(), 0, "{rooms} rooms");
+    }
+    // The page that stood before is used again.
+    let room = blocks.version(SizeClass::of_bytes(100), false);
+    let before = blocks.place();
+    let other = blocks.version(SizeClass::of_bytes(1000), false);
+    blocks.unused_version(other);
+    blocks.rewind(before);
+    assert_eq!(blocks.pages_in_use(), 1);
+    blocks.unused_version(room);
 }
 
 fn write(record: Record<'_>, value: &[u8], epoch: u64) {

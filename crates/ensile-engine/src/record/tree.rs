@@ -454,26 +454,46 @@ impl UnseenTree {
 
     /// Frees the tree and its records.
     pub(crate) fn destroy(self, blocks: &mut Blocks) {
-        let Self(RecordTree(mut tree)) = self;
+        // SAFETY: the tree is ours, by value, so nobody uses it now or later, and no record came out of it.
+        let _absent = unsafe { self.0.destroy(blocks) };
+    }
+}
+
+impl RecordTree {
+    /// Frees the tree and its records. Returns the number of those that were absent.
+    ///
+    /// # Safety
+    /// Nobody else uses the tree now, and nobody uses it, or a record of it, afterwards. Workers of the database that
+    /// `blocks` are of allocated all of it.
+    pub(super) unsafe fn destroy(&self, blocks: &mut Blocks) -> usize {
         let all = Range { lower: std::ops::Bound::Unbounded, upper: std::ops::Bound::Unbounded };
         // SAFETY: nobody else has the tree, and its nodes are freed below only.
         let alone = unsafe { Pinned::assume() };
-        tree.scan(all, Direction::Forward, &mut FreeRecords(blocks), alone);
-        // SAFETY: the tree is ours, by value, so nobody uses it now or later. Workers of this database allocated its
-        // nodes.
-        unsafe { tree.dismantle(&mut Unseen(blocks)) };
+        let mut freed = FreeRecords { blocks, absent: 0 };
+        self.0.scan(all, Direction::Forward, &mut freed, alone);
+        let FreeRecords { blocks, absent } = freed;
+        // SAFETY: by the caller's word.
+        unsafe { self.0.dismantle(&mut Unseen(blocks)) };
+        absent
     }
 }
 
 /// Frees the records of a tree that is destroyed.
-struct FreeRecords<'b>(&'b mut Blocks);
+struct FreeRecords<'b> {
+    blocks: &'b mut Blocks,
+    absent: usize,
+}
 
 impl ScanVisitor for FreeRecords<'_> {
     fn witness(&mut self, _witness: Witness) {}
 
     fn entry(&mut self, _key: &[u8], value: u64) -> ControlFlow<()> {
-        // SAFETY: no record came out of the tree, so nobody else knows this one; the scan shows each key once.
-        unsafe { self.0.destroy(RetiredRecord(Address::from_value(value))) };
+        let address = Address::from_value(value);
+        // SAFETY: nobody uses a record of the tree any more; the scan shows each key once.
+        unsafe {
+            self.absent += usize::from(address.record().word().is_absent());
+            self.blocks.destroy(RetiredRecord(address));
+        }
         ControlFlow::Continue(())
     }
 }

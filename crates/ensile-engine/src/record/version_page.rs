@@ -116,4 +116,15 @@ mod tests {
         assert_eq!((0..).take_while(|_| page.take(1000).is_some()).count(), left);
         assert!(VersionPage::none().take(8).is_none());
     }
+
+    #[test]
+    fn a_page_is_used_to_its_last_byte_and_takes_nothing_of_its_neighbour_back() {
+        let mut memory = vec![0u64; 2 * PAGE_BYTES / 8];
+        let start = NonNull::new(&raw mut memory[PAGE_BYTES / 8]).expect("allocated").cast::<u8>();
+        let mut page = VersionPage::new(start);
+        // The last room of the page before, which lies in front of this one.
+        page.untake(start.addr().get() - 128, 128);
+        let rooms: Vec<_> = std::iter::from_fn(|| page.take(128)).collect();
+        assert_eq!((rooms[0], rooms.len()), (start, PAGE_BYTES / 128));
+    }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_sim::SimDisk;
 
+use super::OTHERS_MAX;
 use crate::{Database, Readable, Result};
 
 fn driven() -> (Database, Clock) {
@@ -57,6 +59,43 @@ fn the_thread_that_drops_a_database_keeps_nothing_of_it_and_its_seats_of_others(
     assert!(memory.upgrade().is_none(), "the closed database's memory is still held by this thread");
     second.run(|tx| tx.put(&in_second, &1, &2))?;
     assert_eq!(second.shared().epochs.registered().0, workers, "its worker was there");
+    Ok(())
+}
+
+#[test]
+fn a_thread_that_had_many_transactions_open_at_once_keeps_few_sessions() -> Result<()> {
+    let (db, _) = driven();
+    let open: Vec<_> = (0..100).map(|_| db.begin()).collect();
+    assert!(db.shared().epochs.registered().1 >= 100);
+    drop(open);
+    let (_, pins) = db.shared().epochs.registered();
+    assert!(pins <= OTHERS_MAX + 1, "{pins} pins");
+    Ok(())
+}
+
+/// The threads that fill an index have retired nodes, and commit nothing.
+#[test]
+fn what_an_opening_retires_is_freed_though_its_threads_never_commit() -> Result<()> {
+    let disk = SimDisk::new();
+    let open = |clock: &Clock| {
+        let builder = Database::builder("indexed").disk(Arc::new(disk.mounted()));
+        builder.manual_clock(clock.clone()).without_threads().open()
+    };
+    let db = open(&Clock::manual())?;
+    let table = db.table::<u64, u64>("rows")?;
+    db.submit(|tx| (0..1000).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    db.close()?;
+    drop((table, db));
+    let clock = Clock::manual();
+    let db = open(&clock)?;
+    let key = |_: &u64, row: &u64| format!("a key of some length, {row}");
+    std::thread::scope(|scope| {
+        let indexed = || db.define::<u64, u64>("rows").index("by_text", 1, key).open().map(drop);
+        scope.spawn(indexed).join().expect("no panic")
+    })?;
+    assert!(db.stats().garbage_things > 0, "suffix blocks that were replaced");
+    beat(&db, &clock, 100);
+    assert_eq!(db.stats().garbage_things, 0);
     Ok(())
 }
 
@@ -124,6 +163,9 @@ fn nested_runs_panics_and_threads_neither_lose_nor_multiply_workers() -> Result<
         let (workers, pins) = db.shared().epochs.registered();
         assert!(workers <= 4, "{workers} workers");
         assert!(pins <= 12, "{pins} pins");
+        let mut made = 0;
+        db.shared().each_worker(|_| made += 1);
+        assert!(made <= 4, "{made} workers were made: a thread that ends leaves its worker to the next");
     }
     assert_eq!(b.run(|tx| tx.get(&tb, &3))?, Some(49));
     Ok(())

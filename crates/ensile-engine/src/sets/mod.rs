@@ -24,6 +24,12 @@ use write_set::{Expect, WriteKind, WriteSet};
 /// Most records in a read-set and leaves in a node-set.
 const READS_MAX: usize = TRANSACTION_BYTES_MAX / size_of::<Read<'static>>();
 
+/// Whether a transaction may have so many records in its read-set and leaves in its node-set (E6).
+#[inline(always)]
+const fn has_room_for_reads(records: usize, leaves: usize) -> bool {
+    records + leaves <= READS_MAX
+}
+
 /// A record in the read-set, with the word that it had (§4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read<'p> {
@@ -80,7 +86,7 @@ impl Sets<'_> {
     /// [`Error::TooLarge`].
     #[inline]
     pub(crate) fn check_reads(&self) -> Result<()> {
-        if self.reads.len() + self.nodes.len() <= READS_MAX { Ok(()) } else { self.refuse_reads() }
+        if has_room_for_reads(self.reads.len(), self.nodes.len()) { Ok(()) } else { self.refuse_reads() }
     }
 
     #[cold]
@@ -108,5 +114,19 @@ impl Sets<'_> {
             Some(at) => self.writes.change(at, kind, write.2),
             None => self.writes.add(met, write, kind, expect),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ensile_base::limits::TRANSACTION_BYTES_MAX;
+
+    use super::{Read, has_room_for_reads};
+
+    #[test]
+    fn e6_reads_of_records_and_of_leaves_take_no_more_than_the_limit_together() {
+        let most = TRANSACTION_BYTES_MAX / size_of::<Read<'static>>();
+        assert!(has_room_for_reads(most, 0) && has_room_for_reads(0, most) && has_room_for_reads(most - 1, 1));
+        assert!(!has_room_for_reads(most, 1) && !has_room_for_reads(0, most + 1));
     }
 }

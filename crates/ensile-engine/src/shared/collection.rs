@@ -44,6 +44,14 @@ impl Collector {
     }
 }
 
+#[cfg(feature = "audit")]
+impl Collector {
+    /// Ends the heartbeat's worker.
+    pub(super) fn drop_worker(&mut self) {
+        self.worker = None;
+    }
+}
+
 impl SharedState {
     /// A new worker of this database.
     pub(crate) fn new_worker(&self) -> Box<Worker> {

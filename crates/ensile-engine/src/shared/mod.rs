@@ -3,6 +3,8 @@
 //! Neighbours: below, the epochs, the log, the memory, tables and workers; `open` puts it together, `database` owns it,
 //! and every room above works on it.
 
+#[cfg(feature = "audit")]
+mod audit;
 mod collection;
 mod durability;
 mod limit;

@@ -509,6 +509,23 @@ impl SharedState {
         }
     }
 
+    /// Frees all versions that are in a list, and panics unless the figure of those that wait comes to zero with it.
+    #[cfg(feature = "audit")]
+    pub(super) fn free_all_displaced(&self) {
+        let Some(pictures) = &self.pictures else { return };
+        let mut taken = pictures.taken.lock();
+        self.take_lists(&mut taken);
+        let versions: Vec<_> = std::iter::from_fn(|| taken.next()).collect();
+        drop(taken);
+        self.free_displaced(versions);
+        while self.free_ended_step() {}
+        pictures.give_memory_back();
+        let displaced = self.sum(|worker| &worker.displaced_bytes);
+        // Relaxed: a figure, whose writers have ended.
+        let freed = pictures.freed_bytes.load(Ordering::Relaxed);
+        assert_eq!(freed, displaced, "bytes of versions that were freed, and that were left to pictures");
+    }
+
     /// Frees the maps of former pictures that no pin reaches any more (E3), and versions that were left too late. A
     /// step of the heartbeat.
     pub(crate) fn collect_after_pictures(&self) {

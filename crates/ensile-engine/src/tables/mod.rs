@@ -219,6 +219,12 @@ impl Directory {
         self.logged.get(id as usize)?.get()
     }
 
+    /// All tables and indexes.
+    #[cfg(feature = "audit")]
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<TableCore>> {
+        self.logged.iter().chain(&self.volatile).filter_map(OnceLock::get)
+    }
+
     /// Refuses ids beyond the most that there can be.
     pub(crate) fn check_room(&self, id: u32) -> Result<()> {
         if self.slot(id).is_some() {

@@ -2,9 +2,13 @@
 //!
 //! Databases here are driven by hand (`without_threads`), so that epochs, snapshots and garbage move when a test says.
 
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_index::testing::partly_equal_keys;
 
 use crate::{Database, Durability, Error, Readable, Result, Table, Tuning};
 
@@ -71,6 +75,112 @@ fn a_transaction_sees_its_own_writes_in_gets_and_scans() -> Result<()> {
     assert_eq!(all(&mut driven.db.begin(), &table).len(), 5, "nobody else sees them yet");
     let _ = tx.commit()?;
     assert_eq!(all(&mut driven.db.begin(), &table), rows);
+    Ok(())
+}
+
+type ByteRows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Each key has its row in the model, or none, one by one, together, and in scans between any two of them.
+fn check_reads(
+    reader: &mut impl Readable,
+    table: &Table<Vec<u8>, Vec<u8>>,
+    (keys, model): (&[Vec<u8>], &ByteRows),
+    random: &mut Random,
+) -> Result<()> {
+    let rows: Vec<_> = keys.iter().map(|key| model.get(key).cloned()).collect();
+    for (key, row) in keys.iter().zip(&rows) {
+        assert_eq!(&reader.get(table, key)?, row, "{key:?}");
+        assert_eq!(reader.contains(table, key)?, row.is_some(), "{key:?}");
+    }
+    assert_eq!(reader.get_many(table, keys)?, rows);
+    for lower in keys {
+        let upper = &keys[random.below(keys.len() as u64) as usize];
+        let mut bound = |key: &Vec<u8>| match random.below(3) {
+            0 => Bound::Included(key.clone()),
+            1 => Bound::Excluded(key.clone()),
+            _ => Bound::Unbounded,
+        };
+        let bounds = (bound(lower), bound(upper));
+        let within = |key: &Vec<u8>| RangeBounds::<Vec<u8>>::contains(&bounds, key);
+        let mut expected: Vec<_> = model.iter().filter(|(key, _)| within(key)).map(|row| (row.0.clone(), row.1.clone())).collect();
+        assert_eq!(reader.range(table, bounds.clone()).collect::<Result<Vec<_>>>()?, expected, "{bounds:?}");
+        expected.reverse();
+        assert_eq!(reader.range(table, bounds.clone()).rev().collect::<Result<Vec<_>>>()?, expected, "{bounds:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn of_keys_that_agree_in_part_each_has_its_own_row_before_and_after_the_commit() -> Result<()> {
+    let driven = Driven::new();
+    for seed in 0..40 {
+        let mut random = Random::seeded(seed);
+        let keys = partly_equal_keys(&mut random);
+        let table = driven.db.table::<Vec<u8>, Vec<u8>>(&format!("bytes {seed}"))?;
+        let mut model: ByteRows = keys.iter().step_by(3).map(|key| (key.clone(), key.clone())).collect();
+        driven.db.run(|tx| model.iter().try_for_each(|(key, row)| tx.put(&table, key, row)))?;
+        let mut tx = driven.db.begin();
+        if seed % 2 == 0 {
+            tx.prefetch(|prefetch| keys.iter().for_each(|key| prefetch.key(&table, key)))?;
+        }
+        for (step, key) in keys.iter().enumerate() {
+            let row = [&key[..], &step.to_be_bytes()].concat();
+            let before = model.get(key).cloned();
+            let after = match random.below(5) {
+                0 => tx.put(&table, key, &row).map(|()| Some(row))?,
+                1 => match tx.insert(&table, key, &row) {
+                    Ok(()) if before.is_none() => Some(row),
+                    Err(Error::KeyExists { .. }) if before.is_some() => before,
+                    other => panic!("{other:?} of {key:?}, which had {before:?}"),
+                },
+                2 => {
+                    assert_eq!(tx.update(&table, key, |old| old.clone_from(&row))?, before.is_some(), "{key:?}");
+                    before.map(|_| row)
+                }
+                3 => {
+                    assert_eq!(tx.delete(&table, key)?, before.is_some(), "{key:?}");
+                    None
+                }
+                _ => before,
+            };
+            assert_eq!(tx.get(&table, key)?, after, "{key:?}");
+            match after {
+                Some(row) => drop(model.insert(key.clone(), row)),
+                None => drop(model.remove(key)),
+            }
+            let other = &keys[random.below(keys.len() as u64) as usize];
+            assert_eq!(tx.get(&table, other)?, model.get(other).cloned(), "{other:?} after {key:?}");
+        }
+        check_reads(&mut tx, &table, (&keys, &model), &mut random)?;
+        let _ = tx.commit()?;
+        check_reads(&mut driven.db.begin(), &table, (&keys, &model), &mut random)?;
+        driven.beat(60);
+        check_reads(&mut driven.db.snapshot()?, &table, (&keys, &model), &mut random)?;
+        let announce = |key: &Vec<u8>, prefetch: &mut crate::Prefetch<'_>| prefetch.key(&table, key);
+        let results = driven.db.run_batch(&keys, announce, |tx, key| tx.get(&table, key));
+        for (key, result) in keys.iter().zip(results) {
+            assert_eq!(result?.0.as_ref(), model.get(key), "{key:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_row_whose_index_key_changes_in_any_part_moves_to_the_new_key() -> Result<()> {
+    let driven = Driven::new();
+    for seed in 0..20 {
+        let keys = partly_equal_keys(&mut Random::seeded(seed));
+        let table = driven.db.define::<u64, Vec<u8>>(&format!("rows {seed}"));
+        let table = table.index("by_row", 1, |_: &u64, row: &Vec<u8>| row.clone()).open()?;
+        let by_row = table.index::<Vec<u8>>("by_row")?;
+        driven.db.run(|tx| tx.put(&table, &1, &keys[0]))?;
+        for pair in keys.windows(2) {
+            driven.db.run(|tx| tx.put(&table, &1, &pair[1]))?;
+            let of = |key: &Vec<u8>| driven.db.run(|tx| tx.find(&by_row, key).collect::<Result<Vec<_>>>());
+            assert_eq!(of(&pair[0])?, [], "{pair:?}");
+            assert_eq!(of(&pair[1])?, [(1, pair[1].clone())], "{pair:?}");
+        }
+    }
     Ok(())
 }
 

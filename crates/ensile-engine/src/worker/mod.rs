@@ -30,7 +30,7 @@ use crate::record::page_map::{MapAddress, PageMap};
 use crate::record::pending::{PageState, PendingRemove, WorkerList};
 
 /// Read-only commits between two looks at the garbage.
-const READS_PER_COLLECTION: u32 = 32;
+pub(crate) const READS_PER_COLLECTION: u32 = 32;
 /// Figures of one worker. Each has one writer at a time: the owner, or for garbage the one that holds its lock.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCounters {

@@ -2,17 +2,42 @@
 //!
 //! The kernels that need weak memory are model checked in `crates/ensile-epoch/tests`.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use ensile_base::Epoch;
+use ensile_base::limits::{EPOCH_MICROS_CLOSE, EPOCH_MICROS_MIN, EPOCHS_CLOSE_TOGETHER};
 
 use super::{Advance, EpochConfig, Epochs};
 use crate::Expired;
 
 const MILLI: u64 = 1_000_000;
 
-fn epochs() -> Epochs {
-    Epochs::new(&EpochConfig { first: Epoch::new(10), snapshot_interval: Duration::from_secs(1) })
+/// Epochs that panic at their drop if a pin, a registration, a binding or a slot was not given back.
+struct CheckedEpochs(Epochs);
+
+impl Deref for CheckedEpochs {
+    type Target = Epochs;
+
+    fn deref(&self) -> &Epochs {
+        &self.0
+    }
+}
+
+impl Drop for CheckedEpochs {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.registered(), (0, 0), "workers and pins have left their registries");
+            assert!(!self.is_any_bound() && !self.is_index_entered());
+            assert_eq!(self.scan().pins(), self.now(), "no pin is left");
+            assert!(!self.has_reader_below(Epoch::MAX), "no snapshot is registered");
+        }
+    }
+}
+
+fn epochs() -> CheckedEpochs {
+    let config = EpochConfig { first: Epoch::new(10), snapshot_interval: Duration::from_secs(1) };
+    CheckedEpochs(Epochs::new(&config))
 }
 
 #[test]
@@ -59,6 +84,20 @@ fn epochs_never_begin_closer_than_the_stated_limit() {
     let epochs = epochs();
     assert!(matches!(epochs.try_advance(MILLI), Advance::Advanced(_)));
     assert_eq!(epochs.try_advance(MILLI + 1), Advance::TooSoon);
+}
+
+#[test]
+fn e5_epochs_may_begin_closer_while_there_are_plenty_of_them() {
+    for (current, micros) in
+        [(EPOCHS_CLOSE_TOGETHER - 1, EPOCH_MICROS_CLOSE), (EPOCHS_CLOSE_TOGETHER, EPOCH_MICROS_MIN)]
+    {
+        let config = EpochConfig { first: Epoch::new(current - 2), snapshot_interval: Duration::MAX };
+        let epochs = CheckedEpochs(Epochs::new(&config));
+        assert_eq!(epochs.try_advance(MILLI), Advance::Advanced(Epoch::new(current)));
+        let next = MILLI + micros * 1_000;
+        assert_eq!(epochs.try_advance(next - 1), Advance::TooSoon, "behind {current}");
+        assert!(matches!(epochs.try_advance(next), Advance::Advanced(_)), "behind {current}");
+    }
 }
 
 #[test]
@@ -313,6 +352,51 @@ fn only_transactions_older_than_asked_are_doomed() {
     let mut pin = epochs.register_pin();
     let _call = pin.begin(epochs.now());
     assert_eq!(epochs.expire(epochs.now(), epochs.now()), 0);
+}
+
+#[test]
+fn e6_readers_of_the_snapshot_that_is_named_are_not_asked_and_those_below_are() {
+    let epochs = epochs();
+    let mut pin = epochs.register_pin();
+    drop(pin.begin(epochs.now()));
+    let snapshot = epochs.open_snapshot(&mut pin);
+    assert_eq!(epochs.expire(Epoch::ZERO, snapshot), 0);
+    assert_eq!(epochs.expire(Epoch::ZERO, snapshot.next()), 1);
+    pin.end();
+}
+
+#[test]
+fn a_transaction_that_ends_is_counted_once_whoever_finds_the_request_first() {
+    let epochs = epochs();
+    for owner_is_first in [true, false] {
+        let before = epochs.expired();
+        let mut pin = epochs.register_pin();
+        drop(pin.begin(epochs.now()));
+        assert_eq!(epochs.expire(epochs.now().next(), Epoch::ZERO), 1);
+        if !owner_is_first {
+            epochs.scan();
+        }
+        // SAFETY: the pin was begun, and has not ended.
+        assert!(unsafe { pin.enter() }.is_err());
+        epochs.scan();
+        assert_eq!(epochs.expired(), before + 1, "the owner is first: {owner_is_first}");
+    }
+}
+
+#[test]
+fn p1_every_worker_that_is_bound_or_in_the_index_is_seen_until_it_leaves() {
+    let epochs = epochs();
+    let workers = [(); 3].map(|()| epochs.register_worker());
+    for worker in &workers {
+        let entered = epochs.enter_index(worker.slot());
+        assert!(epochs.is_index_entered() && !epochs.is_any_bound());
+        drop(entered);
+        assert!(!epochs.is_index_entered());
+        worker.bind(epochs.now());
+        assert!(epochs.is_any_bound() && !epochs.is_index_entered());
+        worker.unbind();
+        assert!(!epochs.is_any_bound());
+    }
 }
 
 #[test]

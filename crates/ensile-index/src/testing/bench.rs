@@ -113,6 +113,31 @@ impl Drop for Bench {
     }
 }
 
+/// Unequal keys of which any two agree in a part that a comparison may look at: all bytes but one, the first ones, the
+/// last ones, or all bytes of the shorter key. They are about as long as none to four slices, and in no order.
+#[must_use]
+pub fn partly_equal_keys(random: &mut Random) -> Vec<Vec<u8>> {
+    let length = random.below(34) as usize;
+    let base: Vec<u8> = (0..length).map(|_| [0, 1, b'k', 255][random.below(4) as usize]).collect();
+    let other = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<u8>>();
+    let mut keys = vec![base.clone(), [&base[..], &base].concat()];
+    for at in 0..length {
+        let (before, behind) = base.split_at(at);
+        let mut one = base.clone();
+        one[at] ^= [1, 0x80, 0xff][random.below(3) as usize];
+        keys.push(one);
+        keys.extend([before.to_vec(), behind[1..].to_vec()]);
+        keys.extend([[before, &other(behind)].concat(), [&other(before), behind].concat()]);
+    }
+    for end in [0, 1, 255] {
+        keys.extend([[&base[..], &[end]].concat(), [&[end], &base[..]].concat()]);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys.sort_by_cached_key(|_| random.next_u64());
+    keys
+}
+
 /// A key that is likely to share slices with others, many of them too, to part from others at any byte, to end at a
 /// slice's end, to hold NULs.
 #[must_use]

@@ -7,5 +7,6 @@ mod interference;
 mod late_prunes;
 mod many;
 mod model;
+mod partly_equal;
 mod reclaim;
 mod scans;

@@ -1,12 +1,17 @@
 //! Blocks are disjoint and aligned, come back once freed, and outlive no memory.
 
 use std::collections::HashSet;
+use std::ptr::NonNull;
 
-use crate::{Memory, MemoryConfig, SizeClass};
+use ensile_base::random::Random;
+
+use crate::span::slots;
+use crate::testing::{CheckedMemory, blocks, free};
+use crate::{Cache, Memory, MemoryConfig, SizeClass};
 
 #[test]
 fn blocks_do_not_overlap_and_keep_their_alignment() {
-    let memory = Memory::new(&MemoryConfig::default());
+    let memory = CheckedMemory::default();
     let mut cache = memory.cache();
     let mut taken = Vec::new();
     for bytes in [8, 24, 120, 320, 64, 4096, 8192, 9000, 100_000] {
@@ -35,7 +40,7 @@ fn blocks_do_not_overlap_and_keep_their_alignment() {
 
 #[test]
 fn freed_blocks_come_back_before_new_spans_are_cut() {
-    let memory = Memory::new(&MemoryConfig::default());
+    let memory = CheckedMemory::default();
     let class = SizeClass::of_bytes(120);
     let mut seen = HashSet::new();
     let mut cache = memory.cache();
@@ -50,7 +55,7 @@ fn freed_blocks_come_back_before_new_spans_are_cut() {
 
 #[test]
 fn a_consumer_of_anothers_blocks_gives_them_back_to_the_pool() {
-    let memory = Memory::new(&MemoryConfig::default());
+    let memory = CheckedMemory::default();
     let class = SizeClass::of_bytes(120);
     let (mut producer, mut consumer) = (memory.cache(), memory.cache());
     for _ in 0..40 {
@@ -84,22 +89,9 @@ fn a_cache_may_be_dropped_after_its_memory_was_released() {
     assert_eq!(memory.stats(), crate::MemoryStats::default(), "nothing came back");
 }
 
-/// Blocks of a class.
-fn blocks(cache: &mut crate::Cache, bytes: usize, total_bytes: usize) -> Vec<std::ptr::NonNull<u8>> {
-    let class = SizeClass::of_bytes(bytes);
-    (0..total_bytes / class.bytes()).map(|_| cache.allocate(class)).collect()
-}
-
-fn free(cache: &mut crate::Cache, bytes: usize, blocks: Vec<std::ptr::NonNull<u8>>) {
-    for block in blocks {
-        // SAFETY: allocated under this class from the same memory, freed once.
-        unsafe { cache.free(block, SizeClass::of_bytes(bytes)) };
-    }
-}
-
 #[test]
 fn what_one_size_leaves_free_serves_every_other() {
-    let memory = Memory::new(&MemoryConfig::default());
+    let memory = CheckedMemory::default();
     let mut cache = memory.cache();
     for bytes in [24, 120, 1000, 72, 4096, 300, 8192, 56] {
         let mut taken = blocks(&mut cache, bytes, 32 << 20);
@@ -115,7 +107,7 @@ fn what_one_size_leaves_free_serves_every_other() {
 
 #[test]
 fn a_span_with_a_block_in_use_stays_with_its_size() {
-    let memory = Memory::new(&MemoryConfig::default());
+    let memory = CheckedMemory::default();
     let mut cache = memory.cache();
     let mut small = blocks(&mut cache, 120, 16 << 20);
     // One block of each span stays in use, with bytes of its own.
@@ -126,20 +118,23 @@ fn a_span_with_a_block_in_use_stays_with_its_size() {
         unsafe { block.as_ptr().write_bytes(0xCD, 120) };
     }
     free(&mut cache, 120, small);
-    for block in blocks(&mut cache, 1000, 32 << 20) {
+    let large = blocks(&mut cache, 1000, 32 << 20);
+    for block in &large {
         // SAFETY: just allocated.
         unsafe { block.as_ptr().write_bytes(0xEE, 1000) };
     }
-    for block in kept {
+    for block in &kept {
         // SAFETY: ours, written above.
         let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), 120) };
         assert!(bytes.iter().all(|byte| *byte == 0xCD));
     }
+    free(&mut cache, 120, kept);
+    free(&mut cache, 1000, large);
 }
 
 #[test]
 fn what_stays_empty_goes_back_to_the_system_and_what_is_used_again_does_not() {
-    let memory = Memory::new(&MemoryConfig::default());
+    let memory = CheckedMemory::default();
     let mut cache = memory.cache();
     let steps = || (0..600).map(|_| memory.give_back_step()).sum::<usize>();
     // Taken and freed within each window: it is needed.
@@ -153,16 +148,18 @@ fn what_stays_empty_goes_back_to_the_system_and_what_is_used_again_does_not() {
     assert_eq!(steps() as u64, empty);
     assert_eq!(memory.stats().empty_bytes, 0);
     // It is there again when it is wanted, all zeros, and no more is mapped for it.
-    for block in blocks(&mut cache, 4096, 24 << 20) {
+    let again = blocks(&mut cache, 4096, 24 << 20);
+    for block in &again {
         // SAFETY: just allocated.
         unsafe { block.as_ptr().write_bytes(1, 4096) };
     }
     assert!(memory.stats().chunk_bytes <= 36 << 20, "{:?}", memory.stats());
+    free(&mut cache, 4096, again);
 }
 
 #[test]
 fn what_was_touched_beforehand_is_kept() {
-    let memory = Memory::new(&MemoryConfig::prefaulted(8 << 20));
+    let memory = CheckedMemory::new(&MemoryConfig::prefaulted(8 << 20));
     let mut cache = memory.cache();
     let taken = blocks(&mut cache, 1000, 30 << 20);
     free(&mut cache, 1000, taken);
@@ -174,12 +171,62 @@ fn what_was_touched_beforehand_is_kept() {
 
 #[test]
 fn an_ended_cache_leaves_everything_to_the_next() {
-    let memory = Memory::new(&MemoryConfig::prefaulted(1 << 20));
+    let memory = CheckedMemory::new(&MemoryConfig::prefaulted(1 << 20));
+    let mut taken = Vec::new();
     for _ in 0..100 {
-        let mut cache = memory.cache();
-        for _ in 0..100 {
-            cache.allocate(SizeClass::of_bytes(64));
-        }
+        taken.extend(blocks(&mut memory.cache(), 64, 6400));
     }
     assert_eq!(memory.stats().chunk_bytes, 2 << 20);
+    free(&mut memory.cache(), 64, taken);
+}
+
+/// Blocks with their sizes, each of which has its own address in its first word.
+fn marked(cache: &mut Cache, bytes: usize, total_bytes: usize) -> Vec<(NonNull<u8>, usize)> {
+    let taken = blocks(cache, bytes, total_bytes);
+    for block in &taken {
+        // SAFETY: ours, and at least one word long.
+        unsafe { block.cast::<usize>().write(block.addr().get()) };
+    }
+    taken.into_iter().map(|block| (block, bytes)).collect()
+}
+
+/// Caches that end with free blocks of all kinds: in lists, in batches, uncut, and in spans that no class has yet.
+#[test]
+fn whatever_caches_take_and_give_and_leave_is_there_at_the_end_and_has_one_owner() {
+    const BYTES: [usize; 8] = [8, 24, 120, 1000, 4096, 8192, 9000, 100_000];
+    for seed in 0..if cfg!(miri) { 1 } else { 12 } {
+        let (memory, mut random) = (CheckedMemory::default(), Random::seeded(seed));
+        let mut caches: Vec<_> = (0..3).map(|_| memory.cache()).collect();
+        let mut taken: Vec<(NonNull<u8>, usize)> = Vec::new();
+        // All blocks of a span but one, which is uncut when the cache ends.
+        for class in [8, 24].map(SizeClass::of_bytes) {
+            let all_but_one = (slots(class) as usize - 1) * class.bytes();
+            taken.extend(marked(&mut memory.cache(), class.bytes(), all_but_one));
+        }
+        for step in 0..400 {
+            let cache = &mut caches[random.below(3) as usize];
+            if random.percent(10) {
+                *cache = memory.cache();
+            }
+            if random.percent(if step % 100 < 60 { 60 } else { 20 }) {
+                let bytes = BYTES[random.below(8) as usize];
+                let most = [1 << 10, 1 << 14, 1 << 18][random.below(3) as usize];
+                taken.extend(marked(cache, bytes, random.below(most) as usize));
+            } else {
+                let most = random.below(1 + taken.len() as u64) as usize;
+                // Some of many spans, or all of few.
+                let is_scattered = random.percent(50);
+                for _ in 0..most {
+                    let last = taken.len() - 1;
+                    let at = if is_scattered { random.below(1 + last as u64) as usize } else { last };
+                    let (block, bytes) = taken.swap_remove(at);
+                    // SAFETY: ours, written above.
+                    assert_eq!(unsafe { block.cast::<usize>().read() }, block.addr().get(), "another has it");
+                    free(cache, bytes, [block]);
+                }
+            }
+            memory.give_back_step();
+        }
+        taken.into_iter().for_each(|(block, bytes)| free(&mut caches[0], bytes, [block]));
+    }
 }

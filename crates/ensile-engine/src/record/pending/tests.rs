@@ -1,10 +1,9 @@
 //! Blocks and lists of one thread.
 
 use ensile_base::{Epoch, Tid};
-use ensile_memory::{Memory, MemoryConfig};
 
 use super::{PageMarks, PageState, RemovePlace, WorkerList};
-use crate::record::blocks::Blocks;
+use crate::record::testing::CheckedBlocks;
 
 fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch))
@@ -16,7 +15,7 @@ fn version(epoch: u64) -> (RemovePlace, Tid) {
 
 #[test]
 fn a_list_has_what_was_pushed_before_the_page_was_closed() {
-    let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
+    let mut blocks = CheckedBlocks::new();
     let page = PageState::new(PageMarks::NONE);
     let rows: Vec<(Vec<u8>, Vec<u8>)> =
         [0, 1, 7, 100, 1024, 100_000].map(|bytes| (vec![3; bytes % 100], vec![7; bytes])).into();
@@ -42,7 +41,7 @@ fn a_list_has_what_was_pushed_before_the_page_was_closed() {
 
 #[test]
 fn nothing_is_left_in_a_page_that_is_closed_and_it_is_closed_once() {
-    let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
+    let mut blocks = CheckedBlocks::new();
     let page = PageState::new(PageMarks::NONE);
     let ((), list) = page.close_behind(|| ());
     assert_eq!(list.map(Iterator::count), Some(0));
@@ -72,7 +71,7 @@ fn a_commit_is_done_with_a_page_that_is_closed_and_has_its_mark() {
 
 #[test]
 fn a_workers_list_is_taken_as_a_whole_and_grows_again() {
-    let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
+    let mut blocks = CheckedBlocks::new();
     let (page, own) = (PageState::new(PageMarks::NONE), WorkerList::default());
     assert!(own.take().is_none());
     for first in [1, 4] {
@@ -98,7 +97,7 @@ fn a_workers_list_is_taken_as_a_whole_and_grows_again() {
 
 #[test]
 fn marks_stay_whatever_is_pushed_and_closed_and_no_list_has_them() {
-    let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
+    let mut blocks = CheckedBlocks::new();
     let page = PageState::new(PageMarks::NONE);
     let marks = || [PageMarks::BEFORE, PageMarks::AFTER].map(|marks| page.has_any(marks));
     let mut push =

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use ensile_base::random::Random;
+use ensile_index::testing::partly_equal_keys;
 
 use super::{KeyTable, LINEAR_MAX, hash_key};
 
@@ -61,6 +62,53 @@ fn a_key_stands_once_however_many_there_are_and_in_whatever_order_they_come() {
     }
 }
 
+/// Few keys are compared one by one, more behind a filter, and many are searched by their hashes.
+#[test]
+fn of_keys_that_agree_in_part_each_has_its_own_place() {
+    for seed in 0..300 {
+        let mut random = Random::seeded(seed);
+        let candidates = partly_equal_keys(&mut random);
+        let few = [1, 2, 5, 40, candidates.len()][seed as usize % 5].min(candidates.len());
+        let (mut keys, mut model) = (Keys::default(), HashMap::new());
+        for (at, key) in candidates[..few].iter().enumerate() {
+            let table = random.below(2) as u32;
+            assert_eq!(keys.find(table, key), None, "seed {seed}: {key:?}");
+            if at < few / 3 {
+                keys.table.announce(&mut keys.arena, table, key);
+            } else {
+                keys.find_or_enter(table, key);
+            }
+            model.insert((table, key.clone()), at);
+            assert_eq!(keys.table.len(), model.len(), "seed {seed}: {key:?} is new");
+        }
+        for (table, key) in candidates.iter().flat_map(|key| [(0, key), (1, key)]) {
+            let place = model.get(&(table, key.clone())).copied();
+            assert_eq!(keys.find(table, key), place, "seed {seed}: {key:?} of table {table}");
+        }
+        keys.table.check(&keys.arena);
+    }
+}
+
+#[test]
+fn keys_of_one_hash_are_told_apart() {
+    let (mut numbers, mut pairs) = (HashMap::new(), Vec::new());
+    for number in 0..300_000u64 {
+        let hash = hash_key(1, &number.to_be_bytes());
+        pairs.extend(numbers.insert(hash, number).map(|other| (other, number)));
+    }
+    assert!(!pairs.is_empty(), "of so many keys some have one hash");
+    for (one, other) in pairs {
+        let mut keys = Keys::default();
+        for number in 1 << 32..(1 << 32) + LINEAR_MAX as u64 {
+            keys.find_or_enter(1, &number.to_be_bytes());
+        }
+        let at = keys.find_or_enter(1, &one.to_be_bytes());
+        assert_eq!(keys.find(1, &other.to_be_bytes()), None, "{one} and {other}");
+        assert_eq!(keys.find_or_enter(1, &other.to_be_bytes()), at + 1);
+        assert_eq!(keys.find(1, &one.to_be_bytes()), Some(at));
+    }
+}
+
 #[test]
 fn keys_of_all_lengths_are_kept_as_they_are() {
     for length in 0..40u8 {
@@ -103,6 +151,12 @@ fn requests_of_a_batch_see_their_own_announcements_only_and_leave_them_clean() {
                     assert_eq!(keys.table.at(at).write(), None, "nothing is left of the attempt before");
                     keys.table.set_write(at, key as usize);
                     keys.table.check(&keys.arena);
+                }
+                if let Some(last) = size.checked_sub(1) {
+                    // Behind it stands the next request's first key, which is the same one.
+                    for (key, at) in [(last, bounds[request + 1] - 1), (0, bounds[request])] {
+                        assert_eq!(keys.find(1, &key.to_be_bytes()), Some(at), "its own");
+                    }
                 }
                 keys.restart();
                 keys.table.check(&keys.arena);

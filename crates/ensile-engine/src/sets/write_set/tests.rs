@@ -1,10 +1,12 @@
 //! The write-set finds what was written, and keeps its order and its limits.
 
-use std::ops::Bound;
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_BYTES_MAX};
 use ensile_base::random::Random;
+use ensile_index::testing::partly_equal_keys;
 
 use super::{ANNOUNCED_BYTES_MAX, Expect, KEEP_BYTES_MAX, WriteKind, WriteSet, log_entry};
 use crate::error::{Error, Result};
@@ -29,6 +31,42 @@ fn small_and_large_sets_find_every_key_and_no_other() {
         }
         set.clear();
         assert!(set.is_empty());
+    }
+}
+
+#[test]
+fn of_keys_that_agree_in_part_each_has_its_own_entry_and_stands_within_its_bounds() {
+    for seed in 0..60 {
+        let mut random = Random::seeded(seed);
+        let (keys, mut set, mut model) = (partly_equal_keys(&mut random), WriteSet::default(), BTreeMap::new());
+        for key in &keys {
+            if random.percent(70) {
+                assert_eq!(set.find(1, key), None, "{key:?}");
+                add(&mut set, (2, key, b"of another table")).expect("small");
+                add(&mut set, (1, key, key)).expect("small");
+                model.insert(key.as_slice(), set.entries.len() - 1);
+            }
+            // Entries join the others one by one, or several at once.
+            if random.percent(50) {
+                set.sort_table(1);
+            }
+        }
+        for key in &keys {
+            assert_eq!(set.find(1, key), model.get(key.as_slice()).copied(), "{key:?}");
+        }
+        set.sort_table(1);
+        for lower in &keys {
+            let upper = &keys[random.below(keys.len() as u64) as usize];
+            let mut bound = |key| match random.below(3) {
+                0 => Bound::Included(key),
+                1 => Bound::Excluded(key),
+                _ => Bound::Unbounded,
+            };
+            let bounds = (bound(&lower[..]), bound(&upper[..]));
+            let expected = model.iter().filter(|(key, _)| RangeBounds::<[u8]>::contains(&bounds, **key));
+            let found = set.in_order(bounds.0, bounds.1).iter().map(|at| *at as usize);
+            assert!(found.eq(expected.map(|(_, at)| *at)), "{bounds:?} of {:?}", model.keys());
+        }
     }
 }
 
@@ -177,14 +215,16 @@ fn a_value_that_is_refused_leaves_no_buffer_of_its_size() {
 #[test]
 fn announced_keys_leave_positions_for_what_is_written() {
     let mut set = WriteSet::default();
+    set.announce(1, &[0; INDEX_KEY_BYTES_MAX + 1]);
+    assert_eq!(set.announced(0).len(), 0, "no table has so long a key");
+    set.announce(1, &[0; INDEX_KEY_BYTES_MAX]);
+    assert_eq!(set.announced(0).len(), 1);
     let mut key = vec![0; KEY_BYTES_MAX];
     for number in 0..2 * ANNOUNCED_BYTES_MAX / KEY_BYTES_MAX {
         key[..8].copy_from_slice(&number.to_be_bytes());
         set.announce(1, &key);
     }
     assert!(set.arena.len() <= ANNOUNCED_BYTES_MAX, "{} bytes are announced", set.arena.len());
-    set.announce(2, &vec![0; INDEX_KEY_BYTES_MAX + 1]);
-    assert!(set.announced(0).all(|(table, _)| table == 1), "no table has so long a key");
     add(&mut set, (1, &key, b"value")).expect("fits");
     assert_eq!(set.find(1, &key), Some(0));
 }

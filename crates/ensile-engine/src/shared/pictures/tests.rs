@@ -52,6 +52,20 @@ fn keys(shared: &SharedState, attempt: PictureAttempt) -> Result<usize, PagesEnd
 }
 
 #[test]
+fn the_version_that_found_no_room_is_freed_when_its_picture_ends() -> Result<()> {
+    let db = open()?;
+    let (shared, mut worker) = (db.shared(), db.shared().new_worker());
+    let since = Epoch::new(10);
+    shared.pictures.as_ref().expect("opened for pictures").may_take(FIRST, since);
+    (0..2).for_each(|_| leave(shared, &mut worker, since));
+    assert_eq!(shared.take_displaced_until(FIRST, |_| false), Ok(true), "there are more");
+    end(shared);
+    shared.free_ended();
+    assert_eq!(shared.displaced_bytes().0, 0);
+    Ok(())
+}
+
+#[test]
 fn n13_what_was_left_to_another_picture_is_freed_and_not_handed_out() -> Result<()> {
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
@@ -173,6 +187,12 @@ fn pages_of_a_picture_that_gave_way_are_closed_step_by_step() -> Result<()> {
             let more: Vec<bool> = [0; 3].map(|_| shared.close_pages_step()).into();
             assert_eq!(more, [true, false, false], "and the catalogue's");
             assert!(!pictures.is_under_way());
+            let mut pin = shared.epochs.register_pin();
+            let call = pin.begin(shared.epochs.now());
+            for (id, table) in shared.logged_tables.all() {
+                let map = table.pages.load(call.pinned()).expect("of the first picture");
+                assert!(map.pages().iter().all(|page| page.is_closed()), "pages of table {id}");
+            }
         }
         let second = begin_with(&db, &clock, WantedPages::Changed);
         assert_eq!(shared.displaced_bytes().0, 0, "nothing of the first one is left");

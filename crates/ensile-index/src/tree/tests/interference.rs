@@ -118,7 +118,7 @@ impl Interfering<'_> {
 /// Inserts keys, each interfered with, and compares the tree with what was done to it.
 fn survives(seed: u64, inserts: usize, mut key_of: impl FnMut(&mut Random) -> Vec<u8>) {
     let mut book = BookedMemory::default();
-    let mut tree = Masstree::new(&mut book);
+    let tree = Masstree::new(&mut book);
     let (model, random) = (BTreeMap::new(), Random::seeded(seed));
     let mut memory =
         Interfering { tree: &tree, book, random, model, key: Vec::new(), left: 0, interferences: 0 };
@@ -212,7 +212,7 @@ fn a_skip_parts_while_the_root_behind_it_changes() {
     let key = |n: u64| [&[b'k'; 40][..], &n.to_be_bytes()].concat();
     for parting in [8, 9, 15, 16, 30, 32, 39] {
         let mut book = BookedMemory::default();
-        let mut tree = Masstree::new(&mut book);
+        let tree = Masstree::new(&mut book);
         for n in 0..15 {
             let _ = tree.insert_if_absent(&key(n), n, &mut book, &mut NodeChanges::new(), pinned());
         }
@@ -262,7 +262,7 @@ fn holds_after(
     keys: &[Vec<u8>],
 ) {
     let mut book = BookedMemory::default();
-    let mut tree = three_layers(&mut book);
+    let tree = three_layers(&mut book);
     let other = |book: &mut BookedMemory| meanwhile(&tree, book);
     let mut memory = Meanwhile { book, other: Some(other) };
     first(&tree, &mut memory);

@@ -19,13 +19,16 @@ use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, NodeMemory, Range}
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
 const POISON: u8 = 0xa5;
 
-/// Every block that was allocated, freed when all threads are done.
+/// Every block that was allocated, freed when all threads are done, and the number of those that came back.
 #[derive(Default)]
-struct Book(Mutex<Vec<(usize, Layout)>>);
+struct Book {
+    allocated: Mutex<Vec<(usize, Layout)>>,
+    returned: AtomicUsize,
+}
 
 impl Drop for Book {
     fn drop(&mut self) {
-        for (block, layout) in self.0.get_mut().expect("no panic").drain(..) {
+        for (block, layout) in self.allocated.get_mut().expect("no panic").drain(..) {
             // SAFETY: allocated by a `Recycler` with this layout, and in the book once; the tree is not used any more.
             unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(block), layout) };
         }
@@ -56,6 +59,14 @@ impl<'e> Recycler<'e> {
     }
 }
 
+impl Drop for Recycler<'_> {
+    fn drop(&mut self) {
+        let returned = self.garbage_list.len() + self.free.values().map(Vec::len).sum::<usize>();
+        // Relaxed: read once all threads are done.
+        self.book.returned.fetch_add(returned, Ordering::Relaxed);
+    }
+}
+
 // SAFETY: blocks come from the global allocator with the layout asked for; a retired one is used again once the limit
 // of the pins has passed the epoch that was read after it was unlinked (E3), and is given back by the book at the end.
 unsafe impl NodeMemory for Recycler<'_> {
@@ -67,7 +78,7 @@ unsafe impl NodeMemory for Recycler<'_> {
         }
         // SAFETY: no node or suffix block has size zero.
         let block = NonNull::new(unsafe { std::alloc::alloc(layout) }).expect("memory for a test");
-        self.book.0.lock().expect("no panic").push((block.as_ptr().expose_provenance(), layout));
+        self.book.allocated.lock().expect("no panic").push((block.as_ptr().expose_provenance(), layout));
         block
     }
 
@@ -237,5 +248,11 @@ fn nothing_is_reached_that_is_used_for_something_else() {
         // SAFETY: all threads are done.
         let shape = tree.check(unsafe { Pinned::assume() }).expect("a whole tree");
         assert_eq!((shape.keys, shape.layers, shape.leaves), (0, 1, 1));
+        drop(memory);
+        let allocated = book.allocated.lock().expect("no panic").len();
+        // Relaxed: all threads are done.
+        let returned = book.returned.load(Ordering::Relaxed);
+        let linked = shape.leaves + shape.suffix_blocks;
+        assert_eq!(returned + linked, allocated, "memory that is neither linked nor given back");
     }
 }

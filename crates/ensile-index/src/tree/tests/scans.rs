@@ -329,3 +329,91 @@ fn a_scan_whose_layer_goes_below_it_ends_where_its_range_does() {
         }
     }
 }
+
+/// Changes the tree at one of the entries that it is handed.
+struct ChangesOnce<'t> {
+    tree: &'t Masstree,
+    memory: &'t mut BookedMemory,
+    /// The number of the entry at which it does.
+    at: usize,
+    /// Keys that come or go: each one goes that is there.
+    toggled: &'t [Vec<u8>],
+    witnesses: Vec<Witness>,
+    keys: Vec<Vec<u8>>,
+}
+
+impl ScanVisitor for ChangesOnce<'_> {
+    fn witness(&mut self, witness: Witness) {
+        self.witnesses.push(witness);
+    }
+
+    fn entry(&mut self, key: &[u8], _: u64) -> ControlFlow<()> {
+        self.keys.push(key.to_vec());
+        if self.keys.len() == self.at {
+            for key in self.toggled {
+                let mut changes = NodeChanges::new();
+                if let Insert::Exists(value) =
+                    self.tree.insert_if_absent(key, 1, self.memory, &mut changes, pinned())
+                {
+                    assert!(self.tree.remove(key, value, self.memory, pinned()));
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Scans a tree with these keys as often as it has entries, in both directions. Each time the change comes behind
+/// another entry. Keys that nobody touches are handed out once and in order, and so is all that is there at the end if
+/// the witnesses hold.
+fn check_change(keys: &[Vec<u8>], toggled: &[Vec<u8>]) {
+    for (at, direction) in (1..=keys.len()).flat_map(|at| DIRECTIONS.map(|direction| (at, direction))) {
+        let mut bench = Bench::new();
+        keys.iter().for_each(|key| assert_eq!(bench.insert(key, 1), Insert::Inserted, "{key:?}"));
+        let (tree, memory) = (&bench.tree, &mut bench.memory);
+        let mut scan =
+            ChangesOnce { tree, memory, at, toggled, witnesses: Vec::new(), keys: Vec::new() };
+        let whole = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
+        tree.scan(whole, direction, &mut scan, pinned());
+        let ChangesOnce { witnesses, keys: mut seen, .. } = scan;
+        if direction == Direction::Reverse {
+            seen.reverse();
+        }
+        let told = format!("{toggled:?} behind entry {at}, {direction:?}");
+        assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}: {told}");
+        let mut stable: Vec<_> = keys.iter().filter(|key| !toggled.contains(key)).collect();
+        stable.sort();
+        assert!(seen.iter().filter(|key| !toggled.contains(key)).eq(stable), "{seen:?}: {told}");
+        if witnesses.iter().all(|witness| witness.holds(pinned())) {
+            let now = bench.scan(Bound::Unbounded, Bound::Unbounded, direction).entries;
+            let mut now: Vec<_> = now.into_iter().map(|(key, _)| key).collect();
+            now.sort();
+            assert_eq!(seen, now, "all witnesses hold: {told}");
+        }
+    }
+}
+
+/// Among them those that split a leaf right where the scan goes on, so that the leaf that it knows ends there.
+#[test]
+fn a_scan_survives_the_coming_and_going_of_any_neighbour_of_full_leaves() {
+    let number = |n: u64| n.to_be_bytes().to_vec();
+    for n in 0..46 {
+        let others: Vec<_> = (0..46).filter(|&other| other != n).map(number).collect();
+        check_change(&others, &[number(n)]);
+        check_change(&[&others[..], &[number(n)]].concat(), &[number(n)]);
+    }
+}
+
+/// A key that takes the place of a layer stands where the layer's keys did, which the scan has handed out, or not.
+#[test]
+fn a_scan_survives_a_key_that_takes_the_place_of_a_layer() {
+    for shared in [8, 12, 16, 24] {
+        let long = |end: &[u8]| [&vec![b'k'; shared][..], end].concat();
+        let layer: Vec<_> = [&b"b"[..], b"c", b"d, longer than a slice", b"e"].map(long).into();
+        let around = [b"a".to_vec(), vec![b'k'; 7], vec![b'k'; 8], b"kkkkkkkl".to_vec(), b"z".to_vec()];
+        let keys = [&around[..], &layer].concat();
+        for new in [&b"a"[..], b"b", b"c", b"cc", b"d, longer than a slice", b"f"].map(long) {
+            check_change(&keys, &[&layer[..], &[new]].concat());
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A database that nobody uses any more, taken apart block by block: the feature `audit`, for tests.
+//!
+//! Invariants:
+//! - Each block that the database has in use is a tree's, or is in one list of things to be freed, or is a worker's
+//!   present page of versions.
+//! - U1: each absent record of a tree is registered to be unhooked.
+//!
+//! Neighbours: `shared::audit` takes databases apart; `garbage` and `pending` have the lists.
+
+use ensile_base::sync::Arc;
+use ensile_memory::SizeClass;
+
+use super::blocks::{Blocks, OwnedMemory, PageBlock};
+use super::owned::RegisteredAbsent;
+use super::tree::RecordTree;
+
+/// The evidence that nobody uses a block of the database any more, and the memory to free blocks into.
+pub(crate) struct AtRest<'m> {
+    pub(crate) blocks: Blocks,
+    memory: &'m mut OwnedMemory,
+    /// Number of absent records in trees, and of those that are registered.
+    absent: usize,
+    registered: usize,
+}
+
+impl<'m> AtRest<'m> {
+    /// The exclusive reference is the evidence, as for [`OwnedMemory::release`].
+    pub(crate) fn new(memory: &'m mut OwnedMemory) -> Self {
+        Self { blocks: Blocks::new(memory.cache()), memory, absent: 0, registered: 0 }
+    }
+
+    /// Frees each tree and its records, behind the garbage: absent records are looked at there.
+    pub(crate) fn free_trees(&mut self, mut trees: Vec<Arc<RecordTree>>) {
+        trees.sort_unstable_by_key(Arc::as_ptr);
+        trees.dedup_by_key(|tree| Arc::as_ptr(tree));
+        for tree in trees {
+            // SAFETY: nobody uses a block of the database any more, and each tree is here once. Only workers of the
+            // database insert into its trees.
+            self.absent += unsafe { tree.destroy(&mut self.blocks) };
+        }
+    }
+
+    /// Frees an absent record that a tree no longer leads to. One that is still in its tree goes with the tree.
+    pub(crate) fn free_absent(&mut self, record: RegisteredAbsent) {
+        if record.record().word().is_latest() {
+            self.registered += 1;
+        } else {
+            // SAFETY: the record was superseded: its tree leads to another one.
+            let record = unsafe { record.unhooked() };
+            // SAFETY: nobody uses a block of the database any more.
+            unsafe { self.blocks.destroy(record) };
+        }
+    }
+
+    /// Panics if blocks are left beside the present pages of `workers` workers, which other threads keep.
+    pub(crate) fn check(self, workers: usize) {
+        let Self { blocks, memory, absent, registered } = self;
+        assert_eq!(absent, registered, "absent records of trees, and those that are to be unhooked (U1)");
+        drop(blocks);
+        let page = SizeClass::of_bytes(PageBlock::BYTES);
+        for class in (0..SizeClass::COUNT).map(SizeClass::from_index) {
+            let (left, left_max) = (memory.blocks_in_use(class), if class == page { workers } else { 0 });
+            assert!(
+                left <= left_max,
+                "{left} blocks of {} bytes are in use, and nothing leads to them",
+                class.bytes()
+            );
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Whether a database has got back everything that it has given out, asked at its end: the feature `audit`, for tests.
+//!
+//! Invariants, once nobody shares the database:
+//! - No pin, no snapshot's registration, no binding and no turn is left, and nobody waits for one.
+//! - Each block is a tree's, is in one list of garbage or of a picture, or is a worker's present page.
+//! - The figures of what waits come to zero when the lists are freed (E6).
+//!
+//! Neighbours: `database::owner` asks before it releases the memory; `record::at_rest` frees.
+
+use ensile_base::Epoch;
+use ensile_base::sync::Arc;
+
+use super::SharedState;
+use super::pictures::Pictures;
+use crate::record::at_rest::AtRest;
+
+impl SharedState {
+    /// Takes the database apart, and panics if anything is missing.
+    pub(crate) fn audit(&mut self) {
+        self.gate.check_at_rest();
+        self.check_epochs_at_rest();
+        self.free_all_displaced();
+        let workers = std::mem::take(&mut *self.workers.lock());
+        self.collector.lock().drop_worker();
+        // Of threads that live on.
+        let (kept, _) = self.epochs.registered();
+        assert!(kept <= workers.len(), "{kept} bindings of {} workers", workers.len());
+        let logged = self.logged_tables.all();
+        let mut trees: Vec<_> = logged.iter().map(|(_, table)| Arc::clone(&table.tree)).collect();
+        trees.extend(self.catalog.lock().trees.values().cloned());
+        trees.extend(self.tables.all().map(|table| Arc::clone(&table.tree)));
+        let mut at_rest = AtRest::new(&mut self.memory);
+        let has_picture = self.pictures.as_ref().is_some_and(Pictures::is_under_way);
+        for (id, table) in &logged {
+            let has_open_pages = table.pages.has_open_pages(&at_rest);
+            assert!(has_picture || !has_open_pages, "table {id}: a picture that has ended closes all pages");
+            table.pages.collect_at_rest(&at_rest);
+        }
+        let maps = &self.logged_tables.waiting_maps;
+        assert_eq!((maps.count(), maps.bytes()), (0, 0), "maps of pages are missing");
+        for worker in &workers {
+            worker.lock_garbage().free_all(&mut at_rest);
+        }
+        at_rest.free_trees(trees);
+        at_rest.check(kept);
+    }
+
+    /// Nothing is pinned, registered, bound or in the index: what threads keep for their next transaction is idle.
+    fn check_epochs_at_rest(&self) {
+        let limits = self.epochs.scan();
+        assert_eq!(limits.pins(), self.epochs.now(), "a pin is left");
+        assert!(!self.epochs.has_reader_below(Epoch::MAX), "a snapshot is registered");
+        assert!(!self.epochs.is_any_bound(), "a worker is bound");
+        assert!(!self.epochs.is_index_entered(), "a worker is in the index");
+    }
+}

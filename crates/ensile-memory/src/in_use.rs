@@ -1,0 +1,65 @@
+//! Count of the blocks in use, by size class: a test's end compares it with the blocks that the test still has.
+//!
+//! Without the feature `audit`, and under checkers, nothing is counted. Nor is it beside experiments, which count the
+//! cache lines that are written: the count would be among them.
+//!
+//! Neighbours: [`crate::Cache`] counts each block that it hands out or takes back; [`crate::Memory`] owns the count.
+
+#[cfg(any(all(feature = "audit", not(feature = "experiments")), all(test, not(any(loom, shuttle)))))]
+mod counted {
+    use ensile_base::sync::{AtomicUsize, Ordering};
+
+    use crate::class::SizeClass;
+
+    /// Number of blocks in use, by the index of their class.
+    pub(crate) struct BlocksInUse(Box<[AtomicUsize]>);
+
+    impl BlocksInUse {
+        pub(crate) fn new() -> Self {
+            Self((0..SizeClass::COUNT).map(|_| AtomicUsize::new(0)).collect())
+        }
+
+        pub(crate) fn add(&self, class: SizeClass) {
+            // Relaxed: a figure, read once its writers have ended.
+            self.0[class.index()].fetch_add(1, Ordering::Relaxed);
+        }
+
+        pub(crate) fn remove(&self, class: SizeClass) {
+            // Relaxed: a figure, read once its writers have ended.
+            let before = self.0[class.index()].fetch_sub(1, Ordering::Relaxed);
+            assert!(before > 0, "a block is freed once, under the class that it was allocated under");
+        }
+
+        pub(crate) fn count(&self, class: SizeClass) -> usize {
+            // Relaxed: a figure, read once its writers have ended.
+            self.0[class.index()].load(Ordering::Relaxed)
+        }
+    }
+}
+
+#[cfg(not(any(all(feature = "audit", not(feature = "experiments")), all(test, not(any(loom, shuttle))))))]
+mod counted {
+    use crate::class::SizeClass;
+
+    /// Nothing is counted.
+    pub(crate) struct BlocksInUse;
+
+    impl BlocksInUse {
+        pub(crate) fn new() -> Self {
+            Self
+        }
+
+        #[inline(always)]
+        pub(crate) fn add(&self, _class: SizeClass) {}
+
+        #[inline(always)]
+        pub(crate) fn remove(&self, _class: SizeClass) {}
+
+        #[cfg(feature = "audit")]
+        pub(crate) fn count(&self, _class: SizeClass) -> usize {
+            0
+        }
+    }
+}
+
+pub(crate) use counted::BlocksInUse;
