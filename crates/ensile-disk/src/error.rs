@@ -166,3 +166,35 @@ impl DiskError {
         self.is_of(io::ErrorKind::PermissionDenied)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::{DiskError, Operation};
+
+    fn of(error: Error) -> DiskError {
+        DiskError::io(Operation::Write, "log0/log-1-0".as_ref(), error)
+    }
+
+    #[test]
+    fn a_refusal_for_want_of_space_is_told_from_any_other() {
+        for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge] {
+            assert!(of(kind.into()).is_full(), "{kind:?}");
+        }
+        for kind in [ErrorKind::PermissionDenied, ErrorKind::OutOfMemory, ErrorKind::ReadOnlyFilesystem] {
+            assert!(!of(kind.into()).is_full(), "{kind:?}");
+        }
+        let in_use = DiskError::InUse { path: "LOCK".into() };
+        assert!(!in_use.is_full() && !in_use.is_not_found() && !in_use.is_out_of_descriptors());
+    }
+
+    #[test]
+    fn descriptors_are_used_up_of_the_process_or_of_the_machine() {
+        // EMFILE and ENFILE; ENOMEM, ENOSPC and EBADF.
+        for (code, is_used_up) in [(24, true), (23, true), (12, false), (28, false), (9, false)] {
+            let error = of(Error::from_raw_os_error(code));
+            assert_eq!(error.is_out_of_descriptors(), is_used_up, "{error}");
+        }
+    }
+}

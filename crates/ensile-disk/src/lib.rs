@@ -28,6 +28,8 @@ mod mapped;
 #[expect(unsafe_code, reason = "a page that the kernel clears at fork is mapped and read by raw calls")]
 mod process;
 mod real;
+#[cfg(test)]
+mod test_folder;
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};

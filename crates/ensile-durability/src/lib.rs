@@ -57,6 +57,9 @@ mod backup;
 
 mod shipping;
 
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod twins;
+
 pub use control::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 pub use control::recovery_time::{RecoveryForecast, RecoveryRates};
 pub use control::trigger::{CheckpointReason, CheckpointVerdict};

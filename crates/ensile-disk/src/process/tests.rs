@@ -1,6 +1,7 @@
 //! A process knows itself, and a child that is forked from it is another one.
 
 use super::{Process, ProcessMarks};
+use crate::test_folder::TestFolder;
 use crate::{Disk, DiskError, RealDisk};
 
 /// Forks, runs `child` in the child, and says whether it held there. The child does nothing else: other threads' locks
@@ -71,8 +72,8 @@ fn a_child_is_another_process_and_so_is_its_child() {
 
 #[test]
 fn a_child_changes_nothing_and_gives_back_no_lock_of_its_parent() {
-    let folder = std::env::temp_dir().join(format!("ensile-disk-forked-{}", std::process::id()));
-    let disk = RealDisk::open(&folder).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     let file = disk.create("a").expect("create");
     file.write_at(b"parent", 0).expect("write");
     let locks = [disk.lock("LOCK").expect("free"), disk.lock_folder("").expect("free")];
@@ -97,16 +98,78 @@ fn a_child_changes_nothing_and_gives_back_no_lock_of_its_parent() {
             && forked(disk.lock_to_read("LOCK").map(drop))
             && forked(disk.lock_folder("").map(drop))
             && forked(disk.lock_folder_to_read("").map(drop))
-            && RealDisk::existing(&folder).is_ok_and(|anew| {
+            && RealDisk::existing(folder.path()).is_ok_and(|anew| {
                 matches!(anew.lock("LOCK"), Err(DiskError::InUse { .. }))
                     && matches!(anew.lock_folder(""), Err(DiskError::InUse { .. }))
             })
     };
     let held = holds_in_a_child(child);
-    let anew = RealDisk::existing(&folder).expect("there");
+    let anew = RealDisk::existing(folder.path()).expect("there");
     assert!(matches!(anew.lock("LOCK"), Err(DiskError::InUse { .. })), "the parent has it still");
     assert_eq!(disk.list("").expect("listed"), ["LOCK", "a"]);
     assert_eq!(file.len().expect("length"), 6);
-    std::fs::remove_dir_all(&folder).expect("it was there");
     assert!(held, "in the child");
+}
+
+/// A child that was forked for another program has a copy of every handle until it executes that.
+#[test]
+fn a_lock_that_is_given_back_is_free_though_a_child_has_its_handle() {
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
+    let other = RealDisk::open(folder.path()).expect("the same folder");
+    let locks = [disk.lock("LOCK").expect("free"), disk.lock_folder("").expect("free")];
+    // SAFETY: the child takes no lock of this process, and waits to be ended.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "{}", std::io::Error::last_os_error());
+    if pid == 0 {
+        loop {
+            // SAFETY: waits for a signal.
+            unsafe { libc::pause() };
+        }
+    }
+    drop(locks);
+    let free = [other.lock("LOCK").is_ok(), other.lock_folder("").is_ok()];
+    let mut status = 0;
+    // SAFETY: ends the child above, which this process waits for next.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    // SAFETY: waits for the child above, and writes to the local variable.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    assert_eq!(free, [true; 2], "the file's lock, and the folder's");
+}
+
+#[test]
+fn marks_that_were_dropped_are_forgotten_and_their_page_is_given_back() {
+    let simulated = Process::simulated();
+    let owner = simulated.simulated.clone().expect("a simulated process");
+    let marks: Vec<_> = (0..5).map(|_| simulated.marks()).collect();
+    assert_eq!(owner.marks.lock().len(), 5);
+    drop(marks);
+    let _next = simulated.marks();
+    assert_eq!(owner.marks.lock().len(), 1, "the others are gone");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn marks_of_the_process_itself_give_their_page_back() {
+    const MARKS: u64 = 1000;
+    // Kibibytes of all that the kernel clears at a fork.
+    let cleared = || {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("is read");
+        let (mut size, mut all) = (0, 0);
+        for line in maps.lines() {
+            if let Some(kib) = line.strip_prefix("Size:") {
+                size = kib.trim().trim_end_matches(" kB").parse().expect("a number");
+            } else if line.starts_with("VmFlags:") && line.split(' ').any(|flag| flag == "wf") {
+                all += size;
+            }
+        }
+        all
+    };
+    let process = Process::this();
+    let held: Vec<_> = (0..MARKS).map(|_| process.marks()).collect();
+    let most: u64 = cleared();
+    held.iter().zip(0..).for_each(|(marks, number)| marks.set(0, number));
+    drop(held);
+    // Other tests of this process have a few.
+    assert!(cleared() < most / 2, "{} KiB of {most}", cleared());
 }

@@ -1,32 +1,13 @@
 //! The machine's files through the trait, in a folder of their own.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use super::RealDisk;
+use crate::test_folder::TestFolder;
 use crate::{Disk, DiskError, Operation};
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: only the number's uniqueness counts; no partner.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(std::env::temp_dir().join(format!("ensile-disk-{}-{number}", std::process::id())))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 #[test]
 fn what_is_written_is_read_back_and_reads_stop_at_the_end() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     let file = disk.create("a").expect("create");
     assert!(file.is_empty().expect("length"));
     file.write_at(b"hello", 3).expect("write");
@@ -38,8 +19,8 @@ fn what_is_written_is_read_back_and_reads_stop_at_the_end() {
 
 #[test]
 fn preallocated_space_reads_as_zeros_and_never_shrinks_the_file() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     let file = disk.create("a").expect("create");
     file.write_at(b"xyz", 0).expect("write");
     file.preallocate(1 << 20).expect("preallocate");
@@ -55,8 +36,8 @@ fn preallocated_space_reads_as_zeros_and_never_shrinks_the_file() {
 
 #[test]
 fn names_are_listed_renamed_and_removed() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     disk.create_folder("sub/deep").expect("folder");
     for name in ["b", "a", "sub/c"] {
         disk.create(name).expect("create");
@@ -73,10 +54,10 @@ fn names_are_listed_renamed_and_removed() {
 
 #[test]
 fn a_lock_has_one_holder_at_a_time() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     let held = disk.lock("LOCK").expect("free");
-    let other = RealDisk::open(&folder.0).expect("the same folder");
+    let other = RealDisk::open(folder.path()).expect("the same folder");
     assert!(matches!(other.lock("LOCK"), Err(DiskError::InUse { .. })));
     drop(held);
     other.lock("LOCK").expect("free again");
@@ -84,8 +65,8 @@ fn a_lock_has_one_holder_at_a_time() {
 
 #[test]
 fn readers_share_a_lock_that_is_there_and_make_none() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     assert!(disk.lock_to_read("LOCK").expect("nobody has it").is_none());
     assert!(!disk.exists("LOCK").expect("asked"), "a reader makes no file");
     let held = disk.lock("LOCK").expect("free");
@@ -100,8 +81,8 @@ fn readers_share_a_lock_that_is_there_and_make_none() {
 
 #[test]
 fn a_file_opened_to_read_is_not_written() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     disk.create("a").expect("create").write_at(b"hello", 0).expect("write");
     let file = disk.open_to_read("a").expect("open");
     assert!(file.write_at(b"x", 0).is_err());
@@ -112,8 +93,8 @@ fn a_file_opened_to_read_is_not_written() {
 
 #[test]
 fn errors_name_the_operation_and_the_path() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     let error = disk.open("missing").expect_err("there is none");
     assert!(error.is_not_found());
     assert!(
@@ -124,9 +105,9 @@ fn errors_name_the_operation_and_the_path() {
 
 #[test]
 fn a_folder_that_is_renamed_goes_on_being_ours_and_one_in_its_place_is_not_touched() {
-    let folder = Folder::new();
-    std::fs::create_dir(&folder.0).expect("a temporary folder");
-    let path = |name: &str| folder.0.join(name);
+    let folder = TestFolder::new();
+    std::fs::create_dir(folder.path()).expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
     let disk = RealDisk::open(path("db")).expect("made");
     disk.create_folder("log0").expect("folder");
     let file = disk.create("log0/a").expect("create");
@@ -156,9 +137,9 @@ fn a_folder_that_is_renamed_goes_on_being_ours_and_one_in_its_place_is_not_touch
 
 #[test]
 fn a_link_that_leads_elsewhere_while_the_disk_is_open_is_not_followed_again() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
-    let path = |name: &str| folder.0.join(name);
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
     disk.link_folder("log0", &path("first")).expect("linked");
     disk.link_folder("log0", &path("first")).expect("it leads there");
     assert!(disk.link_folder("log0", &path("second")).expect_err("it leads elsewhere").is_already_exists());
@@ -168,7 +149,7 @@ fn a_link_that_leads_elsewhere_while_the_disk_is_open_is_not_followed_again() {
     std::os::unix::fs::symlink(path("second"), path("log0")).expect("another link");
     disk.create("log0/b").expect("create");
     assert_eq!(disk.list("log0").expect("listed"), ["a", "b"]);
-    let anew = RealDisk::existing(&folder.0).expect("there");
+    let anew = RealDisk::existing(folder.path()).expect("there");
     assert!(anew.list("log0").expect("listed").is_empty(), "an open looks again");
     std::fs::remove_dir(path("second")).expect("remove");
     assert!(matches!(anew.folder_kind("log0"), Ok(crate::FolderKind::Link { is_there: false, .. })));
@@ -177,50 +158,50 @@ fn a_link_that_leads_elsewhere_while_the_disk_is_open_is_not_followed_again() {
 
 #[test]
 fn a_folder_in_one_that_was_replaced_is_looked_for_in_the_one_that_is_held() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     disk.create_folder("archive").expect("a folder");
-    std::fs::rename(folder.0.join("archive"), folder.0.join("moved")).expect("it is renamed");
-    std::fs::create_dir_all(folder.0.join("archive/log0")).expect("another one is in its place");
+    std::fs::rename(folder.path().join("archive"), folder.path().join("moved")).expect("it is renamed");
+    std::fs::create_dir_all(folder.path().join("archive/log0")).expect("another one is in its place");
     disk.create_folder("archive/log0").expect("a folder in the one that is held");
     disk.create("archive/log0/a").expect("a file in it");
-    assert!(folder.0.join("moved/log0/a").exists() && !folder.0.join("archive/log0/a").exists());
+    assert!(folder.path().join("moved/log0/a").exists() && !folder.path().join("archive/log0/a").exists());
     assert_eq!(disk.list("archive/log0").expect("is listed"), ["a"]);
 }
 
 #[test]
 fn what_is_made_is_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     disk.create_folder("sub/deep").expect("folder");
-    disk.link_folder("linked", &folder.0.join("target")).expect("linked");
+    disk.link_folder("linked", &folder.path().join("target")).expect("linked");
     disk.create("sub/file").expect("create");
     drop(disk.lock("LOCK").expect("free"));
     let mode =
-        |name: &str| std::fs::metadata(folder.0.join(name)).expect("there").permissions().mode() & 0o777;
+        |name: &str| std::fs::metadata(folder.path().join(name)).expect("there").permissions().mode() & 0o777;
     assert_eq!(["", "sub", "sub/deep", "target"].map(mode), [0o700; 4]);
     assert_eq!(["sub/file", "LOCK"].map(mode), [0o600; 2]);
 }
 
 #[test]
 fn only_the_last_folder_is_made_and_only_where_that_was_asked_for() {
-    let folder = Folder::new();
-    let deep = folder.0.join("db");
+    let folder = TestFolder::new();
+    let deep = folder.path().join("db");
     let error = RealDisk::open(&deep).expect_err("the folder above is missing");
     assert!(
-        error.is_not_found() && matches!(&error, DiskError::Io { path, .. } if *path == folder.0),
+        error.is_not_found() && matches!(&error, DiskError::Io { path, .. } if path == folder.path()),
         "{error}"
     );
-    assert!(RealDisk::create_new(&deep).expect_err("the same").is_not_found() && !folder.0.exists());
-    std::fs::create_dir(&folder.0).expect("made");
+    assert!(RealDisk::create_new(&deep).expect_err("the same").is_not_found() && !folder.path().exists());
+    std::fs::create_dir(folder.path()).expect("made");
     assert!(RealDisk::existing(&deep).expect_err("there is none").is_not_found());
     drop(RealDisk::create_new(&deep).expect("there was none"));
     assert!(RealDisk::create_new(&deep).expect_err("there is one").is_already_exists());
     drop((RealDisk::existing(&deep).expect("there"), RealDisk::open(&deep).expect("there")));
-    std::fs::write(folder.0.join("file"), "").expect("written");
+    std::fs::write(folder.path().join("file"), "").expect("written");
     for opened in [RealDisk::open, RealDisk::existing, RealDisk::create_new] {
-        assert!(opened(folder.0.join("file")).is_err(), "a file is no folder");
+        assert!(opened(folder.path().join("file")).is_err(), "a file is no folder");
     }
 }
 
@@ -238,10 +219,12 @@ fn a_file_does_not_grow_beyond_the_process_s_limit_and_no_signal_ends_the_proces
         assert!(run.status.success() && told.contains("1 passed"), "{:?} {told}", run.status);
         return;
     }
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let maximum = getrlimit(Resource::Fsize).maximum;
+    let before = RealDisk::open(folder.path()).expect("a temporary folder");
+    before.create("long").and_then(|file| file.write_at(&[1; 5000], 0)).expect("there is no limit yet");
     setrlimit(Resource::Fsize, Rlimit { current: Some(1000), maximum }).expect("a lower limit");
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     let file = disk.create("a").expect("create");
     file.write_at(&[1; 900], 100).expect("up to the limit");
     let refused = [
@@ -256,18 +239,22 @@ fn a_file_does_not_grow_beyond_the_process_s_limit_and_no_signal_ends_the_proces
     }
     assert_eq!(file.len().expect("length"), 1000);
     file.set_len(10).and_then(|()| file.preallocate(1000)).expect("within the limit");
+    let long = disk.open("long").expect("opens");
+    long.set_len(2000).expect("a file that is too long already is cut");
+    assert!(long.set_len(2001).expect_err("beyond the limit").is_full());
+    assert_eq!(long.len().expect("length"), 2000);
 }
 
 #[test]
 fn a_folder_keeps_its_identity_when_renamed_and_a_copy_has_another() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     disk.create_folder("a").expect("folder");
     let id = disk.folder_id("a").expect("there");
-    std::fs::rename(folder.0.join("a"), folder.0.join("b")).expect("rename");
-    std::fs::create_dir(folder.0.join("a")).expect("another one");
+    std::fs::rename(folder.path().join("a"), folder.path().join("b")).expect("rename");
+    std::fs::create_dir(folder.path().join("a")).expect("another one");
     assert_eq!(disk.folder_id("a").expect("there"), id, "an open disk keeps the folder that it had");
-    let anew = RealDisk::existing(&folder.0).expect("there");
+    let anew = RealDisk::existing(folder.path()).expect("there");
     assert_eq!(anew.folder_id("b").expect("there"), id);
     assert_ne!(anew.folder_id("a").expect("there"), id);
     assert!(disk.folder_id("c").expect_err("none").is_not_found());
@@ -278,9 +265,9 @@ fn a_folder_keeps_its_identity_when_renamed_and_a_copy_has_another() {
 
 #[test]
 fn a_folder_is_locked_by_itself_whatever_becomes_of_its_files() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
-    let other = RealDisk::open(&folder.0).expect("the same folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
+    let other = RealDisk::open(folder.path()).expect("the same folder");
     let held = disk.lock_folder("").expect("free");
     assert!(matches!(other.lock_folder(""), Err(DiskError::InUse { .. })));
     assert!(matches!(other.lock_folder_to_read(""), Err(DiskError::InUse { .. })));
@@ -293,14 +280,14 @@ fn a_folder_is_locked_by_itself_whatever_becomes_of_its_files() {
 
 #[test]
 fn a_locked_file_that_was_removed_or_linked_says_so() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
     let lock = disk.lock("LOCK").expect("free");
     assert_eq!(lock.file_id().expect("id"), disk.file_id("LOCK").expect("id"));
     assert_eq!((lock.links().expect("links"), disk.links("LOCK").expect("links")), (1, 1));
-    std::fs::hard_link(folder.0.join("LOCK"), folder.0.join("copy")).expect("link");
+    std::fs::hard_link(folder.path().join("LOCK"), folder.path().join("copy")).expect("link");
     assert_eq!(lock.links().expect("links"), 2);
-    std::fs::remove_file(folder.0.join("copy")).expect("remove");
+    std::fs::remove_file(folder.path().join("copy")).expect("remove");
     disk.remove("LOCK").expect("remove");
     assert_eq!(lock.links().expect("links"), 0);
     disk.create("LOCK").expect("create");
@@ -309,9 +296,9 @@ fn a_locked_file_that_was_removed_or_linked_says_so() {
 
 #[test]
 fn a_pipe_under_a_file_s_name_is_an_error_and_nobody_waits_for_it() {
-    let folder = Folder::new();
-    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
-    let pipe = folder.0.join("pipe");
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
+    let pipe = folder.path().join("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .expect("makes a pipe");
     let refused = [
@@ -325,4 +312,104 @@ fn a_pipe_under_a_file_s_name_is_an_error_and_nobody_waits_for_it() {
         let error = refused.expect_err("it is no file").to_string();
         assert!(error.contains("pipe") && error.contains("no file"), "{error}");
     }
+}
+
+#[test]
+fn folders_whose_names_agree_in_a_part_are_told_apart() {
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
+    let names = ["log1", "log10", "log", "archive", "archive/log1", "archive/archive", "archive/log1/log1", "archivelog1"];
+    let file = |name: &str| format!("of-{}", name.replace('/', "-"));
+    // Those below others first, so that the last part of a name was seen before the whole of another one.
+    for name in names.iter().rev() {
+        disk.create_folder(name).expect("a folder");
+        disk.create(&format!("{name}/{}", file(name))).expect("a file");
+    }
+    for disk in [&disk, &RealDisk::existing(folder.path()).expect("there")] {
+        for name in names {
+            assert_eq!(disk.list(name).expect("listed"), [file(name)], "{name}");
+            assert!(folder.path().join(name).join(file(name)).exists(), "{name}");
+            for other in names {
+                let is_same = disk.is_same_folder(name, other).expect("both are there");
+                assert_eq!(is_same, name == other, "{name} and {other}");
+            }
+        }
+    }
+}
+
+/// Roots of file systems: most have one number.
+#[cfg(target_os = "linux")]
+#[test]
+fn folders_of_one_number_on_two_devices_are_two_folders() {
+    let disk = RealDisk::existing("/").expect("there");
+    let there: Vec<_> = ["proc", "sys", "dev", "dev/shm", "dev/pts", "run"]
+        .into_iter()
+        .filter_map(|name| Some((name, disk.folder_id(name).ok()?.inode)))
+        .collect();
+    for (at, (name, _)) in there.iter().enumerate() {
+        assert!(disk.is_same_folder(name, name).expect("it is there"));
+        for (other, _) in &there[..at] {
+            assert!(!disk.is_same_folder(name, other).expect("both are there"), "{name} and {other}: {there:?}");
+        }
+    }
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
+    std::os::unix::fs::symlink("/proc", folder.path().join("linked")).expect("linked");
+    let refused = disk.link_folder("linked", "/sys".as_ref()).expect_err("it leads to another one");
+    assert!(refused.is_already_exists(), "{refused}");
+}
+
+#[test]
+fn a_link_is_made_to_a_folder_without_files_only() {
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
+    let target = folder.path().join("target");
+    std::fs::create_dir_all(target.join("sub")).expect("made");
+    std::fs::write(target.join("theirs"), "").expect("written");
+    let refused = disk.link_folder("log0", &target).expect_err("it holds a file");
+    assert!(refused.to_string().contains("choose an empty one"), "{refused}");
+    assert!(!disk.exists("log0").expect("asked"));
+    std::fs::remove_file(target.join("theirs")).expect("removed");
+    disk.link_folder("log0", &target).expect("a folder in it is none of its files");
+    assert_eq!(disk.list_folders("").expect("listed"), ["log0", "target"]);
+    std::fs::remove_dir_all(&target).expect("removed");
+    assert_eq!(disk.list_folders("").expect("listed"), ["log0"], "a link that leads nowhere now");
+}
+
+#[test]
+fn a_read_that_ends_within_the_file_begins_where_it_was_asked_to() {
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
+    let file = disk.create("a").expect("create");
+    let written: Vec<u8> = (0..=255).collect();
+    file.write_at(&written, 0).expect("write");
+    for (from, wanted, read) in [(0, 256, 256), (200, 56, 56), (200, 57, 56), (255, 9, 1), (256, 9, 0), (999, 9, 0)] {
+        let mut bytes = vec![7; wanted];
+        assert_eq!(file.read_at(&mut bytes, from).expect("read"), read, "{wanted} bytes from {from}");
+        let end = (from as usize + read).min(256);
+        assert_eq!(bytes[..read], written[end - read..end]);
+    }
+}
+
+/// What the process has open in the folder is what was not dropped.
+#[cfg(target_os = "linux")]
+#[test]
+fn handles_go_with_what_was_opened_and_folders_with_their_disk() {
+    let folder = TestFolder::new();
+    let disk = RealDisk::open(folder.path()).expect("a temporary folder");
+    disk.create_folder("sub/deep").expect("a folder");
+    let before = folder.held().len();
+    let file = disk.create("sub/deep/a").expect("create");
+    let lock = disk.lock("sub/LOCK").expect("free");
+    let locked = disk.lock_folder("sub").expect("free");
+    assert_eq!(folder.held().len(), before + 3);
+    disk.remove("sub/deep/a").expect("remove");
+    assert_eq!(folder.held().len(), before + 3, "a handle stays when its name goes");
+    drop((file, lock, locked));
+    assert!(disk.open("sub/deep/a").is_err() && disk.create("sub").is_err() && disk.open("sub/deep").is_err());
+    assert!(disk.lock_folder("none").is_err() && disk.lock("none/LOCK").is_err());
+    disk.list("sub").and_then(|_| disk.list_folders("")).expect("listed");
+    assert_eq!(folder.held().len(), before, "what was refused leaves none");
+    drop(disk);
+    assert_eq!(folder.held(), [""; 0]);
 }

@@ -103,3 +103,6 @@ fn has_gone_on(source: &Manifest, known: &Generation) -> bool {
     };
     own.is_same(known) && own.durable.is_none_or(|durable| known.durable <= Some(durable))
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

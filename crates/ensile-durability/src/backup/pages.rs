@@ -152,8 +152,8 @@ impl PagesCopy {
         let files = KeptState::newest(manifest).filter(|newest| newest.files().is_some());
         let newest = self.target.pictures.first();
         let before = match (files, newest) {
-            (Some(files), _) if !self.source.may_follow_files(&files) => Some(files.epoch()),
-            (_, Some(newest)) if !self.source.may_follow(newest) => Some(newest.picture.epoch),
+            (Some(files), _) if !may_follow_files(of, &files) => Some(files.epoch()),
+            (_, Some(newest)) if !may_follow((of, &self.source.parts), newest) => Some(newest.picture.epoch),
             _ => None,
         };
         if let Some(before) = before {
@@ -474,26 +474,26 @@ impl PictureSource {
         let places = self.parts.iter().flatten().flat_map(|page| page.extents.iter());
         places.filter(is_it).copied().collect()
     }
+}
 
-    /// May it be of the history of these files, behind them?
-    fn may_follow_files(&self, files: &KeptState) -> bool {
-        let before = files.files().and_then(|state| state.checkpoint.as_ref());
-        let number = before.map_or(0, InstalledCheckpoint::number);
-        self.picture.epoch >= files.epoch() && self.picture.number > number
-    }
+/// True if this picture may be of the history of these files, behind them.
+fn may_follow_files(of: &PictureCheckpoint, files: &KeptState) -> bool {
+    let before = files.files().and_then(|state| state.checkpoint.as_ref());
+    let number = before.map_or(0, InstalledCheckpoint::number);
+    of.epoch >= files.epoch() && of.number > number
+}
 
-    /// Is this the newest picture of the target, or may it be one of the same history behind that?
-    fn may_follow(&self, newest: &TargetPicture) -> bool {
-        let (of, before) = (&self.picture, &newest.picture);
-        if of.epoch != before.epoch {
-            let is_newer = of.epoch > before.epoch && of.number > before.number;
-            return is_newer && of.generation >= before.generation;
-        }
-        let there = newest.parts.iter().flat_map(|part| &part.pages);
-        let is_of_it = (of.number, of.generation, of.entries, of.pages)
-            == (before.number, before.generation, before.entries, before.pages);
-        is_of_it && self.parts.iter().flatten().zip(there).all(|(page, there)| is_same(there, page))
+/// True if the picture with these pages is the newest one of the target, or may be of the same history behind that.
+fn may_follow((of, parts): (&PictureCheckpoint, &[Vec<PagePlace>]), newest: &TargetPicture) -> bool {
+    let before = &newest.picture;
+    if of.epoch != before.epoch {
+        let is_newer = of.epoch > before.epoch && of.number > before.number;
+        return is_newer && of.generation >= before.generation;
     }
+    let there = newest.parts.iter().flat_map(|part| &part.pages);
+    let is_of_it = (of.number, of.generation, of.entries, of.pages)
+        == (before.number, before.generation, before.entries, before.pages);
+    is_of_it && parts.iter().flatten().zip(there).all(|(page, there)| is_same(there, page))
 }
 
 /// Copies a page's blocks; where it is in the target.
@@ -511,3 +511,6 @@ fn copy_page(
     })?;
     Ok(PagePlace { extents: extents.into(), ..page.clone() })
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

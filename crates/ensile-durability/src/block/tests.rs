@@ -2,10 +2,12 @@
 
 use super::entries::FramedEntries;
 use super::origin::{OPENING_BYTES, Opened, Origin, PartPlace};
+use super::scan::ChainPlace;
 use super::{BlockKind, HEADER_BYTES, Header, NotABlock, Salt};
 use crate::buffers::Buffer;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
+use crate::twins;
 use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
 
@@ -330,4 +332,16 @@ fn l7_a_kind_of_page_files_is_unknown_in_other_files_and_theirs_in_these() {
     block[4] = 5;
     reseal(&mut block, SALT);
     assert_eq!(Header::decode(&block, SALT).expect("its checksum holds").0.kind, BlockKind::Unknown);
+}
+
+#[test]
+fn l5_a_block_that_is_in_all_but_one_part_the_next_one_does_not_continue_the_chain() {
+    let before = Header { sequence: 4, ..Header::of(BlockKind::Mark, 3, 5) };
+    let place = ChainPlace::behind(&before, 0x0102_0304);
+    let next = Header { sequence: 5, previous_crc: 0x0102_0304, ..before };
+    assert!(place.is_of(&next));
+    for (part, twin) in twins::headers(&next) {
+        let is_chained = ["owner", "generation", "sequence", "previous_crc"].contains(&part);
+        assert_eq!(place.is_of(&twin), !is_chained, "{part}: {twin:?}");
+    }
 }

@@ -323,3 +323,6 @@ impl BufferQueue {
         self.space.notify_all();
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

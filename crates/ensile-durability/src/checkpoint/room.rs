@@ -95,3 +95,6 @@ fn free_bytes(disk: &dyn Disk, folder: &str) -> Option<u64> {
     // A disk that cannot say is tried: what it refuses ends the attempt.
     disk.free_bytes(folder).ok().flatten()
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -220,3 +220,6 @@ impl Drop for FolderUpload {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

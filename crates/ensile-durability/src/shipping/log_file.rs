@@ -65,3 +65,6 @@ pub(crate) fn look(file: Box<dyn DiskFile>, closed: &ClosedFile) -> Result<Looke
         damaged(end, "it ends within a block")
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

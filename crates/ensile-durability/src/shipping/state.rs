@@ -378,3 +378,6 @@ fn named_logs(generations: &[Generation], inventory: &ShippedFiles) -> Option<Ve
     }
     Some(logs)
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

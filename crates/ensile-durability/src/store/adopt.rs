@@ -159,3 +159,6 @@ fn check_not_hard_linked(disk: &dyn Disk, folder: &str) -> Result<(), Durability
     }
     Ok(())
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

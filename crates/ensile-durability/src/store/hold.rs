@@ -89,3 +89,6 @@ impl ShippingHold {
         self.0.lock().overruns
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

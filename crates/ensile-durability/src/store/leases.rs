@@ -255,3 +255,6 @@ fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, Durability
 fn without_end(name: &str) -> String {
     name.split("-to-").next().unwrap_or(name).to_owned()
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -113,3 +113,6 @@ impl Reserve {
 fn name_in(folder: &str) -> String {
     if folder.is_empty() { RESERVE.to_owned() } else { format!("{folder}/{RESERVE}") }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -356,3 +356,6 @@ pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> R
         Err(_) => Ok(Scanner::new(disk.open_to_read(name)?)?.used_to(0)? <= OPENING_BYTES as u64),
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -26,6 +26,7 @@ use ensile_durability::{
 };
 use ensile_sim::SimDisk;
 
+use crate::checkpoints::ended::{check_listed, examined_at_rest};
 use crate::checkpoints::store::{Changes, Framing, KEYS, Life, Store, pictures, present};
 use crate::rig::{Worker, config};
 
@@ -60,7 +61,9 @@ fn run(mut copy: CopyRun) -> Result<CopyReport, DurabilityError> {
 
 fn back_up(disk: &SimDisk, target: &str, keep: usize) -> Result<CopyReport, DurabilityError> {
     let options = CopyOptions { keep: Some(keep), ..CopyOptions::default() };
-    run(backup(&of(disk, "data"), &of(disk, target), options)?)
+    let report = run(backup(&of(disk, "data"), &of(disk, target), options)?)?;
+    check_listed(&examined_at_rest(&disk.at(target)));
+    Ok(report)
 }
 
 fn restored(disk: &SimDisk, from: &str, to: &str, at: Option<Epoch>) -> Result<CopyReport, DurabilityError> {

@@ -4,6 +4,7 @@
 mod conditions;
 mod cycling;
 mod damaged;
+pub(crate) mod ended;
 mod ending;
 mod page_files;
 mod pages;

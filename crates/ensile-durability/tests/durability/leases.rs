@@ -84,7 +84,9 @@ fn i3_a_removal_waits_for_a_lease_and_goes_on_once_it_has_ended() {
     assert_eq!((stats.removals_put_off, stats.leases_overrun), (1, 0));
     drop((worker, life));
     disk.crash(1);
-    assert_eq!(Life::open(&disk, 2, settings()).expect("it is whole").found.len(), 30);
+    let life = Life::open(&disk, 2, settings()).expect("it is whole");
+    assert_eq!(life.found.len(), 30);
+    life.end();
 }
 
 #[test]
@@ -102,14 +104,15 @@ fn i3_log_files_are_not_removed_beside_a_lease() {
 #[test]
 fn i3_the_lease_of_a_reader_that_died_holds_nothing_up() {
     let disk = SimDisk::new();
-    let (life, _worker, reader, lease) = leased_beside(&disk);
+    let (life, worker, reader, lease) = leased_beside(&disk);
     life.checkpoint().expect("is installed");
     assert!(disk.files().iter().any(|name| name.contains("ckpt-1-")));
     reader.kill_process();
     let stats = pass(&life, 2);
     assert!(!disk.files().iter().any(|name| name.contains("ckpt-1-")), "{:?}", disk.files());
     assert_eq!((stats.removals_put_off, stats.leases_overrun), (1, 0));
-    drop(lease);
+    drop((lease, worker));
+    life.end();
 }
 
 #[test]
@@ -125,6 +128,30 @@ fn i3_a_lease_beyond_the_limit_is_overrun_and_counted_and_its_files_stay_readabl
     assert!(!disk.files().iter().any(|name| name.contains("ckpt-1-")), "{:?}", disk.files());
     assert!(!lease.has_all_names().expect("it looks"), "it tells");
     assert_readable(&lease);
+}
+
+/// A copier that is slower than the limit holds each removal up for the whole limit.
+#[test]
+fn i3_a_lease_that_was_overrun_holds_the_next_removal_up_as_long_and_is_counted_again_then() {
+    let disk = SimDisk::new();
+    let (life, mut worker, _reader, lease) = leased_beside(&disk);
+    for round in 1..=3 {
+        let number = life.checkpoint().expect("is installed").number;
+        let before = format!("ckpt-{}-", number - 1);
+        let is_there = || disk.files().iter().any(|name| name.contains(&before));
+        let stats = pass(&life, LEASE_SECONDS_MAX - 2);
+        assert_eq!((stats.removals_put_off, stats.leases_overrun), (round, round - 1));
+        assert!(is_there(), "{before} is held up");
+        let stats = pass(&life, 2);
+        assert_eq!((stats.removals_put_off, stats.leases_overrun), (round, round));
+        assert!(!is_there(), "{before} has gone");
+        // Nothing is to be removed, so nothing is counted.
+        let stats = pass(&life, 2 * LEASE_SECONDS_MAX);
+        assert_eq!((stats.removals_put_off, stats.leases_overrun), (round, round));
+        fill(&life, &mut worker);
+    }
+    drop((lease, worker));
+    life.end();
 }
 
 #[test]
@@ -158,7 +185,8 @@ fn i3_an_open_does_not_wait_for_a_lease_and_a_lease_needs_a_database() {
     let life = Life::open(&disk, 2, settings()).expect("opens");
     assert_eq!(life.found.len(), 30);
     assert_readable(&lease);
-    drop((life, lease));
+    drop(lease);
+    life.end();
     // Nothing is made in a folder of something else.
     let empty: Arc<dyn Disk> = Arc::new(disk.at("elsewhere"));
     assert!(matches!(ensile_durability::lease(&empty), Err(DurabilityError::NoDatabase { .. })));

@@ -8,7 +8,8 @@ use std::time::Duration;
 use ensile_base::Tid;
 use ensile_base::clock::Clock;
 use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
-use ensile_durability::{DurabilityError, Health, LoggerStep};
+use ensile_disk::Operation;
+use ensile_durability::{DurabilityError, Health, LogConfig, LoggerStep};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Rig, Worker, config, is_durable};
@@ -269,6 +270,43 @@ fn an_entry_larger_than_a_buffer_gets_one_of_its_own() {
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows[&2].1, large);
     assert_eq!(rig.rows.len(), 3);
+}
+
+#[test]
+fn space_is_set_aside_in_steps_that_grow() {
+    let disk = SimDisk::new();
+    let config = LogConfig { segment_bytes: 1 << 30, ..config(1) };
+    let rig = Rig::open(Arc::new(disk.mounted()), config, Clock::manual()).expect("opens");
+    let mut worker = rig.worker();
+    disk.record(true);
+    for key in 0..32 {
+        worker.commit(&rig.epochs, key, &vec![1; 1 << 20]).expect("runs");
+        rig.settle();
+    }
+    let steps = disk.trace().iter().filter(|call| call.operation == Operation::Preallocate).count();
+    assert!((3..=6).contains(&steps), "{steps} times for 32 MiB, and 1 MiB was there");
+}
+
+/// One that was reserved for and not needed is not kept either.
+#[test]
+fn a_large_buffer_is_given_back_once_it_is_written_or_released() {
+    let rig = Rig::simulated(&SimDisk::new(), 1);
+    let mut worker = rig.worker();
+    let bytes = |rig: &Rig| rig.log.stats().buffer_bytes;
+    worker.commit(&rig.epochs, 1, b"small").expect("runs");
+    rig.settle();
+    assert_eq!(bytes(&rig) % LOG_BUFFER_BYTES as u64, 0);
+    for is_needed in [true, false, true, false] {
+        if is_needed {
+            worker.commit(&rig.epochs, 2, &vec![9; 3 * LOG_BUFFER_BYTES]).expect("runs");
+        } else {
+            worker.appender.reserve(3 * LOG_BUFFER_BYTES).expect("there is room");
+            assert!(bytes(&rig) > 3 * LOG_BUFFER_BYTES as u64, "it is made");
+            worker.appender.release();
+        }
+        rig.settle();
+        assert!(bytes(&rig) <= 2 * LOG_BUFFER_BYTES as u64, "needed {is_needed}: {:?}", rig.log.stats());
+    }
 }
 
 #[test]

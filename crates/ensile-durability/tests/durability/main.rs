@@ -5,6 +5,7 @@ mod archives;
 mod backups;
 mod campaign;
 mod checkpoints;
+mod counted;
 mod damage;
 mod files;
 mod first_open;

@@ -122,6 +122,12 @@ impl Rig {
         Worker { appender, commit, last: Tid::ZERO, lane }
     }
 
+    /// Workers that have been attached to a log since the open.
+    pub(crate) fn attached(&self) -> u64 {
+        // Relaxed: a figure.
+        self.workers.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn advance(&self) -> bool {
         self.clock.advance(Duration::from_millis(1));
         matches!(self.epochs.try_advance(self.clock.nanos()), Advance::Advanced(_))

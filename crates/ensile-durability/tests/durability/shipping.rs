@@ -143,6 +143,7 @@ fn a_checkpoint_is_shipped_and_the_log_before_it_goes() {
     let named = left.iter().filter(|object| text.contains(&format!(" {object} "))).count();
     assert_eq!(named + 1, left.len(), "one manifest, and what it names: {left:?}");
     assert!(left.len() < 3 * before, "{left:?}");
+    machine.end(&disk);
     taken_over(&disk, "b").expect("takes over");
     assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
 }
@@ -158,6 +159,7 @@ fn ranges_are_shipped_turn_by_turn() {
     }
     let state = machine.ship_all();
     assert!(rig::newest_manifest(&disk).contains("\nranges "));
+    machine.end(&disk);
     taken_over(&disk, "b").expect("takes over");
     assert_eq!(Machine::open(&disk, "b", 1, cycling()).found(), state);
 }
@@ -198,6 +200,7 @@ fn an_interrupted_shipping_goes_on_and_copies_nothing_twice() {
         manifest.lines().filter(|line| line.starts_with("part ") || line.starts_with("log ")).count() as u64;
     assert!(written.iter().sum::<u64>() > 3, "{written:?}");
     assert!(stats.files < named + written.len() as u64, "{named} named, {written:?} before, {stats:?}");
+    machine.end(&disk);
     taken_over(&disk, "b").expect("takes over");
     assert_eq!(Machine::open(&disk, "b", 2, settings()).found(), state);
 }
@@ -246,6 +249,7 @@ fn h5_log_files_wait_for_their_shipping_up_to_the_limit() {
     // Its e_h stands in a file that has gone: the next one that is closed has a mark of it.
     machine.write(0..1);
     let state = machine.ship_all();
+    machine.end(&disk);
     taken_over(&disk, "c").expect("takes over");
     assert_eq!(Machine::open(&disk, "c", 1, settings()).found(), state);
 }

@@ -2,7 +2,7 @@
 
 use ensile_base::Epoch;
 
-use super::{ChosenState, EpochNotHad, RestoreWay, StateReach, choose, explained};
+use super::{ChosenState, EpochNotHad, RestoreWay, StateReach, choose, explained, reachable};
 
 fn state(epoch: u64, own: &[(u64, u64)], forward: Option<u64>) -> StateReach {
     let own = own.iter().map(|(first, last)| (Epoch::new(*first), Epoch::new(*last))).collect();
@@ -86,4 +86,21 @@ fn an_archive_that_begins_behind_the_backup_or_lacks_a_file_is_named() {
     assert!(before.contains("restore-archive"), "{before}");
     let alone = explained(&EpochNotHad::Missing, (&states, to), None);
     assert!(alone.ends_with("from this backup: epochs 65 to 70, as far as they counted"), "{alone}");
+}
+
+#[test]
+fn a5_epochs_of_several_states_are_one_range_if_none_lies_between_them() {
+    let ranges = |states: &[StateReach]| {
+        let numbers = |(first, last): (Epoch, Epoch)| (first.number(), last.number());
+        reachable(states).into_iter().map(numbers).collect::<Vec<_>>()
+    };
+    for (first, joined) in [
+        (54, vec![(50, 70)]),
+        (55, vec![(50, 70)]),
+        (56, vec![(50, 54), (56, 70)]),
+    ] {
+        let states = [state(70, &[(first, 70)], None), state(50, &[(50, 50)], Some(54))];
+        assert_eq!(ranges(&states), joined, "the later state begins at {first}");
+    }
+    assert_eq!(ranges(&[state(70, &[(60, 70)], Some(75)), state(65, &[(65, 65)], None)]), [(60, 75)]);
 }

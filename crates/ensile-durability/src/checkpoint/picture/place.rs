@@ -153,47 +153,4 @@ impl PageBound {
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::{PageBound, PlaceBytes, encode_extent};
-    use crate::block::extent::{Extent, ExtentPlace};
-
-    #[test]
-    fn a_place_that_no_file_can_have_is_none() {
-        let good = Extent { folder: 31, first: 1, units: 1 };
-        let mut bytes = Vec::new();
-        encode_extent(ExtentPlace { extent: good, header_crc: 7 }, &mut bytes);
-        let read = |bytes: &[u8]| PlaceBytes(bytes).extent();
-        assert_eq!(read(&bytes), Some(ExtentPlace { extent: good, header_crc: 7 }));
-        for extent in [
-            Extent { folder: 32, ..good },
-            Extent { first: 0, ..good },
-            Extent { units: 0, ..good },
-            Extent { first: u32::MAX, ..good },
-        ] {
-            let mut other = bytes.clone();
-            other[..2].copy_from_slice(&extent.folder.to_le_bytes());
-            other[2..6].copy_from_slice(&extent.first.to_le_bytes());
-            other[6..10].copy_from_slice(&extent.units.to_le_bytes());
-            assert_eq!(read(&other), None, "{extent:?}");
-        }
-        assert!((0..bytes.len()).all(|length| read(&bytes[..length]).is_none()));
-    }
-
-    #[test]
-    fn n17_pages_tile_their_sections() {
-        let bound = |section, key: &str| PageBound { section, first_key: key.as_bytes().into() };
-        let follows = |before, next: PageBound| next.follows(before);
-        assert!(follows(None, bound(3, "")) && !follows(None, bound(3, "a")));
-        let before = bound(3, "b");
-        for (next, is_next) in [
-            (bound(3, "c"), true),
-            (bound(3, "b"), false),
-            (bound(3, "a"), false),
-            (bound(4, ""), true),
-            (bound(4, "c"), false),
-            (bound(2, ""), false),
-        ] {
-            assert_eq!(follows(Some(&before), next.clone()), is_next, "{next:?}");
-        }
-    }
-}
+mod tests;

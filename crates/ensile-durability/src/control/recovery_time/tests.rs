@@ -325,3 +325,44 @@ fn a_target_is_kept_when_a_quiet_time_ends() {
     trace.extend([(20_000, 100, 5_000); 1_000]);
     World { target: Duration::from_secs(5), checkpoint_looks: 20, trace }.assert_kept(learned());
 }
+
+fn outlook(before: LogWork) -> RecoveryOutlook {
+    RecoveryOutlook::new(true_costs(), THREADS, before, 0)
+}
+
+#[test]
+fn the_growth_is_that_of_a_whole_window_however_often_somebody_looks() {
+    let growth = |looks: &[(u64, u64)]| {
+        let mut outlook = outlook(LogWork::default());
+        for (millis, entries) in looks {
+            outlook.observe(millis * 1_000_000, (entries * 100, *entries), Some(0));
+        }
+        outlook.forecast((0, 0), 0, Duration::from_secs(1), None).growth
+    };
+    let steady = growth(&[(500, 5000), (1000, 10_000)]);
+    assert!(steady > Duration::from_millis(1), "{steady:?}");
+    // A burst between two looks counts with the window that it is in.
+    assert_eq!(growth(&[(500, 5000), (501, 9000), (999, 9500), (1000, 10_000)]), steady);
+    assert_eq!(growth(&[(500, 5000), (501, 9000)]), growth(&[(500, 5000)]), "the window is not over");
+}
+
+#[test]
+fn a_checkpoint_that_is_installed_takes_the_log_of_earlier_lives_with_it() {
+    let mut outlook = outlook(work(50_000, 1000, 0));
+    let records = |outlook: &RecoveryOutlook| {
+        let bytes = outlook.seen().bytes + 50_000_000;
+        let RecoveryForecast { log_entries, log_bytes, .. } =
+            outlook.forecast((0, 0), bytes, Duration::ZERO, None);
+        (log_entries, log_bytes)
+    };
+    outlook.observe(SECOND, (100_000, 1000), Some(0));
+    assert_eq!(records(&outlook), (51_000, 50_100_000), "what is left of earlier lives, and this one's");
+    let base = outlook.seen();
+    outlook.observe(2 * SECOND, (300_000, 3000), Some(0));
+    outlook.installed(base);
+    let RecoveryForecast { log_entries, replay, .. } =
+        outlook.forecast((0, 0), 200_000, Duration::ZERO, None);
+    assert_eq!(log_entries, 2000, "what came behind its walk");
+    let all = dot(&true_costs().replay, [200_000.0, 2000.0, 0.0]) / THREADS as f64;
+    assert_near(replay.as_nanos() as f64, all, 0.01);
+}

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use super::Chain;
+use super::{Chain, check_origin, is_opened_next};
 use crate::DurabilityError;
-use crate::block::origin::{OPENING_BYTES, Origin};
-use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
+use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
+use crate::block::{BlockKind, FORMAT, HEADER_BYTES, Header, Salt};
 use crate::buffers::Buffer;
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::next::NextFile;
 use crate::log::segments::Segments;
 use crate::recoverable::EntryKind;
-use crate::recovery::file::FileChain;
+use crate::recovery::file::{FileChain, FileOpening};
 use crate::recovery::listing;
-use crate::store::manifest::Manifest;
+use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{SegmentFile, SegmentName};
+use crate::twins;
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, FolderId};
@@ -271,6 +272,65 @@ fn forged(kind: BlockKind, salt: Salt) -> [u8; HEADER_BYTES] {
     block
 }
 
+/// The next file's opening block shows that all of the file before it was synced; that of another log does not.
+#[test]
+fn l5_an_opening_block_that_is_in_one_part_another_logs_proves_nothing_of_the_file_before() {
+    let disk = write_log(60, 1, 4096);
+    let [first, second, ..] = files(&disk)[..] else { panic!("more files") };
+    let whole = FileChain::read(&disk, first, Some(second)).expect("reads");
+    let last = whole.runs[0].entries as usize - 1;
+    splice(&disk, step_at(last) + HEADER_BYTES + 3, &[0xff]);
+    let end = |header: &Header, origin: Origin| {
+        let (block, _) = origin.encode(header.clone(), PartPlace::default());
+        disk.put(&second.to_string(), block.to_vec());
+        FileChain::read(&disk, first, Some(second)).expect("reads").end
+    };
+    let header = Header {
+        sequence: whole.next_sequence,
+        mark: whole.mark,
+        ..Header::of(BlockKind::LogOpening, NAME.logger, NAME.generation)
+    };
+    assert_eq!(end(&header, origin()), whole.end, "replay finds the damage");
+    let unproven = step_at(last) as u64;
+    let headers = twins::headers(&header).into_iter();
+    for (part, twin) in headers.filter(|(part, _)| ["owner", "generation"].contains(part)) {
+        assert_eq!(end(&twin, origin()), unproven, "{part}: {twin:?}");
+    }
+    for salt in twins::salts(salt()) {
+        assert_eq!(end(&header, Origin { salt, ..origin() }), unproven, "{salt}");
+    }
+    let earlier = Header { sequence: whole.next_sequence - 2, ..header };
+    assert_eq!(end(&earlier, origin()), unproven, "it comes before that block");
+}
+
+/// With the salt of this log's generation.
+#[test]
+fn l4_blocks_of_other_logs_behind_a_gap_show_no_epoch_of_this_one() {
+    let mark = |generation: u64, owner: u32| {
+        let (epoch, kind) = (Epoch::new(999), BlockKind::Mark);
+        let header =
+            Header { sequence: 1000, mark: epoch, published: epoch, ..Header::of(kind, owner, generation) };
+        let mut block = [0; HEADER_BYTES];
+        header.encode(&mut block, salt());
+        block
+    };
+    let seen = |block: &[u8]| {
+        let disk = write_log(3, 1, 1 << 20);
+        splice(&disk, step_at(3) + 800, block);
+        let chain = read(&disk);
+        assert_eq!((chain.mark, entries(&chain)), (Epoch::new(13), 3));
+        (chain.seen, chain.published)
+    };
+    assert_eq!(seen(&mark(NAME.generation, NAME.logger)), (Epoch::new(999), Epoch::new(999)));
+    let none = (Epoch::new(13), Epoch::new(10));
+    for generation in twins::words(NAME.generation) {
+        assert_eq!(seen(&mark(generation, NAME.logger)), none, "generation {generation}");
+    }
+    for owner in twins::half_words(NAME.logger) {
+        assert_eq!(seen(&mark(NAME.generation, owner)), none, "log {owner}");
+    }
+}
+
 #[test]
 fn l5_a_block_forged_inside_a_value_is_not_believed() {
     let guess = Salt::draw(&mut Random::seeded(8));
@@ -285,5 +345,84 @@ fn l5_a_block_forged_inside_a_value_is_not_believed() {
             let expected = if is_known { (Epoch::new(999), true) } else { (Epoch::new(10), false) };
             assert_eq!(found, expected, "{kind:?}: only the log's own would be");
         }
+    }
+}
+
+/// The first file of a log, and the second one, which follows.
+fn two_files() -> (FileChain, FileChain) {
+    let disk = write_log(60, 1, 4096);
+    let files = files(&disk);
+    let read = |at: usize| FileChain::read(&disk, files[at], Some(files[at + 1])).expect("reads");
+    (read(0), read(1))
+}
+
+#[test]
+fn l5_a_file_that_is_in_all_but_one_part_the_next_one_does_not_continue_the_log() {
+    let (first, second) = two_files();
+    let opening = second.opening.clone().expect("it has one");
+    assert!(is_opened_next(&first, &opening));
+    let of = opening.clone();
+    let sequences = twins::words(of.sequence).map(|sequence| FileOpening { sequence, ..of.clone() });
+    let crcs = twins::half_words(of.previous_crc);
+    let crcs = crcs.map(|previous_crc| FileOpening { previous_crc, ..of.clone() });
+    let origins = twins::origins(of.origin);
+    let origins = origins.into_iter().map(|(_, origin)| FileOpening { origin, ..of.clone() });
+    for twin in sequences.into_iter().chain(crcs).chain(origins) {
+        assert!(!is_opened_next(&first, &twin), "{twin:?} is not {opening:?}");
+    }
+    let later = FileOpening { before: opening.before.next(), ..opening };
+    assert!(is_opened_next(&first, &later), "epochs are no part of the chain");
+}
+
+#[test]
+fn i1_a_file_whose_opening_block_is_in_one_part_of_another_log_is_refused() {
+    let (first, _) = two_files();
+    let generation = Generation {
+        number: NAME.generation,
+        first: Epoch::new(11),
+        format: FORMAT,
+        entries: origin().entries,
+        logs: 2,
+        salt: origin().salt,
+        database: origin().identity,
+        durable: None,
+        spans: Vec::new(),
+    };
+    check_origin(&generation, &first).expect("it is of this log");
+    for (part, twin) in twins::origins(origin()) {
+        let opening = first.opening.clone().map(|opening| FileOpening { origin: twin, ..opening });
+        let mut file = first.clone();
+        (file.identity, file.opening) = (Some(twin.identity), opening);
+        let refused = check_origin(&generation, &file).expect_err(part);
+        match part {
+            "identity" => assert!(matches!(refused, DurabilityError::NotOurs { .. }), "{refused}"),
+            _ => assert!(matches!(refused, DurabilityError::Damaged { .. }), "{refused}"),
+        }
+    }
+}
+
+/// A file of another log under the name of this log's second one: nothing that it says counts.
+#[test]
+fn l4_epochs_that_a_file_with_another_salt_shows_were_not_seen_here() {
+    for (salt, is_seen) in [(salt(), true)].into_iter().chain(twins::salts(salt()).into_iter().map(|salt| (salt, false))) {
+        let disk = write_log(20, 1, 4096);
+        let [.., last] = files(&disk)[..] else { panic!("a log has a file") };
+        let header = Header {
+            sequence: 1000,
+            epoch_max: Epoch::new(900),
+            mark: Epoch::new(950),
+            published: Epoch::new(940),
+            ..Header::of(BlockKind::LogOpening, NAME.logger, NAME.generation)
+        };
+        let (block, _) = Origin { salt, ..origin() }.encode(header, PartPlace::default());
+        let next = SegmentName { number: last.name.number + 1, ..NAME };
+        disk.put(&next.to_string(), block.to_vec());
+        let chain = read(&disk);
+        assert_eq!((chain.mark, entries(&chain)), (Epoch::new(30), 20));
+        assert_eq!((chain.seen, chain.published.number() == 940, chain.lost.is_some()), (
+            Epoch::new(if is_seen { 950 } else { 30 }),
+            is_seen,
+            is_seen
+        ));
     }
 }

@@ -1,6 +1,6 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
-use super::Verdict;
+use super::{Verdict, check_high};
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
@@ -200,4 +200,14 @@ fn n18_without_a_log_the_installed_picture_is_what_is_durable() {
         let error = decide(picture, Some(hinted), &hint).expect_err("the manifest is an older one");
         assert!(matches!(&error, DurabilityError::Damaged { file, .. } if file == "MANIFEST"), "{error}");
     }
+}
+
+#[test]
+fn k1_a_log_that_ends_one_epoch_below_an_installed_checkpoints_end_is_damaged() {
+    let chains = [chain(0, 9, 6, 0), chain(1, 7, 6, 0)];
+    let checked = |durable: u64, least: u64| check_high((5, Epoch::new(least)), Epoch::new(durable), &chains);
+    checked(7, 7).expect("it reaches the end");
+    checked(8, 7).expect("it goes beyond the end");
+    let error = checked(7, 8).expect_err("an epoch is missing").to_string();
+    assert!(error.contains("log1/log-4-2") && error.contains("epoch 8 was durable"), "{error}");
 }

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: the tests of [`super`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::unix_seconds;
@@ -9,9 +10,12 @@ use ensile_disk::{BootId, Disk};
 use ensile_sim::SimDisk;
 
 use super::list::{BufferList, Listed};
-use super::{BufferOwner, FRONT_BYTES, MappedHeader, MappedKind};
+use super::{BufferFiles, BufferOwner, FRONT_BYTES, MappedHeader, MappedKind, check};
+use crate::DurabilityError;
 use crate::block::Salt;
+use crate::buffers::MappedFiles;
 use crate::identity::Identity;
+use crate::twins;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/formats/buffer.md");
 
@@ -82,4 +86,92 @@ fn a_clock_that_is_set_back_makes_no_change_late() {
     list.note_alive(late);
     list.note_alive(late - 3600);
     assert!(Listed::read(&disk, &MappedKind::List.path(&owner)).expect("reads").alive_until() > late);
+}
+
+/// The files of a log on this disk.
+fn files(disk: &SimDisk) -> BufferFiles {
+    let MappedHeader { database, boot, generation, logger, .. } = header();
+    let owner = BufferOwner { database, boot, generation, salt: salt(), logger };
+    disk.create_folder("log1").expect("makes it");
+    BufferFiles::make(Arc::new(disk.clone()), owner, Duration::ZERO).expect("makes the list")
+}
+
+fn salt() -> Salt {
+    Salt::parse("1a2b3c4d").expect("a salt")
+}
+
+/// The buffers that are there.
+fn buffers(disk: &SimDisk) -> Vec<String> {
+    disk.files().into_iter().filter(|name| name.contains("/buffer-")).collect()
+}
+
+#[test]
+fn b4_a_buffer_that_goes_gives_back_its_file_its_number_and_its_place_in_the_list() {
+    let disk = SimDisk::new();
+    let files = files(&disk);
+    let make = || {
+        let number = files.take_number().expect("there are many");
+        files.make(number, 4096).expect("is made")
+    };
+    let made: Vec<_> = (0..3).map(|_| make()).collect();
+    assert_eq!(made.iter().map(|mapped| mapped.number()).collect::<Vec<_>>(), [0, 1, 2]);
+    let listed = || Listed::read(&disk, "log1/buffers-3").expect("reads").numbers().collect::<Vec<_>>();
+    assert_eq!((listed(), buffers(&disk).len()), (vec![0, 1, 2], 3));
+    made.into_iter().for_each(|mapped| files.remove(mapped));
+    assert_eq!((listed(), buffers(&disk)), (Vec::new(), Vec::new()));
+    assert_eq!(make().number(), 0, "the least number that is free");
+}
+
+#[test]
+fn b4_a_buffer_that_cannot_be_mapped_gives_back_its_number_and_leaves_no_file() {
+    let disk = SimDisk::new();
+    let files = files(&disk);
+    disk.set_no_maps(true);
+    for _ in 0..3 {
+        let number = files.take_number().expect("there are many");
+        assert_eq!(number, 0, "no other one is taken");
+        files.make(number, 4096).expect_err("no file can be mapped");
+        assert_eq!(buffers(&disk), [""; 0]);
+    }
+}
+
+/// What stands at a buffer's name says that it is of another life, in one part.
+#[test]
+fn b4_a_buffer_whose_header_is_in_all_but_one_part_this_lifes_is_damage() {
+    let disk = SimDisk::new();
+    let files = files(&disk);
+    let number = files.take_number().expect("there are many");
+    let mapped = files.make(number, 4096).expect("is made");
+    let kind = MappedKind::Buffer(mapped.number());
+    let owner = files.owner;
+    check(&disk, kind, &owner).expect("it is there");
+    let own = MappedHeader::of(&disk, kind, &owner).expect("is asked");
+    let databases = twins::identities(own.database).into_iter();
+    let generations = twins::words(own.generation).into_iter();
+    let loggers = twins::half_words(own.logger).into_iter();
+    let numbers = twins::words(0).into_iter();
+    let boot = |at: usize| {
+        let mut bytes = own.boot.to_bytes();
+        bytes[at] ^= 1;
+        BootId::of_bytes(bytes)
+    };
+    let others = databases
+        .map(|database| MappedHeader { database, ..own })
+        .chain(generations.map(|generation| MappedHeader { generation, ..own }))
+        .chain(loggers.map(|logger| MappedHeader { logger, ..own }))
+        .chain(numbers.map(|number| MappedHeader { kind: MappedKind::Buffer(number), ..own }))
+        .chain([0, 7, 15].map(|at| MappedHeader { boot: boot(at), ..own }));
+    let path = kind.path(&owner);
+    let found = |header: &MappedHeader, salt: Salt| {
+        let file = disk.open(&path).expect("opens");
+        file.write_at(&header.encode(salt), 0).expect("writes");
+        check(&disk, kind, &owner)
+    };
+    found(&own, salt()).expect("as it was made");
+    for other in others {
+        assert!(matches!(found(&other, salt()), Err(DurabilityError::Damaged { .. })), "{other:?}");
+    }
+    for other in twins::salts(salt()) {
+        assert!(matches!(found(&own, other), Err(DurabilityError::Damaged { .. })), "salt {other}");
+    }
 }

@@ -586,3 +586,19 @@ fn n20_damage_of_a_log_is_said_though_another_ends_before_files_that_were_remove
     let error = run(copy).expect_err("a copy of a damaged log is no backup");
     assert!(error.to_string().contains(&second), "{error}");
 }
+
+/// It shows a larger D than this database has had.
+#[test]
+fn n20_the_hint_of_another_database_says_nothing_of_this_ones_logs() {
+    let disk = SimDisk::new();
+    let (life, _worker) = filled(&disk, settings(), false);
+    let other = Life::open(&disk.at("other"), 1, settings()).expect("opens");
+    (0..5000).for_each(|_| assert!(other.rig.advance()));
+    other.rig.settle();
+    other.rig.log.close().expect("closes");
+    assert!(other.rig.log.durable_epoch() > life.rig.log.durable_epoch());
+    disk.at("data").put("HINT", disk.at("other").bytes("HINT"));
+    let report = back_up(&disk, "backup", 1).expect("is made");
+    assert_eq!(report.epoch, life.rig.log.durable_epoch());
+    assert_eq!(opened(&disk, "backup"), life.store.present());
+}

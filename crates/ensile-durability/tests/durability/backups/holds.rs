@@ -54,6 +54,8 @@ fn n16_units_that_became_free_beside_a_copier_are_not_used_again() {
     let stats = life.checkpoints.stats();
     assert!(stats.page_file_bytes_free > held.page_file_bytes_free, "{stats:?} behind {held:?}");
     assert_eq!(life.rig.log.stats().leases_overrun, 0);
+    drop(worker);
+    life.end();
 }
 
 #[test]
@@ -84,6 +86,8 @@ fn n16_a_copier_whose_lease_was_overrun_goes_on_from_the_newest_root() {
     change_all(&life, &mut worker, 1000);
     back_up(&disk, "backup", 1).expect("is made");
     assert_eq!(loaded(&disk, "backup"), life.store.present());
+    drop(worker);
+    life.end();
 }
 
 #[test]
@@ -101,6 +105,8 @@ fn n16_a_copier_that_has_died_holds_nothing() {
     let stats = life.checkpoints.stats();
     assert!(stats.page_file_bytes_free > held.page_file_bytes_free, "{stats:?} behind {held:?}");
     drop(copy);
+    drop(worker);
+    life.end();
 }
 
 /// Beside this copy every page changes within the time that a lease is kept, again and again.

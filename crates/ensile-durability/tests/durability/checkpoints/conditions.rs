@@ -96,6 +96,7 @@ fn numbers_go_on_and_only_the_last_checkpoint_stays() {
     }
     let life = Life::open(&disk, 2, settings()).expect("opens");
     assert_eq!(life.found.len(), 3);
+    life.end();
 }
 
 #[test]

@@ -96,6 +96,8 @@ fn the_first_turn_takes_all_ranges_and_each_later_one_the_oldest() {
     let asked = life.checkpoint().expect("is installed");
     assert_eq!(taken(&asked), (0, 4, 4), "a demand is answered by all of them");
     assert!(asked.low > last.high, "all have begun behind it");
+    drop(worker);
+    life.end();
 }
 
 #[test]
@@ -331,9 +333,7 @@ fn a_close_in_the_middle_of_a_turn_leaves_nothing_that_the_next_open_keeps() {
         }
         let present = life.store.present();
         drop(worker);
-        life.checkpoints.close(&life.store);
-        life.rig.log.close().expect("closes");
-        drop(life);
+        life.end_here();
         assert!(open(&disk).found == present, "after {steps} steps");
         assert_eq!(parts(&disk).len(), 4 * 4, "after {steps} steps");
     }

@@ -65,6 +65,8 @@ fn a_picture_writes_what_has_changed_since_the_one_before() {
     let none = life.checkpoint().expect("is installed");
     assert_eq!(none.pages_written, 0, "nothing has changed");
     assert_eq!(loaded(&disk), life.store.present());
+    drop(worker);
+    life.end();
 }
 
 /// A file that ends within a unit has the kernel write that unit once more as it grows: a picture of 1 GB wrote
@@ -80,6 +82,8 @@ fn a_picture_ends_its_files_with_whole_units() {
             assert_eq!(disk.bytes(&file).len() % 4096, 0, "{file}");
         }
     }
+    drop(worker);
+    life.end();
 }
 
 /// What the medium is told to begin with of a full picture of 2 MB that one checkpointer writes: the most, and all.
@@ -136,6 +140,8 @@ fn i3_what_a_leased_picture_has_is_not_written_over() {
     life.checkpoint().expect("is installed in what is free now");
     assert!(bytes_of(&disk, &page_files(&disk)) <= held);
     assert_eq!(loaded(&disk), life.store.present());
+    drop(worker);
+    life.end();
 }
 
 #[test]
@@ -161,6 +167,8 @@ fn a_picture_for_which_there_is_no_space_leaves_none_of_its_bytes() {
         disk.set_capacity(None);
         life.checkpoint().expect("there is space");
         assert_eq!(loaded(&disk), life.store.present());
+        drop(worker);
+        life.end();
     }
 }
 

@@ -332,6 +332,12 @@ fn rows_larger_than_a_page_and_a_block_come_back() {
     let life = Life::open(&disk, 1, pictures()).expect("opens");
     assert_eq!(life.rig.report.checkpoint_entries, KEYS);
     assert!(life.found.iter().all(|(key, (_, found))| found.as_ref() == Some(&value(*key))));
+    let mut worker = life.rig.worker();
+    life.commit(&mut worker, 3, Some(&[1; 900_000]));
+    life.rig.settle();
+    life.checkpoint().expect("is installed");
+    drop(worker);
+    life.end();
 }
 
 #[test]

@@ -102,6 +102,7 @@ fn a_lifes_first_picture_writes_what_its_log_and_its_commits_have_changed_into_t
     change(&life, [1], Some(&[4; 10]));
     increment(&disk, &life);
     assert!(bytes_of(&disk) < 3 * bytes, "what is free is used again, and cut");
+    life.end();
 }
 
 #[test]
@@ -210,6 +211,7 @@ fn i3_an_open_beside_a_lease_writes_over_nothing_that_was_there() {
     (0..2).for_each(|checkpointer| _ = life.step(checkpointer));
     let stats = life.checkpoints.stats();
     assert!(stats.page_file_bytes_free > stats.page_file_bytes / 2, "{stats:?}");
+    life.end();
 }
 
 /// Opens a database that says at once how many checkpointers it is going to have, as an engine does.
@@ -258,6 +260,7 @@ fn fewer_folders_that_are_named_behind_the_load_get_all_pages() {
     assert_eq!(loaded(&disk), life.store.present());
     change(&life, [6], Some(&[6; 10]));
     increment(&disk, &life);
+    life.end();
 }
 
 #[test]

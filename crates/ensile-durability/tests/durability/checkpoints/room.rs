@@ -66,6 +66,7 @@ fn a_checkpoint_that_does_not_fit_is_not_begun_says_so_and_is_made_once_there_is
     disk.set_capacity(None);
     life.checkpoint().expect("there is space");
     assert_eq!(life.checkpoints.misfit(), None);
+    life.end();
 }
 
 #[test]
@@ -97,6 +98,8 @@ fn an_attempt_gives_up_before_it_takes_what_is_left_to_the_log() {
     assert!(life.checkpoints.misfit().is_some(), "what the first attempt wrote is known to be too much");
     disk.set_capacity(None);
     life.checkpoint().expect("there is space");
+    drop(worker);
+    life.end();
 }
 
 #[test]

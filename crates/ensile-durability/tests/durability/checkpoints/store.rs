@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
 use ensile_durability::{
     CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, LoadedPages,
     LogConfig, Pages, RangeCut, Recoverable, Refused, Slice, Strategy, Walk,
@@ -14,6 +13,7 @@ use ensile_durability::{
 use ensile_epoch::Epochs;
 
 use super::pages::MadePages;
+use crate::counted::CountedDisk;
 use crate::rig::{Rig, Worker, config};
 
 /// Keys are below this.
@@ -260,6 +260,9 @@ pub(crate) struct Life {
     pub(crate) checkpoints: Arc<Checkpoints>,
     /// What recovery found.
     pub(crate) found: Changes,
+    /// The folder, and the process's way to it.
+    pub(super) disk: ensile_sim::SimDisk,
+    pub(super) counted: CountedDisk,
 }
 
 pub(crate) fn settings() -> CheckpointConfig {
@@ -301,15 +304,15 @@ impl Life {
         settings: CheckpointConfig,
         store: Store,
     ) -> Result<Self, DurabilityError> {
-        let disk: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let mut rig = Rig::open_into(disk, config, Clock::manual(), &store)?;
+        let counted = CountedDisk::over(Arc::new(disk.mounted()));
+        let mut rig = Rig::open_into(Arc::new(counted.clone()), config, Clock::manual(), &store)?;
         store.forget_deletes();
         store.epochs.set(rig.epochs.clone()).expect("set once");
         let start = std::mem::take(&mut rig.checkpoints);
         let checkpoints = Checkpoints::start(&rig.store, &rig.log, settings, start)?;
         checkpoints.check(&store)?;
         let found = store.present();
-        Ok(Self { rig, store, checkpoints, found })
+        Ok(Self { rig, store, checkpoints, found, disk: disk.clone(), counted })
     }
 
     /// A whole commit.

@@ -47,6 +47,8 @@ fn n18_a_result_is_durable_once_its_picture_is_installed_and_all_that_wait_share
     // Nobody waits, and nothing asks for another.
     (0..20).for_each(|_| _ = life.step(0));
     assert_eq!(life.checkpoints.stats().installed, 1);
+    drop(worker);
+    life.end();
 }
 
 #[test]

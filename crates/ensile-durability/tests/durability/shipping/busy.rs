@@ -9,6 +9,7 @@ use ensile_durability::{DurabilityError, SharedStore, TakeOver, TakeOverReport, 
 use ensile_sim::SimDisk;
 
 use super::rig::{Machine, Reached, SHARED, Seen, begin, newest_manifest, objects, run, taken_over};
+use crate::checkpoints::ended::{check_listed, examined_at_rest};
 use crate::checkpoints::store::{Framing, settings};
 
 fn shipped(disk: &SimDisk) -> Machine {
@@ -76,6 +77,7 @@ fn h6_a_machine_that_installs_a_manifest_at_every_step_is_fenced_in_a_few_rounds
     let shipped = old.shipper.stats().shipped_epoch;
     let report = rest(take_over);
     assert_eq!((report.epoch, report.term), (shipped, 2));
+    check_listed(&examined_at_rest(&disk.at("b")));
     assert_eq!(goes_on(&mut old, 0), None, "it is fenced");
     assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
 }
@@ -198,4 +200,32 @@ fn h7_what_is_missing_behind_the_claim_is_named_and_fetched_once_it_is_back() {
     let report = taken_over(&disk, "b").expect("goes on");
     assert_eq!(report.term, 2);
     assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+}
+
+/// Puts a manifest behind the newest one, whose number this is, that says the same.
+fn put_next(disk: &SimDisk, number: u64) {
+    let text = newest_manifest(disk).replace(&format!(" number {number} "), &format!(" number {} ", number + 1));
+    let body = &text[..text.rfind("crc32c ").expect("the last line")];
+    let text = format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes()));
+    disk.at(SHARED).put(&format!("manifests/manifest-{}", number + 1), text.into_bytes());
+    disk.at(SHARED).remove(&format!("manifests/manifest-{number}")).expect("is there");
+}
+
+/// Whenever an object is not there, a newer manifest is.
+#[test]
+fn h6_a_shipper_that_goes_on_faster_than_it_is_followed_ends_the_take_over_before_the_claim() {
+    let disk = SimDisk::new();
+    let mut number = shipped(&disk).shipper.stats().manifest;
+    for name in objects(&disk).into_iter().filter(|name| name.contains("/log0/")) {
+        disk.at(SHARED).remove(&name).expect("is there");
+    }
+    let mut take_over = begin(&disk, "b").expect("begins");
+    let error = (0..20_000).find_map(|_| {
+        put_next(&disk, number);
+        number += 1;
+        take_over.step(&Framing, 0).map(|step| assert_eq!(step, TakeOverStep::Worked)).err()
+    });
+    let error = error.expect("it ends").to_string();
+    assert!(error.contains("goes on faster than it can be followed"), "{error}");
+    assert!(newest_manifest(&disk).contains(" term 1 "), "nothing is claimed");
 }

@@ -168,6 +168,7 @@ fn h5_what_no_manifest_names_is_held() {
     let state = machine.ship_all();
     machine.settle_steps();
     assert!(count(&machine) < unnamed, "{} of {unnamed}", count(&machine));
+    machine.end(&disk);
     taken_over(&disk, "b").expect("takes over");
     assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
 }
@@ -240,9 +241,8 @@ fn of_two_copies_of_a_machine_one_ships() {
     assert_eq!(newest_manifest(&disk), newest);
 }
 
-/// An object that was put in a life before, of the same length and with other bytes.
-#[test]
-fn what_was_put_before_is_compared_with_the_file() {
+/// An object that was put in a life before, and what becomes of its bytes.
+fn put_before(change: impl FnOnce(&mut Vec<u8>)) -> (SimDisk, String) {
     let disk = SimDisk::new();
     let mut machine = shipped(&disk);
     machine.write(0..20);
@@ -256,19 +256,49 @@ fn what_was_put_before_is_compared_with_the_file() {
     let left = objects(&disk);
     let put = left.iter().filter(is_put).find(|name| name.contains("/log0/")).expect("one is put").clone();
     let mut bytes = disk.at(SHARED).bytes(&put);
-    bytes[600] ^= 1;
+    change(&mut bytes);
     drop(machine);
     disk.kill();
     disk.at(SHARED).put(&put, bytes);
-    let mut machine = Machine::open(&disk, "a", 1, settings());
-    machine.step_after(20, SECOND);
-    let error = machine.error();
-    assert!(error.contains(&put) && error.contains("other bytes"), "{error}");
-    disk.at(SHARED).remove(&put).expect("is there");
-    machine.step_after(2, 2 * SECOND);
-    let state = machine.ship_all();
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    (disk, put)
+}
+
+#[test]
+fn what_was_put_before_is_compared_with_the_file_to_its_last_byte() {
+    let places: [fn(usize) -> usize; 4] = [|_| 0, |_| 600, |bytes| bytes / 2, |bytes| bytes - 1];
+    for place in places {
+        let (disk, put) = put_before(|bytes| {
+            let at = place(bytes.len());
+            bytes[at] ^= 1;
+        });
+        let mut machine = Machine::open(&disk, "a", 1, settings());
+        machine.step_after(20, SECOND);
+        let error = machine.error();
+        assert!(error.contains(&put) && error.contains("other bytes"), "{error}");
+        disk.at(SHARED).remove(&put).expect("is there");
+        machine.step_after(2, 2 * SECOND);
+        let state = machine.ship_all();
+        taken_over(&disk, "b").expect("takes over");
+        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    }
+}
+
+/// One that was cut is not the file: it is put again, and nothing has failed.
+#[test]
+fn what_was_put_before_with_another_length_is_put_again() {
+    for is_longer in [false, true] {
+        let (disk, put) = put_before(|bytes| match is_longer {
+            true => bytes.push(0),
+            false => bytes.truncate(bytes.len() - 1),
+        });
+        let mut machine = Machine::open(&disk, "a", 1, settings());
+        let state = machine.ship_all();
+        let stats = machine.shipper.stats();
+        assert_eq!((stats.failures, stats.last_error), (0, None), "{put}");
+        machine.end(&disk);
+        taken_over(&disk, "b").expect("takes over");
+        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    }
 }
 
 #[test]

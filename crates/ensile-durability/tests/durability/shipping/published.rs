@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use ensile_durability::{ShipStep, ShippingConfig};
+use ensile_base::limits::EPOCHS_RESERVED_MIN;
+use ensile_durability::{LogConfig, ShipStep, ShippingConfig};
 use ensile_sim::{SimDisk, Survival};
 
-use super::rig::{Machine, SHARED, newest_manifest, objects, ship_watched, shipping, state_at, taken_over};
-use crate::checkpoints::store::settings;
+use super::rig::{
+    Machine, Reached, SHARED, newest_manifest, objects, ship_watched, shipping, state_at, taken_over,
+};
+use crate::checkpoints::store::{Life, settings};
+use crate::rig::config;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -30,6 +34,7 @@ fn h3_what_was_shipped_stays_so_while_the_next_life_ships_the_rest() {
         let manifests = ship_watched(&disk, &machine, shipped);
         assert!(manifests > 1, "{manifests} manifests");
         let state = machine.ship_all();
+        machine.end(&disk);
         taken_over(&disk, "b").expect("takes over");
         assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
     }
@@ -63,6 +68,7 @@ fn h3_a_generation_whose_last_files_went_unshipped_is_not_published_as_a_whole()
         machine.close_files();
         ship_watched(&disk, &machine, shipped);
         let state = machine.ship_all();
+        machine.end(&disk);
         taken_over(&disk, "b").expect("takes over");
         assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
     }
@@ -132,6 +138,7 @@ fn h5_the_limit_holds_while_nothing_can_be_published() {
     machine.store.set_refuses_parts(false);
     machine.write(0..10);
     let state = machine.ship_all();
+    machine.end(&disk);
     taken_over(&disk, "b").expect("takes over");
     assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
 }
@@ -162,6 +169,117 @@ fn h5_the_file_of_an_object_that_is_gone_stays_until_it_is_put_again() {
     machine.step_after(6, 2 * SECOND);
     assert!(objects(&disk).contains(&gone));
     assert!(machine.shipper.stats().shipped_epoch >= shipped, "it is put before anything is installed");
+}
+
+/// One log is ahead of the other: its last files are in the store, and behind the state that the manifest names.
+#[test]
+fn h5_a_file_that_was_put_is_held_until_a_manifest_names_it() {
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 2, settings());
+    machine.write(0..8);
+    machine.close_files();
+    // The worker's log closes files, and the other one has nothing to close.
+    machine.write(8..40);
+    assert!(machine.ship());
+    let stats = machine.shipper.stats();
+    assert!(stats.manifest > 0 && stats.waiting_files == 0, "{stats:?}");
+    let text = newest_manifest(&disk);
+    let is_unnamed = |name: &String| name.contains("/log0/") && !text.contains(name.as_str());
+    let unnamed: Vec<String> = objects(&disk).into_iter().filter(is_unnamed).collect();
+    assert!(unnamed.len() > 3, "{unnamed:?}");
+    machine.store.set_unreachable(true);
+    machine.life.checkpoint().expect("is installed");
+    machine.settle_steps();
+    let files = disk.at("a").files();
+    for object in &unnamed {
+        let file = object.split('/').nth(2).and_then(|name| name.split('.').next()).expect("a file");
+        assert!(files.iter().any(|name| name.contains(&format!("{file}-to-"))), "{file} of {files:?}");
+    }
+    machine.store.set_unreachable(false);
+    machine.life.rig.clock.advance(2 * SECOND);
+    machine.end(&disk);
+}
+
+/// The object of the named log file whose last entries are of this epoch.
+fn object_to(disk: &SimDisk, largest: u64) -> String {
+    let text = newest_manifest(disk);
+    let end = format!(" largest {largest}");
+    let line = text.lines().find(|line| line.starts_with("log ") && line.ends_with(&end));
+    let object = line.and_then(|line| line.split(' ').nth(1));
+    object.unwrap_or_else(|| panic!("no log file ends in epoch {largest}: {text}")).to_owned()
+}
+
+/// Its last entries are of e_l, and the checkpoint in the store has those of smaller epochs only.
+#[test]
+fn h5_a_file_that_ends_in_the_first_epoch_of_the_shared_checkpoint_is_not_covered_by_it() {
+    use ensile_disk::Disk as _;
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    machine.write(0..8);
+    let handle = machine.life.checkpoints.demand();
+    machine.life.step(0);
+    let low = machine.write_now(40);
+    machine.close_files();
+    let report = loop {
+        if let Some(outcome) = handle.outcome() {
+            break outcome.expect("is installed");
+        }
+        (0..2).for_each(|checkpointer| _ = machine.life.step(checkpointer));
+        machine.life.rig.settle();
+    };
+    assert_eq!(report.low, low, "the row is in the log alone");
+    let state = machine.ship_all();
+    assert_eq!(machine.shipper.stats().last_error, None);
+    let object = object_to(&disk, low.number());
+    let copy = disk.fork();
+    copy.kill();
+    taken_over(&copy, "b").expect("takes over");
+    assert_eq!(Machine::open(&copy, "b", 1, settings()).found(), state);
+    // Its object is gone from the store, and the next checkpoint covers it here.
+    disk.at(SHARED).remove(&object).expect("is there");
+    machine.step_after(1, 61 * SECOND);
+    assert!(machine.error().contains(&object));
+    machine.write(0..4);
+    machine.life.checkpoint().expect("is installed");
+    machine.settle_steps();
+    let file = object.split('/').nth(2).and_then(|name| name.split('.').next()).expect("a file");
+    let files = disk.at("a").files();
+    assert!(files.iter().any(|name| name.contains(&format!("{file}-to-"))), "{file} of {files:?}");
+    machine.step_after(6, 2 * SECOND);
+    machine.end(&disk);
+}
+
+/// The epoch in the line that says what is reserved.
+fn reserved(text: &str) -> u64 {
+    let word = text.split("reserved ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    word.and_then(|word| word.parse().ok()).expect("an epoch")
+}
+
+/// Epochs pass, and nothing is written: only what is reserved changes.
+#[test]
+fn l6_epochs_that_are_reserved_while_nothing_is_written_are_reserved_in_the_store() {
+    let disk = SimDisk::new();
+    // As few are reserved as there may be.
+    let slow = LogConfig { segment_bytes: 4096, epoch_interval: 3600 * SECOND, ..config(1) };
+    let life = Life::open_with(&disk.at("a"), slow, settings()).expect("opens");
+    let mut machine = Machine::of_life(Reached::on(&disk), life).expect("starts");
+    machine.write(0..8);
+    let state = machine.ship_all();
+    let first = reserved(&newest_manifest(&disk));
+    while machine.life.rig.epochs.now().number() < first {
+        (0..EPOCHS_RESERVED_MIN / 2).for_each(|_| assert!(machine.life.rig.advance(), "more are reserved"));
+        machine.life.rig.log.reserved_epochs_step();
+        assert!(machine.ship());
+        let folder = String::from_utf8(disk.at("a").bytes("MANIFEST")).expect("text");
+        assert_eq!(reserved(&newest_manifest(&disk)), reserved(&folder));
+    }
+    let shown = machine.life.rig.epochs.now();
+    drop(machine);
+    disk.kill();
+    taken_over(&disk, "b").expect("takes over");
+    let other = Machine::open(&disk, "b", 1, settings());
+    assert!(other.life.rig.report.first_epoch > shown, "{} was shown", shown);
+    assert_eq!(other.found(), state);
 }
 
 /// The shared folder shows listings from a cache.
@@ -233,6 +351,30 @@ fn a_local_file_that_is_missing_or_damaged_is_told_and_holds_nothing_up() {
     }
 }
 
+/// A take-over that has read the manifest before may still be reading them.
+#[test]
+fn h4_objects_that_no_manifest_names_any_more_stay_for_the_whole_grace() {
+    let disk = SimDisk::new();
+    let mut machine = Machine::open(&disk, "a", 1, settings());
+    machine.write(0..30);
+    machine.ship_all();
+    let named = objects(&disk);
+    machine.life.checkpoint().expect("is installed");
+    machine.write(0..3);
+    machine.ship_all();
+    let text = newest_manifest(&disk);
+    let unnamed: Vec<_> = named.into_iter().filter(|name| !text.contains(&format!(" {name} "))).collect();
+    assert!(unnamed.len() > 3, "{unnamed:?}");
+    let are_there = || objects(&disk).iter().filter(|name| unnamed.contains(name)).count();
+    let grace = shipping(&machine.store).grace.as_secs();
+    machine.step_after(grace as u32 - 2, SECOND);
+    assert_eq!(are_there(), unnamed.len(), "the grace has not passed");
+    // A look is taken every minute, and one object goes at a step.
+    machine.step_after(2 + 2 * 60 + 200, SECOND);
+    assert_eq!(are_there(), 0);
+    machine.end(&disk);
+}
+
 #[test]
 fn a_grace_of_no_time_holds_nothing_up() {
     let disk = SimDisk::new();
@@ -252,6 +394,7 @@ fn a_grace_of_no_time_holds_nothing_up() {
     let is_unnamed = |name: &&String| !name.starts_with("manifests/") && !text.contains(&format!(" {name} "));
     assert_eq!(objects(&disk).iter().find(is_unnamed), None, "what is not named goes");
     let state = machine.ship_all();
+    machine.end(&disk);
     taken_over(&disk, "b").expect("takes over");
     assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
 }

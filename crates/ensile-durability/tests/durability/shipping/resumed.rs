@@ -61,6 +61,9 @@ fn ship_pieces(disk: &SimDisk, machine: &Machine, wanted: usize) {
 fn a_large_file_is_several_objects_that_a_take_over_joins() {
     let disk = SimDisk::new();
     let mut machine = large(&disk);
+    ship_pieces(&disk, &machine, 1);
+    let waiting = machine.shipper.stats();
+    assert!(waiting.waiting_files > 0 && waiting.waiting_bytes > 6_000_000, "all of the file: {waiting:?}");
     let state = machine.ship_all();
     let text = newest_manifest(&disk);
     assert!(text.contains(&format!(" objects {OBJECT_BYTES}\n")), "{text}");
@@ -79,6 +82,7 @@ fn a_large_file_is_several_objects_that_a_take_over_joins() {
         assert!(matches!(error, DurabilityError::SharedDamaged { .. }), "{error}");
         assert!(error.to_string().contains(&last), "{error}");
     }
+    machine.end(&disk);
     taken_over(&disk, "b").expect("takes over");
     assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
 }

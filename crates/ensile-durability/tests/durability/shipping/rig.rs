@@ -12,6 +12,7 @@ use ensile_durability::{
 };
 use ensile_sim::SimDisk;
 
+use crate::checkpoints::ended::{check_listed, examined_at_rest};
 use crate::checkpoints::store::{Changes, Framing, Life, settings};
 use crate::rig::Worker;
 
@@ -224,7 +225,11 @@ impl Machine {
         loggers: usize,
         settings: CheckpointConfig,
     ) -> Result<Self, DurabilityError> {
-        let life = Life::open(folder, loggers, settings)?;
+        Self::of_life(store, Life::open(folder, loggers, settings)?)
+    }
+
+    /// One that ships to this store, once it is open.
+    pub(super) fn of_life(store: Arc<Reached>, life: Life) -> Result<Self, DurabilityError> {
         let shipper = Shipper::start(&life.rig.store, &life.rig.log, shipping(&store))?;
         let worker = life.rig.worker();
         let states = States::from([(life.rig.first.number() - 1, seen(&life.found))]);
@@ -257,6 +262,14 @@ impl Machine {
             self.life.rig.settle();
         }
         true
+    }
+
+    /// Commits a row in the epoch that is open, which stays open.
+    pub(super) fn write_now(&mut self, key: u64) -> Epoch {
+        self.writes += 1;
+        let tid = self.life.commit(&mut self.worker, key, Some(&[self.writes as u8; 1000]));
+        self.states.insert(tid.epoch().number(), seen(&self.life.store.present()));
+        tid.epoch()
     }
 
     /// Commits rows of half a megabyte.
@@ -323,15 +336,46 @@ impl Machine {
         seen(&self.life.store.present())
     }
 
+    /// Ships all, and ends its life: the shared store has what the newest manifest names and nothing else, and nothing
+    /// is missing here of what the life took.
+    pub(super) fn end(mut self, disk: &SimDisk) {
+        for _ in 0..3 {
+            self.ship_all();
+            // Longer than the grace.
+            self.life.rig.clock.advance(std::time::Duration::from_secs(601));
+        }
+        let stats = self.shipper.stats();
+        assert_eq!((stats.waiting_files, stats.waiting_bytes), (0, 0), "{stats:?}");
+        assert_eq!((&stats.last_error, &stats.fenced), (&None, &None), "{stats:?}");
+        let (text, newest) = (newest_manifest(disk), format!("manifests/manifest-{}", stats.manifest));
+        // An object of a file that has several says its range behind the file's name, which has one dot.
+        let file_of = |name: &str| name.match_indices('.').nth(1).map_or(name.len(), |(dot, _)| dot);
+        let is_named = |name: &String| {
+            let is_whole = !name.ends_with(".new");
+            *name == newest || is_whole && text.contains(&format!(" {} ", &name[..file_of(name)]))
+        };
+        let there = disk.at(SHARED).files();
+        assert_eq!(there.iter().find(|name| !is_named(name)), None, "an object that no manifest names: {text}");
+        let Self { shipper, worker, life, .. } = self;
+        // A step that has ended on another thread is not waited for.
+        std::thread::scope(|scope| scope.spawn(|| shipper.step()).join().expect("no panic"));
+        shipper.end().expect("no step is under way");
+        drop((shipper, worker));
+        life.rig.settle();
+        life.end();
+    }
+
     /// What recovery found.
     pub(super) fn found(&self) -> Seen {
         seen(&self.life.found)
     }
 }
 
-/// Takes over into this folder.
+/// Takes over into this folder, which has nothing else then.
 pub(super) fn taken_over(disk: &SimDisk, folder: &str) -> Result<TakeOverReport, DurabilityError> {
-    run(begin(disk, folder)?)
+    let report = run(begin(disk, folder)?)?;
+    check_listed(&examined_at_rest(&disk.at(folder)));
+    Ok(report)
 }
 
 /// Begins to.

@@ -6,7 +6,7 @@ use ensile_base::Epoch;
 
 use super::super::tests::{life_of, rules, salt, seen};
 use super::super::{Action, Circumstances, CutParts, Life};
-use super::{Taken, after_turn, is_cut_anew};
+use super::{Taken, TurnBytes, after_turn, is_cut_anew};
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::files::write::PartWritten;
 use crate::checkpoint::room::Room;
@@ -193,4 +193,23 @@ fn a_turn_that_fails_leaves_the_ranges_as_they_are_and_is_tried_again() {
     assert!(life.begin(Room::default(), salt(), &seen(30)));
     let Action::Cut(again) = life.decide(0, &seen(31)) else { panic!("it is opened") };
     assert_eq!(again, failed);
+}
+
+#[test]
+fn what_was_logged_is_remembered_of_the_turns_whose_ranges_are_installed_and_of_no_others() {
+    let mut turns = TurnBytes::default();
+    let mut now = cycling(3, &[100; 3], &[100; 3]);
+    let installed = |now: &CyclingCheckpoint| InstalledCheckpoint::Cycling(now.clone());
+    turns.installed(7..=9, 500, &installed(&now));
+    assert_eq!((turns.0.len(), turns.least(&installed(&now))), (3, Some(500)));
+    for turn in 0..9 {
+        let number = 10 + turn;
+        now.ranges[turn as usize % 3].walked = walked(number, 100);
+        turns.installed(number..=number, 1000 * number, &installed(&now));
+        assert_eq!(turns.0.len(), 3, "one for each range");
+        let least = if turn < 2 { 500 } else { 1000 * (number - 2) };
+        assert_eq!(turns.least(&installed(&now)), Some(least), "of the range whose turn is the longest ago");
+    }
+    turns.installed(30..=30, 9, &installed(&cycling(3, &[100; 3], &[100; 3])));
+    assert_eq!(turns.0.len(), 0, "ranges of a life before");
 }

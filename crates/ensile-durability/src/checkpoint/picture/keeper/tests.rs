@@ -207,9 +207,22 @@ fn install(
     number: u64,
     keys: impl IntoIterator<Item = u8>,
 ) -> Installed {
-    let closed = write(keeper, made, disk, (number, made.slices_of(keys))).expect("is written");
+    install_parts(keeper, made, disk, (number, made.slices_of(keys)))
+}
+
+/// The same of these parts. Each unit is in the picture then, or free.
+fn install_parts(
+    keeper: &PictureKeeper,
+    made: &Made,
+    disk: &SimDisk,
+    (number, parts): (u64, Vec<Vec<Slice>>),
+) -> Installed {
+    let closed = write(keeper, made, disk, (number, parts)).expect("is written");
     keeper.installed();
     keeper.release().expect("cuts");
+    let (bytes, free) = keeper.figures();
+    let opening_bytes = CHECKPOINTERS as u64 * UNIT_BYTES as u64;
+    assert_eq!(bytes - free, closed.bytes + opening_bytes, "bytes that are neither in the picture nor free");
     Installed { number, closed, rows: made.rows() }
 }
 
@@ -355,6 +368,32 @@ fn a_picture_keeps_the_pages_that_have_not_changed() {
     assert!(read(&disk, &Installed { closed: first.closed, ..second }).is_err(), "the one before is gone");
 }
 
+/// Of a file with 32 pages of a unit each, so many are written anew behind the others; then one more is.
+fn units_behind(rewritten: usize) -> (u64, u64) {
+    let (keeper, made, disk) = (keeper(), Made::default(), disk());
+    made.bounds.lock().expect("no panic").extend(1..KEYS);
+    (0..KEYS).for_each(|key| made.put(key, 5, vec![key; 700]));
+    install(&keeper, &made, &disk, 1, 0..KEYS);
+    let of_second = |keys: &mut dyn Iterator<Item = u8>| vec![Vec::new(), made.slices_of(keys).concat()];
+    let units = || disk.bytes("checkpoint1/pages-2").len().div_ceil(UNIT_BYTES) as u64;
+    assert_eq!(units(), 33);
+    let parts = of_second(&mut (1..KEYS).step_by(2).take(rewritten));
+    install_parts(&keeper, &made, &disk, (2, parts));
+    let before = units();
+    let last = install_parts(&keeper, &made, &disk, (3, of_second(&mut [1].into_iter())));
+    assert_eq!(read(&disk, &last), Ok(made.rows()));
+    (before, units())
+}
+
+#[test]
+fn pages_move_once_more_than_a_third_of_their_file_is_free() {
+    // One of the free units is taken before that is looked at.
+    let (before, behind) = units_behind(18);
+    assert_eq!((before, behind), (51, 51), "17 of 51");
+    let (before, behind) = units_behind(19);
+    assert!(before == 52 && behind < before, "18 of 52: {behind}");
+}
+
 #[test]
 fn n17_pages_are_cut_and_joined_and_emptied() {
     let (keeper, made, disk) = (keeper(), made(), disk());
@@ -396,6 +435,22 @@ fn n10_what_was_left_beside_pages_counts_for_its_own_picture_only() {
     let second = install(&keeper, &made, &disk, 2, [3, 60]);
     assert_eq!(second.closed.entries, u64::from(KEYS) - 1);
     assert_eq!(read(&disk, &second), Ok(made.rows()));
+}
+
+/// They are too long for what pages leave of their last units.
+#[test]
+fn n12_blocks_beside_pages_are_free_once_another_picture_is_installed() {
+    let (keeper, made, disk) = (keeper(), made(), disk());
+    for (number, left) in [(1, 3), (2, 40), (3, 0)] {
+        let long = (0..left).map(|key| (key, (5, vec![key; 3000])));
+        made.left.lock().expect("no panic").extend(long);
+        // The rows are in these blocks alone.
+        (0..left).for_each(|key| _ = made.rows.lock().expect("no panic").remove(&key));
+        let installed = install(&keeper, &made, &disk, number, 0..KEYS);
+        let root = root_of(&disk, &installed);
+        assert_eq!(root.removes.is_empty(), left == 0, "{root:?}");
+        assert!(root.tails.is_empty(), "{root:?}");
+    }
 }
 
 /// Versions of these keys that pages have too.

@@ -11,9 +11,10 @@ use super::*;
 use crate::Refused;
 use crate::block::Salt;
 use crate::block::extent::{Extent, UNIT_BYTES};
-use crate::block::origin::Origin;
+use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::identity::Identity;
 use crate::store::installed::ListedPageFile;
+use crate::twins;
 use ensile_base::Tid;
 use ensile_base::checksum::crc32c;
 use ensile_sim::SimDisk;
@@ -313,6 +314,9 @@ fn a_picture_is_read_as_it_was_written_and_counted() {
     let sections: Vec<_> =
         reached.sections.iter().map(|(number, of)| (*number, of.pages, of.entries)).collect();
     assert_eq!(sections, [(3, 3, 12), (5, 2, 1)]);
+    // An entry is framed by twelve bytes.
+    let payload: Vec<_> = reached.sections.values().map(|of| of.payload_bytes).collect();
+    assert_eq!(payload, [4 * 13 + 8 * 14, 13]);
     assert_eq!((reached.removes, reached.tails, reached.displaced), (2, 2, 4));
     assert_eq!(reached.tail_bytes, 2 * (HEADER_BYTES as u64 + 24));
     let ages: Vec<_> = reached.ages.iter().map(|(checkpoint, age)| (*checkpoint, age.pages)).collect();
@@ -367,7 +371,7 @@ fn what_contradicts_itself_is_damage_though_every_checksum_is_right() {
         change(&mut draft);
         draft
     };
-    let cases: [(&str, Draft); 25] = [
+    let cases: [(&str, Draft); 29] = [
         ("not below the picture's freeze", with(|d| d.parts[0][0].entries[1].1 = 21)),
         ("not below the picture's freeze", with(|d| d.parts[0][1].entries[0].1 = 13)),
         ("not below the picture's freeze", with(|d| d.removes[1] = beside(5, "y", 21))),
@@ -406,6 +410,16 @@ fn what_contradicts_itself_is_damage_though_every_checksum_is_right() {
                 }
             }),
         ),
+        ("of its page that stands here", with(|d| d.change_header = other_section)),
+        ("of its page that stands here", with(|d| d.change_header = other_block_before)),
+        (
+            "of its page that stands here",
+            with(|d| {
+                d.parts[0][1].entries = LONG_AND_OLDER.to_vec();
+                d.change_header = other_epoch;
+            }),
+        ),
+        ("not the one that stands here", with(|d| d.change_header = later_generation)),
         ("not below the picture's freeze", with(|d| d.tails[0].1 = beside(5, "z", 21))),
         // N10: a page that was kept has no tail of this picture.
         ("behind no page of this picture", with(|d| d.tails[0].0 = 12)),
@@ -453,6 +467,33 @@ fn what_contradicts_itself_is_damage_though_every_checksum_is_right() {
         assert!(detail.contains(wanted), "{wanted}: {file}: {detail}");
         assert!(file.contains("/pages-"), "{file}: {detail}");
     }
+}
+
+/// Entries of a page of the picture before, with several blocks.
+const LONG_AND_OLDER: [DraftEntry; 6] = [("g1", 12), ("h1", 4), ("h2", 5), ("h3", 6), ("h4", 7), ("k", 4)];
+
+/// A page's later block is of another section than the page.
+fn other_section(header: Header) -> Header {
+    let is_later = header.kind == BlockKind::Continuation;
+    Header { section: header.section ^ u32::from(is_later), ..header }
+}
+
+/// A page's later block names another block before it.
+fn other_block_before(header: Header) -> Header {
+    let is_later = header.kind == BlockKind::Continuation;
+    Header { previous_crc: header.previous_crc ^ u32::from(is_later), ..header }
+}
+
+/// A later block of an older page is of an older picture than the page.
+fn other_epoch(header: Header) -> Header {
+    let is_older = header.kind == BlockKind::Continuation && header.checkpoint == BEFORE.checkpoint;
+    Header { epoch_max: if is_older { header.epoch_max.previous() } else { header.epoch_max }, ..header }
+}
+
+/// A page of an older picture is of a later generation than this one.
+fn later_generation(header: Header) -> Header {
+    let is_older = header.checkpoint == BEFORE.checkpoint;
+    Header { generation: if is_older { OWN.generation + 1 } else { header.generation }, ..header }
 }
 
 fn other_checksum(page: PagePlace) -> PagePlace {
@@ -543,6 +584,36 @@ fn a_file_that_is_missing_or_another_one_is_refused() {
     assert!(damage(read(&disk, &salted)).expect("refused").2.contains("another page file"));
     let reader = PictureReader::open(&disk, &of).expect("opens");
     assert!(matches!(reader.check_kind(EntryKind::Operations), Err(DurabilityError::Unknown { .. })));
+}
+
+#[test]
+fn i1_a_page_file_whose_opening_block_is_in_one_part_another_ones_is_refused() {
+    let (disk, of) = written(&whole());
+    let listed = of.files[1];
+    let name = listed.name.to_string();
+    let own = Origin { identity: identity(), salt: listed.salt, entries: EntryKind::Values };
+    let header = Header { sequence: listed.name.number, ..Header::of(BlockKind::PagesOpening, 1, 1) };
+    let opened = |header: &Header, origin: Origin, place: PartPlace| {
+        let (copy, mut bytes) = (disk.fork(), disk.bytes(&name));
+        bytes[..OPENING_BYTES].copy_from_slice(&origin.encode(header.clone(), place).0);
+        copy.put(&name, bytes);
+        read(&copy, &of).map(drop)
+    };
+    assert!(opened(&header, own, PartPlace::default()).is_ok());
+    let headers = twins::headers(&header).into_iter();
+    for (part, twin) in headers.filter(|(part, _)| ["owner", "sequence"].contains(part)) {
+        assert!(opened(&twin, own, PartPlace::default()).is_err(), "{part}: {twin:?}");
+    }
+    for (generation, is_refused) in [(of.generation, false), (of.generation + 1, true)] {
+        let found = opened(&Header { generation, ..header.clone() }, own, PartPlace::default());
+        assert_eq!(found.is_err(), is_refused, "generation {generation}");
+    }
+    for (part, twin) in twins::origins(own).into_iter().filter(|(part, _)| *part != "entries") {
+        assert!(opened(&header, twin, PartPlace::default()).is_err(), "{part}");
+    }
+    for place in [PartPlace { checkpoint: 1, file: 0 }, PartPlace { checkpoint: 0, file: 1 }] {
+        assert!(opened(&header, own, place).is_err(), "{place:?}");
+    }
 }
 
 #[test]

@@ -2,10 +2,12 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use super::super::place::PageBound;
+use super::super::place::{PageBound, PictureStamp};
 use super::{DirectoryPlace, RemovesPlace, Root, TailPlace};
-use crate::block::BlockKind;
 use crate::block::extent::{Extent, ExtentPlace};
+use crate::block::{BlockKind, HEADER_BYTES, Header};
+use crate::twins;
+use ensile_base::Epoch;
 
 fn place(first: u32) -> ExtentPlace {
     ExtentPlace { extent: Extent { folder: 0, first, units: 2 }, header_crc: first }
@@ -105,4 +107,25 @@ fn a_root_that_contradicts_itself_is_none() {
     }
     // N10: pending removes of the picture before.
     assert_eq!(decoded(&root(), 10), None);
+}
+
+#[test]
+fn a_block_that_is_in_all_but_one_part_the_one_of_a_tail_is_another_one() {
+    let tail = tail(2, 30);
+    let unit = Extent { folder: tail.folder, first: tail.unit, units: 1 };
+    let stamp = PictureStamp { checkpoint: 9, generation: 4, epoch: Epoch::new(20) };
+    let header = Header {
+        payload_bytes: u32::from(tail.bytes) - HEADER_BYTES as u32,
+        ..stamp.header(BlockKind::PendingRemoves, tail.number, unit)
+    };
+    assert!(tail.is_of((&header, tail.header_crc), 9));
+    let in_a_place = ["kind", "sequence", "checkpoint", "owner", "first_unit"];
+    for (part, twin) in twins::headers(&header) {
+        assert_eq!(tail.is_of((&twin, tail.header_crc), 9), !in_a_place.contains(&part), "{part}: {twin:?}");
+    }
+    for crc in twins::half_words(tail.header_crc) {
+        assert!(!tail.is_of((&header, crc), 9), "{crc:x}");
+    }
+    let shorter = Header { payload_bytes: header.payload_bytes - 16, ..header };
+    assert!(!tail.is_of((&shorter, tail.header_crc), 9), "it has another length");
 }
