@@ -32,9 +32,9 @@ fn a_killed_business_recovers_with_everything_that_it_acknowledged() {
 #[test]
 fn a_killed_business_recovers_from_pictures_with_and_without_a_log() {
     let folder = Folder::new("bench-crash-pictures");
-    for kept_by in ["--picture-checkpoints", "--no-log"] {
+    let recovers = |kept_by: &str, seconds: f64| {
         let line = format!(
-            "tpcc --crash-after 0.3 --lives 2 --kill-in-recovery 1 --checkpoint-ms 50 --items 200 --customers 30 {kept_by}"
+            "tpcc --crash-after {seconds} --lives 2 --kill-in-recovery 1 --checkpoint-ms 50 --items 200 --customers 30 {kept_by}"
         );
         let (output, stdout, stderr) = bench(&folder, &line);
         assert!(output.status.success(), "{kept_by}: {stdout}\n{stderr}");
@@ -48,7 +48,11 @@ fn a_killed_business_recovers_from_pictures_with_and_without_a_log() {
         assert!(kept_by == "--picture-checkpoints" || replays.count() == 0, "{stdout}");
         let left =
             std::fs::read_to_string(folder.0.join("ensile-data/tpcc-crash/MANIFEST")).expect("is there");
-        assert!(left.lines().any(|line| line.starts_with("picture ")), "{kept_by}: {left}");
+        left.lines().any(|line| line.starts_with("picture "))
+    };
+    for kept_by in ["--picture-checkpoints", "--no-log"] {
+        // On a slow machine a life may end before its first picture is installed.
+        assert!([0.3, 3.0, 30.0].into_iter().any(|seconds| recovers(kept_by, seconds)), "{kept_by}");
     }
 }
 
@@ -388,8 +392,7 @@ fn figure_9_compares_pictures_with_undo_and_redo() {
         let line = line.unwrap_or_else(|| panic!("{system}: {text}"));
         line.split(',').rev().nth(3).and_then(|median| median.parse().ok()).expect("a median")
     };
-    // Rows of 300 bytes: the log has each update's new row, or both. By how much is not judged: what the last epochs
-    // committed is not in the log yet, and so short a run may have few epochs.
+    // Rows of 300 bytes: the log has each update's new row, or both. By how much is not judged.
     let (redo, undo) = (log_bytes("semi-fuzzy, relaxed"), log_bytes("fuzzy, undo and redo, relaxed"));
     assert!(undo > redo, "{redo} {undo}");
     assert_eq!(log_bytes("no log"), 0.0);
