@@ -61,7 +61,8 @@ pub(crate) fn keys(of: &[u8]) -> Vec<Box<[u8]>> {
 
 /// Origins that differ from this one in one part, with its name.
 pub(crate) fn origins(of: Origin) -> Vec<(&'static str, Origin)> {
-    let identities = identities(of.identity).into_iter().map(|identity| ("identity", Origin { identity, ..of }));
+    let identities =
+        identities(of.identity).into_iter().map(|identity| ("identity", Origin { identity, ..of }));
     let salts = salts(of.salt).into_iter().map(|salt| ("salt", Origin { salt, ..of }));
     let entries = match of.entries {
         EntryKind::Values => EntryKind::Operations,
@@ -131,7 +132,9 @@ pub(crate) fn part_files(of: &PartFiles) -> Vec<(&'static str, PartFiles)> {
         ("files", PartFiles { files: of.files + 1, ..of.clone() }),
     ];
     twins.extend(words(of.number).map(|number| ("number", PartFiles { number, ..of.clone() })));
-    twins.extend(words(of.generation).map(|generation| ("generation", PartFiles { generation, ..of.clone() })));
+    twins.extend(
+        words(of.generation).map(|generation| ("generation", PartFiles { generation, ..of.clone() })),
+    );
     twins.extend(words(of.entries).map(|entries| ("entries", PartFiles { entries, ..of.clone() })));
     twins.extend(words(of.bytes).map(|bytes| ("bytes", PartFiles { bytes, ..of.clone() })));
     twins.extend(salts(of.salt).into_iter().map(|salt| ("salt", PartFiles { salt, ..of.clone() })));
@@ -177,7 +180,9 @@ pub(crate) fn pages(of: &PagePlace) -> Vec<(&'static str, PagePlace)> {
     let extents = [&of.extents[..], &of.extents[..1]].concat().into();
     let mut twins = vec![("extents", PagePlace { extents, ..of.clone() })];
     twins.extend(words(of.number).map(|number| ("number", PagePlace { number, ..of.clone() })));
-    twins.extend(words(of.checkpoint).map(|checkpoint| ("checkpoint", PagePlace { checkpoint, ..of.clone() })));
+    twins.extend(
+        words(of.checkpoint).map(|checkpoint| ("checkpoint", PagePlace { checkpoint, ..of.clone() })),
+    );
     twins.extend(half_words(of.entries).map(|entries| ("entries", PagePlace { entries, ..of.clone() })));
     let crcs = half_words(of.payload_crc);
     twins.extend(crcs.map(|payload_crc| ("payload_crc", PagePlace { payload_crc, ..of.clone() })));

@@ -302,7 +302,10 @@ impl SpanPool {
             }
         }
         let mut listed = self.spans.iter().flatten().map(|span| span.start().addr().get());
-        assert!(listed.all(|span| cut.contains(&span)), "a span whose blocks are all free serves every class");
+        assert!(
+            listed.all(|span| cut.contains(&span)),
+            "a span whose blocks are all free serves every class"
+        );
         let chunks: usize = self.regions.iter().map(|(_, bytes)| bytes / CHUNK_BYTES).sum();
         assert_eq!(found.len(), chunks, "chunks are missing");
         assert!(found.values().all(|bits| *bits == ALL_SPANS), "spans are missing");

@@ -448,15 +448,19 @@ fn made(arguments: &SirenArguments, strategies: &[Strategy], courses: &[Vec<Cour
         }
     }
     said += &format!("  checkpoints are written {}\n", arguments.pace_words());
-    let title = format!(
+    let title = title(arguments);
+    let figure = Figure { name: "against-fuzzy", title, drawn: THROUGHPUT, rows, ..Figure::default() };
+    Made(vec![figure], is_as_asked, said)
+}
+
+fn title(arguments: &SirenArguments) -> String {
+    format!(
         "Five {} a transaction while a full checkpoint is written {}: {} rows of {} bytes",
         if arguments.read_percent == 0 { "updates" } else { "updates or reads" },
         arguments.pace_words(),
         grouped(arguments.rows as f64),
         arguments.row_bytes
-    );
-    let figure = Figure { name: "against-fuzzy", title, drawn: THROUGHPUT, rows, ..Figure::default() };
-    Made(vec![figure], is_as_asked, said)
+    )
 }
 
 #[cfg(test)]

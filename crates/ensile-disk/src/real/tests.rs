@@ -318,7 +318,16 @@ fn a_pipe_under_a_file_s_name_is_an_error_and_nobody_waits_for_it() {
 fn folders_whose_names_agree_in_a_part_are_told_apart() {
     let folder = TestFolder::new();
     let disk = RealDisk::open(folder.path()).expect("a temporary folder");
-    let names = ["log1", "log10", "log", "archive", "archive/log1", "archive/archive", "archive/log1/log1", "archivelog1"];
+    let names = [
+        "log1",
+        "log10",
+        "log",
+        "archive",
+        "archive/log1",
+        "archive/archive",
+        "archive/log1/log1",
+        "archivelog1",
+    ];
     let file = |name: &str| format!("of-{}", name.replace('/', "-"));
     // Those below others first, so that the last part of a name was seen before the whole of another one.
     for name in names.iter().rev() {
@@ -349,7 +358,10 @@ fn folders_of_one_number_on_two_devices_are_two_folders() {
     for (at, (name, _)) in there.iter().enumerate() {
         assert!(disk.is_same_folder(name, name).expect("it is there"));
         for (other, _) in &there[..at] {
-            assert!(!disk.is_same_folder(name, other).expect("both are there"), "{name} and {other}: {there:?}");
+            assert!(
+                !disk.is_same_folder(name, other).expect("both are there"),
+                "{name} and {other}: {there:?}"
+            );
         }
     }
     let folder = TestFolder::new();
@@ -383,7 +395,9 @@ fn a_read_that_ends_within_the_file_begins_where_it_was_asked_to() {
     let file = disk.create("a").expect("create");
     let written: Vec<u8> = (0..=255).collect();
     file.write_at(&written, 0).expect("write");
-    for (from, wanted, read) in [(0, 256, 256), (200, 56, 56), (200, 57, 56), (255, 9, 1), (256, 9, 0), (999, 9, 0)] {
+    for (from, wanted, read) in
+        [(0, 256, 256), (200, 56, 56), (200, 57, 56), (255, 9, 1), (256, 9, 0), (999, 9, 0)]
+    {
         let mut bytes = vec![7; wanted];
         assert_eq!(file.read_at(&mut bytes, from).expect("read"), read, "{wanted} bytes from {from}");
         let end = (from as usize + read).min(256);
@@ -406,7 +420,9 @@ fn handles_go_with_what_was_opened_and_folders_with_their_disk() {
     disk.remove("sub/deep/a").expect("remove");
     assert_eq!(folder.held().len(), before + 3, "a handle stays when its name goes");
     drop((file, lock, locked));
-    assert!(disk.open("sub/deep/a").is_err() && disk.create("sub").is_err() && disk.open("sub/deep").is_err());
+    assert!(
+        disk.open("sub/deep/a").is_err() && disk.create("sub").is_err() && disk.open("sub/deep").is_err()
+    );
     assert!(disk.lock_folder("none").is_err() && disk.lock("none/LOCK").is_err());
     disk.list("sub").and_then(|_| disk.list_folders("")).expect("listed");
     assert_eq!(folder.held().len(), before, "what was refused leaves none");

@@ -126,7 +126,9 @@ mod tests {
     #[test]
     fn e6_reads_of_records_and_of_leaves_take_no_more_than_the_limit_together() {
         let most = TRANSACTION_BYTES_MAX / size_of::<Read<'static>>();
-        assert!(has_room_for_reads(most, 0) && has_room_for_reads(0, most) && has_room_for_reads(most - 1, 1));
+        assert!(
+            has_room_for_reads(most, 0) && has_room_for_reads(0, most) && has_room_for_reads(most - 1, 1)
+        );
         assert!(!has_room_for_reads(most, 1) && !has_room_for_reads(0, most + 1));
     }
 }

@@ -102,10 +102,15 @@ fn check_reads(
         };
         let bounds = (bound(lower), bound(upper));
         let within = |key: &Vec<u8>| RangeBounds::<Vec<u8>>::contains(&bounds, key);
-        let mut expected: Vec<_> = model.iter().filter(|(key, _)| within(key)).map(|row| (row.0.clone(), row.1.clone())).collect();
+        let mut expected: Vec<_> =
+            model.iter().filter(|(key, _)| within(key)).map(|row| (row.0.clone(), row.1.clone())).collect();
         assert_eq!(reader.range(table, bounds.clone()).collect::<Result<Vec<_>>>()?, expected, "{bounds:?}");
         expected.reverse();
-        assert_eq!(reader.range(table, bounds.clone()).rev().collect::<Result<Vec<_>>>()?, expected, "{bounds:?}");
+        assert_eq!(
+            reader.range(table, bounds.clone()).rev().collect::<Result<Vec<_>>>()?,
+            expected,
+            "{bounds:?}"
+        );
     }
     Ok(())
 }
@@ -134,7 +139,11 @@ fn of_keys_that_agree_in_part_each_has_its_own_row_before_and_after_the_commit()
                     other => panic!("{other:?} of {key:?}, which had {before:?}"),
                 },
                 2 => {
-                    assert_eq!(tx.update(&table, key, |old| old.clone_from(&row))?, before.is_some(), "{key:?}");
+                    assert_eq!(
+                        tx.update(&table, key, |old| old.clone_from(&row))?,
+                        before.is_some(),
+                        "{key:?}"
+                    );
                     before.map(|_| row)
                 }
                 3 => {

@@ -106,10 +106,17 @@ fn n21_a_generation_that_is_in_all_but_one_part_the_known_one_refuses_the_run() 
     }
     for (durable, has_all) in [(None, true), (Some(65), false), (Some(66), true), (Some(67), true)] {
         let durable = durable.map(Epoch::new);
-        assert_eq!(gone_on(Generation { durable, spans: Vec::new(), ..generation() }), has_all, "{durable:?}");
+        assert_eq!(
+            gone_on(Generation { durable, spans: Vec::new(), ..generation() }),
+            has_all,
+            "{durable:?}"
+        );
     }
     // A checkpoint covers it, or it is from before the database's first one.
-    assert!(gone_on(Generation { number: 5, ..generation() }) && !gone_on(Generation { number: 3, ..generation() }));
+    assert!(
+        gone_on(Generation { number: 5, ..generation() })
+            && !gone_on(Generation { number: 3, ..generation() })
+    );
 }
 
 #[test]

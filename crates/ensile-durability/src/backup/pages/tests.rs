@@ -14,7 +14,9 @@ use crate::checkpoint::picture::directory::DirectoryPart;
 use crate::checkpoint::picture::page::PagePlace;
 use crate::checkpoint::picture::place::PageBound;
 use crate::identity::Identity;
-use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, ListedPageFile, PartFiles, PictureCheckpoint};
+use crate::store::installed::{
+    FuzzyCheckpoint, InstalledCheckpoint, ListedPageFile, PartFiles, PictureCheckpoint,
+};
 use crate::store::kept::{FilesState, KeptState};
 use crate::store::names::PageFileName;
 use crate::twins;

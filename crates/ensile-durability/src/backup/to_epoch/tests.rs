@@ -94,11 +94,7 @@ fn a5_epochs_of_several_states_are_one_range_if_none_lies_between_them() {
         let numbers = |(first, last): (Epoch, Epoch)| (first.number(), last.number());
         reachable(states).into_iter().map(numbers).collect::<Vec<_>>()
     };
-    for (first, joined) in [
-        (54, vec![(50, 70)]),
-        (55, vec![(50, 70)]),
-        (56, vec![(50, 54), (56, 70)]),
-    ] {
+    for (first, joined) in [(54, vec![(50, 70)]), (55, vec![(50, 70)]), (56, vec![(50, 54), (56, 70)])] {
         let states = [state(70, &[(first, 70)], None), state(50, &[(50, 50)], Some(54))];
         assert_eq!(ranges(&states), joined, "the later state begins at {first}");
     }

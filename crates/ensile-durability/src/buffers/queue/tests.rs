@@ -68,7 +68,10 @@ fn workers_that_have_gone_leave_no_more_buffers_than_are_kept() {
     // A worker that comes then is one, and two buffers are more than it may have.
     queue.add_worker();
     let held: Vec<_> = (0..FREE_BUFFERS_MAX).map(|_| full(&queue)).collect();
-    assert!(fresh(&queue, 8, FREE_BUFFERS_MAX * LOG_BUFFER_BYTES).is_none(), "its workers before it have gone");
+    assert!(
+        fresh(&queue, 8, FREE_BUFFERS_MAX * LOG_BUFFER_BYTES).is_none(),
+        "its workers before it have gone"
+    );
     queue.give_back(held, 1);
     queue.remove_worker(fresh(&queue, 8, usize::MAX));
     assert_eq!(free(&queue), FREE_BUFFERS_MAX);

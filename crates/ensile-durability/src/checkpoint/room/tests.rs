@@ -12,7 +12,7 @@ use crate::store::names::checkpoint_folder;
 
 const FREE: u64 = 1 << 20;
 
-/// A disk on which so many bytes are free.
+/// A disk with this number of free bytes.
 fn with_free(bytes: u64) -> SimDisk {
     let disk = SimDisk::new();
     disk.put("other", vec![1; 5000]);

@@ -404,7 +404,9 @@ fn i1_a_file_whose_opening_block_is_in_one_part_of_another_log_is_refused() {
 /// A file of another log under the name of this log's second one: nothing that it says counts.
 #[test]
 fn l4_epochs_that_a_file_with_another_salt_shows_were_not_seen_here() {
-    for (salt, is_seen) in [(salt(), true)].into_iter().chain(twins::salts(salt()).into_iter().map(|salt| (salt, false))) {
+    for (salt, is_seen) in
+        [(salt(), true)].into_iter().chain(twins::salts(salt()).into_iter().map(|salt| (salt, false)))
+    {
         let disk = write_log(20, 1, 4096);
         let [.., last] = files(&disk)[..] else { panic!("a log has a file") };
         let header = Header {
@@ -419,10 +421,9 @@ fn l4_epochs_that_a_file_with_another_salt_shows_were_not_seen_here() {
         disk.put(&next.to_string(), block.to_vec());
         let chain = read(&disk);
         assert_eq!((chain.mark, entries(&chain)), (Epoch::new(30), 20));
-        assert_eq!((chain.seen, chain.published.number() == 940, chain.lost.is_some()), (
-            Epoch::new(if is_seen { 950 } else { 30 }),
-            is_seen,
-            is_seen
-        ));
+        assert_eq!(
+            (chain.seen, chain.published.number() == 940, chain.lost.is_some()),
+            (Epoch::new(if is_seen { 950 } else { 30 }), is_seen, is_seen)
+        );
     }
 }

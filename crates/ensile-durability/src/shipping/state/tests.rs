@@ -113,7 +113,9 @@ fn lacks(inventory: &ShippedFiles, covered: u64) -> Vec<u64> {
 
 #[test]
 fn h3_a_log_is_needed_from_the_first_file_whose_last_epoch_is_not_covered() {
-    for (covered, needed) in [(10, vec![0, 1, 2, 3]), (11, vec![1, 2, 3]), (20, vec![1, 2, 3]), (21, vec![2, 3])] {
+    for (covered, needed) in
+        [(10, vec![0, 1, 2, 3]), (11, vec![1, 2, 3]), (20, vec![1, 2, 3]), (21, vec![2, 3])]
+    {
         assert_eq!(lacks(&inventory([]), covered), needed, "epochs below {covered} are covered");
     }
     // What the checkpoint covers is needed where the log ends.

@@ -52,7 +52,10 @@ fn h5_a_file_is_released_by_its_own_name_and_by_no_other() {
     ];
     let hold = holding(&others, 0);
     assert!(hold.keeps(&closed(name(), 5), 0), "none of {others:?} is it");
-    assert!(!holding(&[name()], 0).keeps(&closed(name(), 5), 0), "the store calls it by its name without an end");
+    assert!(
+        !holding(&[name()], 0).keeps(&closed(name(), 5), 0),
+        "the store calls it by its name without an end"
+    );
     // A file that others were merged into has a name of its own.
     let merged = SegmentFile { is_merged: true, ..name().into() };
     let hold = holding(&[], 0);

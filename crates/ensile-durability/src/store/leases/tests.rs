@@ -58,9 +58,14 @@ fn i3_a_lease_that_begins_behind_a_removal_has_the_whole_limit() {
 fn a_log_file_has_its_name_before_and_behind_its_close_and_no_other_one() {
     let closed = without_end("log1/log-3-12-to-77");
     assert_eq!(closed, without_end("log1/log-3-12"));
-    for other in
-        ["log1/log-3-1", "log1/log-3-13", "log1/log-3-120-to-77", "log1/log-31-2", "log11/log-3-12", "log1/log-3-12-merged"]
-    {
+    for other in [
+        "log1/log-3-1",
+        "log1/log-3-13",
+        "log1/log-3-120-to-77",
+        "log1/log-31-2",
+        "log11/log-3-12",
+        "log1/log-3-12-merged",
+    ] {
         assert_ne!(closed, without_end(other), "{other}");
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_disk::Disk;
-use ensile_durability::examine::{CheckpointFacts, Examination, FileFacts, Role, examine};
 use ensile_durability::CheckpointStats;
+use ensile_durability::examine::{CheckpointFacts, Examination, FileFacts, Role, examine};
 use ensile_sim::SimDisk;
 
 use super::store::{Framing, Life};
@@ -51,7 +51,8 @@ impl Life {
         self.check_buffers();
         self.check_handles();
         self.check_log_bytes();
-        let (disk, files, locks) = (self.disk.clone(), self.counted.files.clone(), self.counted.locks.clone());
+        let (disk, files, locks) =
+            (self.disk.clone(), self.counted.files.clone(), self.counted.locks.clone());
         self.checkpoints.close(&self.store);
         self.rig.log.close().expect("closes");
         let (log, checkpoints) = (self.rig.log.stats(), self.checkpoints.stats());

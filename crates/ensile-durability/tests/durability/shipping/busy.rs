@@ -204,7 +204,8 @@ fn h7_what_is_missing_behind_the_claim_is_named_and_fetched_once_it_is_back() {
 
 /// Puts a manifest behind the newest one, whose number this is, that says the same.
 fn put_next(disk: &SimDisk, number: u64) {
-    let text = newest_manifest(disk).replace(&format!(" number {number} "), &format!(" number {} ", number + 1));
+    let text =
+        newest_manifest(disk).replace(&format!(" number {number} "), &format!(" number {} ", number + 1));
     let body = &text[..text.rfind("crc32c ").expect("the last line")];
     let text = format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes()));
     disk.at(SHARED).put(&format!("manifests/manifest-{}", number + 1), text.into_bytes());

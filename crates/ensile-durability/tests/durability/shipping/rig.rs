@@ -355,7 +355,11 @@ impl Machine {
             *name == newest || is_whole && text.contains(&format!(" {} ", &name[..file_of(name)]))
         };
         let there = disk.at(SHARED).files();
-        assert_eq!(there.iter().find(|name| !is_named(name)), None, "an object that no manifest names: {text}");
+        assert_eq!(
+            there.iter().find(|name| !is_named(name)),
+            None,
+            "an object that no manifest names: {text}"
+        );
         let Self { shipper, worker, life, .. } = self;
         // A step that has ended on another thread is not waited for.
         std::thread::scope(|scope| scope.spawn(|| shipper.step()).join().expect("no panic"));

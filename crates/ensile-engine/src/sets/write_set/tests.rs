@@ -38,7 +38,8 @@ fn small_and_large_sets_find_every_key_and_no_other() {
 fn of_keys_that_agree_in_part_each_has_its_own_entry_and_stands_within_its_bounds() {
     for seed in 0..60 {
         let mut random = Random::seeded(seed);
-        let (keys, mut set, mut model) = (partly_equal_keys(&mut random), WriteSet::default(), BTreeMap::new());
+        let (keys, mut set, mut model) =
+            (partly_equal_keys(&mut random), WriteSet::default(), BTreeMap::new());
         for key in &keys {
             if random.percent(70) {
                 assert_eq!(set.find(1, key), None, "{key:?}");

@@ -96,7 +96,9 @@ fn a_step_visits_few_workers() -> Result<()> {
     let waiting = || {
         let mut waiting = 0;
         // Relaxed: nobody else works on the database.
-        let bytes = |worker: &crate::worker::WorkerShared| worker.counters.garbage_unhook_bytes.load(Ordering::Relaxed);
+        let bytes = |worker: &crate::worker::WorkerShared| {
+            worker.counters.garbage_unhook_bytes.load(Ordering::Relaxed)
+        };
         shared.each_worker(|worker| waiting += usize::from(bytes(worker) > 0));
         waiting
     };

@@ -9,7 +9,12 @@ use crate::testing::{Bench, BookedMemory, hostile_key, pinned, probes};
 use crate::{Insert, Lookup, Masstree, NodeChanges, OrderedInserts, Place};
 
 /// Inserts each key at the place that a common descent found, with the values `first..`; what came of each.
-pub(super) fn insert_group(tree: &Masstree, keys: &[Vec<u8>], first: u64, memory: &mut BookedMemory) -> Vec<Insert> {
+pub(super) fn insert_group(
+    tree: &Masstree,
+    keys: &[Vec<u8>],
+    first: u64,
+    memory: &mut BookedMemory,
+) -> Vec<Insert> {
     let mut places = vec![None; keys.len()];
     Masstree::place_batch(probes(tree, keys), pinned(), &mut |index, place| {
         assert!(places[index].replace(place).is_none(), "each probe ends once");

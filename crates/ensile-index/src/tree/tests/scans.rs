@@ -371,8 +371,7 @@ fn check_change(keys: &[Vec<u8>], toggled: &[Vec<u8>]) {
         let mut bench = Bench::new();
         keys.iter().for_each(|key| assert_eq!(bench.insert(key, 1), Insert::Inserted, "{key:?}"));
         let (tree, memory) = (&bench.tree, &mut bench.memory);
-        let mut scan =
-            ChangesOnce { tree, memory, at, toggled, witnesses: Vec::new(), keys: Vec::new() };
+        let mut scan = ChangesOnce { tree, memory, at, toggled, witnesses: Vec::new(), keys: Vec::new() };
         let whole = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
         tree.scan(whole, direction, &mut scan, pinned());
         let ChangesOnce { witnesses, keys: mut seen, .. } = scan;
