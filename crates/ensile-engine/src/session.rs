@@ -18,13 +18,13 @@ use crate::worker::Worker;
 /// Idle sessions that a thread keeps beside its last one: it may have several transactions open at once, or databases.
 const OTHERS_MAX: usize = 8;
 
-/// What one transaction works with: its pin and context, and a worker once it needs one.
+/// Pin and context of one transaction, and a worker once the transaction needs one.
 pub(crate) struct Session {
     pub(crate) kept: KeptContext,
     pub(crate) worker: Option<Box<Worker>>,
 }
 
-/// What the next transaction will work with.
+/// A session between two transactions.
 #[must_use = "a session that is not kept is let go, so that its worker goes to the database"]
 pub(crate) struct IdleSession {
     resting: RestingContext,
@@ -191,13 +191,13 @@ fn keep(session: IdleSession) {
         let stale = others.extract_if(.., |session| session.context().idle_workers.is_closed());
         stale.chain(surplus).collect::<Vec<IdleSession>>()
     });
-    // Outside the visit: what is dropped here gives its worker away. With the thread being torn down it is all that is
-    // left.
+    // Outside the visit: a session that is dropped here gives its worker away. While the thread is torn down, `session`
+    // is all that is left.
     dropped.into_iter().flatten().chain(session).for_each(IdleSession::let_go);
 }
 
-/// Drops this thread's sessions of closed databases. What other threads have of them is small without the memory, which
-/// is given back all the same, and goes when they run a transaction of another database, or end.
+/// Drops this thread's sessions of closed databases. The sessions of other threads are small without the memory, which
+/// is given back all the same. They go when their threads run a transaction of another database, or end.
 pub(crate) fn forget_closed() {
     let is_closed = |session: &IdleSession| session.context().idle_workers.is_closed();
     let last = LAST.try_with(|last| {
@@ -210,7 +210,7 @@ pub(crate) fn forget_closed() {
     let closed = with_others(|others| {
         others.extract_if(.., |session| is_closed(session)).collect::<Vec<IdleSession>>()
     });
-    // Outside the visits: what is dropped here gives its worker away.
+    // Outside the visits: a session that is dropped here gives its worker away.
     last.ok().flatten().into_iter().chain(closed.into_iter().flatten()).for_each(IdleSession::let_go);
 }
 

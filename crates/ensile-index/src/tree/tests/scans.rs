@@ -110,9 +110,9 @@ struct Meddler<'t> {
     tree: &'t Masstree,
     memory: &'t mut BookedMemory,
     random: Random,
-    /// Where it meddles: around what was handed out last.
+    /// The entry that was handed out last: changes come around its key.
     near: Vec<u8>,
-    /// What it put there, or found there and may take away.
+    /// Keys that the meddler has put into the tree, or may take away.
     volatile: Model,
     /// Whatever was there at any moment.
     ever: BTreeMap<Vec<u8>, BTreeSet<u64>>,
@@ -190,7 +190,7 @@ impl ScanVisitor for Meddler<'_> {
     }
 }
 
-/// What a scan may have handed out while `Meddler` was at work.
+/// Checks the entries that a scan has handed out beside a `Meddler`.
 fn check_meddled(
     got: &Meddler<'_>,
     stable: &Model,
@@ -299,7 +299,7 @@ impl ScanVisitor for LayerTaker<'_> {
     }
 }
 
-/// Where the range ends was known of the layer that went; above it, another slice is the end's.
+/// The scan knew the end of its range in the layer that went. In the layer above, another slice is the end's.
 #[test]
 fn a_scan_whose_layer_goes_below_it_ends_where_its_range_does() {
     let number = |n: u64| n.to_be_bytes().to_vec();
