@@ -417,7 +417,7 @@ fn another_machine_takes_over() {
     let shipped = counts.ship(Duration::from_secs(300)).expect("is shipped");
     let (code, said) = take_over("shared again");
     assert_eq!(code, Some(0), "{said}");
-    // Of that epoch or a later one: what is shipped in the background goes on until the take-over.
+    // The shipper goes on in the background, and may have shipped a later epoch by then.
     let complete = said.split_once("end of epoch ").and_then(|(_, behind)| behind.split(':').next());
     let complete: u64 = complete.expect("it is told").parse().expect("a number");
     assert!(said.contains("in term 2") && complete >= shipped.number(), "{shipped:?}: {said}");

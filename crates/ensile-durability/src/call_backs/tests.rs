@@ -3,7 +3,7 @@
 use super::{CallBack, CallBackScope, LogAddress, UnderLock, is_awaited, is_in, leave_to_wait};
 use crate::error::DurabilityError;
 
-/// Three logs of one test: what waits for what is known of the whole process, and other tests run beside it.
+/// Three logs of one test. The process has one list of all waits, and tests run at the same time.
 fn logs(test: usize) -> [LogAddress; 3] {
     [1, 2, 3].map(|log| LogAddress((8 * test + log) << 40))
 }

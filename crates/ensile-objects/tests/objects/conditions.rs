@@ -230,8 +230,8 @@ fn o3_a_thread_that_waits_for_an_object_keeps_no_operation_from_becoming_durable
             objects.submit(1, &Change::Add(1)).map(drop).expect("logs");
         });
         let epoch = has_logged.recv().expect("logs");
-        // Two hundred rounds, in which it comes to wait for the lock, and as many as it needs to let go of its buffer.
-        // The limit is for one that waits with its buffer held.
+        // The thread comes to wait for the lock within two hundred rounds. It lets go of its buffer a while later; the
+        // limit is for a thread that waits with its buffer.
         let mut durable = life.durable();
         for round in 0..60_000 {
             if round >= 200 && durable >= epoch {

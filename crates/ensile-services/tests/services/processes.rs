@@ -472,7 +472,7 @@ fn strict_replies_of_many_clients_come_before_the_end(transport: &'static str) {
     connection.request(&[b"SET".as_slice(), b"large", &value]);
     (0..2).for_each(|_| connection.request(&[b"GET".as_slice(), b"large"]));
     connection.send().expect("it is read");
-    // An element of its own is the last that each asks for, so that all of it has been read once they are there.
+    // The last request of each client makes an element of its own: the server has then read all requests.
     for (number, client) in clients.iter_mut().enumerate() {
         client.connection().request(&["INCR", &format!("count{number}")]);
         client.connection().send().expect("it is read");

@@ -133,7 +133,7 @@ fn an_entry_that_is_too_large_whatever_it_replaces_is_the_same_error() -> Result
 fn a_second_round_that_finds_no_space_leaves_no_trace() -> Result<()> {
     let disk = SimDisk::new();
     let on = Arc::new(disk.clone());
-    // Without snapshots no boundary comes between the rounds, which would be a conflict before the images fall short.
+    // A snapshot boundary between the rounds is a conflict before the images fall short.
     let builder =
         Database::builder("unused").disk(on).epoch_interval(Duration::from_millis(2)).snapshots(false);
     let db =
@@ -155,7 +155,7 @@ fn a_second_round_that_finds_no_space_leaves_no_trace() -> Result<()> {
         assert!(matches!(commit.bind_and_take_effect(), Err(Error::Conflict)));
         assert!(commit.worker.images.fell_short());
     });
-    // None even if a file is given up: the log stays full.
+    // The log stays full, even if a file is given up.
     disk.set_capacity(Some(0));
     while !matches!(db.stats().log_health, Some(Health::Full(_))) {
         let filled = put(3, &long);
