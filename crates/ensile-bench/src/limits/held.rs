@@ -6,7 +6,6 @@
 //!
 //! Neighbours: [`super::sampled`] looks at the memory.
 
-use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -37,7 +36,7 @@ const LIMITS: f64 = 1.25;
 pub(crate) enum Culprit {
     /// A transaction that has read a row, and is left open.
     Idle,
-    /// A snapshot that has shown a row, and is never dropped.
+    /// A snapshot that has shown a row, and stays until the end.
     Snapshot,
     /// A thread that has done half of the time what the load does, and waits.
     Parked,
@@ -146,7 +145,7 @@ fn misbehave(
             ended(idle.get(rows, &1).map(drop))
         }
         Culprit::Snapshot => {
-            let mut snapshot = ManuallyDrop::new(db.snapshot()?);
+            let mut snapshot = db.snapshot()?;
             snapshot.get(rows, &0)?;
             wait();
             ended(snapshot.get(rows, &1).map(drop))
