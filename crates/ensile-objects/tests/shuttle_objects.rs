@@ -89,8 +89,8 @@ fn life() {
             shuttle::thread::spawn(move || {
                 let mut done = Done::new();
                 for round in 0..12 {
-                    // Objects are made all the time, and removed again: a walk meets cells that go.
-                    let (key, name) = (round / 2, 10 * (round + 1) + thread);
+                    // Few objects, made and removed again and again: a walk takes cells that a thread has just found.
+                    let (key, name) = (round % 3, 10 * (round + 1) + thread);
                     let (order, receipt) = objects.submit(key, &name).expect("logs");
                     done.push((order, key, name, receipt.epoch()));
                 }
