@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Mutants of the code of commit, log, recovery and store that has changed since BASE: which of them does no test see?
+# Runs the tests against mutants of the code of commit, log, recovery and store that has changed since BASE, and lists
+# the mutants that no test sees.
 #   bash ci/mutants.sh BASE [SEED]
-# At most 60 are drawn, by a seed that is printed. Renamed files and moved lines do not count as changed. Two hours at
-# most, by hand, before a change is called done. A mutant that survives gets a test, or a reason in the closing words
-# of the change.
+# At most 60 mutants are drawn, by a seed that is printed. Renamed files and moved lines do not count as changed. The
+# script takes two hours at most. Run it by hand before a change is done: a mutant that no test sees gets a test, or a
+# reason in the message of the change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,7 +29,7 @@ fi
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 git diff --find-renames "$base" -- "${PLACES[@]}" >"$folder/diff"
-# A line that was taken away somewhere and stands elsewhere now has moved.
+# A removed line that was added elsewhere has moved.
 sed -n '/^---/d; s/^-[[:space:]]*//p' "$folder/diff" | grep -v '^$' | LC_ALL=C sort -u >"$folder/removed" || true
 cargo mutants --list --in-diff "$folder/diff" >"$folder/all"
 while IFS= read -r mutant; do
@@ -40,7 +41,7 @@ shuf --head-count="$MUTANTS_MAX" --random-source=<(yes "$seed") "$folder/changed
 printf 'mutants: %d of %d, drawn by seed %s\n' "$(wc -l <"$folder/drawn")" "$(wc -l <"$folder/changed")" "$seed"
 [ -s "$folder/drawn" ] || exit 0
 
-# Each drawn mutant by its whole name.
+# A drawn mutant is selected by its whole name.
 arguments=()
 while IFS= read -r mutant; do
     arguments+=(--re "^$(sed 's/[][\.*^$+?(){}|/]/\\&/g' <<<"$mutant")\$")

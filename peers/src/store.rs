@@ -38,7 +38,7 @@ impl Peer {
     pub(crate) const ALL: [Self; 6] =
         [Self::Ensile, Self::Lmdb, Self::Redb, Self::Fjall, Self::Rocksdb, Self::Sqlite];
 
-    /// As tables have it.
+    /// Name in the tables.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Ensile => "Ensile",

@@ -14,7 +14,7 @@ pub(crate) enum Better {
 }
 
 impl Better {
-    /// As tables have it.
+    /// Name in the tables.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Higher => "higher",
@@ -73,7 +73,7 @@ impl Workload {
         Self::Strict64,
     ];
 
-    /// As tables have it.
+    /// Name in the tables.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Load => "load of all rows",

@@ -276,8 +276,11 @@ struct BorrowedWorker<'c> {
 impl Drop for BorrowedWorker<'_> {
     fn drop(&mut self) {
         let worker = &mut self.worker;
-        if let Some(worker) = worker {
-            // Its thread may never commit, and the heartbeat frees garbage only (E6).
+        // A forked child takes no lock that another thread of its parent may have held (I4).
+        if let Some(worker) = worker
+            && self.shared.is_own_process()
+        {
+            // The worker's thread may never commit, and the heartbeat frees garbage only (E6).
             worker.hand_over_nodes(&self.shared.epochs);
         }
         with_last(|last| {

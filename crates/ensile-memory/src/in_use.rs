@@ -1,7 +1,7 @@
 //! Count of the blocks in use, by size class: a test's end compares it with the blocks that the test still has.
 //!
-//! Without the feature `audit`, and under checkers, nothing is counted. Nor is it beside experiments, which count the
-//! cache lines that are written: the count would be among them.
+//! The feature `audit` turns the count on. Checkers and experiments turn the count off: an experiment counts written
+//! cache lines, and the count would add its own.
 //!
 //! Neighbours: [`crate::Cache`] counts each block that it hands out or takes back; [`crate::Memory`] owns the count.
 

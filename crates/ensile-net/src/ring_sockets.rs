@@ -3,7 +3,7 @@
 //! The bookkeeping makes no system call and shares no memory with a kernel. A ring is a trait, so that io_uring and the
 //! simulated transport run the same code.
 //!
-//! Invariants: W7 (one send at a time), W8 (no receive without a read that asks, and no lent buffer during a wait), W9
+//! Invariants: W7 (one send at a time), W8 (a receive follows a read that asks; a wait holds no lent buffer), W9
 //! (no completion for the successor of a socket).
 //!
 //! Neighbours: `uring` has the kernel's ring, `simulated` a seed's; [`crate::transport`] has the promises.
@@ -36,8 +36,8 @@ pub(crate) trait SocketRing {
     /// [`io::ErrorKind::WouldBlock`] if no client waits, and errors of the system.
     fn accept(&mut self, listener: &Self::Socket) -> io::Result<Self::Socket>;
 
-    /// Asks for one receive into a lent buffer. With `at_once` the ring tries before it waits: bytes are there, most
-    /// likely.
+    /// Asks for one receive into a lent buffer. If `at_once` is true, bytes have probably arrived: the ring tries the
+    /// receive before a wait.
     fn receive(&mut self, socket: &Self::Socket, place: u32, at_once: bool);
 
     /// Asks for a send of the beginning of a copy of `bytes`.
@@ -99,7 +99,7 @@ struct SocketPlace<S, B> {
     token: SocketToken,
     socket: S,
     is_closed: bool,
-    /// True while a receive, or the poll of a listener, is in flight.
+    /// True if a receive, or the poll of a listener, is in flight.
     waits: bool,
     arrived: Arrived<B>,
     /// True if more bytes were there when the last ones arrived.
@@ -330,7 +330,7 @@ impl<R: SocketRing> RingSockets<R> {
                 self.arrived.push(number);
             }
             Ok(None) => place.ended = Some(Ok(())),
-            // No buffer was free, or a signal came. The next read asks again.
+            // The ring has no free buffer, or a signal interrupts. The next read asks again.
             Err(_) if is_passing(&outcome) => {}
             Err(error) => place.ended = Some(Err(error)),
         }

@@ -90,12 +90,14 @@ pub trait Transport {
     /// A handle that ends a wait of this transport from another thread.
     fn wake_up(&self) -> LoopWakeUp;
 
-    /// Resources that the transport holds, for tests.
+    /// Resources that the transport holds, for tests; none by default.
     ///
     /// # Panics
     /// If counts of the transport contradict each other.
     #[cfg(feature = "simulation")]
-    fn holdings(&self) -> TransportHoldings;
+    fn holdings(&self) -> TransportHoldings {
+        TransportHoldings::default()
+    }
 }
 
 /// Resources that a transport holds for a time.

@@ -132,7 +132,7 @@ fn edits_of(hunk: &Hunk, tree: &Tree<'_>) -> Result<Vec<(Edit, String)>, String>
     }
 }
 
-/// The line, from 1, at which the old side of a hunk stands in the file: of several the nearest one.
+/// Line of the file, from 1, at which the old side of a hunk begins: of several matches the one nearest to the hint.
 fn file_line(hunk: &Hunk, text: &str) -> Result<usize, String> {
     let before: Vec<&str> =
         hunk.lines.iter().filter(|(mark, _)| *mark != '+').map(|(_, code)| code.as_str()).collect();
@@ -154,7 +154,7 @@ fn edit(
     let old_lines = || lines[begin..=end].iter().filter(|(mark, ..)| *mark != '+').map(|&(.., line)| line);
     let (first, last) = match (old_lines().min(), old_lines().max()) {
         (Some(first), Some(last)) => (first, last),
-        // Only added lines: the old line behind them tells the place.
+        // An insertion has no old lines: the old line before the insertion gives the place.
         _ => (lines[begin].2.saturating_sub(1), lines[begin].2.saturating_sub(1)),
     };
     let holds = |item: &Item<'_>| {

@@ -30,7 +30,7 @@ const TIMED_OUT: [i32; 2] = [124, 137];
 
 /// Settings of a run.
 pub(crate) struct Settings {
-    /// Build without debug assertions.
+    /// True if the build has no debug assertions.
     pub(crate) is_unasserted: bool,
     /// Time after which no other bug is planted.
     pub(crate) limit: Option<Duration>,
@@ -145,7 +145,7 @@ pub(crate) fn run(
     Ok(outcome)
 }
 
-/// Sorts bugs that share a build behind each other: by environment, package and test program, then by file.
+/// Sort key of a bug: environment, package and test program, then file. Bugs that share a build stand together.
 fn build_group(candidate: &Candidate<'_>) -> (String, String) {
     let words = candidate.bug.command.split(' ').filter(|word| !word.starts_with("ENSILE_"));
     let mut group = Vec::new();

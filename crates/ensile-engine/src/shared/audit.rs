@@ -1,9 +1,10 @@
-//! Whether a database has got back everything that it has given out, asked at its end: the feature `audit`, for tests.
+//! Audit of a database at its end: all memory, pins and bindings that it gave out are back. The feature `audit`, for
+//! tests.
 //!
 //! Invariants, once nobody shares the database:
 //! - No pin, no snapshot's registration, no binding and no turn is left, and nobody waits for one.
 //! - Each block is a tree's, is in one list of garbage or of a picture, or is a worker's present page.
-//! - The figures of what waits come to zero when the lists are freed (E6).
+//! - Counts of waiting memory are zero once the lists are freed (E6).
 //!
 //! Neighbours: `database::owner` asks before it releases the memory; `record::at_rest` frees.
 
@@ -15,14 +16,17 @@ use super::pictures::Pictures;
 use crate::record::at_rest::AtRest;
 
 impl SharedState {
-    /// Takes the database apart, and panics if anything is missing.
+    /// Takes the database apart.
+    ///
+    /// # Panics
+    /// If memory, a pin or a binding is missing.
     pub(crate) fn audit(&mut self) {
         self.gate.check_at_rest();
         self.check_epochs_at_rest();
         self.free_all_displaced();
         let workers = std::mem::take(&mut *self.workers.lock());
         self.collector.lock().drop_worker();
-        // Of threads that live on.
+        // Threads that live on keep their bindings.
         let (kept, _) = self.epochs.registered();
         assert!(kept <= workers.len(), "{kept} bindings of {} workers", workers.len());
         let logged = self.logged_tables.all();
@@ -45,7 +49,7 @@ impl SharedState {
         at_rest.check(kept);
     }
 
-    /// Nothing is pinned, registered, bound or in the index: what threads keep for their next transaction is idle.
+    /// Checks that nothing is pinned, registered, bound or in the index. Threads may keep idle state.
     fn check_epochs_at_rest(&self) {
         let limits = self.epochs.scan();
         assert_eq!(limits.pins(), self.epochs.now(), "a pin is left");
