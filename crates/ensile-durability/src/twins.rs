@@ -1,4 +1,4 @@
-//! Values that are unequal and agree in all parts but one: for tests of comparisons, which must see every part.
+//! Unequal values that differ in a single part. A test of a comparison shows with them that every part is compared.
 //!
 //! Neighbours: the tests of `block`, `recovery::chain`, `checkpoint::picture`, `backup` and `store`.
 
@@ -15,22 +15,22 @@ use crate::store::installed::PartFiles;
 use crate::store::manifest::Generation;
 use crate::store::shared_manifest::SharedFile;
 
-/// Numbers that differ from this one in one bit: of its first byte, of its last one, and of the half word in between.
+/// Numbers that differ from `of` in a single bit: of the first byte, of the last byte, or of the upper half.
 pub(crate) fn words(of: u64) -> [u64; 4] {
     [0, 7, 31, 62].map(|bit| of ^ 1 << bit)
 }
 
-/// The same of half a word.
+/// Numbers of 32 bits that differ from `of` in a single bit.
 pub(crate) fn half_words(of: u32) -> [u32; 3] {
     [0, 7, 31].map(|bit| of ^ 1 << bit)
 }
 
-/// Epochs beside this one, and one that has its low half word.
+/// The epochs before and after `of`, and an epoch with the same lower 32 bits.
 pub(crate) fn epochs(of: Epoch) -> [Epoch; 3] {
     [of.previous(), of.next(), Epoch::new(of.number() + (1 << 32))]
 }
 
-/// Identities that have fifteen of the sixteen bytes of this one.
+/// Identities that share fifteen of sixteen bytes with `of`.
 pub(crate) fn identities(of: Identity) -> Vec<Identity> {
     let with = |at: usize| {
         let mut bytes = of.to_bytes();
@@ -40,14 +40,14 @@ pub(crate) fn identities(of: Identity) -> Vec<Identity> {
     (0..16).map(with).collect()
 }
 
-/// Salts that have three of the four bytes of this one.
+/// Salts that share three of four bytes with `of`.
 pub(crate) fn salts(of: Salt) -> Vec<Salt> {
     let number = u32::from_str_radix(&of.to_string(), 16).expect("eight digits");
     let with = |at: u32| Salt::parse(&format!("{:08x}", number ^ 1 << (8 * at))).expect("a salt");
     (0..4).map(with).collect()
 }
 
-/// Keys that begin as this one does, and one that ends as it does.
+/// Keys with the same beginning as `of`, and a key with the same end.
 pub(crate) fn keys(of: &[u8]) -> Vec<Box<[u8]>> {
     let (last, begin) = of.split_last().expect("a key with a byte");
     let first = [&[of[0] ^ 1], &of[1..]].concat();
@@ -59,7 +59,7 @@ pub(crate) fn keys(of: &[u8]) -> Vec<Box<[u8]>> {
     ]
 }
 
-/// Origins that differ from this one in one part, with its name.
+/// Origins that differ from `of` in a single part, with the part's name.
 pub(crate) fn origins(of: Origin) -> Vec<(&'static str, Origin)> {
     let identities =
         identities(of.identity).into_iter().map(|identity| ("identity", Origin { identity, ..of }));
@@ -71,7 +71,7 @@ pub(crate) fn origins(of: Origin) -> Vec<(&'static str, Origin)> {
     identities.chain(salts).chain([("entries", Origin { entries, ..of })]).collect()
 }
 
-/// Places that differ from this one in one part, with its name.
+/// Places that differ from `of` in a single part, with the part's name.
 pub(crate) fn places(of: ExtentPlace) -> Vec<(&'static str, ExtentPlace)> {
     let extent = of.extent;
     vec![
@@ -83,7 +83,7 @@ pub(crate) fn places(of: ExtentPlace) -> Vec<(&'static str, ExtentPlace)> {
     ]
 }
 
-/// Headers that differ from this one in one part, with its name.
+/// Headers that differ from `of` in a single part, with the part's name.
 pub(crate) fn headers(of: &Header) -> Vec<(&'static str, Header)> {
     let kind = if of.kind == BlockKind::Page { BlockKind::DirectoryPart } else { BlockKind::Page };
     let mut twins = vec![("kind", Header { kind, ..of.clone() })];
@@ -125,7 +125,7 @@ pub(crate) fn headers(of: &Header) -> Vec<(&'static str, Header)> {
     twins
 }
 
-/// Files of a checkpoint that differ from these in one part, with its name.
+/// Checkpoint files that differ from `of` in a single part, with the part's name.
 pub(crate) fn part_files(of: &PartFiles) -> Vec<(&'static str, PartFiles)> {
     let mut twins = vec![
         ("checkpointers", PartFiles { checkpointers: of.checkpointers + 1, ..of.clone() }),
@@ -144,7 +144,7 @@ pub(crate) fn part_files(of: &PartFiles) -> Vec<(&'static str, PartFiles)> {
     twins
 }
 
-/// Generations that differ from this one in one part, with its name; its end is none.
+/// Generations that differ from `of` in a single part, with the part's name. The end of a generation is not a part.
 pub(crate) fn generations(of: &Generation) -> Vec<(&'static str, Generation)> {
     let entries = match of.entries {
         EntryKind::Values => EntryKind::Operations,
@@ -163,7 +163,7 @@ pub(crate) fn generations(of: &Generation) -> Vec<(&'static str, Generation)> {
     twins
 }
 
-/// Files in a shared store that differ from this one in one part, with its name.
+/// Files of a shared store that differ from `of` in a single part, with the part's name.
 pub(crate) fn shared_files(of: &SharedFile) -> Vec<(&'static str, SharedFile)> {
     let object_bytes = of.object_bytes.map_or(Some(of.bytes / 2), |_| None);
     let mut twins = vec![("object_bytes", SharedFile { object_bytes, ..of.clone() })];
@@ -175,7 +175,7 @@ pub(crate) fn shared_files(of: &SharedFile) -> Vec<(&'static str, SharedFile)> {
     twins
 }
 
-/// Pages that differ from this one in one part, with its name; where its blocks stand is none.
+/// Pages that differ from `of` in a single part, with the part's name. The place of blocks is not a part.
 pub(crate) fn pages(of: &PagePlace) -> Vec<(&'static str, PagePlace)> {
     let extents = [&of.extents[..], &of.extents[..1]].concat().into();
     let mut twins = vec![("extents", PagePlace { extents, ..of.clone() })];

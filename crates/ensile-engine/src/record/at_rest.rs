@@ -1,8 +1,7 @@
-//! A database that nobody uses any more, taken apart block by block: the feature `audit`, for tests.
+//! A database without users, taken apart block by block. The feature `audit`, for tests.
 //!
 //! Invariants:
-//! - Each block that the database has in use is a tree's, or is in one list of things to be freed, or is a worker's
-//!   present page of versions.
+//! - Each block in use belongs to a tree, to a single list of garbage, or is a worker's present page of versions.
 //! - U1: each absent record of a tree is registered to be unhooked.
 //!
 //! Neighbours: `shared::audit` takes databases apart; `garbage` and `pending` have the lists.
@@ -14,22 +13,22 @@ use super::blocks::{Blocks, OwnedMemory, PageBlock};
 use super::owned::RegisteredAbsent;
 use super::tree::RecordTree;
 
-/// The evidence that nobody uses a block of the database any more, and the memory to free blocks into.
+/// Proof that the database has no user, and the memory that takes its blocks.
 pub(crate) struct AtRest<'m> {
     pub(crate) blocks: Blocks,
     memory: &'m mut OwnedMemory,
-    /// Number of absent records in trees, and of those that are registered.
+    /// Numbers of absent records in trees and of registered absent records.
     absent: usize,
     registered: usize,
 }
 
 impl<'m> AtRest<'m> {
-    /// The exclusive reference is the evidence, as for [`OwnedMemory::release`].
+    /// The exclusive reference is the proof, as for [`OwnedMemory::release`].
     pub(crate) fn new(memory: &'m mut OwnedMemory) -> Self {
         Self { blocks: Blocks::new(memory.cache()), memory, absent: 0, registered: 0 }
     }
 
-    /// Frees each tree and its records, behind the garbage: absent records are looked at there.
+    /// Frees each tree and its records after the garbage, which has the absent records.
     pub(crate) fn free_trees(&mut self, mut trees: Vec<Arc<RecordTree>>) {
         trees.sort_unstable_by_key(Arc::as_ptr);
         trees.dedup_by_key(|tree| Arc::as_ptr(tree));
@@ -40,7 +39,7 @@ impl<'m> AtRest<'m> {
         }
     }
 
-    /// Frees an absent record that a tree no longer leads to. One that is still in its tree goes with the tree.
+    /// Frees an absent record outside its tree. An absent record inside a tree goes with the tree.
     pub(crate) fn free_absent(&mut self, record: RegisteredAbsent) {
         if record.record().word().is_latest() {
             self.registered += 1;
