@@ -1,4 +1,4 @@
-//! A disk that counts the handles and locks that a process has, so that a test sees one that was not given back.
+//! A disk that counts the open handles and locks of a process. A test sees each handle or lock that stays behind.
 //!
 //! Neighbours: `checkpoints::store` opens lives on it; [`super::checkpoints::ended`] asks at their end.
 
@@ -10,7 +10,7 @@ use ensile_disk::{
     BootId, Disk, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, MappedWords, Process,
 };
 
-/// What is held now: how often each name was opened, or locked, and not given back.
+/// Number of open handles and of locks by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held(Arc<Mutex<BTreeMap<String, u64>>>);
 
@@ -20,14 +20,14 @@ impl Held {
         HeldName { held: self.clone(), name: name.to_owned() }
     }
 
-    /// The names that are held, in order, each as often as it is held.
+    /// The held names in order, each once for every handle or lock.
     pub(crate) fn names(&self) -> Vec<String> {
         let held = self.0.lock().expect("no panic");
         held.iter().flat_map(|(name, count)| (0..*count).map(|_| name.clone())).collect()
     }
 }
 
-/// One of them: given back when it is dropped.
+/// A counted handle or lock, uncounted when the value is dropped.
 #[derive(Debug)]
 struct HeldName {
     held: Held,
@@ -43,7 +43,7 @@ impl Drop for HeldName {
     }
 }
 
-/// The disk of one process, and what that holds.
+/// The disk of one process, with the counts.
 #[derive(Clone, Debug)]
 pub(crate) struct CountedDisk {
     disk: Arc<dyn Disk>,

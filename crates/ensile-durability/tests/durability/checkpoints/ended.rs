@@ -1,5 +1,4 @@
-//! The end of a life, and what is missing then: every handle, lock, unit, buffer and file that a life takes is given
-//! back once.
+//! The end of a life. Every handle, lock, unit, buffer and file of the life is given back once.
 //!
 //! Invariants:
 //! - N12: a unit of a page file is in the installed picture or free, and not both.
@@ -44,8 +43,8 @@ impl Life {
         check_listed(&self.end_here());
     }
 
-    /// Closes the database, whose workers have gone, and checks that nothing is missing of what it took. What is in
-    /// its folder then: files too that a checkpoint has just covered, which the next open removes.
+    /// Closes the database after its workers have gone, and checks that all resources are back. The folder may keep
+    /// files that a checkpoint has just covered: the next open removes them.
     pub(crate) fn end_here(self) -> Examination {
         self.check_leases();
         self.check_buffers();
@@ -104,7 +103,7 @@ impl Life {
         assert_eq!(stats.file_bytes, bytes, "bytes of {:?}: {stats:?}", self.disk.files());
     }
 
-    /// A file that is removed is not open any more, and none is open twice.
+    /// Checks that no removed file is open, and no file twice.
     fn check_handles(&self) {
         let (open, there) = (self.counted.files.names(), self.disk.files());
         // A closed log file has another name than it was opened by.
@@ -115,7 +114,7 @@ impl Life {
     }
 }
 
-/// Every unit of the page files is the picture's, or free, and no file has more units than that.
+/// Checks that every unit of the page files belongs to the picture or is free, and that no file has other units.
 fn check_units(checkpoint: &CheckpointFacts, stats: &CheckpointStats) {
     let Some(picture) = &checkpoint.picture else { return };
     let used: u64 = picture.files.iter().map(|file| file.used_bytes + UNIT_BYTES).sum();
