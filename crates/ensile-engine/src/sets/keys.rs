@@ -704,5 +704,5 @@ impl HashedPositions {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -629,5 +629,5 @@ impl<'a> Arena<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

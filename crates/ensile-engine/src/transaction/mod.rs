@@ -377,5 +377,5 @@ fn error_of(why: Ended) -> Error {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
