@@ -272,5 +272,5 @@ impl Drop for Cache {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -303,5 +303,5 @@ impl Drop for Memory {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
