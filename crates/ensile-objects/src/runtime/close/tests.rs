@@ -11,6 +11,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_disk::Operation;
 use ensile_durability::{DurabilityError, Health};
 use ensile_sim::SimDisk;
 
@@ -342,19 +343,26 @@ fn o8_an_operation_that_closes_or_waits_for_a_checkpoint_is_refused() {
     objects.close().expect("closes");
 }
 
-fn open_called_when_applied() -> Arc<Objects<u64, CallWhenApplied>> {
-    Arc::new(ObjectsBuilder::new("closing").disk(Arc::new(SimDisk::new().mounted())).open().expect("opens"))
+/// Objects whose log cannot close until their disk is released.
+fn open_on_stalled_disk() -> (Arc<Objects<u64, CallWhenApplied>>, SimDisk) {
+    let disk = SimDisk::new();
+    let objects = ObjectsBuilder::new("closing").disk(Arc::new(disk.mounted())).open().expect("opens");
+    disk.stall(&[Operation::Sync]);
+    (Arc::new(objects), disk)
 }
 
-/// Asserts that of two results one is a refusal and the other a success. The two may arrive in either order, as a
-/// refusal lets the other call go on before the refused caller has sent its result.
+/// Asserts that of two calls one is refused and the other succeeds. Neither succeeds before the disks are released, so
+/// that both are under way however late one of the threads is.
 fn assert_one_is_refused<E: Debug>(
     results: &mpsc::Receiver<Result<(), E>>,
     is_refusal: impl Fn(&Result<(), E>) -> bool,
+    stalled: &[SimDisk],
 ) {
-    let both = [(); 2].map(|()| results.recv_timeout(HANG).expect("O8: each call waits for the other"));
-    assert_eq!(both.iter().filter(|result| is_refusal(result)).count(), 1, "{both:?}");
-    assert_eq!(both.iter().filter(|result| result.is_ok()).count(), 1, "{both:?}");
+    let first = results.recv_timeout(HANG).expect("O8: each call waits for the other");
+    assert!(is_refusal(&first), "{first:?}");
+    stalled.iter().for_each(SimDisk::release);
+    let second = results.recv_timeout(HANG).expect("O8: the call waits for the refused one");
+    assert!(second.is_ok(), "{second:?}");
 }
 
 /// Each of two operations, on objects of two logs, waits so for the other log, while the other one is under way.
@@ -362,7 +370,7 @@ fn operations_that_wait(
     numbers: [u64; 2],
     wait: impl Fn(&Objects<u64, CallWhenApplied>) -> Result<(), DurabilityError> + Send + Sync + 'static,
 ) {
-    let (first, second) = (open_called_when_applied(), open_called_when_applied());
+    let ((first, first_disk), (second, second_disk)) = (open_on_stalled_disk(), open_on_stalled_disk());
     let (both, wait, (tell, told)) = (Arc::new(Barrier::new(2)), Arc::new(wait), mpsc::channel());
     for (number, own, other) in [(numbers[0], &first, &second), (numbers[1], &second, &first)] {
         let (its, both, wait, tell) = (Arc::clone(other), Arc::clone(&both), Arc::clone(&wait), tell.clone());
@@ -374,7 +382,8 @@ fn operations_that_wait(
         let its = Arc::clone(own);
         std::thread::spawn(move || its.submit(1, &number).map(drop).expect("logs"));
     }
-    assert_one_is_refused(&told, |waited| matches!(waited, Err(DurabilityError::InCallBack)));
+    let is_refusal = |waited: &Result<_, _>| matches!(waited, Err(DurabilityError::InCallBack));
+    assert_one_is_refused(&told, is_refusal, &[first_disk, second_disk]);
     for objects in [first, second] {
         objects.close().expect("closes, or is closed");
     }
@@ -390,7 +399,7 @@ fn o8_of_operations_that_close_each_others_log_one_is_refused() {
 
 #[test]
 fn o8_an_operation_that_closes_the_log_of_a_waker_that_closes_its_own_is_refused() {
-    let objects = open_called_when_applied();
+    let (objects, disk) = open_on_stalled_disk();
     let counters: Arc<Objects<u64, Counter>> = Arc::new(
         ObjectsBuilder::new("closing").disk(Arc::new(SimDisk::new().mounted())).open().expect("opens"),
     );
@@ -408,7 +417,7 @@ fn o8_an_operation_that_closes_the_log_of_a_waker_that_closes_its_own_is_refused
     });
     let its = Arc::clone(&objects);
     std::thread::spawn(move || its.submit(1, &4).map(drop).expect("logs"));
-    assert_one_is_refused(&told, is_in_call_back);
+    assert_one_is_refused(&told, is_in_call_back, &[disk]);
     objects.close().expect("closes, or is closed");
     counters.close().expect("closes, or is closed");
 }
@@ -434,7 +443,8 @@ fn o8_of_wakers_of_two_logs_that_close_each_others_log_one_is_refused() {
             tell.send(other.close()).expect("the test waits for it");
         });
     }
-    assert_one_is_refused(&told, is_in_call_back);
+    // Each close waits for the waker of the other log.
+    assert_one_is_refused(&told, is_in_call_back, &[]);
     for objects in [first, second] {
         objects.close().expect("closes, or is closed");
     }
