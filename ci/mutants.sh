@@ -2,9 +2,9 @@
 # Runs the tests against mutants of the code of commit, log, recovery and store that has changed since BASE, and lists
 # the mutants that no test sees.
 #   bash ci/mutants.sh BASE [SEED]
-# At most 60 mutants are drawn, by a seed that is printed. Renamed files and moved lines do not count as changed. The
-# script takes two hours at most. ENSILE_MUTANTS is a smaller number than 60. Run it by hand before a change is done: a mutant that no test sees gets a test, or a
-# reason in the message of the change.
+# At most 60 mutants are drawn (ENSILE_MUTANTS), by a seed that is printed. Renamed files and moved lines do not count as
+# changed. The script takes two hours at most. Run it by hand before a change is done: a mutant that no test sees gets a
+# test, or a reason in the message of the change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
