@@ -456,7 +456,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 return Err(poisoned(key));
             }
             let _under_lock = self.runtime.under_lock();
-            return Ok((look(state.object.as_ref()), state.tid.epoch()));
+            return Ok((look(state.object.as_ref()), self.rests_on(&state, hash)));
         }
     }
 

@@ -398,6 +398,11 @@ fn r2_a_refusals_receipt_is_of_what_it_saw_also_of_an_absence_that_is_forgotten(
     assert!(all(&life) == removed && refused(&life) >= removed);
     // A cell without an operation was made for the check.
     assert!(life.objects.stats().objects == 1 && refused(&life) >= removed && all(&life) == removed);
+    let looked = life.objects.look(&1, |object| assert!(object.is_none())).expect("runs").1.epoch();
+    let keys = [1, 2];
+    let many =
+        life.objects.look_many(keys.iter(), |_, object| assert!(object.is_none())).expect("runs").epoch();
+    assert!(looked >= removed && many >= removed, "{looked}, {many}, behind {removed}");
     let (outcome, receipt) = life.objects.submit_if(1, &Change::Add(1), |_| Ok::<(), ()>(())).expect("runs");
     assert!(outcome == Ok(1) && receipt.epoch() > removed);
 }
