@@ -253,7 +253,7 @@ impl Shipper {
         pause: impl Fn(),
     ) -> Result<Epoch, DurabilityError> {
         let now = self.store.epochs().now();
-        wait_durable(now)?;
+        wait_durable(now).map_err(|stopped| self.why_stopped(stopped))?;
         let wanted = self.logged().min(now);
         let clock = self.store.clock();
         let until = clock.nanos().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
@@ -268,7 +268,7 @@ impl Shipper {
                 }
                 fenced => fenced?,
             }
-            self.log.check()?;
+            self.log.check().map_err(|stopped| self.why_stopped(stopped))?;
             let stats = self.stats();
             if stats.shipped_epoch >= wanted {
                 return Ok(stats.shipped_epoch);
@@ -289,6 +289,13 @@ impl Shipper {
             }
             pause();
         }
+    }
+
+    /// Error of a stopped log: that the database is fenced, if that is why. The step that has stopped the log tells so at
+    /// its end.
+    fn why_stopped(&self, stopped: DurabilityError) -> DurabilityError {
+        drop(self.work.lock());
+        self.check().err().unwrap_or(stopped)
     }
 
     /// The epoch up to which the store is to be complete to have all that is logged. Epochs behind the last entry's
