@@ -50,6 +50,7 @@ over_both_transports! {
     closed_with_bytes_in_flight
     a_loop_ends_with_operations_in_flight
     a_wake_up_before_the_wait_ends_it
+    a_process_that_is_stopped_and_goes_on_ends_no_loop
     w13_a_client_that_sends_all_of_a_large_request_reads_why_it_is_refused
     w3_the_kernel_asks_a_silent_client_whether_it_is_there
 }
@@ -710,6 +711,41 @@ fn a_loop_ends_with_operations_in_flight(choice: TransportChoice) {
         }
     }
 }
+
+/// Stops this process for a moment once the thread waits in the system, which interrupts the wait. A stop that is not
+/// carried out when the process is to go on never is: hence the pause.
+#[cfg(target_os = "linux")]
+fn stop_while_waiting(thread: &std::path::Path) {
+    let is_waiting = || {
+        let stat = std::fs::read_to_string(std::path::Path::new("/proc").join(thread).join("stat"));
+        stat.expect("the thread lives").rsplit(')').next().is_some_and(|rest| rest.starts_with(" S "))
+    };
+    while !is_waiting() {
+        std::thread::yield_now();
+    }
+    let stopped = std::process::Command::new("sh")
+        .args(["-c", "kill -STOP $PPID; sleep 0.1; kill -CONT $PPID"])
+        .status();
+    assert!(stopped.expect("a shell").success());
+}
+
+#[cfg(target_os = "linux")]
+fn a_process_that_is_stopped_and_goes_on_ends_no_loop(choice: TransportChoice) {
+    let (mut net, _) = server(choice, NetLimits::default());
+    let wake_up = net.wake_up();
+    let thread = std::fs::read_link("/proc/thread-self").expect("a thread");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            stop_while_waiting(&thread);
+            wake_up.wake();
+        });
+        // Each step is looked at.
+        until(&mut net, |_, event| (event == NetEvent::WokenUp).then_some(()));
+    });
+}
+
+#[cfg(not(target_os = "linux"))]
+fn a_process_that_is_stopped_and_goes_on_ends_no_loop(_: TransportChoice) {}
 
 fn a_wake_up_before_the_wait_ends_it(choice: TransportChoice) {
     let (mut net, _) = server(choice, NetLimits::default());

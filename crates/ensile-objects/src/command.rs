@@ -114,3 +114,6 @@ impl fmt::Display for FolderCheck {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -126,6 +126,36 @@ fn a_repair_behind_a_missing_file_may_be_cut_off_at_every_call() {
     every_call(&disk, MAP);
 }
 
+/// The files behind a damaged one go for good one after the other, the last one first.
+#[test]
+fn l5_a_repair_that_is_cut_off_behind_its_manifest_leaves_no_gap_in_a_log() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    rig.fill_files(&mut worker, 50);
+    drop((worker, rig));
+    disk.crash(3);
+    let files = disk.files();
+    assert!(files.iter().filter(|name| name.starts_with("log0/log-1-")).count() >= 4, "{files:?}");
+    disk.flip(files.iter().find(|name| name.starts_with("log0/log-1-0")).expect("the first"), 2_000, 4);
+    let manifest = disk.bytes("MANIFEST");
+    disk.keep_moments();
+    MAP.repair(&disk);
+    let mut replaced = 0;
+    for moment in disk.take_moments() {
+        for survival in Survival::ALL {
+            let (call, disk) = (moment.number, moment.disk.fork());
+            disk.crash_with(survival, call);
+            if disk.bytes("MANIFEST") != manifest {
+                let damage = MAP.examine(&disk).damage;
+                assert!(damage.is_empty(), "call {call}, {survival:?}: {damage:?}");
+                replaced += 1;
+            }
+        }
+    }
+    assert!(replaced > 5, "{replaced} behind the manifest");
+}
+
 #[test]
 fn a_repair_above_a_checkpoint_may_be_cut_off_at_every_call() {
     let disk = disk_with_checkpoint();

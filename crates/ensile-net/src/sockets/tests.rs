@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use super::{KEEPALIVE_PROBES, KEEPALIVE_SECONDS_MAX, MachineSocket};
+use super::{KEEPALIVE_PROBES, KEEPALIVE_SECONDS_MAX, MachineSocket, check_free};
 use crate::transport::ListenAddress;
 
 /// A connection that was accepted where this is the time of keepalive.
@@ -41,5 +41,18 @@ fn an_accepted_client_is_asked_whether_it_is_there_if_its_listener_says_so() {
         }
         let socket = accepted(listen, None).descriptor;
         assert!(!sockopt::socket_keepalive(&socket).expect("it is a socket"));
+    }
+}
+
+#[test]
+fn an_address_at_which_somebody_listens_is_not_free_where_it_may_be_shared_either() {
+    for listen in [ListenAddress::Tcp, ListenAddress::TcpShared] {
+        let any = listen("127.0.0.1:0".parse().expect("an address"));
+        let (listener, at) = MachineSocket::listening(&any, None).expect("a free port");
+        let (ListenAddress::Tcp(at) | ListenAddress::TcpShared(at)) = at else { unreachable!("it was TCP") };
+        let taken = check_free(at).expect_err("somebody listens there");
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        check_free(at).expect("nobody listens there");
     }
 }

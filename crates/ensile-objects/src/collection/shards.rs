@@ -256,3 +256,6 @@ impl<K: Eq, T> Shard<K, T> {
         self.cells.get(self.numbers.find(hash.tag(), is_its)?)
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

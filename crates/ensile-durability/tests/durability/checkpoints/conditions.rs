@@ -159,6 +159,21 @@ fn checkpoints_begin_by_time_and_by_bytes_of_log() {
 }
 
 #[test]
+fn checkpoints_begin_by_entries_of_the_log_since_the_last_one() {
+    let settings = CheckpointConfig { log_records: Some(5), ..settings() };
+    let life = Life::open(&SimDisk::new(), 1, settings).expect("opens");
+    let mut worker = life.rig.worker();
+    for (commits, installed) in [(4, 0), (1, 1), (4, 1), (1, 2), (4, 2)] {
+        for key in 0..commits {
+            life.commit(&mut worker, key, Some(&[3; 8]));
+            life.rig.settle();
+        }
+        run(&life);
+        assert_eq!(life.checkpoints.stats().installed, installed, "behind {commits} more");
+    }
+}
+
+#[test]
 fn the_bandwidth_is_kept_to_by_the_simulated_clock() {
     let disk = SimDisk::new();
     let settings = CheckpointConfig { bandwidth: Some(100_000), ..settings() };
