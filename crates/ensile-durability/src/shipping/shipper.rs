@@ -291,10 +291,8 @@ impl Shipper {
         }
     }
 
-    /// Error of a stopped log: that the database is fenced, if that is why. The step that has stopped the log tells so at
-    /// its end.
+    /// Error of a stopped log: that the database is fenced, if that is why.
     fn why_stopped(&self, stopped: DurabilityError) -> DurabilityError {
-        drop(self.work.lock());
         self.check().err().unwrap_or(stopped)
     }
 
@@ -390,11 +388,11 @@ impl Shipper {
             self.stats.lock().last_error = Some(error.to_string().into());
         }
         self.store.hold().end();
+        // Told first: a caller that finds the log stopped learns why.
+        self.stats.lock().fenced = Some(Arc::clone(detail));
         if self.config.when_fenced == WhenFenced::Stop {
             self.log.stop(&error.to_string());
         }
-        // Told last: a caller that learns of it finds that the log has stopped.
-        self.stats.lock().fenced = Some(Arc::clone(detail));
         ShipStep::Stopped
     }
 

@@ -92,7 +92,7 @@ fn takes_over_from(store: &Arc<dyn SharedStore>, folders: &Folders, strategy: St
     // The old one installs nothing any more, and stops.
     let _ = old.run(|tx| tx.put(&table, &5, &77));
     let error = old.ship(PATIENCE).expect_err("is fenced");
-    assert!(matches!(error, Error::Durability(_)), "{error}");
+    assert!(matches!(&error, Error::Durability(DurabilityError::Fenced { .. })), "{error}");
     let stats = old.stats().shipping.expect("it ships");
     assert!(stats.fenced.is_some() && stats.shipped_epoch == report.epoch, "{stats:?}");
     let refused = old.run(|tx| tx.put(&table, &6, &1)).expect_err("its log has stopped").to_string();
