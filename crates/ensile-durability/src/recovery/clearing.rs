@@ -263,7 +263,7 @@ pub(crate) fn remove_ours(
 
 /// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once
 /// it is installed (K1).
-fn free_covered(
+pub(super) fn free_covered(
     (disk, archive): (&dyn Disk, Option<&Archive>),
     chain: &mut Chain,
     covered: Epoch,

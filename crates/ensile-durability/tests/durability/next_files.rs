@@ -348,3 +348,29 @@ fn a_waiter_that_steps_while_a_new_file_is_made_ready_does_not_stop_the_log() {
     });
     assert!(matches!(rig.log.health(), Health::Running), "{:?}", rig.log.health());
 }
+
+/// The rename of the used file, whose folder would be synced behind it, finds no space.
+#[test]
+fn the_name_of_a_next_file_is_for_good_before_its_first_block_counts() {
+    let disk = SimDisk::new();
+    let (rig, mut worker, mut keys) = prepared(&disk);
+    rig.log.request_roll();
+    let rename = disk.calls().all + 4;
+    disk.record(true);
+    disk.fail_calls(rename..=rename, Fault::NO_SPACE);
+    rig.log.logger_step(0);
+    assert!(disk.trace().iter().any(|call| call.number == rename && call.operation == Operation::Rename));
+    disk.heal();
+    for _ in 0..3 {
+        worker.commit(&rig.epochs, keys, &[1; 100]).expect("runs");
+        keys += 1;
+        rig.settle();
+    }
+    assert_eq!(rig.log.stats().rolls, 1);
+    let durable = rig.log.durable_epoch();
+    drop((worker, rig));
+    disk.crash_with(Survival::Nothing, 1);
+    let rig = Rig::simulated(&disk, 1);
+    assert!(rig.report.durable_epoch >= durable);
+    assert_eq!(rig.rows.len() as u64, keys);
+}

@@ -201,3 +201,15 @@ fn w16_places_of_many_replies_are_given_back_once_they_are_told() {
     replies.sent(1);
     assert_eq!(replies.memory_bytes(), 0);
 }
+
+#[test]
+fn w16_a_request_that_cannot_come_beside_what_its_owner_keeps_never_fits() {
+    let memory = ConnectionMemory::new(1000);
+    let [mut replies, mut other] = two_queues(&memory, 10);
+    replies.set_owner_bytes(600);
+    assert_eq!(replies.may_receive(500), MemoryFit::Never);
+    other.set_owner_bytes(200);
+    assert_eq!(replies.may_receive(400), MemoryFit::Later);
+    other.set_owner_bytes(0);
+    assert_eq!(replies.may_receive(400), MemoryFit::Fits);
+}

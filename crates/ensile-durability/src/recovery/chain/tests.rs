@@ -12,6 +12,7 @@ use crate::log::LogConfig;
 use crate::log::next::NextFile;
 use crate::log::segments::Segments;
 use crate::recoverable::EntryKind;
+use crate::recovery::clearing::free_covered;
 use crate::recovery::file::{FileChain, FileOpening};
 use crate::recovery::listing;
 use crate::store::manifest::{Generation, Manifest};
@@ -426,4 +427,19 @@ fn l4_epochs_that_a_file_with_another_salt_shows_were_not_seen_here() {
             (Epoch::new(if is_seen { 950 } else { 30 }), is_seen, is_seen)
         );
     }
+}
+
+#[test]
+fn k1_a_file_with_entries_of_the_first_epoch_that_a_checkpoint_does_not_cover_stays() {
+    let disk = write_log(80, 1, 4096);
+    let mut chain = read(&disk);
+    let (count, largest) = (chain.links.len(), chain.links[0].largest);
+    assert!(count > 2);
+    let name = chain.links[0].file.to_string();
+    free_covered((&disk, None), &mut chain, largest).expect("removes");
+    assert!(disk.exists(&name).expect("looks"));
+    assert_eq!(chain.links.len(), count);
+    free_covered((&disk, None), &mut chain, largest.next()).expect("removes");
+    assert!(!disk.exists(&name).expect("looks"));
+    assert_eq!(chain.links.len(), count - 1);
 }

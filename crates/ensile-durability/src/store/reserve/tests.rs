@@ -60,3 +60,11 @@ fn a_reserve_takes_a_part_of_what_is_free_and_none_where_little_is() {
         reserve.give_up().expect("is removed");
     }
 }
+
+#[test]
+fn a_reserve_that_a_kill_has_left_too_short_is_made_anew() {
+    let (disk, reserve) = linked();
+    drop(disk.create(RESERVE).expect("is made"));
+    reserve.make().expect("there is space");
+    assert_eq!((reserve.is_kept(), disk.used_bytes()), (true, RESERVE_BYTES));
+}
