@@ -155,17 +155,33 @@ impl From<ObjectsError> for Failure {
             | ObjectsError::KeyTooLong { .. }
             | ObjectsError::OtherReceipt { .. } => Code::Invalid,
             ObjectsError::NotReplayed { .. } => Code::NotUnderstood,
+            ObjectsError::OtherObjects { .. } => Code::WrongFolder,
             ObjectsError::NoThread(_) => Code::TryAgain,
             _ => Code::Failed,
         };
-        Self::new(code, error.to_string())
+        Self::new(code, in_c(error.to_string()))
     }
 }
 
 impl From<DurabilityError> for Failure {
     fn from(error: DurabilityError) -> Self {
-        Self::new(code_of(&error), error.to_string())
+        Self::new(code_of(&error), in_c(error.to_string()))
     }
+}
+
+/// Calls and settings of this interface that a message names as Rust or as the command `ensile`, which a program in C
+/// may not have.
+const NAMES_IN_C: [(&str, &str); 3] = [
+    ("`ensile adopt", "ensile_folder_adopt"),
+    ("`open_fenced`", "ENSILE_OPEN_FENCED"),
+    ("`stop_shipping`", "ENSILE_STOP_SHIPPING"),
+];
+
+/// A message with the names of this interface.
+fn in_c(message: String) -> String {
+    let named = NAMES_IN_C.iter().filter(|(name, _)| message.contains(name));
+    let own: Vec<_> = named.map(|(name, own)| format!("{} is {own}", name.trim_matches('`'))).collect();
+    if own.is_empty() { message } else { format!("{message} (in C: {})", own.join(", ")) }
 }
 
 /// What the caller does next.
@@ -188,7 +204,9 @@ fn code_of(error: &DurabilityError) -> Code {
         | E::ForeignFolder { .. }
         | E::NotADatabase { .. }
         | E::OtherEntries { .. }
-        | E::OtherApplication { .. } => Code::WrongFolder,
+        | E::OtherApplication { .. }
+        | E::FencedFolder { .. }
+        | E::ShipsElsewhere { .. } => Code::WrongFolder,
         E::Damaged { .. } => Code::Damaged,
         E::Replay { .. } | E::Unknown { .. } => Code::NotUnderstood,
         E::Forked => Code::Forked,

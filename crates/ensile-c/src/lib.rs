@@ -25,6 +25,8 @@ mod writer;
 
 mod application;
 
+mod folder;
+
 mod objects;
 
 use std::ffi::{CStr, c_char};
@@ -33,6 +35,7 @@ pub use application::ForeignApplication;
 pub use boundary::{ForeignBytes, NO_OBJECT};
 pub use code::{Code, ErrorText, MESSAGE_BYTES};
 pub use figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, told};
+pub use folder::ensile_folder_adopt;
 pub use objects::{
     ForeignMake, ForeignReceipt, ObjectsHandle, ensile_objects_ask_checkpoint, ensile_objects_change,
     ensile_objects_checkpoint, ensile_objects_close, ensile_objects_durable, ensile_objects_free,

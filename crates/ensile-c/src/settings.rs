@@ -28,6 +28,8 @@ pub mod numbers {
     pub const PROCESS_SAFE: u32 = 7;
     pub const CHECKPOINT_NICENESS: u32 = 8;
     pub const NOT_LOGGED: u32 = 9;
+    pub const STOP_SHIPPING: u32 = 10;
+    pub const OPEN_FENCED: u32 = 11;
     pub const POLICY_ON_DEMAND: u32 = 32;
     pub const POLICY_LOG_BYTES: u32 = 33;
     pub const POLICY_LOG_RECORDS: u32 = 34;
@@ -188,6 +190,10 @@ pub(crate) struct SettingValues {
     policy: PolicyValues,
     log_folders: Vec<PathBuf>,
     checkpoint_folders: Vec<PathBuf>,
+    /// True if the folder forgets its shared store.
+    stops_shipping: bool,
+    /// True if a fenced folder is opened too.
+    opens_fenced: bool,
 }
 
 impl SettingValues {
@@ -197,6 +203,8 @@ impl SettingValues {
             policy: PolicyValues::new(),
             log_folders: Vec::new(),
             checkpoint_folders: Vec::new(),
+            stops_shipping: false,
+            opens_fenced: false,
         }
     }
 
@@ -208,6 +216,12 @@ impl SettingValues {
         }
         if !self.checkpoint_folders.is_empty() {
             builder = builder.checkpoint_folders(&self.checkpoint_folders);
+        }
+        if self.stops_shipping {
+            builder = builder.stop_shipping();
+        }
+        if self.opens_fenced {
+            builder = builder.open_fenced();
         }
         builder
     }
@@ -229,6 +243,8 @@ impl SettingValues {
             n::CHECKPOINT_NICENESS => self.builder = builder.checkpoint_niceness(niceness(value)?),
             n::PROCESS_SAFE => self.builder = builder.durability(level(value, ObjectDurability::Process)?),
             n::NOT_LOGGED => self.builder = builder.durability(level(value, ObjectDurability::NoLog)?),
+            n::STOP_SHIPPING => self.stops_shipping = yes(value)?,
+            n::OPEN_FENCED => self.opens_fenced = yes(value)?,
             n::POLICY_ON_DEMAND if value == 0 => self.policy = PolicyValues::on_demand(),
             n::POLICY_ON_DEMAND => return Err(Failure::invalid("this setting has the value 0 only")),
             n::POLICY_LOG_BYTES => self.policy.log_bytes = UsualReason::Set(unless_0(value)),

@@ -25,8 +25,8 @@ use changes::HELP as CHANGES;
 use clap::Args;
 use ensile::folder::{
     self, AdoptOptions, AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, Loss, NotProven,
-    NotProvenReason, PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role,
-    SectionFacts, TableFacts, UnprovenEntries, UnprovenFile, Unread,
+    NotProvenReason, PageFileFacts, PictureFacts, RangeFacts, Remedy, RememberedStore, RepairOptions,
+    Repaired, Role, SectionFacts, TableFacts, UnprovenEntries, UnprovenFile, Unread,
 };
 use ensile::receipt::Epoch;
 use ensile::recovery::TornTail;
@@ -258,10 +258,7 @@ pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyA
             |epoch| format!("whole up to epoch {}", epoch.number()),
         );
         let _ = writeln!(text, "{name}: {whole}; {size}");
-        if let Some(why) = &found.refused {
-            let _ = writeln!(text, "an open refuses it: {why}");
-        }
-        return text;
+        return text + &refused(found);
     }
     let state = if found.damage.is_empty() { "UNKNOWN, not all of it can be read" } else { "DAMAGED" };
     let _ = writeln!(text, "{name}: {state}; {size}");
@@ -272,6 +269,18 @@ pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyA
         let _ = writeln!(text, "  {file} at byte {offset}: {detail}");
     }
     text + &what_to_do(folder, found, asked)
+}
+
+/// Shared store that the folder remembers, and reasons for which an open refuses it.
+pub(crate) fn refused(found: &Examination) -> String {
+    let mut text = String::new();
+    if let Some(RememberedStore { store, is_fenced: false }) = &found.shared_store {
+        let _ = writeln!(text, "it ships to the shared store {store}");
+    }
+    for why in &found.refused {
+        let _ = writeln!(text, "an open refuses it: {why}");
+    }
+    text
 }
 
 /// What a process-safe life left that an open takes, or that nothing proves.
@@ -301,6 +310,7 @@ fn not_proven_json(left: &NotProven) -> Value {
     let reason = match left.reason {
         NotProvenReason::Copied => "copied",
         NotProvenReason::OtherBoot => "other_boot",
+        NotProvenReason::OtherMount => "other_mount",
         NotProvenReason::NotOpened => "not_opened",
         NotProvenReason::Damaged => "damaged",
         NotProvenReason::UnknownBoot => "unknown_boot",
@@ -342,6 +352,10 @@ fn what_helps(folder: &Path, remedy: &Remedy, asked: Option<&VerifyArguments>) -
             };
             format!("  a cut would not help: {why}\n  or {how}: {}\n", given_up(loss))
         }
+        Remedy::Marks(marks) => {
+            let marks = marks.join(", ");
+            format!("  or `ensile verify {name} --repair`: writes {marks} anew, and loses nothing\n")
+        }
         Remedy::Copy(why) => format!("  a cut would not help: {why}\n"),
     }
 }
@@ -378,7 +392,10 @@ fn lost(loss: &Loss) -> Option<String> {
 }
 
 /// What a repair did to `what`.
-pub(crate) fn after_repair(folder: &Path, Repaired { loss, copies }: &Repaired, what: &str) -> String {
+pub(crate) fn after_repair(folder: &Path, done: &Repaired, what: &str) -> String {
+    let Repaired { loss, copies, marks } = done;
+    let marks: String = marks.iter().map(|mark| format!("{mark} was written anew\n")).collect();
+    let Some(copies) = copies else { return marks };
     let state = match lost(loss) {
         None => "everything is kept".to_owned(),
         Some(lost) => format!(
@@ -387,7 +404,7 @@ pub(crate) fn after_repair(folder: &Path, Repaired { loss, copies }: &Repaired, 
         ),
     };
     format!(
-        "repaired, and read once more from end to end: {state}; what was cut, and the manifest as it was, are in {}\n",
+        "{marks}repaired, and read once more from end to end: {state}; what was cut, and the manifest as it was, are in {}\n",
         folder.join(copies).display()
     )
 }
@@ -622,8 +639,12 @@ pub(crate) fn examination(found: &Examination) -> Value {
         found.unread.iter().map(|unread| json!({ "path": unread.path, "detail": unread.detail })).collect();
     let to_take =
         found.to_take.map(|(entries, epoch)| json!({ "entries": entries, "epoch": epoch.number() }));
+    let shared_store = found
+        .shared_store
+        .as_ref()
+        .map(|remembered| json!({ "store": remembered.store, "is_fenced": remembered.is_fenced }));
     json!({
-        "whole": found.is_whole(), "refused": found.refused, "application": found.application,
+        "whole": found.is_whole(), "refused": found.refused, "shared_store": shared_store, "application": found.application,
         "durable_epoch": found.durable_epoch.map(Epoch::number),
         "backup": found.backup.as_ref().map(backup::facts),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
@@ -637,6 +658,7 @@ pub(crate) fn examination(found: &Examination) -> Value {
 fn remedy(remedy: &Remedy) -> Value {
     match remedy {
         Remedy::Cut(loss) => json!({ "cut": loss_json(loss) }),
+        Remedy::Marks(marks) => json!({ "marks": marks }),
         Remedy::PictureAlone { why, loss } => {
             json!({ "picture_alone": { "why": why, "loss": loss_json(loss) } })
         }

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::folder::take_over::{TakeOverArguments, ended, not_taken_over};
 use crate::folder::{
     DAMAGED, InspectArguments, MEGABYTE, NO_BACKUP, VerifyArguments, after_repair, examination, exit_code,
-    explained, failed, not_proven, passed_on, show, verdict, what_to_do,
+    explained, failed, not_proven, passed_on, refused, show, verdict, what_to_do,
 };
 
 /// `ensile objects`.
@@ -253,9 +253,7 @@ fn judgement(folder: &Path, found: &FolderJudgement) -> String {
     let state = if found.is_whole() { "whole" } else { "DAMAGED" };
     let mut text = format!("{}: {state}; {}\n", folder.display(), counted(found));
     text += &not_proven(&found.examination);
-    if let Some(why) = &found.examination.refused {
-        let _ = writeln!(text, "an open refuses it: {why}");
-    }
+    text += &refused(&found.examination);
     for damage in &found.examination.damage {
         let _ = writeln!(text, "  {} at byte {}: {}", damage.file, damage.offset, damage.detail);
     }

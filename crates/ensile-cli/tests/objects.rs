@@ -149,12 +149,16 @@ fn a_whole_folder_of_objects_is_whole_to_each_command() {
         assert_eq!((&facts["examination"]["whole"], &facts["objects"]["named"]), (&true.into(), &10.into()));
     }
     // What is a database's only says so, and writes nothing.
-    for line in ["inspect good --changes", "backup good copy"] {
+    let (code, said) = ensile(&folder, "inspect good --changes");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("holds an application's own objects, not a database"), "{said}");
+    for line in ["backup good backup", "restore backup again", "verify backup", "verify again"] {
         let (code, said) = ensile(&folder, line);
-        assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains("holds an application's own objects, not a database"), "{said}");
+        assert_eq!(code, Some(0), "{line}: {said}");
     }
-    assert!(!folder.0.join("copy").exists());
+    assert_eq!(counts(&folder.0.join("again")), counts(&folder.0.join("good")));
+    let (code, said) = ensile(&folder, "restore backup other --to-epoch 1 --archive good");
+    assert!(code == Some(2) && said.contains("have no archive"), "{said}");
     assert_eq!(counts(&folder.0.join("good")), [0, 1, 2, 4, 0, 5, 6, 7, 8, 9]);
 }
 

@@ -110,6 +110,12 @@ fn another_machine_takes_over_and_the_first_is_fenced() {
     assert!(refused.contains("NOTKEPT") || refused.contains("NOTDURABLE"), "{refused}");
     let fenced = figure(client.connection(), "shipping_fenced").expect("it is fenced");
     assert!(!fenced.is_empty());
+    // Its folder remembers that it is fenced.
+    drop(first);
+    let program = std::env::current_exe().expect("it is a file");
+    let line = "serve pht --listen 127.0.0.1:0 --ship-to shared --data first";
+    let (refused, _, errors) = folder.run(program.to_str().expect("a name in UTF-8"), line);
+    assert!(!refused.status.success() && errors.contains("is fenced"), "{errors}");
     // What it was told meanwhile is not at the second machine.
     let mut client = second.client();
     assert_eq!(client.get(b"lost").expect("it serves"), None);

@@ -96,6 +96,12 @@ pub enum DiskError {
         /// To which file or folder.
         path: PathBuf,
     },
+    /// The open file or folder has no name any more. A power failure takes its bytes, synced ones too.
+    #[error("{} was removed while it was open", path.display())]
+    Removed {
+        /// Path of the file or folder at its opening.
+        path: PathBuf,
+    },
     /// The system refused. Nothing is known about bytes written since the last good sync if this was a sync.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {

@@ -147,6 +147,11 @@ pub trait Disk: Send + Sync + Debug {
     /// Which run of the operating system this is; `None` if the system does not say.
     fn boot(&self) -> Option<BootId>;
 
+    /// Instance of the file system that `folder` (`""` is the root) is in: another number after each mount, and the
+    /// same in all mount namespaces; `None` if the system does not say. A device that was lost and returned within one
+    /// boot has lost the writes that were not synced.
+    fn mount(&self, folder: &str) -> Result<Option<u64>, DiskError>;
+
     /// The process that opened this disk. A child that is forked from it must not change anything through the disk, nor
     /// give a lock back: the files behind the handles are its parent's.
     fn process(&self) -> Process;
@@ -198,6 +203,9 @@ pub trait DiskFile: Send + Sync + Debug {
 
     /// As [`DiskFile::sync_data`], with all metadata.
     fn sync_all(&self) -> Result<(), DiskError>;
+
+    /// Asks whether the open file still has a name, under whichever path: [`DiskError::Removed`] if it has none.
+    fn check_named(&self) -> Result<(), DiskError>;
 }
 
 /// A lock, held until dropped. Dropped in a forked child it stays its parent's.
@@ -208,4 +216,7 @@ pub trait DiskLock: Send + Sync + Debug {
     /// How many names the locked file has: 0 once it was removed, more than one if it was hard-linked. Of a folder the
     /// number says nothing.
     fn links(&self) -> Result<u64, DiskError>;
+
+    /// As [`DiskFile::check_named`], of the locked file or folder.
+    fn check_named(&self) -> Result<(), DiskError>;
 }

@@ -13,6 +13,7 @@ mod behind;
 mod file;
 mod folder;
 mod lock;
+mod mount;
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -76,6 +77,26 @@ impl RealDisk {
         let disk = Self::existing(root)?;
         sync_name_of(&disk.root, is_new)?;
         Ok(disk)
+    }
+
+    /// Removes the folder at `path` and all that is in it; folders behind links stay.
+    pub fn remove_folder(path: impl AsRef<Path>) -> Result<(), DiskError> {
+        let path = path.as_ref();
+        std::fs::remove_dir_all(path).map_err(|error| DiskError::io(Operation::Remove, path, error))
+    }
+
+    /// Real path of the folder at `path`, or of the one that is to be made there.
+    pub fn real_path(path: impl AsRef<Path>) -> Result<PathBuf, DiskError> {
+        let path = path.as_ref();
+        let failed = |error| DiskError::io(Operation::Open, path, error);
+        match (path.canonicalize(), path.file_name()) {
+            (Ok(real), _) => Ok(real),
+            (Err(error), Some(name)) if error.kind() == io::ErrorKind::NotFound => {
+                let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+                Ok(above.unwrap_or(Path::new(".")).canonicalize().map_err(failed)?.join(name))
+            }
+            (Err(error), _) => Err(failed(error)),
+        }
     }
 
     /// Where the root folder was when it was opened.
@@ -382,6 +403,18 @@ impl Disk for RealDisk {
             Err(Errno::NOSYS | Errno::OPNOTSUPP) => Ok(None),
             Err(error) => Err(error.into()),
         })
+    }
+
+    fn mount(&self, name: &str) -> Result<Option<u64>, DiskError> {
+        let folder =
+            self.folder(name).map_err(|error| DiskError::io(Operation::Identify, &self.path(name), error))?;
+        #[cfg(target_os = "linux")]
+        return Ok(mount::instance(folder.handle()));
+        #[cfg(not(target_os = "linux"))]
+        {
+            drop(folder);
+            Ok(None)
+        }
     }
 
     fn boot(&self) -> Option<BootId> {

@@ -25,6 +25,7 @@ mod check;
 mod files;
 mod known;
 mod pages;
+mod run;
 mod source;
 mod tally;
 mod target;
@@ -41,11 +42,12 @@ use ensile_disk::Disk;
 use crate::control::pace::WritePace;
 use crate::copy_progress::{CopyPhase, CopyProgress};
 use crate::not_proven::{NotProven, NotProvenReason};
-use crate::recovery::archived::ArchiveSource;
+use crate::recovery::archived::{ArchiveSource, ForwardReach};
 use crate::recovery::examine::left_behind;
 use crate::{DurabilityError, Recoverable};
 use files::FilesCopy;
 use pages::PagesCopy;
+pub use run::{RestoreTarget, WatchCopy, ask, copy_target, pause_copy};
 use source::{Found, Purpose};
 use tally::CopyTally;
 pub(crate) use target::TargetFolder;
@@ -249,7 +251,7 @@ pub fn restore_to_epoch(
 }
 
 /// Which epochs [`restore_to_epoch`] can have from the backup on `from`, with this archive if one is given: spans with
-/// their ends, in order. Of what was discarded within a span nothing can be had.
+/// their ends, in order. Each epoch of a span can be had: no span has epochs that were discarded.
 ///
 /// # Errors
 /// [`DurabilityError::NotABackup`]; [`DurabilityError::NotInArchive`] if the archive is another database's, or of
@@ -270,8 +272,12 @@ fn reaches(
     let (of, states, lineage) = source::states(from)?;
     let archive = archive.map(|archive| ArchiveSource::of_database(archive, of, to)).transpose()?;
     archive.as_ref().map_or(Ok(()), |archive| archive.check_history(&lineage))?;
-    let reach =
-        |state| StateReach::of(state, archive.as_ref().and_then(|archive| archive.reach(state.epoch())));
+    let reach = |state| {
+        StateReach::of(
+            state,
+            archive.as_ref().map_or_else(ForwardReach::default, |archive| archive.reach(state.epoch())),
+        )
+    };
     let states = states.iter().map(reach).collect();
     Ok((states, archive))
 }

@@ -26,6 +26,12 @@ pub enum DurabilityError {
     /// again.
     #[error("not done: the log is stopped ({0}); open the database again")]
     Stopped(Arc<str>),
+    /// A file or folder of the database was removed while the database was open. Nothing becomes durable there any
+    /// more, and a close leaves nothing to open: restore a backup into an empty folder.
+    #[error(
+        "the log has ended: {0}, so nothing is durable there any more; restore a backup into an empty folder"
+    )]
+    Removed(Arc<str>),
     /// The disk is full; this one was not committed, and nothing that was acknowledged is in doubt. Try again when
     /// there is space: the log goes on by itself.
     #[error("not committed: the disk is full ({0}); free some space and try again")]
@@ -323,6 +329,34 @@ pub enum DurabilityError {
         /// Who has.
         detail: Arc<str>,
     },
+    /// The folder's database is fenced: another machine has taken over from the shared store. Nothing was changed. Use
+    /// that machine; or read this folder by `open_fenced`, or adopt it.
+    #[error(
+        "{} is fenced: another machine has taken over its database from the shared store {store}. Use that machine. To read \
+         what this folder has, open it by `open_fenced`; `ensile adopt {}` makes it a database of its own. Nothing was \
+         changed",
+        folder.display(),
+        folder.display()
+    )]
+    FencedFolder {
+        /// The folder.
+        folder: Box<Path>,
+        /// Identity of the shared store.
+        store: Box<str>,
+    },
+    /// The folder's database ships to a shared store, and was opened without it. Nothing was changed. Open it by
+    /// `ship_to`; or end the shipping by `stop_shipping`.
+    #[error(
+        "{} ships to the shared store {store}, from which another machine may have taken over: open it by `ship_to` and that \
+         store, or end its shipping by `stop_shipping`. Nothing was changed",
+        folder.display()
+    )]
+    ShipsElsewhere {
+        /// The folder.
+        folder: Box<Path>,
+        /// Identity of the shared store.
+        store: Box<str>,
+    },
     /// The shared store does not have everything yet that was to be shipped. It goes on; wait longer, or see the
     /// figures of shipping for what fails. From a close: the store has not answered in time. All is durable in the
     /// folder, and the next open ships it.
@@ -366,7 +400,7 @@ impl From<DiskError> for DurabilityError {
         match error {
             DiskError::InUse { path } => Self::InUse { path },
             DiskError::Forked { .. } => Self::Forked,
-            error @ DiskError::Io { .. } => Self::Disk(Arc::new(error)),
+            error @ (DiskError::Removed { .. } | DiskError::Io { .. }) => Self::Disk(Arc::new(error)),
         }
     }
 }

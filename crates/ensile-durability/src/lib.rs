@@ -65,8 +65,8 @@ pub use control::recovery_time::{RecoveryForecast, RecoveryRates};
 pub use control::trigger::{CheckpointReason, CheckpointVerdict};
 
 pub use backup::{
-    CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, backup, restorable_epochs, restore,
-    restore_to_epoch,
+    CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, RestoreTarget, WatchCopy, ask, backup,
+    copy_target, pause_copy, restorable_epochs, restore, restore_to_epoch,
 };
 pub use call_backs::{UnderLock, WaitLeave};
 pub use checkpoint::{
@@ -97,5 +97,6 @@ pub use shipping::{
 };
 pub use store::{
     Adopted, ApplicationName, Archiving, Lease, LeasedFile, Locks, NameGiven, Naming, OpenStore, Opening,
-    Renamed, StoreStart, entries_in, expect_entries, lease, rename_application,
+    RememberedStore, Renamed, Shipping, ShippingOpen, StoreStart, entries_in, expect_entries, lease,
+    rename_application,
 };

@@ -22,6 +22,9 @@ pub enum NotProvenReason {
     /// The operating system was started since. After a power cut nothing proves it; after the start of a container
     /// alone it was returned, and is lost. An open takes nothing of it.
     OtherBoot,
+    /// A file system of the folder was mounted again within the boot of the life: its device was lost, with what was
+    /// not synced. An open takes nothing of it.
+    OtherMount,
     /// It is the folder that its process left, in this boot, and it is damaged, or cannot be read: an open ends with an
     /// error before it takes anything.
     Damaged,
@@ -89,7 +92,8 @@ impl NotProven {
     /// Does an open leave it out?
     #[must_use]
     pub fn is_left_out(&self) -> bool {
-        matches!(self.reason, NotProvenReason::Copied | NotProvenReason::OtherBoot)
+        use NotProvenReason as Reason;
+        matches!(self.reason, Reason::Copied | Reason::OtherBoot | Reason::OtherMount)
     }
 
     /// Is it taken all the same, and nothing known to be lost?
@@ -137,6 +141,10 @@ impl NotProven {
             NotProvenReason::OtherBoot => {
                 ", and are not taken: the operating system was started since. After a power cut nothing proves them. If a \
                  container alone was started, they are lost"
+            }
+            NotProvenReason::OtherMount => {
+                ", and are not taken: the file system of the folder was mounted again since. Its device was lost, and what was \
+                 not synced with it"
             }
             NotProvenReason::Damaged => {
                 ". This is the folder that it left, and it is damaged, or cannot be read: an open ends before it takes them. \

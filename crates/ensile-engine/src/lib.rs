@@ -121,8 +121,8 @@ pub mod receipt {
 /// What an open found and did.
 pub mod recovery {
     pub use ensile_durability::{
-        NotProven, NotProvenReason, Phase, PhaseReport, Progress, RecoveryReport, TornTail, UnprovenEntries,
-        UnprovenFile,
+        NotProven, NotProvenReason, Phase, PhaseReport, Progress, RecoveryReport, RememberedStore, TornTail,
+        UnprovenEntries, UnprovenFile,
     };
 }
 

@@ -68,6 +68,15 @@ pub enum ObjectsError {
         /// What the program says of it.
         why: Box<str>,
     },
+    /// The folder has an application's own objects and was opened as a collection, or the other way. Nothing was
+    /// changed: open it as the program does whose folder it is, or give another folder.
+    #[error("the folder has {found}: open it by `{by}`, or give another folder; nothing was changed")]
+    OtherObjects {
+        /// Its objects.
+        found: &'static str,
+        /// Call that opens it.
+        by: &'static str,
+    },
     /// `u64::MAX` is the number of no object. Nothing was logged.
     #[error("u64::MAX is the number of no object: use a smaller one")]
     NoObject,

@@ -2,7 +2,7 @@
 //!
 //! [`judge_folder`] reads every byte; [`repair`] cuts a damaged folder to its last consistent epoch. Both are as those
 //! of a database's folder: the files are the same, and what their entries say is judged by its form.
-//! [`rename_application`] says whose it is.
+//! [`rename_application`] says whose it is. [`backup`] and [`restore`] copy it.
 //!
 //! Neighbours: the durability crate examines and cuts; `judge` has what a folder holds; the `ensile` command prints.
 
@@ -16,10 +16,13 @@ pub use ensile_durability::examine::{
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
 pub use ensile_durability::{ApplicationName, EntryKind, Renamed, TornTail};
-use ensile_durability::{Entry, Recoverable, Refused, entries_in, examine};
+use ensile_durability::{entries_in, examine};
 
+pub use crate::backups::{
+    CopyOptions, CopyPhase, CopyProgress, CopyReport, WatchCopy, backup, restore, restore_to_epoch,
+};
 use crate::error::ObjectsResult as Result;
-use crate::format::{OF_CHECKPOINT, OF_LOG, ObjectBody};
+use crate::framing::ObjectFraming;
 pub use crate::judge::{FolderJudgement, judge_folder};
 
 /// Whether a folder holds an application's own objects, and no database: as its manifest says. A process may have it
@@ -89,66 +92,4 @@ pub fn rename_application(folder: impl AsRef<Path>, name: Option<&str>) -> Resul
     let name = name.map(ApplicationName::new).transpose()?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::existing(folder)?);
     Ok(ensile_durability::rename_application(&disk, EntryKind::Operations, name)?)
-}
-
-/// Takes entries apart and keeps nothing: a repair shows it the entries twice.
-struct ObjectFraming;
-
-impl Recoverable for ObjectFraming {
-    fn entries(&self) -> EntryKind {
-        EntryKind::Operations
-    }
-
-    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        each_form(entries, true, OF_CHECKPOINT)
-    }
-
-    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        each_form(entries, false, OF_LOG)
-    }
-}
-
-/// Each entry is one of the log, or each is one of a checkpoint; or why not.
-fn each_form(entries: &[Entry<'_>], are_of_log: bool, otherwise: &'static str) -> Result<(), Refused> {
-    for (entry, Entry { body, .. }) in entries.iter().enumerate() {
-        let refused = |detail: &str| Refused { entry, detail: detail.to_owned() };
-        let body = ObjectBody::decode(body).map_err(refused)?;
-        if body.form.is_of_log() != are_of_log {
-            return Err(refused(otherwise));
-        }
-    }
-    Ok(())
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use ensile_base::{Epoch, Tid};
-    use ensile_durability::{Entry, Recoverable as _};
-
-    use super::ObjectFraming;
-    use crate::format::{BodyForm, ObjectBody};
-
-    #[test]
-    fn an_entry_in_the_wrong_place_is_refused_and_shown_twice_one_is_not() {
-        let body = |form| {
-            let mut out = Vec::new();
-            ObjectBody { form, version: 1, key: b"key", bytes: b"bytes" }.encode(&mut out);
-            out
-        };
-        let piece = body(BodyForm::Piece { total: 9, offset: 0 });
-        let (call, whole) = (body(BodyForm::Call), body(BodyForm::Whole));
-        let entry = |body| [Entry { tid: Tid::first_of(Epoch::new(3)), body }];
-        for _ in 0..2 {
-            assert_eq!(ObjectFraming.replay(&entry(&call)), Ok(()));
-            assert_eq!(ObjectFraming.load(0, &entry(&whole)), Ok(()));
-            assert_eq!(ObjectFraming.load(0, &entry(&piece)), Ok(()));
-        }
-        for result in [
-            ObjectFraming.replay(&entry(&whole)),
-            ObjectFraming.load(0, &entry(&call)),
-            ObjectFraming.load(0, &entry(b"x")),
-        ] {
-            assert!(result.is_err());
-        }
-    }
 }

@@ -29,6 +29,7 @@
 mod epoch_count;
 mod error;
 mod format;
+mod framing;
 mod parts;
 mod rests_on;
 
@@ -49,6 +50,7 @@ mod settings;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod testing;
 
+mod backups;
 mod command;
 mod judge;
 mod take_over;
@@ -70,8 +72,8 @@ pub use ensile_durability::{
     AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
     CheckpointStats, CheckpointTurn, CheckpointVerdict, Creation, DurabilityError, Health as LogHealth,
     LogStats, NameGiven, NotProven, NotProvenReason, Phase, PhaseReport, RecoveryForecast, RecoveryRates,
-    RecoveryReport, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep,
-    ShippingConfig, ShippingStats, TakeOverReport, ThresholdMeasure, ThresholdReading, TornTail,
+    RecoveryReport, RememberedStore, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload,
+    ShipStep, ShippingConfig, ShippingStats, TakeOverReport, ThresholdMeasure, ThresholdReading, TornTail,
     UnprovenEntries, UnprovenFile, WhenFenced,
 };
 pub use epoch_count::EpochCount;

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_durability::{AdaptiveThreshold, CheckpointConfig, DurabilityError, LogConfig, ShippingConfig};
+use ensile_durability::{
+    AdaptiveThreshold, CheckpointConfig, DurabilityError, LogConfig, Shipping, ShippingConfig,
+};
 
 use crate::application::{Application, ApplicationLog};
 use crate::collection::Objects;
@@ -398,6 +400,31 @@ impl ObjectsBuilder {
     #[must_use]
     pub fn ship_to(mut self, shipping: ShippingConfig) -> Self {
         self.settings.shipping = Some(shipping);
+        self.settings.log.shipping.shipping = Shipping::On;
+        self
+    }
+
+    /// Ends the shipping of a folder that ships: from this open on, it remembers no shared store. Without this, and
+    /// without [`ship_to`](Self::ship_to), the open is refused: another machine may have taken over, and the folder
+    /// learns of that from the store alone.
+    ///
+    /// A folder that remembers that it was fenced stays fenced, until `ensile adopt` makes it a folder of its own.
+    #[must_use]
+    pub fn stop_shipping(mut self) -> Self {
+        self.settings.shipping = None;
+        self.settings.log.shipping.shipping = Shipping::Stopped;
+        self
+    }
+
+    /// Opens a fenced folder too: one whose database another machine has taken over. Such a folder is refused
+    /// otherwise.
+    ///
+    /// What only this folder has can be read, and nothing is acknowledged: each change gets an error, unless the folder
+    /// is opened with [`ship_to`](Self::ship_to) and [`WhenFenced::GoOn`](crate::WhenFenced::GoOn). To go on with the
+    /// folder, make it a folder of its own by `ensile adopt`.
+    #[must_use]
+    pub fn open_fenced(mut self) -> Self {
+        self.settings.log.shipping.opens_fenced = true;
         self
     }
 

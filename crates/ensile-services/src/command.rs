@@ -143,6 +143,14 @@ pub struct ServeArguments {
     /// The shared folder is another one than before: the one before is given up
     #[arg(long, requires = "ship_to")]
     pub ship_to_new_place: bool,
+    /// The folder ships nowhere from now on, and forgets its shared folder. Without this and --ship-to, a folder that
+    /// ships is refused: another machine may have taken over
+    #[arg(long, conflicts_with = "ship_to")]
+    pub stop_shipping: bool,
+    /// Open a fenced folder too, from which another machine has taken over: lookups are served, and changes get an
+    /// error
+    #[arg(long)]
+    pub open_fenced: bool,
     /// Milliseconds between two epochs: how long a relaxed reply may take to be durable
     #[arg(long, default_value_t = 40)]
     pub epoch_ms: u64,
@@ -202,6 +210,8 @@ impl ServeArguments {
             Some(bytes_per_second) => objects.checkpoint_bandwidth(bytes_per_second),
             None => objects,
         };
+        let objects = if self.stop_shipping { objects.stop_shipping() } else { objects };
+        let objects = if self.open_fenced { objects.open_fenced() } else { objects };
         let Some(folder) = &self.ship_to else { return Ok(objects) };
         let store = SharedFolder::open(folder)?;
         Ok(objects.ship_to(ShippingConfig {

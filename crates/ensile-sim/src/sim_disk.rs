@@ -206,6 +206,18 @@ impl SimDisk {
         self.world.released.notify_all();
     }
 
+    /// The devices are lost and return within one boot of the machine, as a network device does or after a forced
+    /// unmount: what was not synced survives as `survival` says, drawn from `seed`. All processes die.
+    pub fn lose_devices(&self, survival: Survival, seed: u64) {
+        self.lock_state().lose_cache(survival, &mut Random::seeded(seed));
+        self.world.released.notify_all();
+    }
+
+    /// The system tells no number of a mount, or tells it again.
+    pub fn set_no_mount_numbers(&self, cannot: bool) {
+        self.lock_state().no_mount_numbers = cannot;
+    }
+
     /// All processes die and the machine lives on: the cache stays as it is, locks are free, handles are dead.
     pub fn kill(&self) {
         self.lock_state().restart();
@@ -392,6 +404,11 @@ impl SimDisk {
     /// The device stalls: calls of these kinds wait from now on, until [`SimDisk::release`], a crash or a kill.
     pub fn stall(&self, operations: &[Operation]) {
         self.lock_state().stalled = operations.to_vec();
+    }
+
+    /// The system forbids changes of these kinds from now on, and of no other kind.
+    pub fn forbid(&self, operations: &[Operation]) {
+        self.lock_state().forbidden = operations.to_vec();
     }
 
     /// The device goes on.

@@ -261,6 +261,10 @@ impl Disk for SlowDisk {
         self.disk.free_bytes(folder)
     }
 
+    fn mount(&self, folder: &str) -> Result<Option<u64>, DiskError> {
+        self.disk.mount(folder)
+    }
+
     fn boot(&self) -> Option<BootId> {
         self.disk.boot()
     }
@@ -320,6 +324,10 @@ impl DiskFile for SlowFile {
 
     fn sync_all(&self) -> Result<(), DiskError> {
         self.device.sync(|| self.file.sync_all())
+    }
+
+    fn check_named(&self) -> Result<(), DiskError> {
+        self.file.check_named()
     }
 }
 

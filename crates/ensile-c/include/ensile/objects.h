@@ -150,6 +150,12 @@ enum {
      * ensile_objects_log is called as ever; its receipts are never durable, and waiting for one is ENSILE_INVALID. 0 by
      * default. Of this and ENSILE_PROCESS_SAFE the one counts that is set last. */
     ENSILE_NOT_LOGGED = 9,
+    /* 1: the folder ships no more, and forgets its shared store. A folder that ships is refused without this, as another
+     * machine may have taken over; only a program in Rust ships. 0 by default. */
+    ENSILE_STOP_SHIPPING = 10,
+    /* 1: a fenced folder is opened too: another machine has taken over from it. What only this folder has can be read;
+     * each change is ENSILE_STOPPED. 0 by default. */
+    ENSILE_OPEN_FENCED = 11,
 
     /* The policy, by which checkpoints begin: whatever comes first. 0: not by this. Without any of these 10 seconds after
      * the last one if the log has grown, or after 4 GiB of log; what is set changes its own part alone, but for
@@ -446,6 +452,12 @@ typedef struct ensile_recovery {
 
 /* In *recovery. `size` is sizeof *recovery. */
 ensile_code ensile_objects_recovery(ensile_objects *objects, ensile_recovery *recovery, size_t size, ensile_error *error);
+
+/* Makes the folder, which no process has open, one of its own: a copy of another one, a restored, moved or fenced one,
+ * which an open refuses with ENSILE_WRONG_FOLDER. The original is not to be used beside it under the same identity, and
+ * need not be there. `without_buffers`: 1 gives up what a process-safe life has returned and only its own folder proves;
+ * otherwise such a folder is refused, and nothing is changed. */
+ensile_code ensile_folder_adopt(const char *folder, uint32_t without_buffers, ensile_error *error);
 
 /* Makes all that was logged durable and lets go of the folder. The caller holds no guard. Two threads may close: both
  * return once it is closed. A second call returns what the first did. */

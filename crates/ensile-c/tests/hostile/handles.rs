@@ -482,3 +482,38 @@ fn a_folder_with_a_name_is_refused_for_another_one_and_without_one() {
     // SAFETY: nobody uses it any more.
     call(|e| unsafe { ensile_settings_free(settings, e) }).expect("ends");
 }
+
+#[test]
+fn a_copied_folder_is_refused_with_the_call_that_adopts_it_and_opened_behind_that() {
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    let handle = open(&folder, &numbers);
+    handle.add(&numbers, 1, 5).expect("logs");
+    handle.free().expect("closes");
+    let kept = folder.0.with_extension("kept");
+    std::fs::rename(&folder.0, &kept).expect("moves");
+    copy(&kept, &folder.0);
+    std::fs::remove_dir_all(&kept).expect("it is there");
+    let (code, said) = try_open(&folder, &table(&numbers)).map(drop).expect_err("it is a copy");
+    assert!(code == Code::WrongFolder && said.contains("ensile_folder_adopt"), "{code:?}: {said}");
+    let name = folder.name();
+    // SAFETY: the name is live.
+    let adopt = |without| call(|e| unsafe { ensile_folder_adopt(name.as_ptr(), without, e) });
+    assert_eq!(refused(adopt(2)), Code::Invalid);
+    adopt(0).expect("is its own");
+    let found = Numbers::default();
+    open(&folder, &found).free().expect("closes");
+    assert_eq!(found.all().get(&1), Some(&5));
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir(to).expect("makes");
+    for entry in std::fs::read_dir(from).expect("lists") {
+        let entry = entry.expect("lists");
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("tells").is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).expect("copies");
+        }
+    }
+}

@@ -16,6 +16,8 @@ use clap::builder::RangedU64ValueParser;
 use ensile::folder::{self, BackupFacts, CopyOptions, CopyPhase, CopyProgress, CopyReport, Examination};
 use ensile::receipt::Epoch;
 use ensile::{DurabilityError, Error};
+use ensile_objects::ObjectsError;
+use ensile_objects::folder as objects;
 use serde_json::{Value, json};
 
 use super::{DAMAGED, MEGABYTE, failed, show, sized};
@@ -26,7 +28,7 @@ const NOT_PROVEN: u8 = 3;
 /// `ensile backup`.
 #[derive(Debug, Args)]
 pub(crate) struct BackupArguments {
-    /// The database's folder
+    /// The folder of a database, or of objects
     folder: PathBuf,
     /// The backup's folder: that of an earlier backup of this database, an empty one, or one that is not there
     backup: PathBuf,
@@ -74,7 +76,12 @@ pub(crate) fn backup(arguments: &BackupArguments) -> ExitCode {
     let BackupArguments { folder, backup, keep, rate_mb, json } = arguments;
     let options = CopyOptions { bytes_per_second: rate_mb.map(|rate| rate * MEGABYTE), keep: *keep };
     let mut shown = ShownProgress::default();
-    let outcome = folder::backup(folder, backup, options, &mut |progress| shown.show(progress));
+    let mut watch = |progress: &CopyProgress| shown.show(progress);
+    let outcome = if holds_objects(folder) {
+        objects::backup(folder, backup, options, &mut watch).map_err(of_objects)
+    } else {
+        folder::backup(folder, backup, options, &mut watch)
+    };
     shown.end();
     match outcome {
         Ok(report) => {
@@ -93,6 +100,15 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
     let mut shown = ShownProgress::default();
     let mut watch = |progress: &CopyProgress| shown.show(progress);
     let outcome = match to_epoch {
+        Some(_) if archive.is_some() && holds_objects(backup) => {
+            return failed(backup, "it is a backup of objects, and those have no archive");
+        }
+        Some(to) if holds_objects(backup) => {
+            objects::restore_to_epoch(backup, folder, Epoch::new(*to), rate, &mut watch).map_err(of_objects)
+        }
+        None if holds_objects(backup) => {
+            objects::restore(backup, folder, at, rate, &mut watch).map_err(of_objects)
+        }
         Some(to) => {
             let (from, to) = ((backup.as_path(), archive.as_deref()), Epoch::new(*to));
             folder::restore_to_epoch(from, folder, to, rate, &mut watch)
@@ -106,6 +122,19 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => not_made(backup, &error),
+    }
+}
+
+/// True if the folder holds objects, and no database. A folder that cannot be read is refused by what follows.
+fn holds_objects(folder: &Path) -> bool {
+    objects::holds_objects(folder).unwrap_or(false)
+}
+
+/// The same error, of a database.
+fn of_objects(error: ObjectsError) -> Error {
+    match error {
+        ObjectsError::Durability(error) => Error::Durability(error),
+        error => Error::Misuse(error.to_string()),
     }
 }
 

@@ -341,7 +341,7 @@ fn what_is_refused_says_why_and_a_backup_is_explained() {
         ("backup data backup --rate-mb 0", "--rate-mb"),
         ("backup data backup --keep 0", "--keep"),
         ("backup nothing backup", "nothing"),
-        ("backup data data", "in use"),
+        ("backup data data", "outside"),
         ("restore backup data", "in use"),
         ("restore backup restored --at 1", none.as_str()),
         ("restore backup restored --at 18446744073709551615", "--at"),

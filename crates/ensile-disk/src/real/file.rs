@@ -13,7 +13,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 use crate::error::{DiskError, Operation};
@@ -175,5 +175,10 @@ impl DiskFile for RealFile {
     fn sync_all(&self) -> Result<(), DiskError> {
         self.check_process(Operation::Sync)?;
         self.file.sync_all().map_err(self.fail(Operation::Sync))
+    }
+
+    fn check_named(&self) -> Result<(), DiskError> {
+        let links = self.file.metadata().map_err(self.fail(Operation::Identify))?.nlink();
+        if links > 0 { Ok(()) } else { Err(DiskError::Removed { path: self.path.clone() }) }
     }
 }

@@ -94,4 +94,9 @@ impl DiskLock for RealLock {
     fn links(&self) -> Result<u64, DiskError> {
         Ok(self.metadata()?.nlink())
     }
+
+    fn check_named(&self) -> Result<(), DiskError> {
+        // A removed folder has no link either, on each file system of Linux.
+        if self.links()? > 0 { Ok(()) } else { Err(DiskError::Removed { path: self.path.clone() }) }
+    }
 }

@@ -15,6 +15,7 @@
 
 use ensile_base::Epoch;
 
+use crate::recovery::archived::ForwardReach;
 use crate::store::kept::KeptState;
 
 /// Which epochs a state of a backup leads to.
@@ -24,8 +25,8 @@ pub(super) struct StateReach {
     epoch: Epoch,
     /// What it has itself, the ends included, oldest first: up to its own epoch.
     own: Vec<(Epoch, Epoch)>,
-    /// How far an archive brings it.
-    forward: Option<Epoch>,
+    /// Epochs to which an archive brings it.
+    forward: ForwardReach,
 }
 
 /// How an epoch is had from a state.
@@ -60,11 +61,11 @@ pub(super) enum EpochNotHad {
 }
 
 impl StateReach {
-    pub(super) fn of(state: &KeptState, forward: Option<Epoch>) -> Self {
+    pub(super) fn of(state: &KeptState, forward: ForwardReach) -> Self {
         let epoch = state.epoch();
         let own = state.files().map_or_else(|| vec![(epoch, epoch)], |files| files.own_epochs());
         assert!(own.last().is_some_and(|(_, last)| *last == epoch), "a state has its own epoch");
-        assert!(forward.is_none_or(|end| end >= epoch), "A2: forward");
+        assert!(forward.end.is_none_or(|end| end >= epoch), "A2: forward");
         Self { epoch, own, forward }
     }
 
@@ -77,7 +78,7 @@ impl StateReach {
     }
 
     fn reaches(&self, epoch: Epoch) -> bool {
-        self.epoch < epoch && self.forward.is_some_and(|end| epoch <= end)
+        self.forward.counted.iter().any(|(first, last)| *first <= epoch && epoch <= *last)
     }
 }
 
@@ -141,7 +142,7 @@ pub(super) fn explained(
         }
         EpochNotHad::NotCounted(why) => format!("{why}{missing}"),
         EpochNotHad::Missing => match (before, begins) {
-            (Some(StateReach { epoch, forward: Some(end), .. }), _) => format!(
+            (Some(StateReach { epoch, forward: ForwardReach { end: Some(end), .. }, .. }), _) => format!(
                 "from the backup's state of epoch {epoch} on the archive goes up to epoch {end} only{missing}"
             ),
             (Some(StateReach { epoch, .. }), Some(begins)) if *epoch < begins => format!(
@@ -157,11 +158,10 @@ pub(super) fn explained(
     format!("{why}. What can be had from this backup{with}: {}", shown(&reachable(states)))
 }
 
-/// All epochs that can be had, as far as they counted, in order.
+/// All epochs that can be had, in order.
 pub(super) fn reachable(states: &[StateReach]) -> Vec<(Epoch, Epoch)> {
-    let forward = |state: &StateReach| state.forward.map(|end| (state.epoch, end));
-    let each = states.iter().flat_map(|state| state.own.iter().copied().chain(forward(state)));
-    let mut all: Vec<(Epoch, Epoch)> = each.collect();
+    let mut all: Vec<(Epoch, Epoch)> =
+        states.iter().flat_map(|state| state.own.iter().chain(&state.forward.counted).copied()).collect();
     all.sort_unstable();
     let mut joined = Vec::<(Epoch, Epoch)>::new();
     for (first, last) in all {
@@ -177,7 +177,7 @@ pub(super) fn reachable(states: &[StateReach]) -> Vec<(Epoch, Epoch)> {
 fn shown(epochs: &[(Epoch, Epoch)]) -> String {
     let one = |(first, last): &(Epoch, Epoch)| match first == last {
         true => format!("epoch {first}"),
-        false => format!("epochs {first} to {last}, as far as they counted"),
+        false => format!("epochs {first} to {last}"),
     };
     if epochs.is_empty() {
         "nothing".to_owned()

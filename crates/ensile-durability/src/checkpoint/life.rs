@@ -68,6 +68,8 @@ use turn::TurnBytes;
 const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
 /// One of this many checkpoints in a row that seem not to fit is tried all the same.
 const TRIED_EVERY: u32 = 8;
+/// Failed checkpoints in a row that a database's health tells.
+const FAILURES_TOLD: u32 = 3;
 /// Why a closed database makes no checkpoint.
 pub(super) const CLOSED: &str = "the database was closed";
 
@@ -838,6 +840,13 @@ impl Life {
     /// The last one installed since the open.
     pub(super) fn last(&self) -> Option<&CheckpointReport> {
         self.last.as_ref()
+    }
+
+    /// Reason of the last failure, if no checkpoint was made [`FAILURES_TOLD`] times in a row.
+    pub(super) fn failing(&self) -> Option<String> {
+        let why =
+            self.misfit.as_ref().or(self.last_error.as_ref()).filter(|_| self.failures >= FAILURES_TOLD)?;
+        Some(format!("no checkpoint was made {} times in a row: {why}", self.failures))
     }
 
     /// Why the next one is put off.

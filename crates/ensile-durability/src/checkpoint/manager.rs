@@ -301,6 +301,15 @@ impl Checkpoints {
         self.life.lock().last_error() == Some(PANICKED)
     }
 
+    /// Reason of the last failure, if no checkpoint was made three times in a row or more.
+    #[must_use]
+    pub fn failing(&self) -> Option<String> {
+        if self.store.is_forked() {
+            return None;
+        }
+        self.life.lock().failing()
+    }
+
     /// Why the next one is put off, if it does not fit.
     #[must_use]
     pub fn misfit(&self) -> Option<String> {

@@ -47,12 +47,15 @@ impl Room {
         for device in &mut room.devices {
             let Some(free) = free_bytes(disk, &device.folder) else { continue };
             device.left_bytes = free / LOG_SHARE;
-            let needed = bytes / checkpointers as u64 * device.checkpointers.len() as u64;
-            if free - device.left_bytes < needed.max(FREE_BYTES_MIN) {
+            let expected = bytes / checkpointers as u64 * device.checkpointers.len() as u64;
+            let needed = expected.max(FREE_BYTES_MIN);
+            assert!(device.left_bytes < free.max(1), "something is left to the checkpoint");
+            if free - device.left_bytes < needed {
                 return Err(format!(
-                    "the next checkpoint takes about {needed} bytes in {}, where {free} are free and {} of them are left \
+                    "the next checkpoint takes {needed} bytes or more in {}, where {free} are free and {} of them are left \
                      to the log; free some space, or give checkpoints a device of their own",
-                    device.folder, device.left_bytes
+                    place(disk, &device.folder),
+                    device.left_bytes
                 ));
             }
         }
@@ -88,6 +91,12 @@ impl Room {
             free => Ok(free.is_some_and(|free| free < device.left_bytes * (LOG_SHARE / 2))),
         }
     }
+}
+
+/// Path of a folder, as an error names it.
+fn place(disk: &dyn Disk, folder: &str) -> String {
+    disk.folder_place(folder)
+        .map_or_else(|_| format!("folder {folder:?}"), |place| place.display().to_string())
 }
 
 /// What is free where this folder is; `None` if the disk does not say so.

@@ -18,8 +18,8 @@ use super::recovery_time::RecoveryForecast;
 const HARDLY_GREW_SHARE: u64 = 8;
 /// Nor is a database small enough for this worth a checkpoint by itself.
 const HARDLY_GREW_BYTES: u64 = 1 << 20;
-/// A failed attempt is not repeated before this has passed, unless a caller asks; it doubles with each failure in a
-/// row.
+/// A failed attempt is not repeated before this has passed, unless a caller asks; with a log it doubles with each
+/// failure in a row.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Doublings of it at most: about a minute.
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
@@ -153,7 +153,7 @@ impl Policy for Trigger {
         if now.is_log_full {
             return CheckpointVerdict::LogIsFull;
         }
-        if now.since_end < now.pause() {
+        if now.since_end < self.pause(now.failures) {
             return CheckpointVerdict::AfterFailure;
         }
         if let Some(reason) = self.reached(now) {
@@ -187,6 +187,16 @@ impl Trigger {
         is_late.then_some(CheckpointReason::RecoveryTime)
     }
 
+    /// Least time between a failed attempt and the next one. Without a log it does not grow: results wait for a
+    /// picture.
+    fn pause(&self, failures: u32) -> Duration {
+        let doublings_max = if self.is_without_log { 0 } else { PAUSE_DOUBLINGS_MAX };
+        match failures.checked_sub(1) {
+            Some(more) => PAUSE_AFTER_FAILURE * (1 << more.min(doublings_max)),
+            None => Duration::ZERO,
+        }
+    }
+
     /// By what as much time has passed as may.
     fn passed(&self, now: &Situation) -> Option<CheckpointReason> {
         if self.interval.is_some_and(|interval| now.since_end >= interval / now.turns) {
@@ -198,14 +208,6 @@ impl Trigger {
 }
 
 impl Situation {
-    /// How long the last attempt must be over.
-    fn pause(&self) -> Duration {
-        match self.failures.checked_sub(1) {
-            Some(more) => PAUSE_AFTER_FAILURE * (1 << more.min(PAUSE_DOUBLINGS_MAX)),
-            None => Duration::ZERO,
-        }
-    }
-
     fn has_grown(&self) -> bool {
         self.log_bytes >= HARDLY_GREW_BYTES.max(self.checkpoint_bytes / HARDLY_GREW_SHARE)
     }

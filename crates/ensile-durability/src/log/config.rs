@@ -12,7 +12,7 @@ use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::number::LOGGERS_MAX;
 use crate::store::folders::check_links;
-use crate::store::{Archiving, Naming, Opening};
+use crate::store::{Archiving, Naming, Opening, ShippingOpen};
 
 /// The shortest log file before the next is begun: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
@@ -34,6 +34,8 @@ pub struct LogConfig {
     pub naming: Naming,
     /// Where closed files are copied before they are removed.
     pub archiving: Archiving,
+    /// Expected shared store of the folder.
+    pub shipping: ShippingOpen,
     /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so
     /// they are checked before anything is changed. 0 if that is not known yet.
     pub checkpointers: usize,
@@ -68,6 +70,7 @@ impl Default for LogConfig {
             opening: Opening::default(),
             naming: Naming::default(),
             archiving: Archiving::default(),
+            shipping: ShippingOpen::default(),
             checkpointers: 0,
             checkpoint_folders: Vec::new(),
             segment_bytes: 64 << 20,

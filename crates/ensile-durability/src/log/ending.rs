@@ -71,8 +71,7 @@ impl Log {
         assert!(self.refuses(), "no entry comes while the log is closed");
         while self.durable_epoch() < target {
             match self.waiters.how_ended() {
-                Some(LogEnd::Closed) => return Ok(()),
-                Some(LogEnd::Poisoned(reason)) => return Err(DurabilityError::OutcomeUnknown(reason)),
+                Some(end) => return end.of_close(),
                 None => {
                     let advanced = self.step_towards_close();
                     let is_stuck = advanced == Advance::AtLimit && self.epochs.now() <= target;
@@ -102,8 +101,7 @@ impl Log {
         });
         let unsealed = self.loggers.iter().filter(|logger| !logger.write_last_mark(self, true)).count();
         match self.waiters.how_ended() {
-            Some(LogEnd::Poisoned(reason)) => Err(DurabilityError::OutcomeUnknown(reason)),
-            Some(LogEnd::Closed) => Ok(()),
+            Some(end) => end.of_close(),
             None => {
                 // The seal counts blocks, so it is not for logs that lack one.
                 if unsealed == 0 {
@@ -125,9 +123,9 @@ impl Log {
     pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
         debug_assert!(!reason.is_empty(), "a log is stopped for a reason");
         self.end(LogEnd::Poisoned(reason.into()));
-        DurabilityError::OutcomeUnknown(
-            self.waiters.how_ended().map_or_else(|| reason.into(), |end| end.reason()),
-        )
+        self.waiters
+            .how_ended()
+            .map_or_else(|| DurabilityError::OutcomeUnknown(reason.into()), |end| end.of_result())
     }
 
     /// Whether this thread is in a waker that this log calls. A close that is under way may wait for this thread then,

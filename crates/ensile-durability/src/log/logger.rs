@@ -279,7 +279,7 @@ impl Logger {
             }
         };
         let submission = self.submit(log, &mut writer);
-        let answer = Self::answer(&writer, submission);
+        let answer = Self::answer(log, &writer, submission);
         self.completed(log, writer, answer, has_entries, by)
     }
 
@@ -344,10 +344,11 @@ impl Logger {
 
     /// Waits for the store's answer to what was submitted: a file's is the sync behind a mark. Only here does a step
     /// wait for the medium.
-    fn answer(writer: &Writer, submission: Submission) -> Submission {
+    fn answer(log: &Log, writer: &Writer, submission: Submission) -> Submission {
         let Submission::Written { mark: Some(mark) } = submission else { return submission };
         assert!(!writer.steps.is_held(), "a mark that is held is not submitted (L3)");
-        match writer.segments.sync() {
+        // L9: before a result rests on the sync.
+        match writer.segments.sync().and_then(|()| log.store.check_named()) {
             Ok(()) => Submission::Written { mark: Some(mark) },
             Err(error) => Submission::Failed(error),
         }
@@ -477,6 +478,7 @@ impl Logger {
         }
         log.marks.advance(self.index, Frontier::Written, claim);
         writer.segments.sync()?;
+        log.store.check_named()?;
         log.marks.advance(self.index, Frontier::Synced, claim);
         if last {
             writer.segments.trim()?;
@@ -488,9 +490,10 @@ impl Logger {
 /// Stops the log for a failed call before these locks are let go: no other step may sync behind it. Wakers are woken
 /// after. False: the log has stopped.
 fn stop<L>(log: &Log, locks: L, error: &DiskError) -> bool {
-    let woken = log.waiters.end(LogEnd::Poisoned(error.to_string().into()));
+    let end = LogEnd::of(error);
+    let woken = log.waiters.end(end.clone());
     drop(locks);
-    log.poison(&error.to_string());
+    log.end(end);
     log.waiters.wake_all(woken);
     false
 }

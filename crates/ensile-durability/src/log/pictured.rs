@@ -71,10 +71,8 @@ impl Log {
     /// The end of a log without loggers: what its last picture shows is durable. The hint says so, and where E stands.
     pub(super) fn end_without_loggers(&self) -> Result<(), DurabilityError> {
         assert!(self.refuses() && !self.has_loggers(), "nothing is committed any more");
-        match self.waiters.how_ended() {
-            Some(LogEnd::Poisoned(reason)) => return Err(DurabilityError::OutcomeUnknown(reason)),
-            Some(LogEnd::Closed) => return Ok(()),
-            None => {}
+        if let Some(end) = self.waiters.how_ended() {
+            return end.of_close();
         }
         let ended = self.epochs.stop();
         self.store.close_hint(self.marks.of_all(Frontier::Synced), Vec::new(), ended);

@@ -96,7 +96,7 @@ impl Log {
         }
         match self.waiters.how_ended() {
             Some(LogEnd::Closed) => Health::Closed,
-            Some(LogEnd::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
+            Some(LogEnd::Poisoned(reason) | LogEnd::Removed(reason)) => Health::Poisoned(reason.to_string()),
             None => {
                 let refusal = self.refusal.lock();
                 let full = refusal.full.values().next().map(|reason| Health::Full(reason.to_string()));
@@ -188,7 +188,7 @@ impl Log {
         let refusal = self.refusal.lock();
         if refusal.stopped {
             let end = self.waiters.how_ended().unwrap_or(LogEnd::Closed);
-            return Some(DurabilityError::Stopped(end.reason()));
+            return Some(end.of_call());
         }
         refusal.check();
         let ended = || refusal.epochs_ended.clone().map(DurabilityError::EpochsEnded);

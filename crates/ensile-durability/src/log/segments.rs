@@ -289,10 +289,11 @@ impl Segments {
         self.allocated.max(self.offset)
     }
 
-    /// Syncs all that was written.
+    /// Syncs all that was written. A removed file is an error, as a power failure takes it.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
         assert!(self.pending.is_empty(), "flushed before it is synced (L3)");
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.file.check_named()
     }
 
     /// Is it time for a new file? Never while this one has nothing but its opening block.
@@ -429,8 +430,9 @@ pub(crate) struct UsedFile {
 
 impl UsedFile {
     /// Gives back its unused space and renames it. The new name is for people and for recovery's verdict: it shows that
-    /// a next file with a synced mark was there. A disk that has no space for it keeps the old one. The cut is not
-    /// synced: a crash leaves the zeros that stood behind the blocks, which say nothing, and recovery cuts again.
+    /// a next file with a synced mark was there. A disk that has no space for it, or a system that forbids it, keeps
+    /// the old one, which is as valid. The cut is not synced: a crash leaves the zeros that stood behind the blocks,
+    /// which say nothing, and recovery cuts again.
     pub(crate) fn close(self, disk: &dyn Disk) -> Result<ClosedFile, DiskError> {
         assert!(self.bytes > OPENING_BYTES as u64, "a file that holds nothing is not closed");
         if self.allocated > self.bytes {
@@ -438,7 +440,10 @@ impl UsedFile {
         }
         let open = SegmentFile::from(self.name);
         let closed = SegmentFile { to: Some(self.largest), ..open };
-        let renamed = unless_full(disk.rename(&open.to_string(), &closed.to_string()))?.is_some();
+        let renamed = match disk.rename(&open.to_string(), &closed.to_string()) {
+            Err(error) if error.is_permission_denied() => false,
+            renamed => unless_full(renamed)?.is_some(),
+        };
         if renamed {
             unless_full(disk.sync_folder(&log_folder(self.name.logger)))?;
         }

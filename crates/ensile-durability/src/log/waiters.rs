@@ -22,6 +22,7 @@ use std::task::{Wake, Waker};
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Thread, current, park, thread_local};
+use ensile_disk::DiskError;
 
 use super::marks::Frontier;
 use crate::DurabilityError;
@@ -34,14 +35,49 @@ pub(crate) enum LogEnd {
     Closed,
     /// A write or sync failed, and why.
     Poisoned(std::sync::Arc<str>),
+    /// The log's file or a folder was removed, and which one.
+    Removed(std::sync::Arc<str>),
 }
 
 impl LogEnd {
+    /// End by a failed call of the disk.
+    pub(crate) fn of(error: &DiskError) -> Self {
+        let reason: std::sync::Arc<str> = error.to_string().into();
+        assert!(!reason.is_empty(), "a log ends for a reason");
+        if matches!(error, DiskError::Removed { .. }) {
+            Self::Removed(reason)
+        } else {
+            Self::Poisoned(reason)
+        }
+    }
+
+    /// Result of a close.
+    pub(crate) fn of_close(&self) -> Result<(), DurabilityError> {
+        debug_assert!(!self.reason().is_empty(), "a log ends for a reason");
+        if matches!(self, Self::Closed) { Ok(()) } else { Err(self.of_result()) }
+    }
+
+    /// Error of a result that was not durable before.
+    pub(crate) fn of_result(&self) -> DurabilityError {
+        match self {
+            Self::Removed(what) => DurabilityError::Removed(std::sync::Arc::clone(what)),
+            Self::Closed | Self::Poisoned(_) => DurabilityError::OutcomeUnknown(self.reason()),
+        }
+    }
+
+    /// Error of a call that begins behind the end.
+    pub(crate) fn of_call(&self) -> DurabilityError {
+        match self {
+            Self::Removed(what) => DurabilityError::Removed(std::sync::Arc::clone(what)),
+            Self::Closed | Self::Poisoned(_) => DurabilityError::Stopped(self.reason()),
+        }
+    }
+
     /// Why a log that ended gives no further answers.
     pub(crate) fn reason(&self) -> std::sync::Arc<str> {
         match self {
             Self::Closed => "the log was closed".into(),
-            Self::Poisoned(reason) => std::sync::Arc::clone(reason),
+            Self::Poisoned(reason) | Self::Removed(reason) => std::sync::Arc::clone(reason),
         }
     }
 }
@@ -177,7 +213,7 @@ impl Waiters {
         }
         if let Some(end) = &list.end {
             *slot = None;
-            return (Some(Err(DurabilityError::OutcomeUnknown(end.reason()))), false);
+            return (Some(Err(end.of_result())), false);
         }
         if let Some(number) = *slot {
             let Some(waiter) = list.waiting.get_mut(&(epoch, number)) else {

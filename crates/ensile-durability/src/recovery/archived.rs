@@ -17,7 +17,7 @@ mod ranges;
 mod restored;
 mod taking;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use ensile_disk::{Disk, RealDisk};
 pub use ranges::EpochSpan;
 use ranges::GenerationSpans;
 pub use restored::{ArchiveRestore, RestoredFromArchive, restore_from_archive};
-pub(crate) use taking::ArchiveSource;
+pub(crate) use taking::{ArchiveSource, ForwardReach};
 
 use super::chain::{self, Chain};
 use super::examine::Damage;
@@ -209,6 +209,15 @@ impl ReadArchive {
         self.facts.ranges = ranges::ranges(self.list.from, &spans);
     }
 
+    /// Judges again without these files, which have a block that cannot be read.
+    fn leave_out(&mut self, damaged: &BTreeSet<SegmentName>) {
+        for files in self.logs.values_mut() {
+            files.retain(|file| !damaged.contains(&file.file.name));
+        }
+        self.facts.generations.clear();
+        self.judge();
+    }
+
     /// Files of a log that follow each other, as chains.
     fn chains(&self, disk: &dyn Disk, generation: u64, logger: u32) -> Result<Vec<Chain>, DurabilityError> {
         assert!(self.list.lists(generation), "A3: nothing counts of others");
@@ -310,7 +319,7 @@ pub fn verify_archive(
     target: &dyn Recoverable,
 ) -> Result<ArchiveFacts, DurabilityError> {
     let mut read = ReadArchive::read(&**disk)?;
-    let mut buffers = ReadBuffers::default();
+    let (mut buffers, mut damaged) = (ReadBuffers::default(), BTreeSet::new());
     for generation in read.list.generations.clone() {
         // Entries that do not count, too.
         let bounds = Bounds { first: generation.first, covered: Epoch::ZERO, durable: Epoch::MAX };
@@ -319,10 +328,14 @@ pub fn verify_archive(
                 for piece in replay::cut(&chain, bounds, &mut RecoveryReport::default()) {
                     if let Err(error) = replay::replay(&**disk, &piece, &mut buffers, target) {
                         read.found(error)?;
+                        damaged.insert(piece.file.name);
                     }
                 }
             }
         }
+    }
+    if !damaged.is_empty() {
+        read.leave_out(&damaged);
     }
     Ok(read.facts)
 }

@@ -41,8 +41,10 @@ use super::judgement::Findings as _;
 use super::ordered;
 use super::unproven::{self, AtOnce};
 use crate::store::Hold;
+use crate::store::manifest::Manifest;
 use crate::store::names::LOCK;
 use crate::store::open::lock_existing;
+use crate::store::renew_marks::{mark_file, renewable_marks};
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use cut::NoRepair;
 pub(crate) use judge::Judge;
@@ -76,18 +78,13 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
     let (mut found, seen) = judged?;
     for refusal in refusals {
         match refusal {
-            why @ DurabilityError::Copied { .. } => found.refused = Some(why.to_string()),
+            why @ DurabilityError::Copied { .. } => found.refused.push(why.to_string()),
             why => found.found(why)?,
         }
     }
     if !found.is_whole() {
         found.durable_epoch = None;
-        found.remedy = Some(match cut::plan(&**disk, &found, seen) {
-            Ok(plan) => Remedy::Cut(plan.loss),
-            Err(NoRepair::BelowThePicture(why, plan)) => Remedy::PictureAlone { why, loss: plan.loss },
-            Err(NoRepair::Reason(why)) => Remedy::Copy(why),
-            Err(NoRepair::Error(error)) => return Err(error),
-        });
+        found.remedy = Some(remedy(&**disk, &found, seen)?);
     }
     assert_eq!(
         found.is_whole(),
@@ -95,6 +92,27 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
         "damage has a remedy, or a reason why there is none"
     );
     Ok(found)
+}
+
+/// What can be done about what was found. A mark that a repair writes anew is no obstacle to a cut.
+fn remedy(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<Remedy, DurabilityError> {
+    assert!(!found.is_whole(), "what is whole is left alone");
+    let mut marks = Vec::new();
+    if let Ok(Some(manifest)) = Manifest::read(disk) {
+        marks = renewable_marks(disk, &manifest)?.iter().map(|folder| mark_file(folder)).collect();
+    }
+    let is_other = |damage: &&Damage| !marks.contains(&damage.file);
+    let others =
+        Examination { damage: found.damage.iter().filter(is_other).cloned().collect(), ..found.clone() };
+    if others.is_whole() {
+        return Ok(Remedy::Marks(marks));
+    }
+    Ok(match cut::plan(disk, &others, seen) {
+        Ok(plan) => Remedy::Cut(plan.loss),
+        Err(NoRepair::BelowThePicture(why, plan)) => Remedy::PictureAlone { why, loss: plan.loss },
+        Err(NoRepair::Reason(why)) => Remedy::Copy(why),
+        Err(NoRepair::Error(error)) => return Err(error),
+    })
 }
 
 /// As [`examine`], and then, if nothing is damaged, shows the entries that count, of all logs, in the order of their

@@ -36,11 +36,12 @@ use crate::store::archive::seal::ArchiveSeal;
 use crate::store::closed_files::ClosedFile;
 use crate::store::handle::StoreStart;
 use crate::store::hint::HintWriter;
+use crate::store::life_run::{run_of, unknown_mounts};
 use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::mapped::{self, BufferOwner};
 use crate::store::names::{SegmentName, log_folder, logger_of};
 use crate::store::reserve::Reserve;
-use crate::store::{Locks, NameGiven, Naming, leases};
+use crate::store::{Locks, NameGiven, Naming, RememberedStore, leases};
 use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// What a recovery came to.
@@ -93,7 +94,7 @@ struct NextLife {
     /// The file into which closed generations were merged.
     merged: Option<ClosedFile>,
     segments: Vec<Segments>,
-    /// Of a process-safe life: in which boot it begins.
+    /// Run of a process-safe life.
     boot: Option<BootId>,
     /// Of a process-safe life.
     mapped: Vec<MappedStart>,
@@ -156,7 +157,7 @@ impl Recovery {
             clearance: None,
             merged: None,
             segments: Vec::new(),
-            boot: self.config.boot(&*self.disk)?,
+            boot: self.life_run()?,
             mapped: Vec::new(),
             hint: None,
             older: Vec::new(),
@@ -287,6 +288,16 @@ impl Recovery {
         Ok(())
     }
 
+    /// Run in which a process-safe life begins (B4); `None` of another life.
+    fn life_run(&mut self) -> Result<Option<BootId>, DurabilityError> {
+        if self.config.boot(&*self.disk)?.is_none() {
+            return Ok(None);
+        }
+        let logs = self.config.loggers as u32;
+        self.report.unknown_mounts = unknown_mounts(&*self.disk, logs)?;
+        Ok(run_of(&*self.disk, logs)?)
+    }
+
     /// Puts the manifest that lists the next generation in its place.
     fn replace_manifest(&mut self, next: &NextLife) -> EndingOutcome {
         assert_eq!(next.segments.len(), self.config.loggers, "L3: the files come before the manifest");
@@ -301,6 +312,7 @@ impl Recovery {
         match self.keeper.replace(manifest) {
             Ok(()) => {
                 self.report.name_given = name_given;
+                self.report.shared_store = self.keeper.manifest().ships_to.map(RememberedStore::from);
                 EndingOutcome::Done
             }
             Err(NotReplaced::OldStands(error)) => EndingOutcome::Failed(error.into()),

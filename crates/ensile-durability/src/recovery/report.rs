@@ -6,7 +6,7 @@ use ensile_base::Epoch;
 
 use super::progress::PhaseReport;
 use crate::not_proven::NotProven;
-use crate::store::NameGiven;
+use crate::store::{NameGiven, RememberedStore};
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +59,15 @@ pub struct RecoveryReport {
     /// What a process-safe life returned and nothing proves here: how much, why, and what to do, which it says in words
     /// too. It [was left out](NotProven::is_left_out) if the folder is a copy, or the system was started since.
     pub not_proven: Option<NotProven>,
+    /// Folders of this process-safe life whose file systems tell no mount. A device that is lost and returns within one
+    /// boot is not recognized there, and what the life returned above D may be gone then.
+    pub unknown_mounts: Vec<String>,
     /// The folder had no name of an application, and got that for which it was opened (I5): which one, which it says in
     /// words too. A folder that is new is none of that.
     pub name_given: Option<NameGiven>,
+    /// Shared store that the folder remembers; `None` if the database ships nowhere, or if this open stopped its
+    /// shipping. A fenced folder is open to be read alone.
+    pub shared_store: Option<RememberedStore>,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
     /// Log files that the database does not need any more, and that stay as the archive lacks them and cannot take

@@ -30,7 +30,7 @@ use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, ManifestKeeper};
 use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, checkpoint_folder, log_folder};
-use crate::store::open::Store;
+use crate::store::open::{Store, WantedStore};
 use crate::store::{Archiving, Locks};
 
 /// Why a judgement that ends with its first finding gives a value when it ends without.
@@ -88,9 +88,13 @@ impl LogScan {
     pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         config.boot(&*disk)?;
-        let has_ended = config.archiving == Archiving::Ended;
-        let Store { disk, mut keeper, mut locks } =
-            Store::open(disk, (config.opening, &config.naming), has_ended)?;
+        let wanted = WantedStore {
+            opening: config.opening,
+            naming: &config.naming,
+            shipping: config.shipping,
+            gives_up_archive: config.archiving == Archiving::Ended,
+        };
+        let Store { disk, mut keeper, mut locks } = Store::open(disk, &wanted)?;
         taking::check_boot(&*disk, keeper.manifest())?;
         let is_archive_listed = keeper.manifest().has_archive();
         let hint = judgement::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;

@@ -31,6 +31,7 @@ use crate::DurabilityError;
 use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
 use crate::not_proven::{NotProven, NotProvenReason};
+use crate::store::life_run::{is_same_boot, run_of};
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::mapped::{self, BufferOwner, HeldAbove, LeftBuffers, LeftEntries};
 use crate::store::whose;
@@ -46,6 +47,8 @@ pub(super) enum LeftByProcess {
     InCopy,
     /// Another boot ended it: its buffers prove nothing.
     OtherBoot(BufferOwner),
+    /// A file system of it was mounted again within its boot: its buffers prove nothing.
+    OtherMount(BufferOwner),
     /// Which boot this is cannot be read.
     UnknownBoot,
     /// It is the folder that it left, in its boot.
@@ -74,10 +77,13 @@ pub(super) fn find(
         return Ok(LeftByProcess::InCopy);
     }
     let owner = BufferOwner { database, boot, generation: number, salt, logger: 0 };
-    Ok(match disk.boot() {
-        None => LeftByProcess::UnknownBoot,
-        Some(now) if now != boot => LeftByProcess::OtherBoot(owner),
-        Some(_) => LeftByProcess::Here(owner),
+    // A life of an earlier version has noted its boot alone.
+    Ok(match (disk.boot(), run_of(disk, generation.logs)?) {
+        (Some(now), _) if now == boot => LeftByProcess::Here(owner),
+        (_, Some(run)) if run == boot => LeftByProcess::Here(owner),
+        (_, Some(run)) if is_same_boot(run, boot) => LeftByProcess::OtherMount(owner),
+        (_, Some(_)) => LeftByProcess::OtherBoot(owner),
+        (_, None) => LeftByProcess::UnknownBoot,
     })
 }
 
@@ -89,6 +95,7 @@ impl LeftByProcess {
             Self::Nothing | Self::NotNamed => None,
             Self::InCopy => Some(NotProvenReason::Copied),
             Self::OtherBoot(_) => Some(NotProvenReason::OtherBoot),
+            Self::OtherMount(_) => Some(NotProvenReason::OtherMount),
             Self::UnknownBoot => Some(NotProvenReason::UnknownBoot),
             Self::Here(_) => (!is_whole).then_some(NotProvenReason::Damaged),
         }
@@ -105,8 +112,12 @@ impl LeftByProcess {
         generation: &Generation,
     ) -> Result<Option<LeftBuffers>, DurabilityError> {
         match self {
-            Self::Nothing | Self::InCopy | Self::OtherBoot(_) => Ok(None),
-            Self::NotNamed => LeftBuffers::check_none(disk, generation, disk.boot()).map(|()| None),
+            Self::Nothing | Self::InCopy | Self::OtherBoot(_) | Self::OtherMount(_) => Ok(None),
+            Self::NotNamed => {
+                let run = run_of(disk, generation.logs)?;
+                LeftBuffers::check_none(disk, generation, disk.boot())?;
+                LeftBuffers::check_none(disk, generation, run).map(|()| None)
+            }
             Self::UnknownBoot => Err(unknown_boot()),
             Self::Here(owner) => LeftBuffers::find(disk, owner, generation.logs).map(Some),
         }
@@ -193,7 +204,7 @@ fn told(
     let durable = judged.proven();
     let logged = logged_above(disk, (generation, chains), durable)?;
     let lacking = match reason {
-        NotProvenReason::OtherBoot => Vec::new(),
+        NotProvenReason::OtherBoot | NotProvenReason::OtherMount => Vec::new(),
         // Its files are of one moment.
         NotProvenReason::Damaged | NotProvenReason::UnknownBoot | NotProvenReason::NotOpened => {
             mapped::lacking(disk, generation, None)?
@@ -205,7 +216,9 @@ fn told(
     };
     // The system may have written anything of a buffer out before the power failed.
     let counts = |buffer: &HeldAbove| match left {
-        LeftByProcess::OtherBoot(owner) => Ok(buffer.held.is_some() && buffer.is_of(disk, owner)?),
+        LeftByProcess::OtherBoot(owner) | LeftByProcess::OtherMount(owner) => {
+            Ok(buffer.held.is_some() && buffer.is_of(disk, owner)?)
+        }
         _ => Ok(true),
     };
     let told = mapped::not_proven(disk, (reason, durable), generation, (logged, lacking), counts)?;

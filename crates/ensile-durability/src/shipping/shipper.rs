@@ -145,6 +145,26 @@ impl CheckpointUnderWay {
 }
 
 impl Shipper {
+    /// As [`Shipper::start`], if there is a configuration. Without one the log of a fenced database takes no entry: its
+    /// folder is open to be read (H6).
+    ///
+    /// # Errors
+    /// As for [`Shipper::start`].
+    pub fn start_with(
+        store: &Arc<OpenStore>,
+        log: &Arc<Log>,
+        config: Option<ShippingConfig>,
+    ) -> Result<Option<Arc<Self>>, DurabilityError> {
+        if let Some(config) = config {
+            return Self::start(store, log, config).map(Some);
+        }
+        let ships_to = store.manifest().manifest().ships_to;
+        if let Some(fenced) = ships_to.filter(|ships_to| ships_to.is_fenced) {
+            log.stop(&DurabilityError::Fenced { detail: fenced_before(fenced) }.to_string());
+        }
+        Ok(None)
+    }
+
     /// Begins to ship the files of this open database. From here on its log files are held.
     ///
     /// # Errors

@@ -121,7 +121,7 @@ fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, F
             return Err(DurabilityError::foreign_folder(&name, &place, &detail));
         }
         match Mark::read(disk, &name) {
-            Ok(None) if whose::holds_nothing(disk, &name)? => {
+            Ok(None) if whose::holds_nothing(disk, &name)? && whose::is_needed(manifest, &name) => {
                 return Err(DurabilityError::NotMounted { folder: name, place });
             }
             Ok(Some(mark)) if !is_known(manifest, &mark, &name) => {

@@ -7,9 +7,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ensile_disk::Disk;
+
 use super::locks::Locks;
-use super::manifest::ManifestKeeper;
+use super::manifest::{Manifest, ManifestKeeper};
 use super::names::MAIN;
+use super::renew_marks::{is_renewable, lost_mark};
 use super::{folders, whose};
 use crate::DurabilityError;
 
@@ -36,7 +39,8 @@ pub(crate) fn claim(
     let names: Vec<String> = wanted.iter().flat_map(names_of).collect();
     for name in names.iter().filter(|name| keeper.manifest().folders.contains_key(*name)) {
         if !whose::is_needed(keeper.manifest(), name) {
-            whose::check_listed(&*disk, keeper.manifest(), name, true)?;
+            whose::check_listed(&*disk, keeper.manifest(), name, true)
+                .map_err(|why| renewable(&*disk, keeper.manifest(), name, why))?;
         }
     }
     for wanted in wanted {
@@ -61,4 +65,12 @@ pub(crate) fn claim(
         keeper.folders_mut().insert(name, number);
     }
     Ok((locks, is_new))
+}
+
+/// The error of a listed folder, with its remedy where the mark alone is lost.
+fn renewable(disk: &dyn Disk, manifest: &Manifest, name: &str, why: DurabilityError) -> DurabilityError {
+    match is_renewable(disk, manifest, name) {
+        Ok(true) => lost_mark(name),
+        _ => why,
+    }
 }

@@ -254,6 +254,14 @@ impl OpenStore {
         }
     }
 
+    /// Asks whether each folder still has a name: what is written into a removed one is lost with it.
+    ///
+    /// # Errors
+    /// [`DiskError::Removed`]; the disk's.
+    pub(crate) fn check_named(&self) -> Result<(), DiskError> {
+        self.locks.lock().as_ref().map_or(Ok(()), Locks::check_named)
+    }
+
     /// Lets go of the folders, for a caller after whom nothing is written. A thread may be replacing the manifest
     /// still: that is waited for.
     pub(crate) fn release(&self) {

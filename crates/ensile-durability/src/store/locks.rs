@@ -28,7 +28,10 @@ pub(crate) enum Hold {
 #[derive(Debug)]
 pub struct Locks {
     hold: Hold,
-    held: Vec<Box<dyn DiskLock>>,
+    /// Of folders themselves.
+    folders: Vec<Box<dyn DiskLock>>,
+    /// Of files in folders that cannot be locked.
+    files: Vec<Box<dyn DiskLock>>,
     /// The one on `LOCK`, unless a reader found none.
     file: Option<Box<dyn DiskLock>>,
     /// Whether the main folder itself is locked.
@@ -40,7 +43,13 @@ impl Locks {
     pub(crate) fn of_folder(disk: &dyn Disk, hold: Hold) -> Result<Self, DurabilityError> {
         let folder = lock_folder(disk, "", hold)?;
         let is_folder_locked = folder.is_some();
-        Ok(Self { hold, held: folder.into_iter().collect(), file: None, is_folder_locked })
+        Ok(Self {
+            hold,
+            folders: folder.into_iter().collect(),
+            files: Vec::new(),
+            file: None,
+            is_folder_locked,
+        })
     }
 
     /// Locks `LOCK`.
@@ -54,24 +63,25 @@ impl Locks {
 
     /// Locks a folder of a log or checkpointer.
     pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
-        let lock = match lock_folder(disk, name, self.hold)? {
-            Some(lock) => Some(lock),
-            None if self.hold == Hold::Exclusive => Some(disk.lock(&format!("{name}/{LOCK}"))?),
-            None => disk.lock_to_read(&format!("{name}/{LOCK}"))?,
-        };
-        self.held.extend(lock);
+        match lock_folder(disk, name, self.hold)? {
+            Some(lock) => self.folders.push(lock),
+            None if self.hold == Hold::Exclusive => self.files.push(disk.lock(&format!("{name}/{LOCK}"))?),
+            None => self.files.extend(disk.lock_to_read(&format!("{name}/{LOCK}"))?),
+        }
         Ok(())
     }
 
     /// Keeps these too.
     pub(crate) fn extend(&mut self, others: Self) {
-        self.held.extend(others.held);
-        self.held.extend(others.file);
+        self.folders.extend(others.folders);
+        self.files.extend(others.files);
+        self.files.extend(others.file);
     }
 
     /// None yet, beside those of folders that are locked already.
     pub(crate) fn none() -> Self {
-        Self { hold: Hold::Exclusive, held: Vec::new(), file: None, is_folder_locked: true }
+        let (folders, files) = (Vec::new(), Vec::new());
+        Self { hold: Hold::Exclusive, folders, files, file: None, is_folder_locked: true }
     }
 
     /// Is the main folder itself locked?
@@ -92,6 +102,15 @@ impl Locks {
     /// `LOCK`'s inode, whatever its name is by now.
     pub(crate) fn file_id(&self) -> Result<Option<u64>, DiskError> {
         self.file.as_deref().map(DiskLock::file_id).transpose()
+    }
+
+    /// Asks whether each locked folder still has a name. A file that is locked in a folder's place may be removed
+    /// alone.
+    ///
+    /// # Errors
+    /// [`DiskError::Removed`]; the disk's.
+    pub(crate) fn check_named(&self) -> Result<(), DiskError> {
+        self.folders.iter().try_for_each(|lock| lock.check_named())
     }
 
     /// Has `LOCK` more than one name, as in a hard-linked copy?

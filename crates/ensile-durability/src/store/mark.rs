@@ -45,7 +45,12 @@ impl Mark {
     pub(crate) fn read(disk: &dyn Disk, folder: &str) -> Result<Option<Self>, DurabilityError> {
         let name = format!("{folder}/{FOLDER}");
         let Some(bytes) = text::read(disk, &name, BYTES_MAX)? else { return Ok(None) };
-        let damaged = |detail: &str| DurabilityError::damaged(&name, 0, detail);
+        let damaged = |detail: &str| {
+            let detail = format!(
+                "{detail}; `ensile verify DIR --repair` writes it anew where the folder's files prove whose it is"
+            );
+            DurabilityError::damaged(&name, 0, detail)
+        };
         let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is not text"))?;
         let body = checked_body(text).map_err(damaged)?;
         let title = body.lines().next().and_then(|title| title.strip_prefix(TITLE)?.parse().ok());

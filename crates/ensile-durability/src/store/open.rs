@@ -4,6 +4,7 @@
 //! - I1: nothing is made in a folder before it has proved to be this database's, or to be empty. So an open that is
 //!   refused leaves nothing there.
 //! - I5: whose it is by its name is compared with it, before anything is changed.
+//! - H6, H8: so is the shared store that it remembers.
 //! - I3: the locks are taken before the first look at what stands in a folder. Where a lock makes a file, the look
 //!   comes first as well.
 //! - N24: a folder that gets a copy says so from its first manifest on, and is opened for that copy only.
@@ -19,6 +20,7 @@ use super::application::Naming;
 use super::locks::{Hold, Locks};
 use super::manifest::{Making, Manifest, ManifestKeeper};
 use super::names::{LOCK, MAIN, MANIFEST};
+use super::ships_to::ShippingOpen;
 use super::unfinished::UnfinishedCopy;
 use super::watched::Watched;
 use super::whose;
@@ -36,6 +38,18 @@ pub enum Opening {
     New,
 }
 
+/// What an open expects of a folder.
+#[derive(Debug)]
+pub(crate) struct WantedStore<'w> {
+    pub(crate) opening: Opening,
+    /// I5.
+    pub(crate) naming: &'w Naming,
+    /// H6, H8.
+    pub(crate) shipping: ShippingOpen,
+    /// True if the database has no archive from this open on.
+    pub(crate) gives_up_archive: bool,
+}
+
 /// The folders of a database that this process has for itself.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -50,12 +64,8 @@ impl Store {
     ///
     /// # Errors
     /// As the table in [`whose`] says; nothing was changed then.
-    pub(crate) fn open(
-        disk: Arc<dyn Disk>,
-        (opening, naming): (Opening, &Naming),
-        gives_up_archive: bool,
-    ) -> Result<Self, DurabilityError> {
-        Self::open_for((disk, opening, naming), None, gives_up_archive)
+    pub(crate) fn open(disk: Arc<dyn Disk>, wanted: &WantedStore<'_>) -> Result<Self, DurabilityError> {
+        Self::open_for(disk, wanted, None)
     }
 
     /// As [`Store::open`], but for this copy, which is begun or goes on: the folder says so from here on.
@@ -64,18 +74,25 @@ impl Store {
         opening: Opening,
         copy: UnfinishedCopy,
     ) -> Result<Self, DurabilityError> {
-        Self::open_for((disk, opening, &Naming::Unasked), Some(copy), false)
+        let wanted = WantedStore {
+            opening,
+            naming: &Naming::Unasked,
+            shipping: ShippingOpen::ANY,
+            gives_up_archive: false,
+        };
+        Self::open_for(disk, &wanted, Some(copy))
     }
 
     fn open_for(
-        (disk, opening, naming): (Arc<dyn Disk>, Opening, &Naming),
+        disk: Arc<dyn Disk>,
+        &WantedStore { opening, naming, shipping, gives_up_archive }: &WantedStore<'_>,
         copy: Option<UnfinishedCopy>,
-        gives_up_archive: bool,
     ) -> Result<Self, DurabilityError> {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
         // All that refuses an open, as far as it needs no lock: a look, which is repeated behind the locks.
         let look = |manifest: &Manifest| -> Result<(), DurabilityError> {
             check_opening(&*disk, manifest, (opening, copy))?;
+            shipping.check(&*disk, manifest)?;
             naming.check(&*disk, manifest)
         };
         match Manifest::read(&*disk)? {
@@ -105,6 +122,7 @@ impl Store {
         if gives_up_archive {
             manifest.end_archive();
         }
+        shipping.apply(&mut manifest);
         let missing = lock_listed(&*disk, &manifest, &mut locks, &mut Err)?;
         let mut keeper = ManifestKeeper::of(&disk, manifest);
         keeper.folders_mut().retain(|name, _| !missing.contains(name));

@@ -148,6 +148,10 @@ impl Disk for Watched {
         self.disk.free_bytes(folder)
     }
 
+    fn mount(&self, folder: &str) -> Result<Option<u64>, DiskError> {
+        self.disk.mount(folder)
+    }
+
     fn boot(&self) -> Option<BootId> {
         self.disk.boot()
     }

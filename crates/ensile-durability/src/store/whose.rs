@@ -11,7 +11,7 @@
 //! | a listed folder is missing, or has files and no mark of this database | damage |
 //! | a folder that is to be new holds files | another database's, or something else's: refused |
 //! | no manifest, and a trace of an earlier life | damage |
-//! | no manifest, and files of something else | not a database: refused |
+//! | no manifest, and files or folders of something else | not a database: refused |
 //!
 //! A single file says in its opening block whose it is: it is asked before a file that nothing names any more is
 //! removed.
@@ -38,6 +38,8 @@ use crate::{DurabilityError, EntryKind};
 
 /// Foreign files that an error names, at most.
 const NAMED_MAX: usize = 3;
+/// Folder that a file system makes in its root.
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// Is it the same folder? A birth that only one of them has says nothing.
 pub(crate) fn is_same(a: FolderId, b: FolderId) -> bool {
@@ -156,8 +158,8 @@ pub(crate) fn check_listed(
                 });
             }
             None => {
-                let detail = "it is missing, so nothing shows that the folder is this database's; \
-                    `ensile adopt` writes it anew if nobody else uses the folder";
+                let detail = "it is missing, so nothing shows that the folder is this database's; `ensile verify DIR --repair` \
+                    writes it anew where the folder's files prove whose it is, and `ensile adopt` if nobody else uses it";
                 return Err(DurabilityError::damaged(&format!("{name}/{FOLDER}"), 0, detail));
             }
             Some(mark) if mark != wanted => {
@@ -281,7 +283,10 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     let is_other = |file: &&str| {
         ![LEASES, LOCK, MANIFEST_NEW].contains(file) && !folders.iter().any(|name| name == file)
     };
-    let others: Vec<&str> = files.iter().map(String::as_str).filter(is_other).collect();
+    let is_other_folder = |name: &&str| !is_own_folder(name) && *name != LOST_AND_FOUND;
+    let others = files.iter().map(String::as_str).filter(is_other);
+    let others: Vec<&str> =
+        others.chain(folders.iter().map(String::as_str).filter(is_other_folder)).collect();
     if others.is_empty() {
         return Ok(None);
     }

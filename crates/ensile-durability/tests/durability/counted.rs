@@ -162,6 +162,10 @@ impl Disk for CountedDisk {
         self.disk.free_bytes(folder)
     }
 
+    fn mount(&self, folder: &str) -> Result<Option<u64>, DiskError> {
+        self.disk.mount(folder)
+    }
+
     fn boot(&self) -> Option<BootId> {
         self.disk.boot()
     }
@@ -217,6 +221,10 @@ impl DiskFile for CountedFile {
     fn sync_all(&self) -> Result<(), DiskError> {
         self.file.sync_all()
     }
+
+    fn check_named(&self) -> Result<(), DiskError> {
+        self.file.check_named()
+    }
 }
 
 #[derive(Debug)]
@@ -232,5 +240,9 @@ impl DiskLock for CountedLock {
 
     fn links(&self) -> Result<u64, DiskError> {
         self.lock.links()
+    }
+
+    fn check_named(&self) -> Result<(), DiskError> {
+        self.lock.check_named()
     }
 }

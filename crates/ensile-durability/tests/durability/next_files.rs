@@ -300,6 +300,20 @@ fn no_space_for_the_names_of_files_without_blocks_or_with_all_of_theirs_synced_s
 }
 
 #[test]
+fn a_log_whose_used_file_may_not_be_renamed_goes_on_under_the_old_name() {
+    let disk = SimDisk::new();
+    let (rig, mut worker, mut keys) = prepared(&disk);
+    disk.forbid(&[Operation::Rename]);
+    commit_until(&rig, &mut worker, &mut keys, true, || rig.log.stats().rolls == 2);
+    assert_eq!(rig.log.health(), Health::Running);
+    assert!(has(&disk, "log0/log-1-0") && has(&disk, "log0/log-1-1"), "{:?}", disk.files());
+    rig.log.close().expect("closes");
+    drop((rig, worker));
+    disk.forbid(&[]);
+    assert_eq!(Rig::simulated(&disk, 1).rows.len() as u64, keys);
+}
+
+#[test]
 fn a_waiter_that_steps_while_a_new_file_is_made_ready_does_not_stop_the_log() {
     let disk = SimDisk::new();
     let rig = Rig::open(Arc::new(disk.clone()), LogConfig::default(), Clock::manual()).expect("recovers");

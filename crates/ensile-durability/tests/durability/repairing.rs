@@ -45,7 +45,8 @@ fn a_log_that_is_damaged_in_the_middle_is_cut_there_and_opens() {
     let before = disk.bytes("log1/log-1-0");
     let cut = OPENING_BYTES + STEP_BYTES;
     disk.flip("log1/log-1-0", cut + 100, 4);
-    let Repaired { loss, copies } = whole_again(&disk);
+    let Repaired { loss, copies, .. } = whole_again(&disk);
+    let copies = copies.expect("files were cut");
     assert_eq!(copies, "repaired-1");
     assert_eq!(loss.files, [("log1/log-1-0".to_owned(), cut)]);
     let (first, last) = loss.epochs.expect("epochs are lost");
@@ -101,7 +102,8 @@ fn damage_in_an_older_generation_gives_up_the_later_ones() {
     drop(rig);
     disk.crash(2);
     disk.flip("log0/log-1-0", OPENING_BYTES + 2 * STEP_BYTES + 90, 1);
-    let Repaired { loss, copies } = whole_again(&disk);
+    let Repaired { loss, copies, .. } = whole_again(&disk);
+    let copies = copies.expect("files were cut");
     assert!(loss.files.contains(&("log0/log-2-0".to_owned(), 0)), "{loss:?}");
     assert!(!disk.bytes(&format!("{copies}/log0-log-2-0")).is_empty());
     assert_eq!(keys(&Rig::simulated(&disk, 2)), [0, 1]);
@@ -257,7 +259,9 @@ fn nothing_is_cut_below_a_checkpoint_and_all_above_it_can_be() {
                     assert!(why.contains("checkpoint"), "{why}");
                     kept += 1;
                 }
-                Some(Remedy::PictureAlone { .. }) => panic!("it is no picture"),
+                Some(Remedy::PictureAlone { .. } | Remedy::Marks(_)) => {
+                    panic!("it is no picture, and no mark")
+                }
                 None => {}
             }
         }
@@ -293,7 +297,8 @@ fn bytes_behind_closed_files_are_cut_and_nothing_is_given_up() {
     // In one file garbage, in another one a block of the log once more.
     lengthen(&disk, &closed[0], &[7; 100]);
     lengthen(&disk, &closed[1], &disk.bytes(&closed[1])[..800]);
-    let Repaired { loss, copies } = whole_again(&disk);
+    let Repaired { loss, copies, .. } = whole_again(&disk);
+    let copies = copies.expect("files were cut");
     assert_eq!((loss.epochs, loss.entries, &loss.unreadable[..]), (None, 0, &[][..]));
     assert_eq!(loss.files, [(closed[0].clone(), ends[0]), (closed[1].clone(), ends[1])]);
     let copy = format!("{copies}/{}-from-{}", closed[0].replace('/', "-"), ends[0]);
@@ -424,4 +429,34 @@ fn epochs_that_only_a_file_without_its_first_block_shows_are_not_used_again() {
     assert_eq!(loss.unreadable.len(), 1, "{loss:?}");
     let first = Rig::simulated(&disk, 1).first;
     assert!(first > last, "{first} after {last}");
+}
+
+/// The folder of a log has files of the database, and the one of a checkpointer has none.
+#[test]
+fn i1_a_lost_or_damaged_mark_is_written_anew_where_the_folder_proves_whose_it_is() {
+    let lost: fn(&SimDisk, &str) = |disk, mark| disk.lose(mark);
+    let damaged: fn(&SimDisk, &str) = |disk, mark| disk.flip(mark, 20, 1);
+    for (folder, harm) in [("log0", lost), ("log0", damaged), ("checkpoint0", lost), ("checkpoint0", damaged)]
+    {
+        let disk = SimDisk::new();
+        let life = Life::open(&disk, 1, settings()).expect("opens");
+        let tid = life.commit(&mut life.rig.worker(), 1, Some(b"one"));
+        life.rig.settle();
+        assert!(life.rig.log.durable_epoch() >= tid.epoch());
+        life.rig.log.close().expect("closes");
+        drop(life);
+        let mark = format!("{folder}/FOLDER");
+        harm(&disk, &mark);
+        let refused =
+            Life::open(&disk, 1, settings()).map(drop).expect_err("the mark is not there").to_string();
+        assert!(refused.contains(&mark) && refused.contains("--repair"), "{refused}");
+        let found = examined(&disk);
+        let told: Vec<_> =
+            found.damage.iter().map(|damage| damage.detail.clone()).chain(found.refused).collect();
+        assert!(told.iter().any(|why| why.contains("--repair")), "{mark}: {told:?}");
+        let done = repaired(&disk, &Map::default()).expect("can be done").expect("a mark is lost");
+        assert_eq!((&done.marks[..], &done.copies), (&[mark.clone()][..], &None));
+        let life = Life::open(&disk, 1, settings()).unwrap_or_else(|error| panic!("{mark}: {error}"));
+        assert_eq!(life.found.len(), 1);
+    }
 }

@@ -22,7 +22,6 @@ use ensile_durability::{
 use ensile_sim::SimDisk;
 
 use crate::checkpoints::store::{Life, cycling, pictures, settings};
-use crate::rig::config;
 use rig::{Machine, SHARED, objects, shipping, taken_over};
 
 #[test]
@@ -45,7 +44,7 @@ fn what_is_shipped_is_a_state_that_another_machine_opens() {
 fn i5_what_is_shipped_and_taken_over_keeps_the_name_of_its_application() {
     let named = |name: &str| {
         let naming = Naming::Named(ApplicationName::new(name).expect("a name"));
-        LogConfig { naming, ..config(2) }
+        LogConfig { naming, ..rig::shipping_log(2, false) }
     };
     let life =
         |disk: &SimDisk, folder: &str, name: &str| Life::open_with(&disk.at(folder), named(name), settings());

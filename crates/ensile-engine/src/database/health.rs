@@ -75,9 +75,14 @@ pub struct DatabaseHealth {
     pub read_only: Option<String>,
     /// Why checkpoints are put off: the next one does not fit on the disk, so the log grows. Free some space.
     pub checkpoint_misfit: Option<String>,
+    /// Why no checkpoint was made three times in a row or more: the log grows, and without a log nothing becomes
+    /// durable.
+    pub checkpoint_failing: Option<String>,
     /// Why the archive cannot be written: closed log files are kept for it, so the log grows. It is tried again every
     /// second. Or which log file is damaged, and not in it, and what to do; the next open looks again.
     pub archive_error: Option<String>,
+    /// Statement that the database is fenced: another machine has taken over from the shared store. Use that one.
+    pub fenced: Option<String>,
     /// The heartbeat panicked, which is a bug: nothing becomes durable any more. Open the database again, and report
     /// it.
     pub heartbeat_has_panicked: bool,
@@ -93,7 +98,9 @@ impl DatabaseHealth {
         matches!(self.log, None | Some(Health::Running))
             && self.read_only.is_none()
             && self.checkpoint_misfit.is_none()
+            && self.checkpoint_failing.is_none()
             && self.archive_error.is_none()
+            && self.fenced.is_none()
             && !self.heartbeat_has_panicked
             && !self.is_forked
     }
@@ -117,7 +124,9 @@ impl Database {
             log: shared.log.as_ref().map(|log| log.health()),
             read_only: shared.read_only.as_deref().map(str::to_owned),
             checkpoint_misfit: shared.checkpoints.as_ref().and_then(|checkpoints| checkpoints.misfit()),
+            checkpoint_failing: shared.checkpoints.as_ref().and_then(|checkpoints| checkpoints.failing()),
             archive_error: archive_error(shared),
+            fenced: fenced(shared),
             heartbeat_has_panicked: shared.heartbeat_has_panicked(),
             is_forked: !shared.is_own_process(),
         }
@@ -153,6 +162,14 @@ impl Database {
             checkpoints: shared.checkpoints.as_ref().map(|checkpoints| checkpoints.stats()),
         }
     }
+}
+
+fn fenced(shared: &SharedState) -> Option<String> {
+    if let Some(shipping) = &shared.shipping {
+        return shipping.stats().fenced.map(|by| by.to_string());
+    }
+    let remembered = shared.report.as_ref()?.shared_store.as_ref().filter(|store| store.is_fenced)?;
+    Some(format!("another machine has taken over from the shared store {}", remembered.store))
 }
 
 fn archive_error(shared: &SharedState) -> Option<String> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::{Archiving, Opening, Progress, ShippingConfig};
+use ensile_durability::{Archiving, Opening, Progress, Shipping, ShippingConfig, ShippingOpen};
 
 use super::tuning::{Schedule, Tuning};
 use crate::database::Database;
@@ -51,6 +51,7 @@ pub struct Builder {
     pub(super) checkpoint_folders: Option<Vec<PathBuf>>,
     pub(super) archiving: Archiving,
     pub(super) shipping: Option<ShippingConfig>,
+    pub(super) shipping_open: ShippingOpen,
     pub(super) schedule: Schedule,
     pub(super) tuning: Tuning,
     pub(super) progress: Option<ProgressFn>,
@@ -79,6 +80,7 @@ impl Builder {
             checkpoint_folders: None,
             archiving: Archiving::AsBefore,
             shipping: None,
+            shipping_open: ShippingOpen::default(),
             schedule: Schedule::default(),
             tuning: Tuning::default(),
             progress: None,
@@ -240,6 +242,30 @@ impl Builder {
     /// ```
     pub fn ship_to(mut self, shipping: ShippingConfig) -> Self {
         self.shipping = Some(shipping);
+        self.shipping_open.shipping = Shipping::On;
+        self
+    }
+
+    /// Ends the shipping of a folder that ships: from this open on, it remembers no shared store. Without this, and
+    /// without [`ship_to`](Self::ship_to), the open is refused: another machine may have taken over, and the folder
+    /// learns of that from the store alone.
+    ///
+    /// A folder that remembers that it was fenced stays fenced, until `ensile adopt` makes it a database of its own.
+    pub fn stop_shipping(mut self) -> Self {
+        self.shipping = None;
+        self.shipping_open.shipping = Shipping::Stopped;
+        self
+    }
+
+    /// Opens a fenced folder too: one whose database another machine has taken over. Such a folder is refused
+    /// otherwise.
+    ///
+    /// What only this folder has can be read, and nothing is acknowledged: each transaction that writes gets an error,
+    /// unless the folder is opened with [`ship_to`](Self::ship_to) and
+    /// [`WhenFenced::GoOn`](crate::folder::WhenFenced::GoOn). To go on with the folder, make it a database of its own
+    /// by `ensile adopt`.
+    pub fn open_fenced(mut self) -> Self {
+        self.shipping_open.opens_fenced = true;
         self
     }
 

@@ -31,17 +31,18 @@ pub use ensile_durability::examine::{
 };
 pub use ensile_durability::{
     AdoptOptions, Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Creation, Lease,
-    LeasedFile, NotProven, NotProvenReason, SharedFolder, SharedObject, SharedStore, SharedStoreError,
-    SharedUpload, ShippingConfig, ShippingStats, TakeOverReport, UnprovenEntries, UnprovenFile, WhenFenced,
+    LeasedFile, NotProven, NotProvenReason, RememberedStore, SharedFolder, SharedObject, SharedStore,
+    SharedStoreError, SharedUpload, ShippingConfig, ShippingStats, TakeOverReport, UnprovenEntries,
+    UnprovenFile, WhenFenced,
 };
-use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
+use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, RestoreTarget, ask, pause_copy};
 use ensile_index::{Direction, Range};
 use ensile_memory::{Memory, MemoryConfig};
 
 pub use backup::{backup, restorable_epochs, restore, restore_to_epoch, restore_with};
 pub use shipping::take_over;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formats::checkpoint_entry::{self, key_of};
 use crate::formats::definition::Definition;
 pub use crate::formats::log_entry::Before;
@@ -203,16 +204,17 @@ pub fn restore_from_archive_with(
     bytes_per_second: Option<u64>,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<RestoredFromArchive> {
-    let restore = ArchiveRestore::of(&existing(archive)?, epoch)?;
+    let archive = existing(archive)?;
+    let restore = ArchiveRestore::of(&archive, epoch)?;
     let restore = restore.paced(bytes_per_second, Clock::machine())?;
     // Where nothing can be had the folder is not made.
-    let target: Arc<dyn Disk> = Arc::new(RealDisk::open(folder).map_err(DurabilityError::from)?);
+    let target = RestoreTarget::open(folder, &*archive)?;
     let mut stopped = Ok(());
-    let made = restore.make(&target, &Framing, &mut |progress, wait| {
-        backup::pause(wait, backup::ask(progress, watch), &mut stopped)
+    let made = restore.make(target.disk(), &Framing, &mut |progress, wait| {
+        pause_copy(wait, ask(progress, watch), &mut stopped)
     });
-    stopped?;
-    Ok(made?)
+    let is_cancelled = stopped.is_err();
+    target.ended(stopped.and(made.map_err(Error::from)), is_cancelled)
 }
 
 /// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged.

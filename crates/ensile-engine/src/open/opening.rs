@@ -148,8 +148,8 @@ impl Builder {
         let store = OpenStore::start(recovered.store, Arc::clone(epochs), self.clock.clone())?;
         let log = Log::start(recovered.log, &store);
         let checkpoints = Checkpoints::start(&store, &log, config, recovered.checkpoints)?;
-        let shipping = self.shipping.clone().map(|shipping| Shipper::start(&store, &log, shipping));
-        Ok((log, (checkpoints, shipping.transpose()?)))
+        let shipping = Shipper::start_with(&store, &log, self.shipping.clone())?;
+        Ok((log, (checkpoints, shipping)))
     }
 
     fn load(&self, disk: StdArc<dyn Disk>, opening: Opening, replay: &Replay) -> Result<Finished> {

@@ -289,6 +289,7 @@ impl Builder {
             folders: folders.cloned().unwrap_or_default(),
             opening,
             archiving: self.archiving.clone(),
+            shipping: self.shipping_open,
             checkpointers: checkpoints.checkpointers,
             checkpoint_folders: checkpoints.folders,
             segment_bytes: self.tuning.log_file_bytes,

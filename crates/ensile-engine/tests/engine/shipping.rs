@@ -122,6 +122,46 @@ fn another_machine_takes_over_from_an_object_store() {
 }
 
 #[test]
+fn h6_a_fenced_database_is_refused_or_opened_to_be_read() {
+    let folders = Folders::new("fenced");
+    let (old, table) = folders.open("a", Strategy::Fuzzy);
+    old.run(|tx| tx.put(&table, &1, &7)).expect("commits");
+    old.ship(PATIENCE).expect("is shipped");
+    take_over(&folders.store(), &folders.0.join("b"), None).expect("takes over");
+    old.run(|tx| tx.put(&table, &2, &8)).expect("commits: the database does not know yet");
+    old.ship(PATIENCE).expect_err("is fenced");
+    drop(old);
+    let builder = || Database::builder(folders.0.join("a"));
+    for builder in [builder(), builder().stop_shipping()] {
+        let refused = builder.open().expect_err("it is fenced");
+        assert!(matches!(&refused, Error::Durability(DurabilityError::FencedFolder { .. })), "{refused}");
+    }
+    let old = builder().open_fenced().open().expect("it is to be read");
+    let table = old.table("numbers").expect("a table");
+    assert_eq!(sum(&old, &table), 15, "the row that only this folder has, too");
+    let refused = old.run(|tx| tx.put(&table, &3, &9)).expect_err("nothing is acknowledged").to_string();
+    assert!(refused.contains("fenced"), "{refused}");
+    let remembered = old.recovery_report().and_then(|report| report.shared_store.as_ref());
+    assert!(remembered.is_some_and(|store| store.is_fenced));
+    let health = old.health();
+    assert!(!health.is_well() && health.fenced.is_some_and(|why| why.contains("taken over")));
+}
+
+#[test]
+fn h8_a_database_that_ships_is_opened_with_its_store_or_stops_shipping() {
+    let folders = Folders::new("stops");
+    drop(folders.open("a", Strategy::Fuzzy));
+    let builder = || Database::builder(folders.0.join("a"));
+    let (database, _) = folders.open("a", Strategy::Fuzzy);
+    database.ship(PATIENCE).expect("is shipped");
+    drop(database);
+    let refused = builder().open().expect_err("another machine may have taken over");
+    assert!(matches!(&refused, Error::Durability(DurabilityError::ShipsElsewhere { .. })), "{refused}");
+    builder().stop_shipping().open().expect("ships no more").close().expect("closes");
+    builder().open().expect("its folder remembers no store").close().expect("closes");
+}
+
+#[test]
 fn what_cannot_be_shipped_is_refused_at_open() {
     let folders = Folders::new("refused");
     let tuning = Tuning { checkpoint_strategy: Some(Strategy::Pictures), ..Tuning::default() };

@@ -17,7 +17,7 @@ use super::{Application, ApplicationState, CallBackResult};
 use crate::applied::AppliedTime;
 use crate::collection::check::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::format::{BodyForm, OF_LOG, ObjectBody, check_version};
+use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody, check_version};
 use crate::runtime::ObjectState;
 
 impl<A: Application> Recoverable for ApplicationState<A> {
@@ -28,7 +28,11 @@ impl<A: Application> Recoverable for ApplicationState<A> {
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         for (at, entry) in entries.iter().enumerate() {
             let object = called(entry.body, self.version);
-            let object = object.map_err(|why| Refused { entry: at, detail: why.into() })?;
+            let Some(object) = object.map_err(|why| Refused { entry: at, detail: why.into() })? else {
+                let (found, by) = ("a collection's objects", "open");
+                self.failure.lock().get_or_insert(ObjectsError::OtherObjects { found, by });
+                continue;
+            };
             self.waiting.keep(object, entry.tid, (object, entry.body.into()));
         }
         Ok(())
@@ -136,15 +140,18 @@ pub(super) fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResu
 
 const PANICKED: &str = "the call-back panicked";
 
-/// The object of a logged call, whose form and version are judged.
-fn called(body: &[u8], newest: u16) -> Result<u64, Box<str>> {
+/// The object of a logged call, whose version is judged; `None` of a collection.
+fn called(body: &[u8], newest: u16) -> Result<Option<u64>, Box<str>> {
     let body = ObjectBody::decode(body)?;
+    if body.form.is_of_log() && body.form != BodyForm::Call {
+        return Ok(None);
+    }
     if body.form != BodyForm::Call {
-        return Err("it is of a collection, not of an application that has its own objects".into());
+        return Err(OF_CHECKPOINT.into());
     }
     check_version((body.version, newest), "an operation")?;
     call_of(body.bytes)?;
-    Ok(number_of(&body)?)
+    Ok(Some(number_of(&body)?))
 }
 
 fn number_of(body: &ObjectBody<'_>) -> Result<u64, &'static str> {

@@ -65,7 +65,7 @@ pub(crate) struct ObjectsState<K, T: Persistent> {
     poisoned: AtomicU64,
     /// Which keys it may have, and the first that it may not.
     accepts: Option<KeyCheck>,
-    refused_key: Mutex<Option<ObjectsError>>,
+    refused: Mutex<Option<ObjectsError>>,
     /// What applying operations takes, at first and at recovery.
     applied: Arc<AppliedTime>,
     replayed: AppliedTime,
@@ -146,7 +146,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
             refusal: Mutex::default(),
             poisoned: AtomicU64::new(0),
             accepts: None,
-            refused_key: Mutex::default(),
+            refused: Mutex::default(),
             applied: Arc::new(AppliedTime::new(clock)),
             replayed: AppliedTime::new(clock),
         }

@@ -38,7 +38,11 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         for (at, entry) in entries.iter().enumerate() {
-            let (key, change) = logged::<K, T>(entry.body).map_err(|why| refused(at, &why))?;
+            let Some((key, change)) = logged::<K, T>(entry.body).map_err(|why| refused(at, &why))? else {
+                let (found, by) = ("an application's own objects", "open_application");
+                self.refused.lock().get_or_insert(ObjectsError::OtherObjects { found, by });
+                continue;
+            };
             self.look_at_key(&key);
             let hash = self.shards.hash(&key);
             self.waiting.keep(hash.lane(), entry.tid, (hash, key, change));
@@ -77,7 +81,7 @@ impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
 
     fn check_recovered(&self) -> ObjectsResult<()> {
         assert!(self.waiting.is_empty(), "L8: every epoch has passed");
-        if let Some(refused) = self.refused_key.lock().take() {
+        if let Some(refused) = self.refused.lock().take() {
             return Err(refused);
         }
         if self.pieces.is_whole() {
@@ -96,7 +100,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         key.encode(&mut bytes);
         if let Err(why) = check(&bytes) {
             let (object, why) = (bytes.escape_ascii().to_string().into(), why.into());
-            self.refused_key.lock().get_or_insert(ObjectsError::OtherKeys { object, why });
+            self.refused.lock().get_or_insert(ObjectsError::OtherKeys { object, why });
         }
     }
 
@@ -136,8 +140,8 @@ fn object_of<T: Persistent>(version: u16, bytes: &[u8]) -> CodecResult<T> {
     of_version((version, T::VERSION), "an object", || T::decode(version, bytes))
 }
 
-/// A log entry's key and what it says.
-fn logged<K: ObjectKey, T: Persistent>(body: &[u8]) -> CodecResult<(K, LoggedChange<T>)> {
+/// A log entry's key and what it says; `None` of an application's own objects.
+fn logged<K: ObjectKey, T: Persistent>(body: &[u8]) -> CodecResult<Option<(K, LoggedChange<T>)>> {
     let body = ObjectBody::decode(body)?;
     let version = body.version;
     let change = match body.form {
@@ -147,12 +151,10 @@ fn logged<K: ObjectKey, T: Persistent>(body: &[u8]) -> CodecResult<(K, LoggedCha
         }
         BodyForm::Value => LoggedChange::Value(object_of(version, body.bytes)?),
         BodyForm::Removal => LoggedChange::Removal,
-        BodyForm::Call => {
-            return Err("it is of an application that has its own objects, not of a collection".into());
-        }
+        BodyForm::Call => return Ok(None),
         _ => return Err(OF_CHECKPOINT.into()),
     };
-    Ok((K::decode(body.key)?, change))
+    Ok(Some((K::decode(body.key)?, change)))
 }
 
 /// Applies what was logged, as it was applied at first.

@@ -110,6 +110,12 @@ impl Runtime {
         pause
     }
 
+    /// Waits until all that was logged is durable.
+    pub(crate) fn wait_for_log(&self) -> Result<(), DurabilityError> {
+        let now = self.epochs.now();
+        if self.is_driven { self.wait_driving(now) } else { self.log.wait_durable(now) }
+    }
+
     /// Waits until `epoch` is durable, on a thread that drives the log meanwhile.
     pub(super) fn wait_driving(&self, epoch: Epoch) -> Result<(), DurabilityError> {
         self.check_process()?;

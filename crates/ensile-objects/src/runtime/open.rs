@@ -91,7 +91,7 @@ impl ObjectsSettings {
         let log = Log::start(log, &store);
         let config = CheckpointConfig { recovery_threads: self.threads(), ..self.checkpoints.clone() };
         let checkpoints = Checkpoints::start(&store, &log, config, checkpoints)?;
-        let shipping = self.shipping.map(|shipping| Shipper::start(&store, &log, shipping)).transpose()?;
+        let shipping = Shipper::start_with(&store, &log, self.shipping)?;
         let is_driven = !self.own_threads && !self.clock.is_manual();
         let runtime = StdArc::new(Runtime {
             applied: StdArc::clone(state.applied()),

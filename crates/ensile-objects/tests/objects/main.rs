@@ -5,6 +5,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 mod applications;
+mod backups;
 mod calls;
 mod conditions;
 mod driven;

@@ -34,7 +34,7 @@ fn given_up(found: &Examination) -> Option<&Loss> {
     assert_ne!(found.entries, Some(EntryKind::Values));
     match found.remedy.as_ref()? {
         Remedy::Cut(loss) | Remedy::PictureAlone { loss, .. } => Some(loss),
-        Remedy::Copy(_) => None,
+        Remedy::Copy(_) | Remedy::Marks(_) => None,
     }
 }
 

@@ -50,7 +50,7 @@ impl SimDisk {
     fn change(&self, operation: Operation, name: &str) -> Result<Begun<'_>, DiskError> {
         self.check_process(operation, name)?;
         let mut state = self.live_state(operation, name)?;
-        if state.read_only {
+        if state.read_only || state.forbidden.contains(&operation) {
             return Err(fail(operation, name, io::ErrorKind::PermissionDenied));
         }
         let fate = state.begin(operation, name, None);
@@ -402,6 +402,14 @@ impl Disk for SimDisk {
         match self.folder(&state, folder) {
             Some(found) => Ok(state.free_bytes(state.device_of(found))),
             None => Err(state.not_found(Operation::FreeSpace, folder)),
+        }
+    }
+
+    fn mount(&self, folder: &str) -> Result<Option<u64>, DiskError> {
+        let mut state = self.ask(Operation::Identify, folder)?;
+        match self.folder(&state, folder) {
+            Some(_) => Ok((!state.no_mount_numbers).then_some(state.mount_number)),
+            None => Err(state.not_found(Operation::Identify, folder)),
         }
     }
 

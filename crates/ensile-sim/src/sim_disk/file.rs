@@ -37,6 +37,10 @@ impl DiskLock for SimLock {
             Locked::Folder(_) => 1,
         })
     }
+
+    fn check_named(&self) -> Result<(), DiskError> {
+        if self.links()? > 0 { Ok(()) } else { Err(DiskError::Removed { path: self.name.clone().into() }) }
+    }
 }
 
 impl Drop for SimLock {
@@ -203,5 +207,15 @@ impl DiskFile for SimFile {
 
     fn sync_all(&self) -> Result<(), DiskError> {
         self.sync_data()
+    }
+
+    fn check_named(&self) -> Result<(), DiskError> {
+        let (state, fate) = self.begin(Operation::Identify, None)?;
+        state.end(fate, Operation::Identify, &self.name)?;
+        if state.names.links(self.inode) > 0 {
+            Ok(())
+        } else {
+            Err(DiskError::Removed { path: self.name.clone().into() })
+        }
     }
 }

@@ -44,6 +44,10 @@ pub(super) struct State {
     pub(super) die_at_word: Option<u64>,
     /// The system does not tell which boot it is.
     pub(super) no_boot: bool,
+    /// Number of mounts of the devices, which all are mounted together.
+    pub(super) mount_number: u64,
+    /// True if the system tells no number of a mount.
+    pub(super) no_mount_numbers: bool,
     /// No file can be mapped.
     pub(super) no_maps: bool,
     /// What is added to the inodes of files, as a file system may number them anew when it is mounted again.
@@ -65,6 +69,7 @@ pub(super) struct State {
     pub(super) unreadable: BTreeSet<usize>,
     /// Calls of these kinds wait, and how many do now.
     pub(super) stalled: Vec<Operation>,
+    pub(super) forbidden: Vec<Operation>,
     pub(super) waiting: u64,
     /// The disk as each call found it, if that is kept.
     pub(super) moments: Option<Vec<Moment>>,
@@ -125,6 +130,8 @@ impl Default for State {
             stored_words: 0,
             die_at_word: None,
             no_boot: false,
+            mount_number: 1,
+            no_mount_numbers: false,
             no_maps: false,
             renumbered: 0,
             no_births: false,
@@ -137,6 +144,7 @@ impl Default for State {
             medium: Medium::default(),
             unreadable: BTreeSet::new(),
             stalled: Vec::new(),
+            forbidden: Vec::new(),
             waiting: 0,
             moments: None,
         }
@@ -340,9 +348,16 @@ impl State {
         self.die_at_word = None;
     }
 
+    /// Power fails, and the machine starts again.
     pub(super) fn crash(&mut self, survival: Survival, random: &mut Random) {
-        self.restart();
         self.machine_boot += 1;
+        self.lose_cache(survival, random);
+    }
+
+    /// The devices are lost and mounted anew, without their cache.
+    pub(super) fn lose_cache(&mut self, survival: Survival, random: &mut Random) {
+        self.restart();
+        self.mount_number += 1;
         let medium = self.medium.clone();
         for inode in 0..self.inodes.len() {
             if !self.inodes[inode].unsynced.is_empty() || self.inodes[inode].allocated > 0 {

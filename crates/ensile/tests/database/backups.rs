@@ -402,3 +402,24 @@ fn n24_an_unfinished_copy_is_refused_by_every_open_and_goes_on_when_it_is_run_ag
     }
     Ok(())
 }
+
+#[test]
+fn a_target_within_the_source_is_refused_also_by_way_of_a_link_and_nothing_is_made() -> Result<()> {
+    let folder = Folder::new();
+    let (data, device) = (folder.path().join("data"), folder.path().join("device"));
+    let db = Database::builder(&data).log_folders([&device]).open()?;
+    std::os::unix::fs::symlink(&data, folder.path().join("link")).expect("links");
+    let targets =
+        [data.join("backup"), folder.path().join("link/backup"), device.join("backup"), data.clone()];
+    for target in &targets {
+        for refused in
+            [db.backup(target), folder::backup(&data, target, CopyOptions::default(), &mut nothing)]
+        {
+            let refused = refused.expect_err("it lies in the source").to_string();
+            assert!(refused.contains("outside"), "{refused}");
+        }
+        assert!(*target == data || !target.exists(), "{}", target.display());
+    }
+    db.backup(folder.path().join("data-backup"))?;
+    db.close()
+}

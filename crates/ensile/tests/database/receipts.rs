@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use crate::common::Folder;
+use ensile::DurabilityError;
 use ensile::prelude::*;
 
 /// Runs one future, parked between polls: an executor as small as they get.
@@ -102,5 +103,48 @@ fn a_read_only_transaction_waits_for_what_it_read() -> Result<()> {
     assert_eq!(read.epoch(), written.epoch());
     read.durable()?;
     assert!(written.is_durable());
+    Ok(())
+}
+
+#[test]
+fn l9_no_result_is_durable_in_a_folder_that_was_removed() -> Result<()> {
+    for durability in [Durability::Strict, Durability::Relaxed, Durability::Process] {
+        let folder = Folder::new();
+        let path = folder.path().join("data");
+        let db = Database::builder(&path).durability(durability).open()?;
+        let table = db.table::<u64, u64>("table")?;
+        db.submit(|tx| tx.put(&table, &1, &1))?.1.durable()?;
+        std::fs::remove_dir_all(&path).expect("it is there");
+        let next = db.submit(|tx| tx.put(&table, &2, &2)).and_then(|(_, receipt)| receipt.durable());
+        for refused in [next, db.close()] {
+            let refused = refused.expect_err("its log is nowhere");
+            assert!(
+                matches!(&refused, Error::Durability(DurabilityError::Removed(_))),
+                "{durability:?}: {refused}"
+            );
+            let text = refused.to_string();
+            assert!(text.contains("restore a backup") && !text.contains("open the database"), "{text}");
+        }
+        assert!(!path.exists(), "nothing is made there again");
+    }
+    Ok(())
+}
+
+/// A hard link keeps the file of the log, and the folder is gone.
+#[test]
+fn l9_no_result_is_durable_in_a_removed_folder_whose_files_have_other_names() -> Result<()> {
+    let folder = Folder::new();
+    let path = folder.path().join("data");
+    let db = Database::open(&path)?;
+    let table = db.table::<u64, u64>("table")?;
+    db.run(|tx| tx.put(&table, &1, &1))?;
+    std::fs::create_dir(folder.path().join("links")).expect("makes");
+    for file in std::fs::read_dir(path.join("log0")).expect("lists") {
+        let file = file.expect("lists");
+        std::fs::hard_link(file.path(), folder.path().join("links").join(file.file_name())).expect("links");
+    }
+    std::fs::remove_dir_all(&path).expect("it is there");
+    let refused = db.run(|tx| tx.put(&table, &2, &2)).expect_err("its folder is gone");
+    assert!(matches!(&refused, Error::Durability(DurabilityError::Removed(_))), "{refused}");
     Ok(())
 }

@@ -2,11 +2,14 @@
 
 use ensile_base::Epoch;
 
-use super::{ChosenState, EpochNotHad, RestoreWay, StateReach, choose, explained, reachable};
+use super::{ChosenState, EpochNotHad, ForwardReach, RestoreWay, StateReach, choose, explained, reachable};
 
 fn state(epoch: u64, own: &[(u64, u64)], forward: Option<u64>) -> StateReach {
     let own = own.iter().map(|(first, last)| (Epoch::new(*first), Epoch::new(*last))).collect();
-    StateReach { epoch: Epoch::new(epoch), own, forward: forward.map(Epoch::new) }
+    let end = forward.map(Epoch::new);
+    let counted = end.map(|end| (Epoch::new(epoch).next(), end)).filter(|(first, last)| first <= last);
+    let forward = ForwardReach { end, counted: counted.into_iter().collect() };
+    StateReach { epoch: Epoch::new(epoch), own, forward }
 }
 
 fn chosen(states: &[StateReach], to: u64) -> Result<(u64, RestoreWay), EpochNotHad> {
@@ -51,9 +54,7 @@ fn a5_what_cannot_be_had_is_refused_and_what_can_is_said() {
         let said = explained(&why, (&backup(), Epoch::new(to)), archive);
         let expected = format!(
             "What can be had from this backup with this archive: {}; {}; {}",
-            "epochs 50 to 54, as far as they counted",
-            "epochs 58 to 60, as far as they counted",
-            "epochs 65 to 90, as far as they counted"
+            "epochs 50 to 54", "epochs 58 to 60", "epochs 65 to 90"
         );
         assert!(said.ends_with(&expected), "{said}");
     }
@@ -67,6 +68,21 @@ fn a2_what_the_archive_says_did_not_count_is_not_brought_forward() {
     assert_eq!(found, Err(EpochNotHad::NotCounted("epoch 80 was discarded".to_owned())));
     // It says nothing of what the backup has itself.
     assert!(choose(&backup(), Epoch::new(69), counted()).is_ok());
+}
+
+#[test]
+fn a5_epochs_that_were_discarded_between_two_lives_of_the_archive_are_in_no_span() {
+    let mut states = backup();
+    let counted = [(71, 80), (86, 90)].map(|(first, last)| (Epoch::new(first), Epoch::new(last)));
+    states[0].forward.counted = counted.to_vec();
+    for (to, is_had) in
+        [(71, true), (80, true), (81, false), (85, false), (86, true), (90, true), (91, false)]
+    {
+        assert_eq!(chosen(&states, to).is_ok(), is_had, "epoch {to}");
+    }
+    let spans: Vec<_> =
+        reachable(&states).into_iter().map(|(first, last)| (first.number(), last.number())).collect();
+    assert_eq!(spans, [(50, 54), (58, 60), (65, 80), (86, 90)]);
 }
 
 #[test]
@@ -85,7 +101,7 @@ fn an_archive_that_begins_behind_the_backup_or_lacks_a_file_is_named() {
         explained(&EpochNotHad::Before, (&states, Epoch::new(9)), Some((Epoch::ZERO, String::new())));
     assert!(before.contains("restore-archive"), "{before}");
     let alone = explained(&EpochNotHad::Missing, (&states, to), None);
-    assert!(alone.ends_with("from this backup: epochs 65 to 70, as far as they counted"), "{alone}");
+    assert!(alone.ends_with("from this backup: epochs 65 to 70"), "{alone}");
 }
 
 #[test]

@@ -76,7 +76,13 @@ fn a_result_that_waits_begins_a_picture_and_after_a_failure_a_while_later() {
         |since_end, failures| Situation { is_awaited: true, failures, ..situation(since_end, 1, 0) };
     assert_eq!(decide(&trigger, &awaited(0, 0)), Some(CheckpointReason::Demand));
     assert_eq!(decide(&trigger, &awaited(0, 1)), None, "it is not tried again at once");
-    assert_eq!(decide(&trigger, &awaited(1, 1)), Some(CheckpointReason::Demand));
+    for failures in [1, 2, 9] {
+        assert_eq!(
+            decide(&trigger, &awaited(1, failures)),
+            Some(CheckpointReason::Demand),
+            "{failures} failures"
+        );
+    }
 }
 
 #[test]

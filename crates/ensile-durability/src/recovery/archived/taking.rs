@@ -50,6 +50,15 @@ pub(crate) struct ArchiveSource {
     to: Epoch,
 }
 
+/// Epochs to which an archive brings a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ForwardReach {
+    /// End of the archive's range; `None` if no range has the state.
+    pub(crate) end: Option<Epoch>,
+    /// Epochs behind the state up to that end that counted, the ends included, oldest first: none that was discarded.
+    pub(crate) counted: Vec<(Epoch, Epoch)>,
+}
+
 /// A log file that was written.
 #[derive(Debug)]
 pub(crate) struct TakenLog {
@@ -101,12 +110,19 @@ impl ArchiveSource {
         })
     }
 
-    /// Up to which epoch the state at the end of this one can be brought (A2). What was discarded in between cannot be
-    /// had.
-    pub(crate) fn reach(&self, state: Epoch) -> Option<Epoch> {
+    /// Epochs to which the state at the end of epoch `state` can be brought (A2).
+    pub(crate) fn reach(&self, state: Epoch) -> ForwardReach {
         let ranges = self.read.facts.ranges.iter();
         assert!(ranges.clone().all(|range| range.after < range.to), "A2: a range has an epoch");
-        ranges.filter(|range| range.after <= state && state <= range.to).map(|range| range.to).max()
+        let ends = ranges.filter(|range| range.after <= state && state <= range.to).map(|range| range.to);
+        let Some(end) = ends.max() else { return ForwardReach::default() };
+        let counted = |generation: &Generation| {
+            let first = generation.first.max(state.next());
+            let last = generation.durable.map_or(end, |durable| durable.min(end));
+            (first <= last).then_some((first, last))
+        };
+        let counted = self.read.list.generations.iter().filter_map(counted).collect();
+        ForwardReach { end: Some(end), counted }
     }
 
     /// What it has begins behind this epoch.
@@ -178,7 +194,7 @@ impl ArchiveSource {
     /// # Errors
     /// [`DurabilityError::NotInArchive`] if not: what is missing.
     pub(crate) fn check_reaches(&self, after: Epoch) -> Result<(), DurabilityError> {
-        if self.reach(after).is_some_and(|end| self.to <= end) {
+        if self.reach(after).end.is_some_and(|end| self.to <= end) {
             return Ok(());
         }
         let (from, to, missing) = (self.read.list.from, self.to, self.missing());

@@ -13,11 +13,11 @@ use crate::checkpoint::picture::read::PictureReader;
 use crate::checkpoint::picture_epoch;
 use crate::not_proven::NotProven;
 use crate::range::{KeyRange, RangeStart};
-use crate::store::MadeFrom;
 use crate::store::installed::FuzzyCheckpoint;
 use crate::store::kept::KeptState;
 use crate::store::manifest::Manifest;
 use crate::store::names::PageFileName;
+use crate::store::{MadeFrom, RememberedStore};
 use crate::{DurabilityError, EntryKind, TornTail};
 
 /// Something that was durable, or says that it is, and cannot be read.
@@ -371,6 +371,8 @@ pub enum Remedy {
         /// What would be lost.
         loss: Loss,
     },
+    /// Write these marks of folders anew: nothing else is damaged, and nothing is lost.
+    Marks(Vec<String>),
     /// Nothing: why.
     Copy(String),
 }
@@ -396,8 +398,11 @@ pub struct Loss {
 pub struct Repaired {
     /// What was given up.
     pub loss: Loss,
-    /// The folder in the database's own that has a copy of what was cut, and of the manifest as it was.
-    pub copies: String,
+    /// Folder in the database's own with a copy of what was cut, and of the manifest as it was; `None` if nothing was
+    /// cut.
+    pub copies: Option<String>,
+    /// Marks of folders that were written anew.
+    pub marks: Vec<String>,
 }
 
 /// What is in a database's folder.
@@ -409,6 +414,8 @@ pub struct Examination {
     pub entries: Option<EntryKind>,
     /// The name of the application whose folder it is, if it has one (I5).
     pub application: Option<String>,
+    /// Shared store that the folder remembers.
+    pub shared_store: Option<RememberedStore>,
     /// The generations that count, oldest first.
     pub generations: Vec<GenerationFacts>,
     /// Whose backup it is, or began as; `None` of any other database.
@@ -435,8 +442,9 @@ pub struct Examination {
     pub unread: Vec<Unread>,
     /// What is damaged and not needed any more.
     pub unneeded: Vec<Damage>,
-    /// Why an open refuses the folder all the same: it was copied, restored or moved, and what to do then (I1).
-    pub refused: Option<String>,
+    /// Reasons for which an open refuses the folder all the same, with their remedies: it was copied, restored or moved
+    /// (I1), or is fenced (H6).
+    pub refused: Vec<String>,
     /// What can be done about the damage, or about what cannot be read.
     pub remedy: Option<Remedy>,
 }

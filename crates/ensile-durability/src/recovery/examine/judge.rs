@@ -39,10 +39,12 @@ use crate::store::installed::InstalledCheckpoint;
 use crate::store::kept::{FilesState, KeptState};
 use crate::store::manifest::Manifest;
 use crate::store::names::{
-    ARCHIVE_FOLDER, BufferListName, BufferName, FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW,
+    ARCHIVE_FOLDER, BufferListName, BufferName, FOLDER, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW,
     PageFileName, PartName, RATES, RESERVE, SegmentFile, SegmentName, checkpointer_of, log_folder, logger_of,
 };
-use crate::store::whose::{check_entries, expect_manifest};
+use crate::store::renew_marks::{is_renewable, lost_mark};
+use crate::store::whose::{check_entries, expect_manifest, is_needed};
+use crate::store::{RememberedStore, Shipping, ShippingOpen};
 use crate::{DurabilityError, Recoverable};
 use generation::UnderWay;
 
@@ -235,6 +237,14 @@ impl Judge {
         check_entries(&*disk, &manifest, target.entries())?;
         self.found.backup = BackupFacts::of(&manifest);
         self.found.application = manifest.application.as_ref().map(ToString::to_string);
+        self.found.shared_store = manifest.ships_to.map(RememberedStore::from);
+        for name in manifest.folders.keys().filter(|name| *name != MAIN && !is_needed(&manifest, name)) {
+            if is_renewable(&*disk, &manifest, name)? {
+                self.found.refused.push(lost_mark(name).to_string());
+            }
+        }
+        let ships = ShippingOpen { shipping: Shipping::On, opens_fenced: false };
+        self.found.refused.extend(ships.check(&*disk, &manifest).err().map(|why| why.to_string()));
         self.found.entries = manifest.generations.last().map(|open| open.entries);
         self.hint = judgement::hint(&*disk, &manifest, &mut self.found)?;
         let Some(mut inventory) = Inventory::take(&*disk, &manifest, &mut self.found)? else {

@@ -24,9 +24,10 @@ use super::{Nowhere, examine_locked};
 use crate::log::LogConfig;
 use crate::store::claim::{Wanted, claim};
 use crate::store::folders::is_folder;
-use crate::store::manifest::ManifestKeeper;
+use crate::store::manifest::{Manifest, ManifestKeeper};
 use crate::store::names::{MANIFEST, SegmentFile, log_folder, logger_of};
 use crate::store::open::{lock_existing, watched};
+use crate::store::renew_marks::{mark_file, renew_marks, renewable_marks};
 use crate::store::whose::expect_manifest;
 use crate::store::{Hold, Locks};
 use crate::{DurabilityError, Recoverable};
@@ -63,19 +64,31 @@ pub fn repair_with(
     target: &dyn Recoverable,
     options: RepairOptions,
 ) -> Result<Option<Repaired>, DurabilityError> {
-    let locks = lock_existing(&**disk, Hold::Exclusive, &mut |why| note_missing(options, why))?;
+    let mut renewable = Vec::new();
+    if let Ok(Some(manifest)) = Manifest::read(&**disk) {
+        renewable = renewable_marks(&**disk, &manifest)?;
+    }
+    let marks: Vec<String> = renewable.iter().map(|folder| mark_file(folder)).collect();
+    let mut locks = lock_existing(&**disk, Hold::Exclusive, &mut |why| match why {
+        DurabilityError::Damaged { file, .. } if marks.contains(&file) => Ok(()),
+        why => note_missing(options, why),
+    })?;
     let disk = &watched(disk, &locks)?;
     let (found, seen) = examine_locked(disk, target)?;
-    if found.is_whole() {
-        return Ok(None);
+    let plan = (!found.is_whole()).then(|| plan(&**disk, (&found, seen), options)).transpose()?;
+    if !renewable.is_empty() {
+        renew_marks(&**disk, (&expect_manifest(&**disk)?, &renewable), &mut locks)?;
     }
-    let plan = plan(&**disk, (&found, seen), options)?;
+    let Some(plan) = plan else {
+        let is_renewed = !marks.is_empty();
+        return Ok(is_renewed.then(|| Repaired { loss: Loss::default(), copies: None, marks }));
+    };
     let copies = copy_aside(&**disk, &plan.loss)?;
     let loss = plan.loss.clone();
     // The locks are held until the folder is examined once more.
     let _recovered = carry_out(disk, plan, locks)?;
     check(&examine_locked(disk, target)?.0, &copies)?;
-    Ok(Some(Repaired { loss, copies }))
+    Ok(Some(Repaired { loss, copies: Some(copies), marks }))
 }
 
 /// What is done, of what can be and what was asked for.

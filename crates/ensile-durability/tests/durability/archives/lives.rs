@@ -229,6 +229,7 @@ fn a2_damage_is_named_and_left_out() {
             disk.at(PLACE).flip(&file, offset, 4);
             let facts = facts(&disk);
             assert!(facts.damage.iter().any(|damage| damage.file == file), "{file} at {offset}: {facts:#?}");
+            assert_ne!(facts.ranges, [span(0, ends[2])], "{file} at {offset}: its epochs cannot be had");
         }
         for length in (0..whole.len()).step_by(80) {
             let disk = disk.fork();

@@ -241,6 +241,13 @@ impl<'d> Judging<'d> {
                 self.loss(found, offered);
                 Outcome::Repaired
             }
+            (Some(Remedy::Marks(marks)), Ok(Some(done))) => {
+                if *marks != done.marks || done.copies.is_some() {
+                    self.fault(Fault::NotAsOffered, format!("offered {marks:?}, done {done:?}"));
+                }
+                self.after_repair(&disk, &done.loss);
+                Outcome::Repaired
+            }
             (Some(Remedy::Cut(loss)), Err(error)) => {
                 // It was honest, at least.
                 self.fault(Fault::NotAsOffered, format!("offered {loss:?}, and then: {error}"));

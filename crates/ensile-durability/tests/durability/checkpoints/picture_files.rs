@@ -165,8 +165,9 @@ fn where_no_cut_of_the_log_helps_the_picture_can_be_kept_alone() {
                         matches!(&refused, Err(DurabilityError::Config(why)) if why.contains("--picture-alone")),
                         "{refused:?}"
                     );
-                    let Repaired { loss, copies } =
+                    let Repaired { loss, copies, .. } =
                         repair_with(&on(&disk), &Framing, ALONE).expect("is done").expect("is damaged");
+                    let copies = copies.expect("files were cut");
                     assert_eq!((&loss, loss.durable), (&offered, epoch));
                     assert!(disk.files().contains(&format!("{copies}/{}", name.replace('/', "-"))));
                     assert!(examined(&disk).is_whole());
@@ -178,6 +179,7 @@ fn where_no_cut_of_the_log_helps_the_picture_can_be_kept_alone() {
                     alone += 1;
                 }
                 Some(Remedy::Copy(why)) => panic!("{name} at {at}: {why}"),
+                Some(Remedy::Marks(marks)) => panic!("no mark was changed: {marks:?}"),
                 None => {}
             }
         }

@@ -123,6 +123,7 @@ fn l4_a_root_that_no_manifest_named_hinders_no_repair_once_its_life_is_over() {
                         continue;
                     }
                     Some(Remedy::Copy(why)) => panic!("{what}: {why}"),
+                    Some(Remedy::Marks(marks)) => panic!("no mark was changed: {marks:?}"),
                 }
                 let life = reopen(&hurt, &mut history, &what);
                 change(&life, &mut history, 20..22, Some(&[7; 70]));

@@ -490,7 +490,7 @@ fn h6_a_fenced_database_is_so_while_its_store_cannot_be_reached() {
     assert_eq!(machine.step_after(1, 11 * SECOND), ShipStep::Stopped);
     drop(machine);
     put_back(&disk, SHARED, &BTreeMap::new());
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let mut machine = Machine::open_fenced(&disk, "a");
     assert!(machine.shipper.check().is_err());
     assert!(matches!(machine.life.rig.log.health(), Health::Poisoned(why) if why.contains("fenced")));
     assert!(!machine.write(0..1));

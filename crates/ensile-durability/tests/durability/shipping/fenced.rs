@@ -1,13 +1,20 @@
 //! Which machine may install the next manifest: the old one or the one that takes over, in both orders, and two that
 //! take over at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ensile_durability::{DurabilityError, Health, ShipStep, ShippingConfig, WhenFenced};
+use ensile_disk::Disk;
+use ensile_durability::examine::examine;
+use ensile_durability::{
+    DurabilityError, Health, LogConfig, RememberedStore, ShipStep, Shipper, Shipping, ShippingConfig,
+    ShippingOpen, WhenFenced, adopt,
+};
 use ensile_sim::SimDisk;
 
 use super::rig::{Machine, begin, newest_manifest, objects, run, shipping, taken_over};
-use crate::checkpoints::store::{Framing, settings};
+use crate::checkpoints::store::{Framing, Life, settings};
+use crate::rig::{Map, config};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,7 +48,7 @@ fn h6_the_old_machine_installs_nothing_once_another_has_taken_over() {
     assert_eq!(old.shipper.step(), ShipStep::Stopped);
     // Opened again it is fenced as well, and installs nothing.
     drop(old);
-    let old = Machine::open(&disk, "a", 1, settings());
+    let old = Machine::open_fenced(&disk, "a");
     assert!(!old.ship());
     assert!(old.shipper.stats().fenced.is_some());
     assert_eq!(newest_manifest(&disk), claim);
@@ -75,6 +82,92 @@ fn h6_a_fenced_machine_may_go_on_locally_and_says_so() {
     old.life.checkpoint().expect("is installed");
     old.settle_steps();
     assert!(old.life.rig.log.stats().files < before);
+}
+
+/// Opens folder `a`.
+fn open(disk: &SimDisk, shipping: Shipping, opens_fenced: bool) -> Result<Life, DurabilityError> {
+    let shipping = ShippingOpen { shipping, opens_fenced };
+    Life::open_with(&disk.at("a"), LogConfig { shipping, ..config(1) }, settings())
+}
+
+/// A folder that remembers that it was fenced.
+fn fenced_folder() -> SimDisk {
+    let disk = SimDisk::new();
+    let old = shipped(&disk);
+    taken_over(&disk, "b").expect("takes over");
+    assert_eq!(old.step_after(1, 11 * SECOND), ShipStep::Stopped);
+    drop(old);
+    disk
+}
+
+#[test]
+fn h6_a_fenced_folder_is_refused_with_and_without_shipping_until_it_is_adopted() {
+    let disk = fenced_folder();
+    let before = disk.files();
+    for shipping in [Shipping::None, Shipping::On, Shipping::Stopped] {
+        let refused = open(&disk, shipping, false).map(drop).expect_err("it is fenced");
+        assert!(matches!(refused, DurabilityError::FencedFolder { .. }), "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains("open_fenced") && text.contains("ensile adopt"), "{text}");
+        assert_eq!(disk.files(), before, "nothing was changed");
+    }
+    let on: Arc<dyn Disk> = Arc::new(disk.at("a").mounted());
+    adopt(&on).expect("adopts");
+    drop(on);
+    let life = open(&disk, Shipping::None, false).expect("it is a database of its own");
+    assert_eq!((life.rig.log.health(), &life.rig.report.shared_store), (Health::Running, &None));
+}
+
+#[test]
+fn h6_a_fenced_folder_that_is_opened_all_the_same_takes_no_entry() {
+    let disk = fenced_folder();
+    for shipping in [Shipping::None, Shipping::Stopped] {
+        let life = open(&disk, shipping, true).expect("it is to be read");
+        let rig = &life.rig;
+        let shipper = Shipper::start_with(&rig.store, &rig.log, None).expect("nothing is shipped");
+        assert!(shipper.is_none());
+        assert!(matches!(rig.log.health(), Health::Poisoned(why) if why.contains("fenced")));
+        assert!(matches!(&rig.report.shared_store, Some(RememberedStore { is_fenced: true, .. })));
+        assert!(!life.found.is_empty(), "its rows are read");
+    }
+}
+
+#[test]
+fn h8_a_folder_that_ships_is_refused_without_its_store_until_its_shipping_is_stopped() {
+    let disk = SimDisk::new();
+    drop(shipped(&disk));
+    let refused =
+        open(&disk, Shipping::None, true).map(drop).expect_err("another machine may have taken over");
+    assert!(matches!(refused, DurabilityError::ShipsElsewhere { .. }), "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains("ship_to") && text.contains("stop_shipping"), "{text}");
+    let life = open(&disk, Shipping::On, false).expect("it ships");
+    assert!(matches!(&life.rig.report.shared_store, Some(RememberedStore { is_fenced: false, .. })));
+    drop(life);
+    for shipping in [Shipping::Stopped, Shipping::None] {
+        let life = open(&disk, shipping, false).expect("it ships no more");
+        assert_eq!((life.rig.log.health(), &life.rig.report.shared_store), (Health::Running, &None));
+    }
+}
+
+#[test]
+fn an_examination_tells_that_a_folder_ships_and_that_it_is_fenced() {
+    let examined = |disk: &SimDisk| {
+        let on: Arc<dyn Disk> = Arc::new(disk.at("a").mounted());
+        examine(&on, &Map::default()).expect("reads")
+    };
+    let disk = SimDisk::new();
+    drop(shipped(&disk));
+    let found = examined(&disk);
+    assert!(found.is_whole() && found.refused.is_empty(), "{:?}", found.refused);
+    assert!(matches!(found.shared_store, Some(RememberedStore { is_fenced: false, .. })));
+    let found = examined(&fenced_folder());
+    assert!(
+        found.is_whole() && found.refused.iter().any(|why| why.contains("is fenced")),
+        "{:?}",
+        found.refused
+    );
+    assert!(matches!(found.shared_store, Some(RememberedStore { is_fenced: true, .. })));
 }
 
 #[test]

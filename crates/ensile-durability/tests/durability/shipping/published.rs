@@ -7,10 +7,10 @@ use ensile_durability::{LogConfig, ShipStep, ShippingConfig};
 use ensile_sim::{SimDisk, Survival};
 
 use super::rig::{
-    Machine, Reached, SHARED, newest_manifest, objects, ship_watched, shipping, state_at, taken_over,
+    Machine, Reached, SHARED, newest_manifest, objects, ship_watched, shipping, shipping_log, state_at,
+    taken_over,
 };
 use crate::checkpoints::store::{Life, settings};
-use crate::rig::config;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -260,7 +260,7 @@ fn reserved(text: &str) -> u64 {
 fn l6_epochs_that_are_reserved_while_nothing_is_written_are_reserved_in_the_store() {
     let disk = SimDisk::new();
     // As few are reserved as there may be.
-    let slow = LogConfig { segment_bytes: 4096, epoch_interval: 3600 * SECOND, ..config(1) };
+    let slow = LogConfig { epoch_interval: 3600 * SECOND, ..shipping_log(1, false) };
     let life = Life::open_with(&disk.at("a"), slow, settings()).expect("opens");
     let mut machine = Machine::of_life(Reached::on(&disk), life).expect("starts");
     machine.write(0..8);

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 use ensile_durability::{
-    CheckpointConfig, Creation, DurabilityError, SharedFolder, SharedObject, SharedStore, SharedStoreError,
-    SharedUpload, ShipStep, Shipper, ShippingConfig, TakeOver, TakeOverReport, TakeOverStep,
+    CheckpointConfig, Creation, DurabilityError, LogConfig, SharedFolder, SharedObject, SharedStore,
+    SharedStoreError, SharedUpload, ShipStep, Shipper, Shipping, ShippingConfig, ShippingOpen, TakeOver,
+    TakeOverReport, TakeOverStep,
 };
 use ensile_sim::SimDisk;
 
 use crate::checkpoints::ended::{check_listed, examined_at_rest};
 use crate::checkpoints::store::{Changes, Framing, Life, settings};
-use crate::rig::Worker;
+use crate::rig::{Worker, config};
 
 /// The folder that all machines see.
 pub(super) const SHARED: &str = "shared";
@@ -204,6 +205,12 @@ pub(super) fn shipping(store: &Arc<Reached>) -> ShippingConfig {
     ShippingConfig::new(Arc::clone(store) as Arc<dyn SharedStore>)
 }
 
+/// A log with short files, of a database that ships.
+pub(super) fn shipping_log(loggers: usize, opens_fenced: bool) -> LogConfig {
+    let shipping = ShippingOpen { shipping: Shipping::On, opens_fenced };
+    LogConfig { shipping, segment_bytes: 4096, ..config(loggers) }
+}
+
 impl Machine {
     pub(super) fn open(disk: &SimDisk, folder: &str, loggers: usize, settings: CheckpointConfig) -> Self {
         Self::try_open(disk, folder, loggers, settings).expect("opens")
@@ -225,7 +232,13 @@ impl Machine {
         loggers: usize,
         settings: CheckpointConfig,
     ) -> Result<Self, DurabilityError> {
-        Self::of_life(store, Life::open(folder, loggers, settings)?)
+        Self::of_life(store, Life::open_with(folder, shipping_log(loggers, false), settings)?)
+    }
+
+    /// One whose folder may be fenced.
+    pub(super) fn open_fenced(disk: &SimDisk, folder: &str) -> Self {
+        let life = Life::open_with(&disk.at(folder), shipping_log(1, true), settings()).expect("opens");
+        Self::of_life(Reached::on(disk), life).expect("starts")
     }
 
     /// One that ships to this store, once it is open.

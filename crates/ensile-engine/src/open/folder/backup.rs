@@ -7,22 +7,20 @@ use std::future::Future as _;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::sleep;
-use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
-    CheckpointHandle, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyRun, CopySource, CopyStep,
-    DurabilityError, Durable, EntryKind,
+    CheckpointHandle, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopySource, DurabilityError, Durable,
+    EntryKind, RestoreTarget, ask, copy_target,
 };
 
 use super::{Framing, existing};
 use crate::database::Database;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The longest pause between two looks at whether the copy is to go on.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -116,8 +114,9 @@ impl Database {
             }
             _ => wait_for(&checkpoints.demand_paced(options.bytes_per_second), watch)?,
         }
-        let run = CopySource::backup(checkpoints.disk(), options)?.begin(&folder_for(target)?)?;
-        step_to_the_end(run, &shared.clock, &|| shared.check_open(), watch)
+        let source = checkpoints.disk();
+        let run = CopySource::backup(source, options)?.begin(&copy_target(target, &**source)?)?;
+        run.run(&Framing, &shared.clock, &|| shared.check_open(), watch)
     }
 }
 
@@ -137,8 +136,8 @@ pub fn backup(
     options.check()?;
     let source = existing(source)?;
     ensile_durability::expect_entries(&*source, EntryKind::Values)?;
-    let run = CopySource::backup(&source, options)?.begin(&folder_for(target)?)?;
-    step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
+    let run = CopySource::backup(&source, options)?.begin(&copy_target(target, &*source)?)?;
+    run.run(&Framing, &Clock::machine(), &|| Ok(()), watch)
 }
 
 /// Makes a new database in the folder `target`, which is empty or not there, from a backup: of its newest state, or of
@@ -165,8 +164,8 @@ pub fn restore_with(
     bytes_per_second: Option<u64>,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
-    let run = CopySource::restore(&existing(from)?, at, bytes_per_second)?.begin(&folder_for(target)?)?;
-    step_to_the_end(run, &Clock::machine(), &|| Ok(()), watch)
+    let from = existing(from)?;
+    restored(CopySource::restore(&from, at, bytes_per_second)?, RestoreTarget::open(target, &*from)?, watch)
 }
 
 /// As [`restore_with`], but of the state at the end of epoch `to`, exactly. Which epochs can be had:
@@ -224,7 +223,7 @@ pub fn restore_to_epoch(
 ) -> Result<CopyReport> {
     let (from, archive) = (existing(from)?, archive.map(existing).transpose()?);
     let source = CopySource::restore_to_epoch((&from, archive.as_ref()), to, bytes_per_second)?;
-    step_to_the_end(source.begin(&folder_for(target)?)?, &Clock::machine(), &|| Ok(()), watch)
+    restored(source, RestoreTarget::open(target, &*from)?, watch)
 }
 
 /// Which epochs [`restore_to_epoch`] can have from a backup, with the database's archive if that is given: spans with
@@ -238,9 +237,15 @@ pub fn restorable_epochs(from: &Path, archive: Option<&Path>) -> Result<Vec<(Epo
     Ok(ensile_durability::restorable_epochs(&from, archive.as_ref())?)
 }
 
-/// The target's folder, which is made if it is not there: once it is known that there is something to put into it.
-fn folder_for(target: &Path) -> Result<Arc<dyn Disk>> {
-    Ok(Arc::new(RealDisk::open(target).map_err(DurabilityError::from)?))
+fn restored(
+    source: CopySource,
+    target: RestoreTarget<'_>,
+    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
+) -> Result<CopyReport> {
+    let begun = source.begin(target.disk()).map_err(Error::from);
+    let made = begun.and_then(|run| run.run(&Framing, &Clock::machine(), &|| Ok(()), watch));
+    let is_cancelled = matches!(&made, Err(Error::Durability(DurabilityError::Cancelled)));
+    target.ended(made, is_cancelled)
 }
 
 /// Waits for the checkpoint that a backup begins with.
@@ -254,7 +259,7 @@ fn wait_for(
             Some(Err(error)) => return Err(error.into()),
             None => {}
         }
-        ask(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
+        ask::<Error>(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
         sleep(PAUSE_MAX);
     }
 }
@@ -272,57 +277,7 @@ fn wait_for_log(
             return Ok(outcome?);
         }
         may_go_on()?;
-        ask(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
+        ask::<Error>(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
         sleep(LOG_PAUSE);
-    }
-}
-
-/// Steps the run until it has ended, or may not go on.
-fn step_to_the_end(
-    mut run: CopyRun,
-    clock: &Clock,
-    may_go_on: &dyn Fn() -> Result<()>,
-    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
-) -> Result<CopyReport> {
-    loop {
-        may_go_on()?;
-        ask(&run.progress(), watch)?;
-        let mut stopped = Ok(());
-        let step = run.step_by(&Framing, clock, &mut |progress, wait| {
-            let asked = may_go_on().and_then(|()| ask(progress, watch));
-            pause(wait, asked, &mut stopped)
-        });
-        stopped?;
-        match step? {
-            CopyStep::Worked => {}
-            CopyStep::Paced(wait) => sleep(wait.min(PAUSE_MAX)),
-            CopyStep::Ended(report) => return Ok(report),
-        }
-    }
-}
-
-/// Between two pieces of one step, which was `asked` whether it is to go on: waits for the rate, but not for long, or
-/// notes why the step has `stopped`.
-pub(super) fn pause(wait: Duration, asked: Result<()>, stopped: &mut Result<()>) -> ControlFlow<()> {
-    match asked {
-        Ok(()) => {
-            sleep(wait.min(PAUSE_MAX));
-            ControlFlow::Continue(())
-        }
-        Err(error) => {
-            *stopped = Err(error);
-            ControlFlow::Break(())
-        }
-    }
-}
-
-/// Whether it is to go on.
-pub(super) fn ask(
-    progress: &CopyProgress,
-    watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
-) -> Result<()> {
-    match watch(progress) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(DurabilityError::Cancelled.into()),
     }
 }

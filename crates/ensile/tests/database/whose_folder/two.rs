@@ -112,6 +112,21 @@ fn i1_a_folder_of_something_else_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn i1_a_folder_that_holds_only_folders_is_refused_but_for_one_that_a_file_system_makes() -> Result<()> {
+    let root = Folder::new();
+    let home = root.path().join("home");
+    fs::create_dir_all(home.join("letters")).expect("made");
+    let before = tree(root.path());
+    let why = refused(builder(&home));
+    assert!(matches!(why, DurabilityError::NotADatabase { .. }), "{why}");
+    assert!(why.to_string().contains("letters"), "{why}");
+    assert_eq!(tree(root.path()), before);
+    let device = root.path().join("device");
+    fs::create_dir_all(device.join("lost+found")).expect("made");
+    builder(&device).open()?.close()
+}
+
+#[test]
 fn one_is_opened_made_or_both_as_it_is_asked_for() -> Result<()> {
     let root = Folder::new();
     let data = root.path().join("data");

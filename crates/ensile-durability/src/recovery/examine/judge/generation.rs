@@ -150,7 +150,7 @@ impl Judge {
             let buffers = match left.and_then(|left| left.buffers(&*self.disk, generation)) {
                 // Which boot it is.
                 Err(why @ DurabilityError::Config { .. }) => {
-                    found.refused = Some(why.to_string());
+                    found.refused.push(why.to_string());
                     None
                 }
                 buffers => found.note(buffers)?.flatten(),

@@ -1,0 +1,205 @@
+//! Backups of objects that may be open, and new folders from them.
+//!
+//! A backup has the files of a checkpoint and the log behind it, read under a lease. It is a folder of its own.
+//!
+//! Neighbours: `ensile_durability::backup` copies and verifies; the `ensile` command calls [`backup`] and [`restore`].
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_disk::{Disk, RealDisk};
+pub use ensile_durability::{CopyOptions, CopyPhase, CopyProgress, CopyReport, WatchCopy};
+use ensile_durability::{
+    CopySource, DurabilityError, EntryKind, RestoreTarget, ask, copy_target, expect_entries,
+};
+
+use crate::collection::Objects;
+use crate::error::{ObjectsError, ObjectsResult as Result};
+use crate::framing::ObjectFraming;
+use crate::runtime::OpenRuntime;
+use crate::{ApplicationLog, ObjectKey, Persistent};
+
+fn existing(path: &Path) -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
+}
+
+/// Backs the objects in the folder `source` up into the folder `target`, which is then a folder of its own. A process
+/// may have `source` open. The backup has all that is durable in the log when it begins. What a process-safe owner has
+/// returned beyond that is in [`Objects::backup`] alone.
+///
+/// If `target` has an earlier backup of `source`, only the missing bytes are written. `watch` is asked between any two
+/// steps; the backup is cancelled if it breaks.
+///
+/// # Errors
+/// [`ObjectsError::Durability`]: `source` holds no objects, or is damaged, with file and offset; `target` has something
+/// else, lies in `source`, or cannot be written.
+pub fn backup(
+    source: &Path,
+    target: &Path,
+    options: CopyOptions,
+    watch: &mut WatchCopy<'_>,
+) -> Result<CopyReport> {
+    options.check()?;
+    let source = existing(source)?;
+    expect_entries(&*source, EntryKind::Operations)?;
+    let run = CopySource::backup(&source, options)?.begin(&copy_target(target, &*source)?)?;
+    run.run(&ObjectFraming, &Clock::machine(), &|| Ok(()), watch)
+}
+
+/// Makes a new folder of objects in `target`, which is empty or not there, from a backup: of its newest state, or of
+/// the one at the end of epoch `at`. It reads and writes `bytes_per_second` at most. A restore that fails leaves no
+/// folder that it has made. A cancelled one is run again, and goes on.
+///
+/// # Errors
+/// [`ObjectsError::Durability`]: `from` is no backup of objects, does not keep that epoch, or is damaged; `target` is
+/// not empty.
+pub fn restore(
+    from: &Path,
+    target: &Path,
+    at: Option<Epoch>,
+    bytes_per_second: Option<u64>,
+    watch: &mut WatchCopy<'_>,
+) -> Result<CopyReport> {
+    restored(from, target, |from| CopySource::restore(from, at, bytes_per_second), watch)
+}
+
+/// As [`restore`], but of the state at the end of epoch `to`, exactly. A backup goes back to the end of its checkpoint.
+///
+/// # Errors
+/// As for [`restore`]; also if that epoch cannot be had, naming those that can.
+pub fn restore_to_epoch(
+    from: &Path,
+    target: &Path,
+    to: Epoch,
+    bytes_per_second: Option<u64>,
+    watch: &mut WatchCopy<'_>,
+) -> Result<CopyReport> {
+    let source = |from: &Arc<dyn Disk>| CopySource::restore_to_epoch((from, None), to, bytes_per_second);
+    restored(from, target, source, watch)
+}
+
+fn restored(
+    from: &Path,
+    target: &Path,
+    source: impl FnOnce(&Arc<dyn Disk>) -> Result<CopySource, DurabilityError>,
+    watch: &mut WatchCopy<'_>,
+) -> Result<CopyReport> {
+    let from = existing(from)?;
+    expect_entries(&*from, EntryKind::Operations)?;
+    let source = source(&from)?;
+    let target = RestoreTarget::open(target, &*from)?;
+    let begun = source.begin(target.disk()).map_err(ObjectsError::from);
+    let made = begun.and_then(|run| run.run(&ObjectFraming, &Clock::machine(), &|| Ok(()), watch));
+    let is_cancelled = matches!(&made, Err(ObjectsError::Durability(DurabilityError::Cancelled)));
+    target.ended(made, is_cancelled)
+}
+
+impl OpenRuntime {
+    /// Backs the open folder up: all that was logged before the call, or, without a log, a checkpoint that is made now.
+    fn backup(&self, target: &Path, options: CopyOptions, watch: &mut WatchCopy<'_>) -> Result<CopyReport> {
+        self.check_process()?;
+        self.check_open()?;
+        options.check()?;
+        if self.is_logged {
+            self.wait_for_log()?;
+        } else {
+            self.demand_checkpoint().wait()?;
+        }
+        ask::<ObjectsError>(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
+        let source = self.checkpoints.disk();
+        let run = CopySource::backup(source, options)?.begin(&copy_target(target, &**source)?)?;
+        // Objects without threads are driven meanwhile.
+        let may_go_on = || {
+            let _ = self.drive();
+            Ok(self.check_open()?)
+        };
+        run.run(&ObjectFraming, &self.clock, &may_go_on, watch)
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> Objects<K, T> {
+    /// Backs the objects up into the folder `target`, which is then a folder of its own, while other threads go on. The
+    /// backup has all that was changed before the call. A second backup into the same folder writes the missing bytes.
+    /// [`folder::restore`](crate::folder::restore) makes a new folder of it.
+    ///
+    /// ```
+    /// # use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsError, Persistent, folder};
+    /// # struct Price(u64);
+    /// # impl Persistent for Price {
+    /// #     type Operation = u64;
+    /// #     type Output = ();
+    /// #     const VERSION: u16 = 1;
+    /// #     const OPERATION_VERSION: u16 = 1;
+    /// #     fn apply(price: &mut Option<Self>, to: &u64) { *price = Some(Price(*to)) }
+    /// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
+    /// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
+    /// #     fn encode_operation(to: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&to.to_le_bytes()) }
+    /// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
+    /// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
+    /// #     }
+    /// # }
+    /// # fn main() -> Result<(), ObjectsError> {
+    /// # let root = std::env::temp_dir().join(format!("ensile-objects-backup-doc-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&root).expect("a folder");
+    /// let prices: Objects<u64, Price> = ObjectsBuilder::new(root.join("prices")).open()?;
+    /// prices.update(1, &250)?;
+    /// prices.backup(root.join("backup"))?;
+    /// prices.update(1, &99)?;
+    /// let watch = &mut |_: &folder::CopyProgress| std::ops::ControlFlow::Continue(());
+    /// folder::restore(&root.join("backup"), &root.join("again"), None, None, watch)?;
+    /// let again: Objects<u64, Price> = ObjectsBuilder::new(root.join("again")).open()?;
+    /// assert_eq!(again.read(&1, |price| price.map(|price| price.0))?, Some(250));
+    /// # again.close()?;
+    /// # prices.close()?;
+    /// # std::fs::remove_dir_all(&root).expect("it is there");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ObjectsError::Durability`]: `target` has something else, lies in the folder, or cannot be written; the objects
+    /// are closed.
+    pub fn backup(&self, target: impl AsRef<Path>) -> Result<CopyReport> {
+        self.backup_with(target.as_ref(), CopyOptions::default(), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`backup`](Self::backup), with options. `watch` is asked between any two steps; the backup is cancelled if it
+    /// breaks.
+    ///
+    /// # Errors
+    /// As for [`backup`](Self::backup).
+    pub fn backup_with(
+        &self,
+        target: &Path,
+        options: CopyOptions,
+        watch: &mut WatchCopy<'_>,
+    ) -> Result<CopyReport> {
+        self.runtime().backup(target, options, watch)
+    }
+}
+
+impl ApplicationLog {
+    /// As [`Objects::backup`]. The caller holds no guard, as a checkpoint may be made.
+    ///
+    /// # Errors
+    /// As for [`Objects::backup`].
+    pub fn backup(&self, target: impl AsRef<Path>) -> Result<CopyReport> {
+        self.backup_with(target.as_ref(), CopyOptions::default(), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`Objects::backup_with`].
+    ///
+    /// # Errors
+    /// As for [`Objects::backup`].
+    pub fn backup_with(
+        &self,
+        target: &Path,
+        options: CopyOptions,
+        watch: &mut WatchCopy<'_>,
+    ) -> Result<CopyReport> {
+        self.runtime().backup(target, options, watch)
+    }
+}

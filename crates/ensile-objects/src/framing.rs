@@ -1,0 +1,69 @@
+//! A state that judges entries by their form, and keeps none.
+//!
+//! Neighbours: repairs and copies of folders verify with it; `format` has the forms.
+
+use ensile_durability::{Entry, EntryKind, Recoverable, Refused};
+
+use crate::format::{OF_CHECKPOINT, OF_LOG, ObjectBody};
+
+/// Takes entries apart and keeps nothing: a repair and a copy show entries twice.
+pub(crate) struct ObjectFraming;
+
+impl Recoverable for ObjectFraming {
+    fn entries(&self) -> EntryKind {
+        EntryKind::Operations
+    }
+
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        each_form(entries, true, OF_CHECKPOINT)
+    }
+
+    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        each_form(entries, false, OF_LOG)
+    }
+}
+
+/// Each entry is one of the log, or each is one of a checkpoint; or why not.
+fn each_form(entries: &[Entry<'_>], are_of_log: bool, otherwise: &'static str) -> Result<(), Refused> {
+    for (entry, Entry { body, .. }) in entries.iter().enumerate() {
+        let refused = |detail: &str| Refused { entry, detail: detail.to_owned() };
+        let body = ObjectBody::decode(body).map_err(refused)?;
+        if body.form.is_of_log() != are_of_log {
+            return Err(refused(otherwise));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use ensile_base::{Epoch, Tid};
+    use ensile_durability::{Entry, Recoverable as _};
+
+    use super::ObjectFraming;
+    use crate::format::{BodyForm, ObjectBody};
+
+    #[test]
+    fn an_entry_in_the_wrong_place_is_refused_and_shown_twice_one_is_not() {
+        let body = |form| {
+            let mut out = Vec::new();
+            ObjectBody { form, version: 1, key: b"key", bytes: b"bytes" }.encode(&mut out);
+            out
+        };
+        let piece = body(BodyForm::Piece { total: 9, offset: 0 });
+        let (call, whole) = (body(BodyForm::Call), body(BodyForm::Whole));
+        let entry = |body| [Entry { tid: Tid::first_of(Epoch::new(3)), body }];
+        for _ in 0..2 {
+            assert_eq!(ObjectFraming.replay(&entry(&call)), Ok(()));
+            assert_eq!(ObjectFraming.load(0, &entry(&whole)), Ok(()));
+            assert_eq!(ObjectFraming.load(0, &entry(&piece)), Ok(()));
+        }
+        for result in [
+            ObjectFraming.replay(&entry(&whole)),
+            ObjectFraming.load(0, &entry(&call)),
+            ObjectFraming.load(0, &entry(b"x")),
+        ] {
+            assert!(result.is_err());
+        }
+    }
+}
