@@ -130,6 +130,23 @@ fn l9_no_result_is_durable_in_a_folder_that_was_removed() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn l9_no_result_is_durable_in_a_file_that_was_removed() -> Result<()> {
+    let folder = Folder::new();
+    let db = Database::open(folder.path())?;
+    let table = db.table::<u64, u64>("table")?;
+    db.run(|tx| tx.put(&table, &1, &1))?;
+    for file in std::fs::read_dir(folder.path().join("log0")).expect("lists") {
+        let file = file.expect("lists");
+        if file.file_name().to_string_lossy().starts_with("log-") {
+            std::fs::remove_file(file.path()).expect("it is there");
+        }
+    }
+    let refused = db.run(|tx| tx.put(&table, &2, &2)).expect_err("its log is gone");
+    assert!(matches!(&refused, Error::Durability(DurabilityError::Removed(_))), "{refused}");
+    Ok(())
+}
+
 /// A hard link keeps the file of the log, and the folder is gone.
 #[test]
 fn l9_no_result_is_durable_in_a_removed_folder_whose_files_have_other_names() -> Result<()> {
