@@ -195,7 +195,7 @@ fn code_of(error: &DurabilityError) -> Code {
         }
         E::Stopped(_) => Code::Stopped,
         E::NotDurableYet(_) | E::NotProven { .. } => Code::NotDurableYet,
-        E::OutcomeUnknown(_) => Code::OutcomeUnknown,
+        E::OutcomeUnknown(_) | E::Removed(_) => Code::OutcomeUnknown,
         E::CheckpointFailed(_) => Code::CheckpointFailed,
         E::NotOurs { .. }
         | E::FolderMissing { .. }

@@ -251,7 +251,8 @@ pub fn restore_to_epoch(
 }
 
 /// Which epochs [`restore_to_epoch`] can have from the backup on `from`, with this archive if one is given: spans with
-/// their ends, in order. Each epoch of a span can be had: no span has epochs that were discarded.
+/// their ends, in order. Each epoch of a span can be had, as far as headers of files show: no span has epochs that were
+/// discarded. [`archived::verify_archive`](crate::archived::verify_archive) reads each block.
 ///
 /// # Errors
 /// [`DurabilityError::NotABackup`]; [`DurabilityError::NotInArchive`] if the archive is another database's, or of

@@ -156,8 +156,8 @@ impl NotProven {
                  before has them not. Open it, and back it up again"
             }
             NotProvenReason::UnknownBoot => {
-                ". Which boot of the operating system this is cannot be read, so it is unknown whether they count: open it \
-                 where /proc/sys/kernel/random/boot_id can be read"
+                ". Which boot of the operating system, or which mount of a file system, this is cannot be read, so it is unknown \
+                 whether they count: open it where /proc/sys/kernel/random/boot_id, /proc/self/mountinfo and /sys can be read"
             }
         }
     }

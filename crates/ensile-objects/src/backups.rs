@@ -90,7 +90,7 @@ fn restored(
     let from = existing(from)?;
     expect_entries(&*from, EntryKind::Operations)?;
     let source = source(&from)?;
-    let target = RestoreTarget::open(target, &*from)?;
+    let target = RestoreTarget::open(target, &[&*from])?;
     let begun = source.begin(target.disk()).map_err(ObjectsError::from);
     let made = begun.and_then(|run| run.run(&ObjectFraming, &Clock::machine(), &|| Ok(()), watch));
     let is_cancelled = matches!(&made, Err(ObjectsError::Durability(DurabilityError::Cancelled)));

@@ -18,6 +18,9 @@ use ensile_disk::{Disk, RealDisk};
 
 use super::{CopyReport, CopyRun, CopyStep};
 use crate::copy_progress::CopyProgress;
+use crate::store::manifest::Manifest;
+use crate::store::unfinished::UnfinishedCopy;
+use crate::store::{Hold, Locks, whose};
 use crate::{DurabilityError, Recoverable};
 
 /// Longest pause between two questions whether the copy is to go on.
@@ -106,8 +109,8 @@ impl<'p> RestoreTarget<'p> {
     ///
     /// # Errors
     /// As for [`copy_target`].
-    pub fn open(path: &'p Path, source: &dyn Disk) -> Result<Self, DurabilityError> {
-        check_outside(path, source)?;
+    pub fn open(path: &'p Path, sources: &[&dyn Disk]) -> Result<Self, DurabilityError> {
+        sources.iter().try_for_each(|source| check_outside(path, *source))?;
         let (disk, is_made) = match RealDisk::create_new(path) {
             Err(error) if error.is_already_exists() => (RealDisk::open(path)?, false),
             made => (made?, true),
@@ -130,13 +133,25 @@ impl<'p> RestoreTarget<'p> {
         outcome: Result<T, E>,
         is_cancelled: bool,
     ) -> Result<T, E> {
-        let Self { path, disk, is_made } = self;
-        drop(disk);
-        if outcome.is_err() && is_made && !is_cancelled {
+        if outcome.is_err() && self.is_made && !is_cancelled {
             // A folder that stays says that the restore has not ended.
-            let _ = RealDisk::remove_folder(path);
+            let _ = self.remove();
         }
         outcome
+    }
+
+    /// Removes the folder, if nobody has made anything else of it.
+    fn remove(&self) -> Result<(), DurabilityError> {
+        // Another restore into the folder has this lock until it has ended.
+        let _locks = Locks::of_folder(&*self.disk, Hold::Exclusive)?;
+        match Manifest::read(&*self.disk)? {
+            Some(manifest) if UnfinishedCopy::of(&manifest).is_some() => {
+                Ok(RealDisk::remove_folder(self.path)?)
+            }
+            Some(_) => Ok(()),
+            None if whose::why_not_new(&*self.disk)?.is_none() => Ok(RealDisk::remove_folder(self.path)?),
+            None => Ok(()),
+        }
     }
 }
 

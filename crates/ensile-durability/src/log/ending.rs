@@ -174,6 +174,12 @@ impl Log {
         self.poison(reason);
     }
 
+    /// Stops the log of a fenced database for good, before it has an entry (H6).
+    pub(crate) fn fence(&self, detail: &std::sync::Arc<str>) {
+        assert!(self.store.is_forked() || !self.waiters.has_ended(), "it has just begun");
+        self.end(LogEnd::Fenced(std::sync::Arc::clone(detail)));
+    }
+
     /// Stops the log for good; a close does it once everything is durable.
     pub(super) fn end(&self, end: LogEnd) {
         let woken = self.waiters.end(end);

@@ -348,7 +348,7 @@ impl Logger {
         let Submission::Written { mark: Some(mark) } = submission else { return submission };
         assert!(!writer.steps.is_held(), "a mark that is held is not submitted (L3)");
         // L9: before a result rests on the sync.
-        match writer.segments.sync().and_then(|()| log.store.check_named()) {
+        match writer.segments.sync().and_then(|()| log.store.check_named(log.loggers.len())) {
             Ok(()) => Submission::Written { mark: Some(mark) },
             Err(error) => Submission::Failed(error),
         }
@@ -478,7 +478,7 @@ impl Logger {
         }
         log.marks.advance(self.index, Frontier::Written, claim);
         writer.segments.sync()?;
-        log.store.check_named()?;
+        log.store.check_named(log.loggers.len())?;
         log.marks.advance(self.index, Frontier::Synced, claim);
         if last {
             writer.segments.trim()?;

@@ -96,6 +96,7 @@ impl Log {
         }
         match self.waiters.how_ended() {
             Some(LogEnd::Closed) => Health::Closed,
+            Some(end @ LogEnd::Fenced(_)) => Health::Poisoned(end.reason().to_string()),
             Some(LogEnd::Poisoned(reason) | LogEnd::Removed(reason)) => Health::Poisoned(reason.to_string()),
             None => {
                 let refusal = self.refusal.lock();

@@ -37,6 +37,8 @@ pub(crate) enum LogEnd {
     Poisoned(std::sync::Arc<str>),
     /// The log's file or a folder was removed, and which one.
     Removed(std::sync::Arc<str>),
+    /// The database was fenced before the log had an entry, and by whom.
+    Fenced(std::sync::Arc<str>),
 }
 
 impl LogEnd {
@@ -54,13 +56,15 @@ impl LogEnd {
     /// Result of a close.
     pub(crate) fn of_close(&self) -> Result<(), DurabilityError> {
         debug_assert!(!self.reason().is_empty(), "a log ends for a reason");
-        if matches!(self, Self::Closed) { Ok(()) } else { Err(self.of_result()) }
+        // A fenced log has no entry that could be lost.
+        if matches!(self, Self::Closed | Self::Fenced(_)) { Ok(()) } else { Err(self.of_result()) }
     }
 
     /// Error of a result that was not durable before.
     pub(crate) fn of_result(&self) -> DurabilityError {
         match self {
             Self::Removed(what) => DurabilityError::Removed(std::sync::Arc::clone(what)),
+            Self::Fenced(detail) => DurabilityError::Fenced { detail: std::sync::Arc::clone(detail) },
             Self::Closed | Self::Poisoned(_) => DurabilityError::OutcomeUnknown(self.reason()),
         }
     }
@@ -69,6 +73,7 @@ impl LogEnd {
     pub(crate) fn of_call(&self) -> DurabilityError {
         match self {
             Self::Removed(what) => DurabilityError::Removed(std::sync::Arc::clone(what)),
+            Self::Fenced(detail) => DurabilityError::Fenced { detail: std::sync::Arc::clone(detail) },
             Self::Closed | Self::Poisoned(_) => DurabilityError::Stopped(self.reason()),
         }
     }
@@ -78,6 +83,7 @@ impl LogEnd {
         match self {
             Self::Closed => "the log was closed".into(),
             Self::Poisoned(reason) | Self::Removed(reason) => std::sync::Arc::clone(reason),
+            Self::Fenced(_) => self.of_call().to_string().into(),
         }
     }
 }

@@ -374,7 +374,8 @@ impl Recovery {
 
     /// What can be read of a recovery that could not begin the next generation.
     fn into_read_only(mut self, first: Epoch, reason: Arc<str>) -> ReadOnly {
-        let report = self.final_report(first);
+        let mut report = self.final_report(first);
+        report.shared_store = self.keeper.manifest().ships_to.map(RememberedStore::from);
         let durable = self.proven.min(report.durable_epoch);
         ReadOnly { report, durable, reason, locks: self.locks }
     }

@@ -31,7 +31,7 @@ use crate::DurabilityError;
 use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
 use crate::not_proven::{NotProven, NotProvenReason};
-use crate::store::life_run::{is_same_boot, run_of};
+use crate::store::life_run::{is_same_boot, run_of, unknown_mounts};
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::mapped::{self, BufferOwner, HeldAbove, LeftBuffers, LeftEntries};
 use crate::store::whose;
@@ -81,7 +81,11 @@ pub(super) fn find(
     Ok(match (disk.boot(), run_of(disk, generation.logs)?) {
         (Some(now), _) if now == boot => LeftByProcess::Here(owner),
         (_, Some(run)) if run == boot => LeftByProcess::Here(owner),
-        (_, Some(run)) if is_same_boot(run, boot) => LeftByProcess::OtherMount(owner),
+        // A mount that is not told now is not another one.
+        (_, Some(run)) if is_same_boot(run, boot) && unknown_mounts(disk, generation.logs)?.is_empty() => {
+            LeftByProcess::OtherMount(owner)
+        }
+        (_, Some(run)) if is_same_boot(run, boot) => LeftByProcess::UnknownBoot,
         (_, Some(_)) => LeftByProcess::OtherBoot(owner),
         (_, None) => LeftByProcess::UnknownBoot,
     })
@@ -136,8 +140,9 @@ pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), Dur
 
 fn unknown_boot() -> DurabilityError {
     DurabilityError::config(
-        "its last life was process-safe, and which boot of the operating system this is cannot be read, so it is unknown \
-         whether what its log buffers hold counts: open it where /proc/sys/kernel/random/boot_id can be read",
+        "its last life was process-safe, and which boot of the operating system, or which mount of a file system, this is cannot \
+         be read, so it is unknown whether what its log buffers hold counts: open it where \
+         /proc/sys/kernel/random/boot_id, /proc/self/mountinfo and /sys can be read",
     )
 }
 

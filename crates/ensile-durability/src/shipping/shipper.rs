@@ -144,6 +144,14 @@ impl CheckpointUnderWay {
     }
 }
 
+/// True if this configuration ships to another store than the one where the database is fenced. A store that cannot be
+/// read may be that one (H6).
+fn is_elsewhere(config: &ShippingConfig, ships_to: ShipsTo) -> bool {
+    let is_other =
+        |newest: Option<SharedManifest>| newest.is_none_or(|newest| newest.store != ships_to.store);
+    config.is_new_place && chain::newest(&*config.to).is_ok_and(is_other)
+}
+
 impl Shipper {
     /// As [`Shipper::start`], if there is a configuration. Without one the log of a fenced database takes no entry: its
     /// folder is open to be read (H6).
@@ -160,7 +168,7 @@ impl Shipper {
         }
         let ships_to = store.manifest().manifest().ships_to;
         if let Some(fenced) = ships_to.filter(|ships_to| ships_to.is_fenced) {
-            log.stop(&DurabilityError::Fenced { detail: fenced_before(fenced) }.to_string());
+            log.fence(&fenced_before(fenced));
         }
         Ok(None)
     }
@@ -179,13 +187,11 @@ impl Shipper {
             let keeper = store.manifest();
             (keeper.manifest().identity, keeper.manifest().ships_to)
         };
-        let fenced = ships_to.filter(|ships_to| ships_to.is_fenced && !config.is_new_place);
+        let fenced = ships_to.filter(|ships_to| ships_to.is_fenced && !is_elsewhere(&config, *ships_to));
         let stats = ShippingStats { fenced: fenced.map(fenced_before), ..ShippingStats::default() };
         match stats.fenced.clone() {
             None => store.hold().begin(config.hold),
-            Some(detail) if config.when_fenced == WhenFenced::Stop => {
-                log.stop(&DurabilityError::Fenced { detail }.to_string());
-            }
+            Some(detail) if config.when_fenced == WhenFenced::Stop => log.fence(&detail),
             Some(_) => {}
         }
         let work = ShipWork {

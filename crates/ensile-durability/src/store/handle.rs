@@ -254,12 +254,13 @@ impl OpenStore {
         }
     }
 
-    /// Asks whether each folder still has a name: what is written into a removed one is lost with it.
+    /// Asks whether the main folder and those of this number of logs still have names: a removed folder takes its files
+    /// with it.
     ///
     /// # Errors
     /// [`DiskError::Removed`]; the disk's.
-    pub(crate) fn check_named(&self) -> Result<(), DiskError> {
-        self.locks.lock().as_ref().map_or(Ok(()), Locks::check_named)
+    pub(crate) fn check_named(&self, logs: usize) -> Result<(), DiskError> {
+        self.locks.lock().as_ref().map_or(Ok(()), |locks| locks.check_named(logs))
     }
 
     /// Lets go of the folders, for a caller after whom nothing is written. A thread may be replacing the manifest

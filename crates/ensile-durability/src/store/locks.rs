@@ -12,7 +12,7 @@
 
 use ensile_disk::{Disk, DiskError, DiskLock};
 
-use super::names::LOCK;
+use super::names::{LOCK, logger_of};
 use crate::DurabilityError;
 
 /// For what the folders are locked.
@@ -28,8 +28,8 @@ pub(crate) enum Hold {
 #[derive(Debug)]
 pub struct Locks {
     hold: Hold,
-    /// Of folders themselves.
-    folders: Vec<Box<dyn DiskLock>>,
+    /// Of folders themselves, with their names; the main folder's is empty.
+    folders: Vec<(String, Box<dyn DiskLock>)>,
     /// Of files in folders that cannot be locked.
     files: Vec<Box<dyn DiskLock>>,
     /// The one on `LOCK`, unless a reader found none.
@@ -45,7 +45,7 @@ impl Locks {
         let is_folder_locked = folder.is_some();
         Ok(Self {
             hold,
-            folders: folder.into_iter().collect(),
+            folders: folder.into_iter().map(|lock| (String::new(), lock)).collect(),
             files: Vec::new(),
             file: None,
             is_folder_locked,
@@ -64,7 +64,7 @@ impl Locks {
     /// Locks a folder of a log or checkpointer.
     pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
         match lock_folder(disk, name, self.hold)? {
-            Some(lock) => self.folders.push(lock),
+            Some(lock) => self.folders.push((name.to_owned(), lock)),
             None if self.hold == Hold::Exclusive => self.files.push(disk.lock(&format!("{name}/{LOCK}"))?),
             None => self.files.extend(disk.lock_to_read(&format!("{name}/{LOCK}"))?),
         }
@@ -104,13 +104,16 @@ impl Locks {
         self.file.as_deref().map(DiskLock::file_id).transpose()
     }
 
-    /// Asks whether each locked folder still has a name. A file that is locked in a folder's place may be removed
-    /// alone.
+    /// Asks whether the main folder and those of this number of logs still have names. A file that is locked in a
+    /// folder's place may be removed alone.
     ///
     /// # Errors
     /// [`DiskError::Removed`]; the disk's.
-    pub(crate) fn check_named(&self) -> Result<(), DiskError> {
-        self.folders.iter().try_for_each(|lock| lock.check_named())
+    pub(crate) fn check_named(&self, logs: usize) -> Result<(), DiskError> {
+        let is_needed =
+            |name: &str| name.is_empty() || logger_of(name).is_some_and(|log| (log as usize) < logs);
+        let mut needed = self.folders.iter().filter(|(name, _)| is_needed(name));
+        needed.try_for_each(|(_, lock)| lock.check_named())
     }
 
     /// Has `LOCK` more than one name, as in a hard-linked copy?

@@ -75,6 +75,10 @@ pub(crate) fn is_renewable(
         Ok(Some(_)) | Err(DurabilityError::Unknown { .. }) => return Ok(false),
         Err(error) => return Err(error),
     }
+    if whose::mark(manifest, name).is_prepared(disk)? {
+        // An open puts it in its place.
+        return Ok(false);
+    }
     let files = disk.list(name)?;
     let mut files =
         files.iter().filter(|file| ![FOLDER, FOLDER_NEW, LOCK].contains(&file.as_str())).peekable();

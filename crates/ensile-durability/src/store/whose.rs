@@ -283,7 +283,9 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     let is_other = |file: &&str| {
         ![LEASES, LOCK, MANIFEST_NEW].contains(file) && !folders.iter().any(|name| name == file)
     };
-    let is_other_folder = |name: &&str| !is_own_folder(name) && *name != LOST_AND_FOUND;
+    // Snapshots, waste bins and the like have names that begin with a dot.
+    let is_systems = |name: &str| name == LOST_AND_FOUND || name.starts_with('.');
+    let is_other_folder = |name: &&str| !is_own_folder(name) && !is_systems(name);
     let others = files.iter().map(String::as_str).filter(is_other);
     let others: Vec<&str> =
         others.chain(folders.iter().map(String::as_str).filter(is_other_folder)).collect();

@@ -422,6 +422,18 @@ fn b4_a_life_whose_mount_is_not_told_goes_by_its_boot_and_says_so() {
 }
 
 #[test]
+fn b4_a_mount_that_cannot_be_told_now_is_not_another_one() {
+    let disk = left(1);
+    let before = disk.files();
+    disk.set_no_mount_numbers(true);
+    let refused = try_open(&disk, safe(1)).map(drop).expect_err("the mount is not told").to_string();
+    assert!(refused.contains("/sys"), "{refused}");
+    assert_eq!(disk.files(), before);
+    disk.set_no_mount_numbers(false);
+    assert_eq!(found(&open(&disk, safe(1))).len(), 2);
+}
+
+#[test]
 fn b4_a_copied_buffer_is_not_believed() {
     let machine = SimDisk::new();
     let disk = machine.at("original");

@@ -208,7 +208,7 @@ pub fn restore_from_archive_with(
     let restore = ArchiveRestore::of(&archive, epoch)?;
     let restore = restore.paced(bytes_per_second, Clock::machine())?;
     // Where nothing can be had the folder is not made.
-    let target = RestoreTarget::open(folder, &*archive)?;
+    let target = RestoreTarget::open(folder, &[&*archive])?;
     let mut stopped = Ok(());
     let made = restore.make(target.disk(), &Framing, &mut |progress, wait| {
         pause_copy(wait, ask(progress, watch), &mut stopped)

@@ -145,6 +145,7 @@ fn h6_a_fenced_database_is_refused_or_opened_to_be_read() {
     assert!(remembered.is_some_and(|store| store.is_fenced));
     let health = old.health();
     assert!(!health.is_well() && health.fenced.is_some_and(|why| why.contains("taken over")));
+    old.close().expect("nothing of this life could be lost");
 }
 
 #[test]

@@ -338,7 +338,11 @@ impl Runtime {
     pub(crate) fn check_open(&self) -> Result<(), DurabilityError> {
         self.check_process()?;
         // Relaxed: nothing is logged, so a close has nothing to wait for.
-        if self.closed.load(Ordering::Relaxed) { Err(closed()) } else { Ok(()) }
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(closed());
+        }
+        // A log that has stopped, as that of a fenced folder, keeps nothing.
+        if self.is_logged { Ok(()) } else { self.log.check() }
     }
 
     /// The TID of a change that is not logged, for the object whose last one is this, and whose lock is held: a walk

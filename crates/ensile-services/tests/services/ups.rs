@@ -153,7 +153,8 @@ fn i5_a_nameless_folder_of_another_partition_gets_no_name() {
         }
         // One of another service, whose codecs do not take what is there.
         let said = PersistentTable::open(open(&disk)).map(drop).expect_err("is another one's").to_string();
-        assert!(said.contains("not understood"), "{said}");
+        let is_told = said.contains("not understood") || said.contains("a collection's objects");
+        assert!(is_told, "{said}");
         assert_eq!((name(&disk), disk.files()), (None, before), "checkpoint: {has_checkpoint}");
         urls(&disk, 1).expect("is its own");
         assert_eq!(name(&disk).as_deref(), Some("ensile-ups, partition 1 of 3"));

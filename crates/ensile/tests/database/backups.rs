@@ -10,6 +10,7 @@ use crate::common::Folder;
 use ensile::checkpoint::{Schedule, Strategy};
 use ensile::folder::{self, CopyOptions, CopyPhase};
 use ensile::prelude::*;
+use ensile::receipt::Epoch;
 use ensile::{DurabilityError, Tuning};
 
 const ROWS: u64 = 4_000;
@@ -422,4 +423,23 @@ fn a_target_within_the_source_is_refused_also_by_way_of_a_link_and_nothing_is_ma
     }
     db.backup(folder.path().join("data-backup"))?;
     db.close()
+}
+
+#[test]
+fn a_failed_restore_removes_no_folder_in_which_there_is_something_else() -> Result<()> {
+    let folder = Folder::new();
+    let (data, backup, new) =
+        (folder.path().join("data"), folder.path().join("backup"), folder.path().join("new"));
+    let db = Database::open(&data)?;
+    db.backup(&backup)?;
+    db.close()?;
+    // Nothing can be had, and the folder is not there.
+    folder::restore(&backup, &new, Some(Epoch::new(1 << 40))).expect_err("no such epoch");
+    assert!(!new.exists());
+    // Another restore, or a user, was there first.
+    std::fs::create_dir(&new).expect("makes");
+    std::fs::write(new.join("notes"), "mine").expect("writes");
+    folder::restore(&backup, &new, None).expect_err("it is not empty");
+    assert_eq!(std::fs::read_to_string(new.join("notes")).expect("is there"), "mine");
+    Ok(())
 }

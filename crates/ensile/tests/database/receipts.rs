@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use crate::common::Folder;
-use ensile::DurabilityError;
 use ensile::prelude::*;
+use ensile::{DurabilityError, Tuning};
 
 /// Runs one future, parked between polls: an executor as small as they get.
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -145,6 +145,22 @@ fn l9_no_result_is_durable_in_a_file_that_was_removed() -> Result<()> {
     let refused = db.run(|tx| tx.put(&table, &2, &2)).expect_err("its log is gone");
     assert!(matches!(&refused, Error::Durability(DurabilityError::Removed(_))), "{refused}");
     Ok(())
+}
+
+#[test]
+fn l9_a_folder_that_is_not_needed_any_more_may_go() -> Result<()> {
+    let folder = Folder::new();
+    let open = |loggers| {
+        let tuning = Tuning { loggers: Some(loggers), ..Tuning::default() };
+        Database::builder(folder.path()).tuning(tuning).open()
+    };
+    open(2)?.close()?;
+    let db = open(1)?;
+    let table = db.table::<u64, u64>("table")?;
+    db.checkpoint()?.wait()?;
+    std::fs::remove_dir_all(folder.path().join("log1")).expect("it is there");
+    db.run(|tx| tx.put(&table, &1, &1))?;
+    db.close()
 }
 
 /// A hard link keeps the file of the log, and the folder is gone.

@@ -145,7 +145,9 @@ impl PageFile {
     /// Makes all that was written survive a crash.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
         *self.unbegun.lock() = UnbegunBytes::default();
-        self.file.sync_all()
+        self.file.sync_all()?;
+        // L9.
+        self.file.check_named()
     }
 
     /// Gives extents back that no readable manifest reaches, and no attempt.

@@ -443,7 +443,7 @@ pub struct Examination {
     /// What is damaged and not needed any more.
     pub unneeded: Vec<Damage>,
     /// Reasons for which an open refuses the folder all the same, with their remedies: it was copied, restored or moved
-    /// (I1), or is fenced (H6).
+    /// (I1), or is fenced (H6). A folder without a mark, in which nothing counts, is refused by an open that uses it.
     pub refused: Vec<String>,
     /// What can be done about the damage, or about what cannot be read.
     pub remedy: Option<Remedy>,

@@ -77,7 +77,11 @@ pub fn repair_with(
     let (found, seen) = examine_locked(disk, target)?;
     let plan = (!found.is_whole()).then(|| plan(&**disk, (&found, seen), options)).transpose()?;
     if !renewable.is_empty() {
-        renew_marks(&**disk, (&expect_manifest(&**disk)?, &renewable), &mut locks)?;
+        // Behind the locks: another process may have adopted the folder meanwhile.
+        let manifest = expect_manifest(&**disk)?;
+        let now = renewable_marks(&**disk, &manifest)?;
+        renewable.retain(|folder| now.contains(folder));
+        renew_marks(&**disk, (&manifest, &renewable), &mut locks)?;
     }
     let Some(plan) = plan else {
         let is_renewed = !marks.is_empty();

@@ -150,7 +150,7 @@ fn b5_an_adoption_that_dies_at_any_call_is_made_again_and_loses_nothing() {
 fn b4_an_adoption_asks_where_the_boot_cannot_be_read() {
     let disk = left(1);
     disk.set_no_boot(true);
-    let left = assert_would_lose(&disk, "open it where /proc/sys/kernel/random/boot_id can be read");
+    let left = assert_would_lose(&disk, "open it where /proc/sys/kernel/random/boot_id");
     assert_eq!((left.reason, left.entries()), (NotProvenReason::UnknownBoot, 1));
     disk.set_no_boot(false);
     assert_eq!(found(&open(&disk, safe(1))).len(), 2);

@@ -165,7 +165,11 @@ pub fn restore_with(
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
     let from = existing(from)?;
-    restored(CopySource::restore(&from, at, bytes_per_second)?, RestoreTarget::open(target, &*from)?, watch)
+    restored(
+        CopySource::restore(&from, at, bytes_per_second)?,
+        RestoreTarget::open(target, &[&*from])?,
+        watch,
+    )
 }
 
 /// As [`restore_with`], but of the state at the end of epoch `to`, exactly. Which epochs can be had:
@@ -223,7 +227,9 @@ pub fn restore_to_epoch(
 ) -> Result<CopyReport> {
     let (from, archive) = (existing(from)?, archive.map(existing).transpose()?);
     let source = CopySource::restore_to_epoch((&from, archive.as_ref()), to, bytes_per_second)?;
-    restored(source, RestoreTarget::open(target, &*from)?, watch)
+    let mut sources = vec![&*from];
+    sources.extend(archive.as_deref());
+    restored(source, RestoreTarget::open(target, &sources)?, watch)
 }
 
 /// Which epochs [`restore_to_epoch`] can have from a backup, with the database's archive if that is given: spans with
