@@ -26,9 +26,9 @@ fn existing(path: &Path) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
 }
 
-/// Backs the objects in the folder `source` up into the folder `target`, which is then a folder of its own. A process
-/// may have `source` open. The backup has all that is durable in the log when it begins. What a process-safe owner has
-/// returned beyond that is in [`Objects::backup`] alone.
+/// Backs the objects in the folder `source` up into the folder `target`, which is then a folder of its own. A process may
+/// have `source` open. The backup has each change that is durable in the log when it begins. Later results of a
+/// process-safe owner are in [`Objects::backup`] alone.
 ///
 /// If `target` has an earlier backup of `source`, only the missing bytes are written. `watch` is asked between any two
 /// steps; the backup is cancelled if it breaks.
@@ -98,7 +98,7 @@ fn restored(
 }
 
 impl OpenRuntime {
-    /// Backs the open folder up: all that was logged before the call, or, without a log, a checkpoint that is made now.
+    /// Backs the open folder up: each change that was logged before the call, or, without a log, a new checkpoint.
     fn backup(&self, target: &Path, options: CopyOptions, watch: &mut WatchCopy<'_>) -> Result<CopyReport> {
         self.check_process()?;
         self.check_open()?;
@@ -122,7 +122,7 @@ impl OpenRuntime {
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// Backs the objects up into the folder `target`, which is then a folder of its own, while other threads go on. The
-    /// backup has all that was changed before the call. A second backup into the same folder writes the missing bytes.
+    /// backup has each change of before the call. A second backup into the same folder writes the missing bytes.
     /// [`folder::restore`](crate::folder::restore) makes a new folder of it.
     ///
     /// ```
