@@ -16,7 +16,7 @@ use super::alternation::{Does, Kind, Observed, Use};
 use super::counting::{Keys, Setup, Workload};
 
 /// Places in the source and what is written there; of two that fit, the first counts.
-pub(super) const NAMES: [(&str, &str); 25] = [
+pub(super) const NAMES: [(&str, &str); 26] = [
     ("ensile-epoch/src/pin_slot.rs", PIN),
     ("ensile-epoch/src/commit_slot.rs", BINDING),
     ("ensile-epoch/src/epochs.rs", GLOBAL_EPOCH),
@@ -36,6 +36,7 @@ pub(super) const NAMES: [(&str, &str); 25] = [
     ("ensile-durability/src/log/waiters.rs", WAITERS),
     ("ensile-durability/src/wake_up.rs", WAKE_UP),
     ("ensile-durability/src/log/", LOGGER),
+    ("ensile-durability/src/store/handle.rs", FOLDERS),
     ("ensile-durability/src/counter.rs", LOGGER),
     ("ensile-memory/src/cache.rs", "free block"),
     ("ensile-memory/src/memory.rs", "memory pool"),
@@ -59,6 +60,8 @@ pub(super) const LOG_SLOT: &str = "log slot";
 pub(super) const WAITERS: &str = "waiters' list";
 /// The rest of a logger: its writer, its queue, its marks.
 pub(super) const LOGGER: &str = "logger's queue";
+/// Of a step behind a sync, which asks whether the folders still have names (L9).
+const FOLDERS: &str = "folders' locks";
 /// The workers' bindings and pins, which a logger's step looks through under a lock.
 pub(super) const REGISTRY: &str = "epoch registry's list";
 /// A worker's, taken over by its logger.
@@ -176,7 +179,7 @@ impl Account {
             Does::ReadsOwned => &[OWNERS],
             // A lone waiter takes the logger's step, and writes what the logger's thread would: no record, no node, no
             // pin.
-            Does::Waits => &[WAITERS, WAKE_UP, LOGGER, GLOBAL_EPOCH, LOG_SLOT, LOG_BUFFER, REGISTRY],
+            Does::Waits => &[WAITERS, WAKE_UP, LOGGER, FOLDERS, GLOBAL_EPOCH, LOG_SLOT, LOG_BUFFER, REGISTRY],
             Does::Writes => return true,
         };
         self.shared_names().all(|(name, _)| may.contains(&name))
