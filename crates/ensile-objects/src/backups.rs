@@ -26,8 +26,8 @@ fn existing(path: &Path) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
 }
 
-/// Backs the objects in the folder `source` up into the folder `target`, which is then a folder of its own. A process may
-/// have `source` open. The backup has each change that is durable in the log when it begins. Later results of a
+/// Backs the objects in the folder `source` up into the folder `target`, which is then a folder of its own. A process
+/// may have `source` open. The backup has each change that is durable in the log when it begins. Later results of a
 /// process-safe owner are in [`Objects::backup`] alone.
 ///
 /// If `target` has an earlier backup of `source`, only the missing bytes are written. `watch` is asked between any two
