@@ -22,8 +22,8 @@ fn use_epochs(log: &ApplicationLog, clock: &Clock, epochs: u64) {
     }
 }
 
-#[test]
-fn l6_a_thread_that_waits_for_results_and_never_drives_has_epochs_without_end() {
+/// A log on a simulated disk, which no thread drives, and its manual clock.
+fn open_without_threads() -> (ApplicationLog, Clock) {
     let (disk, clock) = (SimDisk::new(), Clock::manual());
     let log = ObjectsBuilder::new("unused")
         .disk(Arc::new(disk.mounted()))
@@ -32,6 +32,12 @@ fn l6_a_thread_that_waits_for_results_and_never_drives_has_epochs_without_end() 
         .without_threads()
         .open_application(Arc::new(NoObjects))
         .expect("opens");
+    (log, clock)
+}
+
+#[test]
+fn l6_a_thread_that_waits_for_results_and_never_drives_has_epochs_without_end() {
+    let (log, clock) = open_without_threads();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // Time goes on while a result is waited for.
@@ -68,14 +74,7 @@ impl Walk for PanickingWalk {
 
 #[test]
 fn l6_epochs_are_reserved_behind_a_checkpointer_that_panicked() {
-    let (disk, clock) = (SimDisk::new(), Clock::manual());
-    let log = ObjectsBuilder::new("unused")
-        .disk(Arc::new(disk.mounted()))
-        .manual_clock(clock.clone())
-        .epoch_interval(Duration::from_secs(3600))
-        .without_threads()
-        .open_application(Arc::new(NoObjects))
-        .expect("opens");
+    let (log, clock) = open_without_threads();
     let runtime = log.runtime();
     let _asked = runtime.checkpoints.demand();
     while !runtime.checkpoints.has_panicked() {
