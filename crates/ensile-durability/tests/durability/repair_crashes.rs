@@ -113,22 +113,8 @@ fn a_repair_that_gives_up_a_whole_generation_may_be_cut_off_at_every_call() {
     every_call(&disk, MAP);
 }
 
-#[test]
-fn a_repair_behind_a_missing_file_may_be_cut_off_at_every_call() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
-    rig.fill_files(&mut worker, 50);
-    drop((worker, rig));
-    disk.crash(3);
-    let files = disk.files();
-    disk.lose(files.iter().find(|name| name.starts_with("log0/log-1-1")).expect("several files"));
-    every_call(&disk, MAP);
-}
-
-/// The files behind a damaged one go for good one after the other, the last one first.
-#[test]
-fn l5_a_repair_that_is_cut_off_behind_its_manifest_leaves_no_gap_in_a_log() {
+/// A crashed database with at least four files of its first log.
+fn disk_with_four_files() -> SimDisk {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);
     let mut worker = rig.worker();
@@ -137,6 +123,22 @@ fn l5_a_repair_that_is_cut_off_behind_its_manifest_leaves_no_gap_in_a_log() {
     disk.crash(3);
     let files = disk.files();
     assert!(files.iter().filter(|name| name.starts_with("log0/log-1-")).count() >= 4, "{files:?}");
+    disk
+}
+
+#[test]
+fn a_repair_behind_a_missing_file_may_be_cut_off_at_every_call() {
+    let disk = disk_with_four_files();
+    let files = disk.files();
+    disk.lose(files.iter().find(|name| name.starts_with("log0/log-1-1")).expect("several files"));
+    every_call(&disk, MAP);
+}
+
+/// The files behind a damaged one go for good one after the other, the last one first.
+#[test]
+fn l5_a_repair_that_is_cut_off_behind_its_manifest_leaves_no_gap_in_a_log() {
+    let disk = disk_with_four_files();
+    let files = disk.files();
     disk.flip(files.iter().find(|name| name.starts_with("log0/log-1-0")).expect("the first"), 2_000, 4);
     let manifest = disk.bytes("MANIFEST");
     disk.keep_moments();
