@@ -1,115 +1,111 @@
-//! What a process-safe life returned and nothing proves where its folder is found now: how much, and what to do.
+//! Entries of a process-safe life that the folder cannot prove: their amount, the reason, and the remedy.
 //!
 //! ```text
 //! recovery::taking finds it --> the report of an open, an examination (`verify`, `objects check`), an adoption
 //! ```
-//! Invariant: B4: nobody who sees such a folder passes it over: it is one type, which says itself in words.
+//! Invariant: B4: every reader of such a folder reports the entries. One type carries the report and its text.
 //!
-//! Neighbours: `store::mapped` reads the buffers; `recovery::taking` says why nothing proves them, and counts what
-//! stands in the logs.
+//! Neighbours: `store::mapped` reads the buffers; `recovery::taking` gives the reason, and counts the
+//! entries of the logs.
 
 use std::fmt;
 
 use ensile_base::Epoch;
 
-/// Why nothing proves it.
+/// The reason why the folder cannot prove the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotProvenReason {
-    /// The folder is a copy: its files were copied at different moments, and another machine or boot may have the
-    /// original. An open of it takes nothing of this.
+    /// The folder is a copy, and its files may come from different moments. An open takes none of the entries.
     Copied,
-    /// The operating system was started since. After a power cut nothing proves it; after the start of a container
-    /// alone it was returned, and is lost. An open takes nothing of it.
+    /// The operating system has started again since the life. An open takes none of the entries.
     OtherBoot,
-    /// A file system of the folder was mounted again within the boot of the life: its device was lost, with what was
-    /// not synced. An open takes nothing of it.
+    /// A file system of the folder was mounted again within the same boot. Its device lost the bytes that were not
+    /// synced. An open takes none of the entries.
     OtherMount,
-    /// It is the folder that its process left, in this boot, and it is damaged, or cannot be read: an open ends with an
-    /// error before it takes anything.
+    /// The process died in this folder, the machine has not rebooted since, and the folder is damaged or unreadable.
+    /// An open ends with an error before it takes an entry.
     Damaged,
-    /// It is the folder that its process left, in this boot, and the next open takes it. A backup that was made of it
-    /// before has it not.
+    /// The process died in this folder, and the machine has not rebooted since. The next open takes the entries. An
+    /// earlier backup does not contain them.
     NotOpened,
-    /// Which boot of the operating system this is cannot be read, so it is unknown whether it counts. An open ends with
-    /// an error until that can be read.
+    /// The boot identity of the operating system cannot be read. An open ends with an error until it can be read.
     UnknownBoot,
-    /// These files were changed after their process had died. An open takes them all the same, as a change of owner is
-    /// none of their bytes.
+    /// The files changed after the process had died. An open takes the entries all the same: a change of owner alone
+    /// leaves the bytes as they were.
     Changed,
 }
 
-/// What a mapped buffer holds, as far as it can be read.
+/// The readable entries of a mapped buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnprovenEntries {
-    /// Entries; one that the log has got meanwhile is among them.
+    /// Number of entries, including any that its log already has.
     pub entries: u32,
-    /// Their bytes.
+    /// Bytes of the entries.
     pub bytes: u32,
-    /// The epochs of the first and the last.
+    /// Epochs of the first and the last entry.
     pub epochs: (Epoch, Epoch),
 }
 
 /// A mapped file of a process-safe life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnprovenFile {
-    /// Its name, relative to the main folder.
+    /// Path relative to the main folder.
     pub file: String,
-    /// What it holds above the durable epoch. `None` if that cannot be read, or if it was changed.
+    /// Entries above the durable epoch. `None` if the file is unreadable, or has changed.
     pub held: Option<UnprovenEntries>,
 }
 
-/// What a process-safe life returned and nothing proves here.
+/// Entries that a process-safe life returned to its callers, and that the folder cannot prove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotProven {
-    /// Why.
+    /// Reason for the lack of proof.
     pub reason: NotProvenReason,
-    /// Everything of epochs up to this one is there. In a damaged folder: what the marks of its logs still prove, of
-    /// those that can be read.
+    /// Durable epoch: the folder has every entry up to it. In a damaged folder, the epoch that the readable marks of
+    /// the logs prove.
     pub durable: Epoch,
-    /// The mapped files that hold something above it, or, of [`NotProvenReason::Changed`], that were changed.
+    /// Mapped files with entries above `durable`. With [`NotProvenReason::Changed`], the changed files.
     pub files: Vec<UnprovenFile>,
-    /// Whole entries above it in the logs, which no mark covers.
+    /// Number of whole entries above `durable` in the logs, which no mark covers.
     pub log_entries: u64,
-    /// The largest epoch of what is in files and logs, as far as it can be read.
+    /// Largest readable epoch of the files and the logs.
     pub last: Epoch,
 }
 
 impl NotProven {
-    /// These files were changed after their process had died; `None` if none was.
+    /// A report of these changed files. `None` if the list is empty.
     pub(crate) fn changed(files: Vec<String>, durable: Epoch) -> Option<Self> {
         let files: Vec<_> = files.into_iter().map(|file| UnprovenFile { file, held: None }).collect();
         let (reason, last) = (NotProvenReason::Changed, durable);
         (!files.is_empty()).then_some(Self { reason, durable, files, log_entries: 0, last })
     }
 
-    /// How much it is cannot be told: the folder is damaged.
+    /// A report without an amount, because the folder is damaged.
     pub(crate) fn uncounted(reason: NotProvenReason, durable: Epoch) -> Self {
         Self { reason, durable, files: Vec::new(), log_entries: 0, last: durable }
     }
 
-    /// Does an open leave it out?
+    /// True if an open leaves the entries out.
     #[must_use]
     pub fn is_left_out(&self) -> bool {
         use NotProvenReason as Reason;
         matches!(self.reason, Reason::Copied | Reason::OtherBoot | Reason::OtherMount)
     }
 
-    /// Is it taken all the same, and nothing known to be lost?
+    /// True if an open takes the entries, and no loss is known.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         self.reason == NotProvenReason::Changed
     }
 
-    /// Entries that can be read. An entry that was just written to its log, and that its buffer still counted, is
-    /// counted twice.
+    /// Number of readable entries. An entry that both a buffer and its log hold counts twice.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.log_entries + self.held().map(|held| u64::from(held.entries)).sum::<u64>()
     }
 
-    /// Bytes of those of them that are in mapped files.
+    /// Bytes of the readable entries of the mapped files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.held().map(|held| u64::from(held.bytes)).sum()
@@ -119,13 +115,13 @@ impl NotProven {
         self.files.iter().filter_map(|file| file.held.as_ref())
     }
 
-    /// How much it is, in words, as a sentence without its end.
+    /// The amount in words: a sentence without its end.
     #[must_use]
     pub fn how_much(&self) -> impl fmt::Display {
         Amount(self)
     }
 
-    /// What becomes of it, and what to do, in words: the sentence's end, and more.
+    /// The end of that sentence, and the remedy.
     #[must_use]
     pub fn what_to_do(&self) -> &'static str {
         match self.reason {
@@ -162,7 +158,6 @@ impl NotProven {
         }
     }
 
-    /// How much it is, of which epochs, and that it was returned.
     fn amount(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unreadable: Vec<_> =
             self.files.iter().filter(|file| file.held.is_none()).map(|file| &*file.file).collect();
@@ -190,7 +185,7 @@ impl NotProven {
     }
 }
 
-/// How much it is.
+/// Text of [`NotProven::how_much`].
 struct Amount<'n>(&'n NotProven);
 
 impl fmt::Display for Amount<'_> {
@@ -210,7 +205,7 @@ impl fmt::Display for Amount<'_> {
     }
 }
 
-/// How much it is, what becomes of it, and what to do: a paragraph.
+/// The amount and the remedy, as one paragraph.
 impl fmt::Display for NotProven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.how_much(), self.what_to_do())

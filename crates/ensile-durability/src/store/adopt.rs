@@ -9,16 +9,16 @@
 //! | the manifest with the new identity and numbers | the adopted database: its next open puts the marks in their place |
 //! | each `FOLDER.new` renamed | the same |
 //!
-//! Log and checkpoint files and the hint are not written: they say whose they were, and the manifest says so for each
-//! generation and checkpoint.
+//! An adoption leaves the log files, the checkpoint files and the hint as they are. They keep the identity of their
+//! writer, and the manifest lists that identity for each generation and checkpoint.
 //!
 //! Invariants:
 //! - I1: no folder that may be the original's is adopted. A linked folder with the number that the
 //!   manifest lists, in a main folder that is another one, is the original's.
-//! - B4: what a process-safe life returned is taken first, where an open would take it; what an adoption gives up is
-//!   said first. Both under the same locks.
+//! - B4: an adoption first takes the entries of a process-safe life that an open would take. It reports the entries
+//!   that it gives up before it changes a file. Both happen under the same locks.
 //!
-//! Neighbours: `whose` compares what is written here; `recovery::adopting` knows what is given up; `ensile adopt` asks.
+//! Neighbours: `whose` compares marks and manifest; `recovery::adopting` finds the lost entries; `ensile adopt` calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,22 +37,22 @@ use crate::DurabilityError;
 use crate::identity::Identity;
 use crate::not_proven::NotProven;
 
-/// What an adoption has changed.
+/// Result of an adoption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopted {
-    /// The database's new identity, 32 hex digits.
+    /// New identity of the database, 32 hex digits.
     pub database: String,
-    /// That of the database of which it is a copy.
+    /// Identity of the copied database, 32 hex digits.
     pub parent: String,
-    /// What a process-safe life had returned and is not in it, as was agreed to. Or, if it [was taken
-    /// ](NotProven::is_taken), what it cannot be proven of.
+    /// Entries of a process-safe life that the caller agreed to lose. If [`NotProven::is_taken`], entries that the
+    /// adoption took without proof.
     pub not_proven: Option<NotProven>,
-    /// Entries of a process-safe life of this boot that only its mapped buffers had, and that are in the logs now.
+    /// Number of entries that the adoption moved from mapped buffers of this boot into the logs.
     pub taken_entries: u64,
 }
 
-/// What becomes of what a process-safe life left, in an adoption.
+/// Entries that a process-safe life left, as an adoption treats them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftToAdopt {
     /// See [`Adopted`].
@@ -60,11 +60,11 @@ pub(crate) struct LeftToAdopt {
     pub(crate) taken_entries: u64,
 }
 
-/// Makes the database in this folder one of its own. It has no archive: the original's stays the original's. `take`
-/// takes what it can of a process-safe life, and says what is given up, before anything else is changed.
+/// Makes the database in this folder one of its own. The archive stays with the original. `take` first takes the
+/// entries of a process-safe life, and reports the entries that the adoption gives up.
 ///
 /// # Errors
-/// What `take` says, and those of [`crate::adopt`]. Nothing else was changed then.
+/// Those of `take` and of [`crate::adopt`]. An error of `take` leaves all other files as they were.
 pub(crate) fn adopt(
     disk: &Arc<dyn Disk>,
     take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt, DurabilityError>,
@@ -72,10 +72,9 @@ pub(crate) fn adopt(
     let mut locks = lock_main(&**disk, Hold::Exclusive)?;
     let mut before = whose::expect_manifest(&**disk)?;
     UnfinishedCopy::check_none(&**disk, &before)?;
-    // It is the original's, and goes on with that.
+    // The archive stays with the original.
     before.end_archive();
-    // Before the locks too, which make files where folders cannot be locked; behind them no other process changes what
-    // is seen.
+    // This check comes before the locks, because a lock may make a file. The check below repeats it under the locks.
     let found = folders_of(&**disk, &before)?;
     if !locks.has_file() {
         locks.add_file(&**disk)?;
@@ -100,7 +99,7 @@ pub(crate) fn adopt(
     Ok(Adopted { database, parent, not_proven, taken_entries })
 }
 
-/// The numbers of the database's folders as they are now, each looked at.
+/// Current numbers of the folders of the database, each checked.
 fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, FolderId>, DurabilityError> {
     let main = disk.folder_id("")?;
     let is_elsewhere = !whose::is_same(main, manifest.main());
@@ -128,7 +127,7 @@ fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, F
                 let detail = format!("of its FOLDER, {}", whose::says(manifest, &mark));
                 return Err(DurabilityError::foreign_folder(&name, &place, &detail));
             }
-            // A mark that is lost is written anew: the files say themselves whose they are.
+            // The adoption writes a lost mark anew: each file carries the identity of its writer.
             Ok(_) | Err(DurabilityError::Damaged { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -140,7 +139,7 @@ fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, F
     Ok(folders)
 }
 
-/// Is it a mark of this database, or of the one that it was adopted from: an adoption may have been cut short?
+/// True if the mark names this database or its parent, which a cut-off adoption leaves.
 fn is_known(manifest: &Manifest, mark: &Mark, name: &str) -> bool {
     mark.name == name && (mark.database == manifest.identity || Some(mark.database) == manifest.parent)
 }

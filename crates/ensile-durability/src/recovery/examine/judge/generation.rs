@@ -1,8 +1,8 @@
-//! A generation's logs, of an examination: each file by itself, each log, all of them together, then their entries.
+//! Examination of a generation: each log file, each log, all logs together, then the entries.
 //!
 //! Invariants:
-//! - L5: D is decided over all logs of the generation, or not at all.
-//! - L8: its entries are shown in the order of pieces, the oldest first.
+//! - L5: the examination decides D over all logs of the generation, or not at all.
+//! - L8: the target receives the pieces in order, the oldest first.
 //!
 //! Neighbours: [`super`] has the steps; `recovery::judgement`, `replay` and `file` read.
 
@@ -21,15 +21,15 @@ use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, Recoverable};
 
-/// The generation that is examined.
+/// State of the generation under examination.
 #[derive(Debug)]
 pub(super) struct UnderWay {
     generation: Generation,
-    /// Files of the log that is read.
+    /// Files of the current log.
     files: Vec<FileChain>,
     chains: Vec<Chain>,
     facts: GenerationFacts,
-    /// What counts of each log, and what does not.
+    /// Pieces of each log that count.
     logs: Vec<Vec<LogPiece>>,
     skipped: Vec<RecoveryReport>,
 }
@@ -80,7 +80,7 @@ impl Judge {
         self.add_log_file(&chain)?;
         self.saw_file(&chain);
         if chain.opening.is_none() {
-            // What it holds shows which epochs were used, whatever became of its first block.
+            // The later blocks show the used epochs, even without the first block.
             let mut behind = chain.clone();
             let salt = self.under_way().generation.salt;
             let looked = behind.look_with(&*self.disk, salt);
@@ -115,7 +115,7 @@ impl Judge {
         let files = std::mem::take(&mut self.under_way().files);
         assert!(files.len() <= count, "each file is read once");
         if files.len() < count {
-            // One contradicts itself or cannot be read, which is noted: what stands behind it cannot be judged.
+            // A file of the log is unreadable or contradicts itself. `found` has it, and the log has no verdict.
             return Ok(());
         }
         let generation = self.under_way().generation.clone();
@@ -132,7 +132,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Decides over the generation, and cuts what counts of its logs into pieces.
+    /// Decides D of the generation, and cuts its logs into pieces.
     pub(super) fn verdict(&mut self) -> Result<(), DurabilityError> {
         let UnderWay { generation, chains, facts, logs, skipped, .. } =
             self.under_way.as_mut().expect("a generation is examined");
@@ -148,14 +148,14 @@ impl Judge {
             let manifest = self.manifest.as_ref().expect("a generation is listed");
             let left = taking::find(&*self.disk, manifest, generation);
             let buffers = match left.and_then(|left| left.buffers(&*self.disk, generation)) {
-                // Which boot it is.
+                // The boot identity is unreadable.
                 Err(why @ DurabilityError::Config { .. }) => {
                     found.refused.push(why.to_string());
                     None
                 }
                 buffers => found.note(buffers)?.flatten(),
             };
-            // What is damaged is judged before (L5), and an open takes nothing then.
+            // An open of a damaged log takes no entry (L5).
             let is_whole = chains.iter().all(|chain| chain.lost.is_none());
             if let Some(buffers) = buffers.filter(|_| is_whole) {
                 let taken = TakenLife::of(&*self.disk, chains, buffers, verdict.durable);
@@ -175,7 +175,7 @@ impl Judge {
             in_turn.extend(pieces.iter().map(|piece| (log, piece.clone())));
         }
         in_turn.sort_by_key(|(_, piece)| (piece.oldest, piece.newest));
-        // Each piece is read once, whatever comes of it. So no entry below the next one's oldest comes behind it (L8).
+        // Each piece is read once, so no entry below the oldest epoch of the next piece follows it (L8).
         let passed: Vec<_> =
             in_turn.iter().skip(1).map(|(_, next)| Some(next.oldest)).chain([None]).collect();
         let pieces = in_turn.into_iter().zip(passed);
@@ -184,7 +184,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Hands over the entries of a piece that count.
+    /// Hands the counting entries of a piece to the target.
     pub(super) fn piece(
         &mut self,
         (log, piece, passed): (usize, &LogPiece, Option<Epoch>),
@@ -204,7 +204,7 @@ impl Judge {
         Ok(piece.bytes)
     }
 
-    /// Of logs in which something does not count, all is checked once more.
+    /// Plans a second check of each log with ignored or covered entries.
     pub(super) fn counted(&mut self) {
         let under_way = self.under_way.as_mut().expect("a generation is examined");
         let UnderWay { generation, chains, facts, logs, skipped, .. } = under_way;
@@ -223,7 +223,7 @@ impl Judge {
         self.first(work);
     }
 
-    /// Checks a piece with nothing left out; what was found before is not reported twice.
+    /// Checks all entries of a piece. Known damage is not reported twice.
     pub(super) fn check_again(&mut self, piece: &LogPiece) -> Result<u64, DurabilityError> {
         let nowhere = Nowhere(piece.kind);
         match replay::replay(&*self.disk, piece, &mut self.buffers, &nowhere).map_err(Damage::of) {
