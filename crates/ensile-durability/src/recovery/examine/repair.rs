@@ -83,6 +83,7 @@ pub fn repair_with(
         renewable.retain(|folder| now.contains(folder));
         renew_marks(&**disk, (&manifest, &renewable), &mut locks)?;
     }
+    let marks: Vec<String> = renewable.iter().map(|folder| mark_file(folder)).collect();
     let Some(plan) = plan else {
         let is_renewed = !marks.is_empty();
         return Ok(is_renewed.then(|| Repaired { loss: Loss::default(), copies: None, marks }));
