@@ -6,8 +6,8 @@
 //!          ^                                            |
 //!          +--------- the lease was overrun ------------+         what was copied so far is kept
 //! ```
-//! A source with a picture is copied by pages, into the free extents of the target's page file. Any other source is
-//! copied by files, log included. Either leaves what the target has already.
+//! A picture is copied by pages, into the free extents of the target's page file, and then the log behind it by files.
+//! Any other source is copied by files, log included. Either leaves what the target has already.
 //!
 //! Invariants:
 //! - N16: what is read is leased. A block that was written over all the same is seen by its checksum, and the copy
@@ -46,9 +46,9 @@ use crate::recovery::archived::{ArchiveSource, ForwardReach};
 use crate::recovery::examine::left_behind;
 use crate::{DurabilityError, Recoverable};
 use files::FilesCopy;
-use pages::PagesCopy;
+use pages::{PagesCopy, PagesStep};
 pub use run::{RestoreTarget, WatchCopy, ask, copy_target, pause_copy};
-use source::{Found, Purpose};
+use source::{Found, LogBehind, Purpose};
 use tally::CopyTally;
 pub(crate) use target::TargetFolder;
 use to_epoch::{ChosenState, RestoreWay, StateReach};
@@ -100,6 +100,10 @@ pub struct CopyReport {
     pub parent: String,
     /// It is the state at the end of this epoch.
     pub epoch: Epoch,
+    /// The source's durable epoch when the copy began, as its folder showed it. The copy lacks what the source had in
+    /// between if [`CopyReport::epoch`] is smaller: an earlier state was asked for. Of a restore it is the newest epoch
+    /// of the backup and the archive.
+    pub durable: Epoch,
     /// Its entries; of files 0, as they are not counted.
     pub entries: u64,
     /// Its pages; 0 if files were copied.
@@ -131,13 +135,15 @@ pub enum CopyStep {
     /// The rate is used up for so long.
     Paced(Duration),
     /// It has ended, and counts.
-    Ended(CopyReport),
+    Ended(Box<CopyReport>),
 }
 
 #[derive(Debug)]
 enum Copying {
     Pages(Box<PagesCopy>),
     Files(Box<FilesCopy>),
+    /// What followed the pages could not begin.
+    Ended(CopyTally),
 }
 
 impl Copying {
@@ -145,6 +151,7 @@ impl Copying {
         match self {
             Self::Pages(copy) => copy.tally(),
             Self::Files(copy) => copy.tally(),
+            Self::Ended(tally) => tally,
         }
     }
 
@@ -153,6 +160,30 @@ impl Copying {
         match self {
             Self::Pages(copy) => copy.end(),
             Self::Files(copy) => copy.end(),
+            Self::Ended(_) => {}
+        }
+    }
+
+    fn step(
+        &mut self,
+        verifier: &dyn Recoverable,
+        spend: &mut SpendPiece<'_>,
+    ) -> Result<Option<CopyReport>, DurabilityError> {
+        match self {
+            Self::Pages(copy) => match copy.step(verifier, spend)? {
+                PagesStep::Worked => Ok(None),
+                PagesStep::Ended(report) => Ok(Some(*report)),
+                PagesStep::Closed(logged) => {
+                    let ended = Self::Ended(copy.tally().clone());
+                    let Self::Pages(copy) = std::mem::replace(self, ended) else {
+                        unreachable!("it was matched")
+                    };
+                    *self = Self::Files(Box::new(FilesCopy::behind(*copy, *logged)?));
+                    Ok(None)
+                }
+            },
+            Self::Files(copy) => copy.step(verifier, spend),
+            Self::Ended(_) => Err(DurabilityError::config(HAS_ENDED)),
         }
     }
 }
@@ -199,13 +230,15 @@ impl LeftInSource {
 pub struct CopyRun {
     /// For the report.
     left: LeftInSource,
+    /// For the report.
+    durable: Epoch,
     copying: Copying,
     pace: WritePace,
 }
 
-/// Begins a backup of the newest picture of the database on `source`, which may be open in any process, into the folder
-/// on `target`. If that has an earlier backup of it, what both have is left there. A source that has no picture is
-/// copied with its log.
+/// Begins a backup of the database on `source`, which may be open in any process, into the folder on `target`: of its
+/// newest checkpoint and the log behind that. So the backup has all that was durable when the copy began. If the target
+/// has an earlier backup of the database, what both have is left there.
 ///
 /// # Errors
 /// [`DurabilityError::NotItsBackup`] if the target's folder has something else, [`DurabilityError::InUse`] if somebody
@@ -288,6 +321,8 @@ fn reaches(
 #[derive(Debug)]
 pub struct CopySource {
     left: LeftInSource,
+    /// The durable epoch that the source shows.
+    durable: Epoch,
     found: Found,
     purpose: Purpose,
     /// What brings its state to a later epoch.
@@ -301,7 +336,16 @@ impl CopySource {
     /// # Errors
     /// What a lease of the source says; the disk's.
     pub fn backup(source: &Arc<dyn Disk>, options: CopyOptions) -> Result<Self, DurabilityError> {
-        Self::look((source, Purpose::Backup), None, options)
+        Self::look((source, Purpose::Backup { log: LogBehind::Copied }), None, options)
+    }
+
+    /// The newest picture of the database on `source`, without the log behind it: for a caller that has asked for this
+    /// picture, and waited for it. Without a picture it is as [`CopySource::backup`].
+    ///
+    /// # Errors
+    /// As for [`CopySource::backup`].
+    pub fn picture(source: &Arc<dyn Disk>, options: CopyOptions) -> Result<Self, DurabilityError> {
+        Self::look((source, Purpose::Backup { log: LogBehind::Left }), None, options)
     }
 
     /// The backup on `from`, for a [`restore`].
@@ -353,10 +397,11 @@ impl CopySource {
         options.check()?;
         let found = source::look(source, purpose)?;
         let left = match purpose {
-            Purpose::Backup => LeftInSource::look(source)?,
+            Purpose::Backup { .. } => LeftInSource::look(source)?,
             Purpose::Restore { .. } => LeftInSource::NotAsked,
         };
-        Ok(Self { left, found, purpose, archive, options })
+        let durable = found.durable.max(archive.as_ref().map_or(Epoch::ZERO, ArchiveSource::durable));
+        Ok(Self { left, durable, found: found.copied, purpose, archive, options })
     }
 
     /// Begins to copy it into the folder on `target`.
@@ -364,7 +409,7 @@ impl CopySource {
     /// # Errors
     /// What the target says: those of [`backup()`] or [`restore`].
     pub fn begin(self, target: &Arc<dyn Disk>) -> Result<CopyRun, DurabilityError> {
-        let Self { left, found, purpose, archive, options } = self;
+        let Self { left, durable, found, purpose, archive, options } = self;
         let copying = match found {
             Found::Picture(found) => {
                 Copying::Pages(Box::new(PagesCopy::begin(*found, (target, archive), (purpose, options))?))
@@ -375,7 +420,7 @@ impl CopySource {
                 (purpose, options.keep),
             )?)),
         };
-        Ok(CopyRun { left, copying, pace: WritePace::new(options.bytes_per_second) })
+        Ok(CopyRun { left, durable, copying, pace: WritePace::new(options.bytes_per_second) })
     }
 }
 
@@ -419,7 +464,7 @@ impl CopyRun {
         now_nanos: u64,
         spend: &mut dyn FnMut(&mut WritePace, &CopyProgress, u64) -> ControlFlow<()>,
     ) -> Result<CopyStep, DurabilityError> {
-        let Self { copying, pace, left } = self;
+        let Self { copying, pace, left, durable } = self;
         let wait = pace.wait(now_nanos);
         if !wait.is_zero() {
             return Ok(CopyStep::Paced(wait));
@@ -435,15 +480,15 @@ impl CopyRun {
                 ControlFlow::Break(()) => Err(DurabilityError::Cancelled),
             }
         };
-        let report = match &mut *copying {
-            Copying::Pages(copy) => copy.step(verifier, &mut spend_piece)?,
-            Copying::Files(copy) => copy.step(verifier, &mut spend_piece)?,
-        };
+        let report = copying.step(verifier, &mut spend_piece)?;
         let spent = copying.tally().spent() - before;
         // Pieces have spent theirs, and are counted too.
         pace.spend(spent.saturating_sub(by_pieces));
         Ok(match report {
-            Some(report) => CopyStep::Ended(CopyReport { not_proven: left.not_in(report.epoch), ..report }),
+            Some(report) => {
+                let not_proven = left.not_in(report.epoch);
+                CopyStep::Ended(Box::new(CopyReport { durable: *durable, not_proven, ..report }))
+            }
             None => CopyStep::Worked,
         })
     }

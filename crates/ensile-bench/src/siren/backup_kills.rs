@@ -17,6 +17,7 @@
 pub(crate) mod copier;
 mod history;
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use ensile::checkpoint::CheckpointReport;
@@ -263,7 +264,7 @@ impl Scene<'_> {
         Ok((copier::run(self.source, self.target, keep, moment)?, least))
     }
 
-    /// Looks at all that the target has; the epochs of its pictures.
+    /// Looks at all that the target has; the epochs of its pictures, with a log or without, the newest first.
     fn look(&mut self) -> Result<Vec<Epoch>> {
         let epochs = match folder::verify(self.target) {
             Ok(found) if !found.is_whole() => {
@@ -272,7 +273,11 @@ impl Scene<'_> {
                 return Ok(Vec::new());
             }
             Ok(found) => match found.backup {
-                Some(BackupFacts::Backup { pictures, .. }) => pictures,
+                Some(BackupFacts::Backup { mut pictures, logged_pictures, .. }) => {
+                    pictures.extend(logged_pictures);
+                    pictures.sort_unstable_by_key(|epoch| Reverse(*epoch));
+                    pictures
+                }
                 _ => Vec::new(),
             },
             Err(Error::Durability(

@@ -50,20 +50,22 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
     shown.end();
     match outcome {
         Ok(restored) if *json => {
-            let RestoredFromArchive { database, parent, epoch, entries, bytes, .. } = restored;
+            let RestoredFromArchive { database, parent, epoch, durable, entries, bytes, .. } = restored;
             let restored = json!({
                 "folder": folder, "database": database, "parent": parent, "epoch": epoch.number(),
-                "log_entries": entries, "bytes_written": bytes,
+                "durable": durable.number(), "log_entries": entries, "bytes_written": bytes,
             });
             show(&format!("{restored:#}\n"));
             ExitCode::SUCCESS
         }
         Ok(restored) => {
             show(&format!(
-                "{}: is now database {}, as database {} was at the end of epoch {to_epoch}; {} entries, {}\n",
+                "{}: is now database {}, as database {} was at the end of epoch {to_epoch}; the archive goes up to \
+                 epoch {}; {} entries, {}\n",
                 folder.display(),
                 restored.database,
                 restored.parent,
+                restored.durable.number(),
                 restored.entries,
                 sized(restored.bytes)
             ));

@@ -1,8 +1,8 @@
 //! `ensile backup` and `ensile restore`: copies of a database that may be open, and new databases from them; and what
 //! `ensile verify` and `ensile inspect` say of a folder that is one.
 //!
-//! Exit codes: 0 made, 1 what was to be copied is damaged, 2 not made; 3 a backup was made, and it lacks what a
-//! process-safe life had returned that was killed.
+//! Exit codes: 0 made, 1 what was to be copied is damaged, 2 not made; 3 made, and it lacks commits that were durable
+//! when the copy began, though no earlier epoch was asked for, or that a killed process-safe life had returned.
 //!
 //! Neighbours: [`ensile::folder`] copies and verifies; here its progress and its outcome are put into words.
 
@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 
 use super::{DAMAGED, MEGABYTE, failed, show, sized};
 
-/// Exit code where the backup was made, and has not all that was returned (B4).
-const NOT_PROVEN: u8 = 3;
+/// Exit code where the copy was made, and lacks results that were durable or returned (N21, B4).
+const LACKS_RESULTS: u8 = 3;
 
 /// `ensile backup`.
 #[derive(Debug, Args)]
@@ -86,8 +86,7 @@ pub(crate) fn backup(arguments: &BackupArguments) -> ExitCode {
     match outcome {
         Ok(report) => {
             ended(backup, &report, *json, "a backup of");
-            // A script that goes on and removes the folder would lose that.
-            report.not_proven.map_or(ExitCode::SUCCESS, |_| ExitCode::from(NOT_PROVEN))
+            made(&report)
         }
         Err(error) => not_made(folder, &error),
     }
@@ -119,10 +118,17 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
     match outcome {
         Ok(report) => {
             ended(folder, &report, *json, "restored from");
-            ExitCode::SUCCESS
+            // The smaller epoch was asked for.
+            if at.or(to_epoch.map(Epoch::new)).is_some() { ExitCode::SUCCESS } else { made(&report) }
         }
         Err(error) => not_made(backup, &error),
     }
+}
+
+/// The exit code of a copy that was made. A script that goes on and removes the source would lose the rest.
+fn made(report: &CopyReport) -> ExitCode {
+    let lacks_results = report.epoch < report.durable || report.not_proven.is_some();
+    if lacks_results { ExitCode::from(LACKS_RESULTS) } else { ExitCode::SUCCESS }
 }
 
 /// True if the folder holds objects, and no database. A folder that cannot be read is refused by what follows.
@@ -154,6 +160,7 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
         let (kept, dropped) = (numbers(&report.kept), numbers(&report.dropped));
         let report = json!({
             "folder": folder, "database": report.database, "parent": report.parent, "epoch": report.epoch.number(),
+            "durable": report.durable.number(),
             "entries": report.entries, "pages": report.pages, "pages_written": report.pages_written,
             "bytes": report.bytes, "bytes_written": report.bytes_written, "log_entries": report.log_entries,
             "overruns": report.overruns, "kept": kept, "dropped": dropped,
@@ -163,11 +170,13 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
         return;
     }
     let mut text = format!(
-        "{}: database {}, {what} {} at the end of epoch {}; {} of {} written, verified\n",
+        "{}: database {}, {what} {} at the end of epoch {}; epoch {} was durable there when the copy began; {} of {} \
+         written, verified\n",
         folder.display(),
         report.database,
         report.parent,
         report.epoch.number(),
+        report.durable.number(),
         sized(report.bytes_written),
         sized(report.bytes)
     );
@@ -190,7 +199,7 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
 pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
     match facts {
         None => String::new(),
-        Some(BackupFacts::Backup { of, epoch, pictures, files }) => {
+        Some(BackupFacts::Backup { of, epoch, pictures, logged_pictures, files }) => {
             let at = epoch.map_or_else(String::new, |epoch| {
                 format!(", as it was at the end of epoch {}", epoch.number())
             });
@@ -199,6 +208,13 @@ pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
                     0 => String::new(),
                     1 => "one picture".to_owned(),
                     _ => format!("pictures of the epochs {}", listed(pictures)),
+                },
+                match logged_pictures.len() {
+                    0 => String::new(),
+                    1 => "a picture and the log behind it".to_owned(),
+                    _ => {
+                        format!("pictures and the logs behind them at the epochs {}", listed(logged_pictures))
+                    }
                 },
                 match files.len() {
                     0 => String::new(),
@@ -279,17 +295,19 @@ pub(super) fn reach_json(reach: &Reach) -> Value {
 
 /// Has it pictures beside its newest one?
 pub(super) fn has_older(facts: Option<&BackupFacts>) -> bool {
-    matches!(facts, Some(BackupFacts::Backup { pictures, .. }) if pictures.len() > 1)
+    let Some(BackupFacts::Backup { pictures, logged_pictures, .. }) = facts else { return false };
+    pictures.len() + logged_pictures.len() > 1
 }
 
 /// The same as [`lines`], as a JSON object.
 pub(super) fn facts(facts: &BackupFacts) -> Value {
     match facts {
-        BackupFacts::Backup { of, epoch, pictures, files } => {
+        BackupFacts::Backup { of, epoch, pictures, logged_pictures, files } => {
             let numbers = |epochs: &[Epoch]| epochs.iter().map(|epoch| epoch.number()).collect::<Vec<_>>();
-            let (pictures, files) = (numbers(pictures), numbers(files));
-            let epoch = epoch.map(Epoch::number);
-            json!({ "kind": "backup", "of": of, "epoch": epoch, "pictures": pictures, "files": files })
+            json!({
+                "kind": "backup", "of": of, "epoch": epoch.map(Epoch::number), "pictures": numbers(pictures),
+                "logged_pictures": numbers(logged_pictures), "files": numbers(files),
+            })
         }
         BackupFacts::Restored { from, epoch } => {
             json!({ "kind": "restored", "from": from, "epoch": epoch.number() })

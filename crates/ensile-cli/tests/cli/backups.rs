@@ -135,6 +135,45 @@ fn another_process_backs_up_a_database_that_is_open_and_written_to() {
     }
 }
 
+#[test]
+fn n21_a_backup_from_outside_has_all_that_was_durable_when_it_began() {
+    for strategy in [Strategy::Pictures, Strategy::Fuzzy, Strategy::Cycling] {
+        let folder = Folder::new(&format!("backup-acknowledged-{strategy:?}"));
+        let db = open(&folder, strategy);
+        let mut epochs = Vec::new();
+        write(&db, &mut epochs, |at| at < 200);
+        db.checkpoint().expect("is open").wait().expect("is installed");
+        write(&db, &mut epochs, |at| at < 600);
+        let table = table_of(&db);
+        let ((), last) = db.submit(|tx| tx.put(&table, &600, &row(600))).expect("commits");
+        epochs.push(last.epoch());
+        last.durable().expect("is acknowledged");
+        let assert_has_all = |backup: &str, epochs: &[Epoch]| {
+            let copied = document(&folder, &format!("backup data {backup} --json"));
+            let epoch = copied["epoch"].as_u64().expect("an epoch");
+            assert!(
+                Some(epoch) >= epochs.last().map(|last| last.number()),
+                "{strategy:?}, {backup}: {copied}"
+            );
+            assert!(copied["durable"].as_u64() <= Some(epoch), "{strategy:?}, {backup}: {copied}");
+            let restored = document(&folder, &format!("restore {backup} {backup}-again --json"));
+            assert_eq!(
+                (restored["epoch"].as_u64(), restored["durable"].as_u64()),
+                (Some(epoch), Some(epoch))
+            );
+            assert_is_state_at(&folder, &format!("{backup}-again"), epochs, epoch);
+        };
+        assert_has_all("open", &epochs);
+        db.close().expect("closes");
+        assert_has_all("closed", &epochs);
+        // Its picture is of the life before.
+        let db = open(&folder, strategy);
+        write(&db, &mut epochs, |at| at < 700);
+        db.close().expect("closes");
+        assert_has_all("next-life", &epochs);
+    }
+}
+
 /// `verify` and `inspect` say whose backup it is, and that the last one was restored. In `copies` is what each run
 /// said; number 3 was restored as `restored-3`.
 fn assert_is_explained(folder: &Folder, takes_pictures: bool, copies: &[Value]) {
@@ -147,7 +186,7 @@ fn assert_is_explained(folder: &Folder, takes_pictures: bool, copies: &[Value]) 
         let kept = said["kept"].as_array().expect("a list");
         let kept: Vec<String> = kept.iter().map(Value::to_string).collect();
         let what = match takes_pictures {
-            true => format!("pictures of the epochs {}", kept.join(", ")),
+            true => format!("pictures and the logs behind them at the epochs {}", kept.join(", ")),
             false => format!("copies of its files at the epochs {}", kept.join(", ")),
         };
         let line = format!("a backup of database {of}, as it was at the end of epoch {epoch}: {what}\n");
@@ -156,8 +195,9 @@ fn assert_is_explained(folder: &Folder, takes_pictures: bool, copies: &[Value]) 
         let found = document(folder, &format!("{command} backup --json"));
         let none = json!([]);
         let (pictures, files) = if takes_pictures { (&said["kept"], &none) } else { (&none, &said["kept"]) };
-        let expected =
-            json!({ "kind": "backup", "of": of, "epoch": epoch, "pictures": pictures, "files": files });
+        let expected = json!({
+            "kind": "backup", "of": of, "epoch": epoch, "pictures": [], "logged_pictures": pictures, "files": files,
+        });
         assert_eq!(found["examination"]["backup"], expected);
         let (_, stdout, _) = ensile(folder, &format!("{command} restored-3"));
         let (from, epoch) = (copies[3]["database"].as_str().expect("an identity"), &copies[3]["epoch"]);
@@ -327,10 +367,11 @@ fn what_is_refused_says_why_and_a_backup_is_explained() {
     let db = open(&folder, Strategy::Pictures);
     let mut epochs = Vec::new();
     write(&db, &mut epochs, |at| at < KEYS);
-    let epoch = db.checkpoint().expect("is open").wait().expect("is installed").picture_epoch();
-    let epoch = epoch.expect("a picture").number();
+    db.checkpoint().expect("is open").wait().expect("is installed");
     let (code, stdout, stderr) = ensile(&folder, "backup data backup --rate-mb 1000");
     assert_eq!(code, Some(0), "{stderr}");
+    let epoch =
+        document(&folder, "verify backup --json")["examination"]["backup"]["epoch"].as_u64().expect("one");
     assert!(
         stdout.starts_with("backup: database ") && stdout.contains(&format!("at the end of epoch {epoch};"))
     );

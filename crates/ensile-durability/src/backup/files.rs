@@ -1,4 +1,5 @@
-//! Copies a database without a picture: its files, log included. What the target has of them already stays there.
+//! Copies a database's files, log included; behind a picture, whose pages were copied before, its log. What the target
+//! has of them already stays there.
 //!
 //! ```text
 //! Copying: what it lacks, synced --> Ending: its logs end --> its folders --> Verifying: all of it is read --> manifest
@@ -26,6 +27,7 @@
 //! manifest that the folder is to have.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -34,6 +36,7 @@ use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::known::KnownFiles;
+use super::pages::{ClosedCopy, LoggedPicture, PagesCopy};
 use super::source::{FilesSource, Purpose};
 use super::tally::CopyTally;
 use super::target::{TargetFolder, failed};
@@ -46,6 +49,7 @@ use crate::recovery::archived::ArchiveSource;
 use crate::recovery::copied::{self, CopiedLogs, LogPlace, ShortLogs};
 use crate::recovery::examine::{Damage, Examination, Judge};
 use crate::store::MadeFrom;
+use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::kept::{FilesState, KeptState, LogSpan};
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::names::{
@@ -83,11 +87,57 @@ struct TakenBehind {
     bytes: u64,
 }
 
+/// The picture of a state.
+#[derive(Clone, Copy, Debug, Default)]
+struct CopiedPicture {
+    pages: u64,
+    pages_written: u64,
+    bytes: u64,
+}
+
 /// S, and where the logs of the open generation end in the copy.
 #[derive(Debug)]
 struct EndedLogs {
     shown: Epoch,
     ends: Vec<LogPlace>,
+}
+
+/// The target's folder.
+#[derive(Debug)]
+enum FilesTarget {
+    Folder(Box<TargetFolder>),
+    /// It has the pages of the picture behind which the logs go on.
+    Pictured(Box<(PagesCopy, ClosedCopy)>),
+}
+
+impl Deref for FilesTarget {
+    type Target = TargetFolder;
+
+    fn deref(&self) -> &TargetFolder {
+        match self {
+            Self::Folder(folder) => folder,
+            Self::Pictured(pictured) => &pictured.0.target.folder,
+        }
+    }
+}
+
+impl DerefMut for FilesTarget {
+    fn deref_mut(&mut self) -> &mut TargetFolder {
+        match self {
+            Self::Folder(folder) => folder,
+            Self::Pictured(pictured) => &mut pictured.0.target.folder,
+        }
+    }
+}
+
+impl FilesTarget {
+    /// The copied picture.
+    fn picture(&self) -> Option<&PictureCheckpoint> {
+        match self {
+            Self::Folder(_) => None,
+            Self::Pictured(pictured) => Some(&pictured.1.picture),
+        }
+    }
 }
 
 /// A copy under way.
@@ -97,7 +147,7 @@ pub(super) struct FilesCopy {
     /// States that the target is to have.
     keep: Option<usize>,
     source: FilesSource,
-    target: TargetFolder,
+    target: FilesTarget,
     known: KnownFiles,
     /// What brings the state to a later epoch.
     archive: Option<ArchiveSource>,
@@ -123,7 +173,7 @@ fn copied_name(name: &str) -> String {
 
 impl FilesCopy {
     pub(super) fn begin(
-        mut source: FilesSource,
+        source: FilesSource,
         (target, archive): (&Arc<dyn Disk>, Option<ArchiveSource>),
         (purpose, keep): (Purpose, Option<usize>),
     ) -> Result<Self, DurabilityError> {
@@ -134,23 +184,39 @@ impl FilesCopy {
         if let Some(detail) = known.why_not(&source.manifest) {
             return not_its(target.disk().folder_place("")?, detail);
         }
-        let is_data =
-            |name: &str| ![MANIFEST, HINT].contains(&name) && !name.ends_with(&format!("/{FOLDER}"));
-        source.files.retain(|(name, _)| is_data(name));
-        source.drop_covered()?;
-        let of = source.manifest.folders.keys();
-        let count = |number: fn(&str) -> Option<u32>| {
-            of.clone().filter_map(|folder| number(folder)).max().map_or(0, |last| last as usize + 1)
-        };
         // What is taken from an archive stands in the first log's folder.
-        let (logs, checkpoints) =
-            (count(logger_of).max(usize::from(archive.is_some())), count(checkpointer_of));
+        let logs = source.folders(logger_of).max(usize::from(archive.is_some()));
+        let checkpoints = source.folders(checkpointer_of);
         match target.manifest().state {
             Making::Creating => target.claim_empty(logs, checkpoints)?,
             Making::Created => target.claim_backup(logs, checkpoints)?,
         }
+        let target = FilesTarget::Folder(Box::new(target));
+        Self::of(source, (target, known, archive), (purpose, keep), CopyTally::new())
+    }
+
+    /// Begins to copy the log behind a picture, whose pages are copied.
+    pub(super) fn behind(mut pages: PagesCopy, logged: LoggedPicture) -> Result<Self, DurabilityError> {
+        let (purpose, keep) = (pages.purpose, pages.options.keep);
+        let LoggedPicture { closed, log, archive } = logged;
+        pages.target.folder.claim_logs(log.folders(logger_of).max(usize::from(archive.is_some())))?;
+        let (known, tally) = (KnownFiles::of(pages.target.folder.manifest()), pages.tally.clone());
+        let target = FilesTarget::Pictured(Box::new((pages, closed)));
+        Self::of(log, (target, known, archive), (purpose, keep), tally)
+    }
+
+    fn of(
+        mut source: FilesSource,
+        (target, known, archive): (FilesTarget, KnownFiles, Option<ArchiveSource>),
+        (purpose, keep): (Purpose, Option<usize>),
+        tally: CopyTally,
+    ) -> Result<Self, DurabilityError> {
+        let is_data =
+            |name: &str| ![MANIFEST, HINT].contains(&name) && !name.ends_with(&format!("/{FOLDER}"));
+        source.files.retain(|(name, _)| is_data(name));
+        source.drop_covered()?;
         let (bytes, stage) = (vec![0; STEP_BYTES], FilesStage::Copying);
-        let (waiting, file, tally) = (VecDeque::new(), None, CopyTally::new());
+        let (waiting, file) = (VecDeque::new(), None);
         let (taken, short, ended) = (TakenBehind::default(), None, None);
         let mut copy = Self {
             purpose,
@@ -402,7 +468,9 @@ impl FilesCopy {
         }
         let reserved = self.source.reserved()?.max(self.target.manifest().reserved);
         let generations = self.closed_generations()?;
-        let state = FilesState { checkpoint: self.source.manifest.checkpoint.clone(), generations };
+        let picture = self.target.picture().cloned().map(InstalledCheckpoint::Picture);
+        let checkpoint = picture.or_else(|| self.source.manifest.checkpoint.clone());
+        let state = FilesState { checkpoint, generations };
         let (epoch, generation) = (state.epoch(), state.generation());
         // What did not end together is no state, as the verification will say.
         let kept = self.ended.as_ref().map_or(Vec::new(), |_| self.target.kept(epoch, self.keep));
@@ -418,6 +486,7 @@ impl FilesCopy {
             mapped: None,
             made_from: Some(MadeFrom::Backup { of: of.identity }),
             kept,
+            checkpoint: state.checkpoint,
             generations: state.generations,
             ..of.clone()
         };
@@ -495,7 +564,8 @@ impl FilesCopy {
     fn bytes_to_verify(&self) -> Result<u64, DurabilityError> {
         let times = |name: &str| if SegmentFile::at(name).is_some() { 2 } else { 1 };
         let copied: u64 = self.copied()?.iter().map(|(name, bytes)| times(name) * bytes).sum();
-        Ok(copied + 2 * self.taken.bytes)
+        let picture = self.target.picture().map_or(0, |picture| picture.bytes);
+        Ok(picture + copied + 2 * self.taken.bytes)
     }
 
     /// All of the copy was read as an open would read it. If it is whole it counts from here on.
@@ -530,14 +600,22 @@ impl FilesCopy {
         }
         self.check_follows(epoch)?;
         let made_from = match self.purpose {
-            Purpose::Backup => next.made_from,
+            Purpose::Backup { .. } => next.made_from,
             Purpose::Restore { .. } => Some(MadeFrom::Restored { epoch }),
         };
         let epochs: Vec<Epoch> =
             std::iter::once(epoch).chain(next.kept.iter().map(KeptState::epoch)).collect();
         let dropped = self.target.dropped(&epochs);
         let copied: u64 = self.copied()?.iter().map(|(_, bytes)| bytes).sum();
+        let kept = next.kept.clone();
         self.target.replace(Manifest { made_from, ..next })?;
+        let mut of_picture = CopiedPicture::default();
+        if let FilesTarget::Pictured(pictured) = &mut self.target {
+            let (pages, closed) = &mut **pictured;
+            let PictureCheckpoint { pages: all, bytes, .. } = closed.picture;
+            of_picture = CopiedPicture { pages: all, pages_written: pages.pages_written, bytes };
+            pages.installed(closed, &kept);
+        }
         // It counts already. What stays longer than it has to is removed by the next run.
         let _ = self.target.remove_unnamed();
         self.tally.end();
@@ -546,14 +624,15 @@ impl FilesCopy {
             parent: self.source.manifest.identity.to_string(),
             epoch,
             entries: found.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.entries),
-            pages: 0,
-            pages_written: 0,
-            bytes: copied + self.taken.bytes,
+            pages: of_picture.pages,
+            pages_written: of_picture.pages_written,
+            bytes: of_picture.bytes + copied + self.taken.bytes,
             bytes_written: self.tally.progress().bytes_written,
             log_entries: self.taken.entries,
-            overruns: 0,
+            overruns: self.tally.progress().overruns,
             kept: epochs,
             dropped,
+            durable: Epoch::ZERO,
             not_proven: None,
         })
     }

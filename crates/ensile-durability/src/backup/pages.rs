@@ -3,6 +3,7 @@
 //! ```text
 //! Copying: each page that the target lacks --> Closing: pending removes, directory, root, sync
 //!     --> Verifying: all of it is read --> Installing: what an archive has behind it, the manifest
+//!     --> if the log behind it is copied: Closed, and [`super::files`] goes on
 //! ```
 //! A page is left where the target has it if it has its number, its checkpoint and its payload's checksum.
 //!
@@ -23,7 +24,8 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_disk::Disk;
 
 use super::check::PictureCheck;
-use super::source::{Found, PictureSource, Purpose, look};
+use super::known::KnownFiles;
+use super::source::{FilesSource, Found, PictureSource, Purpose, look};
 use super::tally::CopyTally;
 use super::target::{PageName, Target, TargetPicture, failed};
 use super::{CopyOptions, CopyReport, HAS_ENDED, SpendPiece};
@@ -71,12 +73,30 @@ impl BlockCopier {
 
 /// A picture of which everything is written and synced.
 #[derive(Debug)]
-struct ClosedCopy {
-    picture: PictureCheckpoint,
+pub(super) struct ClosedCopy {
+    pub(super) picture: PictureCheckpoint,
     /// All extents that its root reaches, and the root's.
     reached: BTreeSet<Extent>,
     /// What was taken for its directory; none if the target had the picture.
     held: Option<HeldExtents>,
+}
+
+/// A closed picture, and what is copied behind it.
+#[derive(Debug)]
+pub(super) struct LoggedPicture {
+    pub(super) closed: ClosedCopy,
+    pub(super) log: FilesSource,
+    /// What brings the state to a later epoch.
+    pub(super) archive: Option<ArchiveSource>,
+}
+
+/// The outcome of a step.
+#[derive(Debug)]
+pub(super) enum PagesStep {
+    Worked,
+    /// The picture is closed, and the log behind it is copied next.
+    Closed(Box<LoggedPicture>),
+    Ended(Box<CopyReport>),
 }
 
 #[derive(Debug)]
@@ -91,10 +111,10 @@ enum PagesStage {
 /// A copy under way.
 #[derive(Debug)]
 pub(super) struct PagesCopy {
-    purpose: Purpose,
-    options: CopyOptions,
+    pub(super) purpose: Purpose,
+    pub(super) options: CopyOptions,
     source: PictureSource,
-    target: Target,
+    pub(super) target: Target,
     /// What brings the picture to a later epoch.
     archive: Option<ArchiveSource>,
     copier: BlockCopier,
@@ -105,8 +125,8 @@ pub(super) struct PagesCopy {
     next: usize,
     /// Where each page is in the target, by part of the source's directory.
     places: Vec<Vec<Option<PagePlace>>>,
-    tally: CopyTally,
-    pages_written: u64,
+    pub(super) tally: CopyTally,
+    pub(super) pages_written: u64,
     /// Bytes of pages that the target lacked when they were looked at last, and bytes that had been written by then.
     planned: (u64, u64),
     /// The least that it ever lacked, and how often in a row it has not lacked less.
@@ -121,6 +141,7 @@ impl PagesCopy {
         (purpose, options): (Purpose, CopyOptions),
     ) -> Result<Self, DurabilityError> {
         let whose = ((source.database, &source.lives), purpose);
+        // What is taken from an archive stands in the first log's folder.
         let logs = usize::from(archive.is_some());
         let target = Target::open(target, whose, (source.picture.generation, source.entries), logs)?;
         let held = HeldExtents::of(&target.file);
@@ -149,7 +170,13 @@ impl PagesCopy {
     fn plan(&mut self) -> Result<(), DurabilityError> {
         let of = &self.source.picture;
         let manifest = self.target.folder.manifest();
-        let files = KeptState::newest(manifest).filter(|newest| newest.files().is_some());
+        let log = self.source.log.as_ref();
+        if let Some(detail) = log.and_then(|log| KnownFiles::of(manifest).why_not(&log.manifest)) {
+            let folder = self.target.folder.disk().folder_place("")?;
+            return Err(DurabilityError::NotItsBackup { folder, detail });
+        }
+        // A log that is copied shows itself whether it goes on from theirs.
+        let files = KeptState::newest(manifest).filter(|newest| newest.files().is_some() && log.is_none());
         let newest = self.target.pictures.first();
         let before = match (files, newest) {
             (Some(files), _) if !may_follow_files(of, &files) => Some(files.epoch()),
@@ -229,11 +256,16 @@ impl PagesCopy {
         &mut self,
         verifier: &dyn Recoverable,
         spend: &mut SpendPiece<'_>,
-    ) -> Result<Option<CopyReport>, DurabilityError> {
+    ) -> Result<PagesStep, DurabilityError> {
         match std::mem::replace(&mut self.stage, PagesStage::Ended) {
             PagesStage::Copying => self.copy_pages()?,
             PagesStage::Closing => {
-                if let Some(closed) = self.close()? {
+                let Some(closed) = self.close()? else { return Ok(PagesStep::Worked) };
+                if let Some(log) = self.source.log.take() {
+                    // What verifies the log reads the picture too.
+                    let archive = self.archive.take();
+                    return Ok(PagesStep::Closed(Box::new(LoggedPicture { closed, log: *log, archive })));
+                } else {
                     let check = PictureCheck::begin(self.target.folder.disk(), &closed.picture);
                     let check = check.map_err(|error| failed(self.target.folder.disk(), error))?;
                     self.tally.begin(CopyPhase::Verifying, closed.picture.bytes, closed.picture.pages);
@@ -251,10 +283,13 @@ impl PagesCopy {
                     false => PagesStage::Installing(Box::new(verifying.1)),
                 };
             }
-            PagesStage::Installing(closed) => return self.install(*closed, verifier, spend).map(Some),
+            PagesStage::Installing(closed) => {
+                let report = self.install(*closed, verifier, spend)?;
+                return Ok(PagesStep::Ended(Box::new(report)));
+            }
             PagesStage::Ended => return Err(DurabilityError::config(HAS_ENDED)),
         }
-        Ok(None)
+        Ok(PagesStep::Worked)
     }
 
     /// Copies the next page that the target lacks.
@@ -293,11 +328,12 @@ impl PagesCopy {
     /// have this block, the lease was overrun, and the copy goes on from that one; if not, it is damage (N16).
     fn look_again(&mut self, error: DurabilityError) -> Result<(), DurabilityError> {
         let DurabilityError::Damaged { file, offset, .. } = &error else { return Err(error) };
-        if !matches!(self.purpose, Purpose::Backup) {
+        if !matches!(self.purpose, Purpose::Backup { .. }) {
             return Err(error);
         }
         let before = self.source.places_at(file, *offset);
-        let Found::Picture(found) = look(&self.source.disk, self.purpose)? else { return Err(error) };
+        let looked = look(&self.source.disk, self.purpose)?;
+        let Found::Picture(found) = looked.copied else { return Err(error) };
         found.check_follows(&self.source)?;
         // What the installed picture reaches is not written over.
         let now = found.places_at(file, *offset);
@@ -385,11 +421,11 @@ impl PagesCopy {
     /// Names the picture in the target's manifest: from here on it counts.
     fn install(
         &mut self,
-        closed: ClosedCopy,
+        mut closed: ClosedCopy,
         verifier: &dyn Recoverable,
         spend: &mut SpendPiece<'_>,
     ) -> Result<CopyReport, DurabilityError> {
-        let ClosedCopy { picture, reached, held } = closed;
+        let picture = closed.picture.clone();
         let database = self.source.database;
         let kept = self.target.folder.kept(picture.epoch, self.options.keep);
         let epochs: Vec<Epoch> =
@@ -414,9 +450,7 @@ impl PagesCopy {
             None => next,
         };
         self.target.folder.replace(next)?;
-        std::mem::replace(&mut self.copier.held, HeldExtents::of(&self.target.file)).keep();
-        held.into_iter().for_each(HeldExtents::keep);
-        self.free_unreached(reached, &kept);
+        self.installed(&mut closed, &kept);
         // It counts already. What stays longer than it has to is removed by the next run.
         let _ = self.target.folder.remove_unnamed();
         self.tally.end();
@@ -433,8 +467,17 @@ impl PagesCopy {
             overruns: self.tally.progress().overruns,
             kept: epochs,
             dropped,
+            durable: Epoch::ZERO,
             not_proven: None,
         })
+    }
+
+    /// The target's manifest names what was copied, and these older states.
+    pub(super) fn installed(&mut self, closed: &mut ClosedCopy, kept: &[KeptState]) {
+        let (reached, held) = (std::mem::take(&mut closed.reached), closed.held.take());
+        std::mem::replace(&mut self.copier.held, HeldExtents::of(&self.target.file)).keep();
+        held.into_iter().for_each(HeldExtents::keep);
+        self.free_unreached(reached, kept);
     }
 
     /// What no picture of the manifest reaches any more is free, and the file is cut behind the last unit in use.

@@ -79,7 +79,7 @@ impl CopyRun {
             match step? {
                 CopyStep::Worked => {}
                 CopyStep::Paced(wait) => sleep(wait.min(PAUSE_MAX)),
-                CopyStep::Ended(report) => return Ok(report),
+                CopyStep::Ended(report) => return Ok(*report),
             }
         }
     }

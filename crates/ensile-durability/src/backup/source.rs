@@ -1,4 +1,5 @@
-//! What is copied: a picture or the files of a database, and what keeps them from being changed meanwhile.
+//! What is copied: a picture, with or without the log behind it, or the files of a database; and what keeps them from
+//! being changed meanwhile.
 //!
 //! Invariants:
 //! - N16: a database is leased, a backup is locked: no file of either is removed while it is read, up to the limit that
@@ -39,11 +40,20 @@ use crate::store::{Hold, Locks, MadeFrom};
 /// Times that the files of a log are listed until none is renamed meanwhile.
 const LISTINGS_MAX: u32 = 100;
 
+/// The log behind a picture, in a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogBehind {
+    /// It is copied beside the picture.
+    Copied,
+    /// It is left out: the picture was asked for, and has all that the backup is to have.
+    Left,
+}
+
 /// What a copy is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Of a database, whose newest picture is taken.
-    Backup,
+    /// Of a database: its newest picture alone, or with all that its log has behind the checkpoint.
+    Backup { log: LogBehind },
     /// Of a backup: its newest state, or the one at the end of epoch `at`; of files, taken back to the end of `back` by
     /// its own log.
     Restore { at: Option<Epoch>, back: Option<Epoch> },
@@ -56,6 +66,14 @@ pub(super) enum SourceHold {
     Lease { _lease: Box<Lease> },
     /// Of a backup, which nobody has open.
     Locks { _locks: Locks },
+}
+
+/// The source as it was found.
+#[derive(Debug)]
+pub(super) struct FoundSource {
+    pub(super) copied: Found,
+    /// The durable epoch that it shows: of a picture that was asked for its own, of a backup that of its newest state.
+    pub(super) durable: Epoch,
 }
 
 /// What was found.
@@ -82,10 +100,12 @@ pub(super) struct PictureSource {
     pub(super) reader: PictureReader,
     /// Its pages, by part of its directory.
     pub(super) parts: Vec<Vec<PagePlace>>,
+    /// The log behind it, if that is copied: under the same hold.
+    pub(super) log: Option<Box<FilesSource>>,
     _hold: SourceHold,
 }
 
-/// All files of a database or backup without a picture, opened.
+/// The files of a database or backup but for those of a picture, opened.
 #[derive(Debug)]
 pub(super) struct FilesSource {
     disk: Arc<dyn Disk>,
@@ -94,8 +114,8 @@ pub(super) struct FilesSource {
     pub(super) files: Vec<(String, Box<dyn DiskFile>)>,
     /// The D that its hint showed before a file was opened; 0 of a backup, whose states are closed.
     pub(super) hinted: Epoch,
-    _locks: Option<Locks>,
-    _lease: Option<Lease>,
+    /// `None` beside a picture, which has it.
+    _hold: Option<SourceHold>,
 }
 
 /// What a sync of the source came to. Linux has none for folders and files of squashfs, erofs and iso9660, and says
@@ -110,56 +130,85 @@ fn synced(came_to: Result<(), DiskError>) -> Result<(), DiskError> {
 }
 
 /// Looks at what is to be copied, and holds it.
-pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<Found, DurabilityError> {
+pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<FoundSource, DurabilityError> {
     match purpose {
-        Purpose::Backup => {
-            // N20: before the lease opens a file. A later one may show what only files behind those have.
-            let hint = Hint::read(&**disk)?;
-            let lease = lease(disk)?;
-            let manifest = lease.manifest().clone();
-            // N22: behind the look at it. A later manifest is of the same history.
-            synced(disk.sync_folder(""))?;
-            match &manifest.checkpoint {
-                Some(InstalledCheckpoint::Picture(picture)) => {
-                    let hold = SourceHold::Lease { _lease: Box::new(lease) };
-                    PictureSource::open(disk, &manifest, picture.clone(), hold)
-                }
-                _ => files_of(disk, (manifest, hint), (None, Some(lease))),
-            }
+        Purpose::Backup { log } => look_at_database(disk, log),
+        Purpose::Restore { at, back } => look_at_backup(disk, at, back),
+    }
+}
+
+/// Looks at a database that may be open.
+fn look_at_database(disk: &Arc<dyn Disk>, log: LogBehind) -> Result<FoundSource, DurabilityError> {
+    // N20: before the lease opens a file. A later one may show what only files behind those have.
+    let hint = Hint::read(&**disk)?;
+    let mut lease = lease(disk)?;
+    let manifest = lease.manifest().clone();
+    // N22: behind the look at it. A later manifest is of the same history.
+    synced(disk.sync_folder(""))?;
+    let files = lease.take_files();
+    let hold = SourceHold::Lease { _lease: Box::new(lease) };
+    let Some(InstalledCheckpoint::Picture(picture)) = manifest.checkpoint.clone() else {
+        let files = FilesSource::of(disk, (manifest, hint), files, Some(hold));
+        let durable = files.durable();
+        return Ok(FoundSource { copied: Found::Files(Box::new(files)), durable });
+    };
+    let has_log = manifest.generations.iter().any(|generation| generation.logs > 0);
+    let log = (log == LogBehind::Copied && has_log)
+        .then(|| FilesSource::of(disk, (manifest.clone(), hint), files, None));
+    let durable = log.as_ref().map_or(picture.epoch, FilesSource::durable);
+    let copied = PictureSource::open(disk, &manifest, picture, (log, hold))?;
+    Ok(FoundSource { copied, durable })
+}
+
+/// Looks at a state of a backup, or at what its own log has up to the end of `back`.
+fn look_at_backup(
+    disk: &Arc<dyn Disk>,
+    at: Option<Epoch>,
+    back: Option<Epoch>,
+) -> Result<FoundSource, DurabilityError> {
+    let locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
+    let manifest = expect_manifest(&**disk)?;
+    let folder = disk.folder_place("")?;
+    backup_of(&**disk, &manifest)?;
+    let newest = KeptState::newest(&manifest);
+    let states = || newest.iter().chain(&manifest.kept);
+    let durable = newest.as_ref().map_or(Epoch::ZERO, KeptState::epoch);
+    let copied = match states().find(|state| at.is_none_or(|at| state.epoch() == at)) {
+        Some(KeptState::Picture(chosen)) => {
+            let hold = SourceHold::Locks { _locks: locks };
+            PictureSource::open(disk, &manifest, chosen.clone(), (None, hold))?
         }
-        Purpose::Restore { at, back } => {
-            let locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
-            let manifest = expect_manifest(&**disk)?;
-            let folder = disk.folder_place("")?;
-            backup_of(&**disk, &manifest)?;
-            let newest = KeptState::newest(&manifest);
-            let states = || newest.iter().chain(&manifest.kept);
-            match states().find(|state| at.is_none_or(|at| state.epoch() == at)) {
-                Some(KeptState::Picture(chosen)) => {
-                    PictureSource::open(disk, &manifest, chosen.clone(), SourceHold::Locks { _locks: locks })
-                }
-                Some(KeptState::Files(chosen)) => {
-                    let chosen = match back {
-                        Some(back) => chosen.back_to(back),
-                        None => Some(chosen.clone()),
-                    };
-                    let changed = || DurabilityError::NotABackup {
-                        folder,
-                        detail: "a backup was made into it meanwhile: run it again".to_owned(),
-                    };
-                    let chosen = chosen.ok_or_else(changed)?;
-                    files_of(disk, (manifest.with_kept(&chosen), None), (Some(locks), None))
+        Some(KeptState::Files(chosen)) => {
+            let chosen = match back {
+                Some(back) => chosen.back_to(back),
+                None => Some(chosen.clone()),
+            };
+            let changed = || DurabilityError::NotABackup {
+                folder,
+                detail: "a backup was made into it meanwhile: run it again".to_owned(),
+            };
+            let chosen = chosen.ok_or_else(changed)?;
+            let (alone, hold) = (manifest.with_kept(&chosen), SourceHold::Locks { _locks: locks });
+            let files = open_all(&**disk, &alone)?;
+            match chosen.picture() {
+                Some(picture) => {
+                    let log = FilesSource::of(disk, (alone.clone(), None), files, None);
+                    PictureSource::open(disk, &alone, picture.clone(), (Some(log), hold))?
                 }
                 None => {
-                    let epochs: Vec<_> = states().map(|state| state.epoch().to_string()).collect();
-                    let at = at.unwrap_or_default();
-                    let detail =
-                        format!("it has no state at the end of epoch {at}, but of {}", epochs.join(", "));
-                    Err(DurabilityError::NotABackup { folder, detail })
+                    let files = FilesSource::of(disk, (alone, None), files, Some(hold));
+                    Found::Files(Box::new(files))
                 }
             }
         }
-    }
+        None => {
+            let epochs: Vec<_> = states().map(|state| state.epoch().to_string()).collect();
+            let at = at.unwrap_or_default();
+            let detail = format!("it has no state at the end of epoch {at}, but of {}", epochs.join(", "));
+            return Err(DurabilityError::NotABackup { folder, detail });
+        }
+    };
+    Ok(FoundSource { copied, durable })
 }
 
 /// Whose backup this is.
@@ -189,6 +238,32 @@ pub(super) fn states(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<KeptState>, 
 }
 
 impl FilesSource {
+    /// These files of a database with this manifest.
+    fn of(
+        disk: &Arc<dyn Disk>,
+        (manifest, hint): (Manifest, Option<Hint>),
+        files: Vec<LeasedFile>,
+        hold: Option<SourceHold>,
+    ) -> Self {
+        let open = manifest.generations.last();
+        let hint = hint.filter(|hint| hint.database == manifest.identity);
+        let hint = hint.filter(|hint| open.is_some_and(|generation| hint.is_of(generation)));
+        let hinted = hint.map_or(Epoch::ZERO, |hint| hint.durable);
+        let picture = manifest.checkpoint.iter().filter(|checkpoint| checkpoint.is_picture());
+        let pages: BTreeSet<String> = picture.flat_map(InstalledCheckpoint::files).collect();
+        let files = files.into_iter().map(LeasedFile::into_parts);
+        let files = files.filter(|(name, _)| !pages.contains(name)).collect();
+        Self { disk: Arc::clone(disk), manifest, files, hinted, _hold: hold }
+    }
+
+    /// The durable epoch that it showed when it was looked at: nothing of a smaller one is lacking in its logs.
+    fn durable(&self) -> Epoch {
+        let Manifest { checkpoint, generations, .. } = &self.manifest;
+        let pictured = checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
+        let ended = generations.iter().filter_map(|generation| generation.durable).max();
+        self.hinted.max(pictured).max(ended.unwrap_or_default())
+    }
+
     /// The log files of the open generation that it has opened, by logger, in order.
     pub(super) fn logs(&self) -> BTreeMap<u32, Vec<SegmentFile>> {
         self.logs_of(self.manifest.generations.last().map_or(0, |generation| generation.number))
@@ -204,6 +279,12 @@ impl FilesSource {
         }
         logs.values_mut().for_each(|files| files.sort_unstable_by_key(|file| file.name));
         logs
+    }
+
+    /// How many folders of a kind it needs: up to the last one of them, by its number.
+    pub(super) fn folders(&self, number: fn(&str) -> Option<u32>) -> usize {
+        let folders = self.manifest.folders.keys();
+        folders.filter_map(|folder| number(folder)).max().map_or(0, |last| last as usize + 1)
     }
 
     /// Syncs what its logs have by now (N22). A file that was closed was synced before.
@@ -319,7 +400,7 @@ impl PictureSource {
         disk: &Arc<dyn Disk>,
         manifest: &Manifest,
         picture: PictureCheckpoint,
-        hold: SourceHold,
+        (log, hold): (Option<FilesSource>, SourceHold),
     ) -> Result<Found, DurabilityError> {
         let reader = PictureReader::open(&**disk, &picture)?;
         let parts = reader.directory()?;
@@ -334,34 +415,10 @@ impl PictureSource {
             picture,
             reader,
             parts,
+            log: log.map(Box::new),
             _hold: hold,
         })))
     }
-}
-
-fn files_of(
-    disk: &Arc<dyn Disk>,
-    (manifest, hint): (Manifest, Option<Hint>),
-    (locks, mut lease): (Option<Locks>, Option<Lease>),
-) -> Result<Found, DurabilityError> {
-    assert!(locks.is_some() != lease.is_some(), "N16: it is held in one way");
-    let files = match &mut lease {
-        Some(lease) => lease.take_files(),
-        None => open_all(&**disk, &manifest)?,
-    };
-    let files = files.into_iter().map(LeasedFile::into_parts).collect();
-    let open = manifest.generations.last();
-    let hint = hint.filter(|hint| hint.database == manifest.identity);
-    let hint = hint.filter(|hint| open.is_some_and(|generation| hint.is_of(generation)));
-    let hinted = hint.map_or(Epoch::ZERO, |hint| hint.durable);
-    Ok(Found::Files(Box::new(FilesSource {
-        disk: Arc::clone(disk),
-        manifest,
-        files,
-        hinted,
-        _locks: locks,
-        _lease: lease,
-    })))
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -7,7 +7,7 @@
 use crate::copy_progress::{ArchivePiece, CopyPhase, CopyProgress};
 
 /// The counts of one run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CopyTally {
     progress: CopyProgress,
     /// Bytes that were read to verify.

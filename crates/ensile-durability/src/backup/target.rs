@@ -92,7 +92,7 @@ impl TargetFolder {
         purpose: Purpose,
     ) -> Result<Self, DurabilityError> {
         let (opening, copy) = match purpose {
-            Purpose::Backup => (Opening::OpenOrCreate, UnfinishedCopy::Backup { of }),
+            Purpose::Backup { .. } => (Opening::OpenOrCreate, UnfinishedCopy::Backup { of }),
             Purpose::Restore { .. } => (Opening::New, UnfinishedCopy::Restore { of }),
         };
         let folder = Self::locked(disk, opening, copy)?;
@@ -148,6 +148,12 @@ impl TargetFolder {
         assert_eq!(self.manifest().state, Making::Creating, "I2: nothing in it counts");
         let logs = Wanted { count: logs, links: &[], name: log_folder };
         self.claim(&[logs, Wanted { count: checkpoints, links: &[], name: checkpoint_folder }])
+    }
+
+    /// Makes folders of so many logs the target's, beside what it has or gets.
+    pub(super) fn claim_logs(&mut self, logs: usize) -> Result<(), DurabilityError> {
+        let claimed = self.claim(&[Wanted { count: logs, links: &[], name: log_folder }]);
+        claimed.map_err(|error| failed(self.disk(), error))
     }
 
     /// Makes so many folders the backup's, whose states stay, and removes files that none of these has: runs that were
@@ -301,7 +307,7 @@ impl Target {
         let before = self.folder.manifest();
         // N23: of a database of its own the last generation is its own, as is what comes behind it.
         let (made_from, last) = match purpose {
-            Purpose::Backup => (MadeFrom::Backup { of }, picture.generation),
+            Purpose::Backup { .. } => (MadeFrom::Backup { of }, picture.generation),
             Purpose::Restore { .. } => {
                 (MadeFrom::Restored { epoch: picture.epoch }, picture.generation.saturating_sub(1))
             }

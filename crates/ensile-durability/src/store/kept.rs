@@ -9,7 +9,8 @@
 //! A state of files is what a manifest says of a checkpoint and of generations: by itself it is a whole database. Its
 //! last generation has no log, and the one before that is closed at the state's epoch. States of one database share
 //! files: a later one begins behind what its checkpoint covers, and has more of the file in which an earlier one ends.
-//! So a state also says which files of each log it has, and how much of the last one.
+//! So a state also says which files of each log it has, and how much of the last one. The checkpoint may be a picture:
+//! such a state has the log behind the picture. A picture by itself is a state too.
 //!
 //! Invariants:
 //! - N21: a file outside its log's span, and what stands behind that in the last file, is none of the state's.
@@ -68,7 +69,7 @@ impl fmt::Display for LogSpan {
 /// A state of files, as a manifest of its own would say it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilesState {
-    /// Fuzzy, or by ranges.
+    /// The checkpoint behind which the logs go on, of any kind.
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
     pub(crate) generations: Vec<Generation>,
 }
@@ -76,11 +77,20 @@ pub(crate) struct FilesState {
 impl FilesState {
     /// The newest state of this manifest, if it is one of files; the line of a backup is looked at by the caller.
     pub(crate) fn of(manifest: &Manifest) -> Option<Self> {
-        let has_log = manifest.generations.last().is_none_or(|open| open.logs > 0);
-        let is_picture = manifest.checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
         let Manifest { checkpoint, generations, .. } = manifest;
-        (!has_log && !is_picture)
+        let has_open_log = generations.last().is_none_or(|open| open.logs > 0);
+        let is_picture_alone = checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture)
+            && generations.iter().all(|generation| generation.logs == 0);
+        (!has_open_log && !is_picture_alone)
             .then(|| Self { checkpoint: checkpoint.clone(), generations: generations.clone() })
+    }
+
+    /// The picture behind which its logs go on; `None` if its checkpoint is of another kind.
+    pub(crate) fn picture(&self) -> Option<&PictureCheckpoint> {
+        match &self.checkpoint {
+            Some(InstalledCheckpoint::Picture(picture)) => Some(picture),
+            _ => None,
+        }
     }
 
     /// The state is the database at the end of this epoch.
@@ -131,18 +141,19 @@ impl FilesState {
 /// An older state of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeptState {
-    /// In the page file that the backup has.
+    /// A picture by itself, in the page file that the backup has.
     Picture(PictureCheckpoint),
-    /// Among the files that the backup has.
+    /// Logs among the files that the backup has, and their checkpoint.
     Files(FilesState),
 }
 
 impl KeptState {
     /// The newest state of this manifest; `None` of one that is being made, or that has an open log.
     pub(crate) fn newest(manifest: &Manifest) -> Option<Self> {
-        match &manifest.checkpoint {
-            Some(InstalledCheckpoint::Picture(picture)) => Some(Self::Picture(picture.clone())),
-            _ => FilesState::of(manifest).map(Self::Files),
+        match (FilesState::of(manifest), &manifest.checkpoint) {
+            (Some(state), _) => Some(Self::Files(state)),
+            (None, Some(InstalledCheckpoint::Picture(picture))) => Some(Self::Picture(picture.clone())),
+            (None, _) => None,
         }
     }
 
@@ -153,10 +164,11 @@ impl KeptState {
         }
     }
 
+    /// Its picture, by itself or with logs behind it.
     pub(crate) fn picture(&self) -> Option<&PictureCheckpoint> {
         match self {
             Self::Picture(picture) => Some(picture),
-            Self::Files(_) => None,
+            Self::Files(state) => state.picture(),
         }
     }
 

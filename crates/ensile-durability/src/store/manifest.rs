@@ -2,8 +2,8 @@
 //! and up to which epoch (L4).
 //!
 //! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture, a checkpoint by ranges,
-//! an archive, a process-safe life, or a generation without a log, and of format 5 if it names an application or a copy
-//! that has not ended:
+//! an archive, a process-safe life, or a generation without a log, of format 5 if it names an application or a copy
+//! that has not ended, and of format 6 if an older state of a backup is a picture with a log:
 //! ```text
 //! ensile manifest 3
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
@@ -74,9 +74,11 @@ const FORMAT_BEFORE_PICTURES: u32 = 3;
 /// Of a manifest that names a picture, a checkpoint by ranges, an archive, a process-safe life, a generation without a
 /// log, or generations that have left its list.
 const FORMAT_BEFORE_NAMES: u32 = 4;
-/// The newest one, of a manifest that names an application, or a copy that has not ended. Programs that read the format
-/// before know neither line, and would call them damage.
-const MANIFEST_FORMAT: u32 = 5;
+/// Of a manifest that names an application, or a copy that has not ended. Programs that read the format before know
+/// neither line, and would call them damage.
+const FORMAT_BEFORE_LOGGED_PICTURES: u32 = 5;
+/// The newest format, of a backup with an older state that is a picture and the log behind it (N21).
+const MANIFEST_FORMAT: u32 = 6;
 /// Far above any real one: a longer file is not a manifest.
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -289,10 +291,13 @@ impl Manifest {
         // One that knows no mapped buffers would lose what they hold.
         let has_more = self.has_archive() || self.made_from.is_some() || has_spans || self.mapped.is_some();
         let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty() || self.ships_to.is_some();
+        if self.kept_files().any(|state| state.picture().is_some()) {
+            return MANIFEST_FORMAT;
+        }
         // One that knows no unfinished copy would make a new database of it; one that knows no names would forget whose
         // it is.
         if self.unfinished.is_some() || self.application.is_some() {
-            return MANIFEST_FORMAT;
+            return FORMAT_BEFORE_LOGGED_PICTURES;
         }
         if is_newer || lacks_log || has_more || remembers {
             FORMAT_BEFORE_NAMES
@@ -370,12 +375,12 @@ impl Manifest {
         alone
     }
 
-    /// Is a state of files whole by itself, with what was reserved (I2, L4, L6, K1)?
+    /// True if a state of files without a picture is whole by itself, with these reserved epochs (I2, L4, L6, K1).
     pub(super) fn is_whole_state(state: &FilesState, of: Identity, reserved: Epoch) -> bool {
         let nowhere = FolderId { inode: 0, born_nanos: None };
         let before = Self { state: Making::Created, reserved, ..Self::creating(of, nowhere) };
         let alone = before.with_kept(state);
-        FilesState::of(&alone).is_some() && alone.is_whole()
+        FilesState::of(&alone).is_some() && state.picture().is_none() && alone.is_whole()
     }
 
     /// The older states that are of files.
@@ -383,7 +388,7 @@ impl Manifest {
         self.kept.iter().filter_map(KeptState::files)
     }
 
-    /// The older states that are pictures.
+    /// The pictures of older states, with a log behind them or without.
     pub(crate) fn kept_pictures(&self) -> impl Iterator<Item = &PictureCheckpoint> {
         self.kept.iter().filter_map(KeptState::picture)
     }
@@ -401,7 +406,7 @@ impl Manifest {
         }
         let manifest = parse_lines(lines).ok_or(Unusable::Damaged("a line cannot be read"))?;
         // The lines of the newest format stood in the one before at first, for a few days between two releases.
-        let is_early = (format, manifest.format()) == (FORMAT_BEFORE_NAMES, MANIFEST_FORMAT);
+        let is_early = (format, manifest.format()) == (FORMAT_BEFORE_NAMES, FORMAT_BEFORE_LOGGED_PICTURES);
         if manifest.format() != format && !is_early {
             return Err(Unusable::Damaged("its format is not that of its lines"));
         }
@@ -661,7 +666,7 @@ impl fmt::Display for Manifest {
             writeln!(body, "{checkpoint}")?;
         }
         let is_picture = checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
-        let (pictures, files): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.picture().is_some());
+        let (files, pictures): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.files().is_some());
         for picture in pictures.iter().filter(|_| is_picture) {
             writeln!(body, "{picture}")?;
         }

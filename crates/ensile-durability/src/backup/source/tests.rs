@@ -51,8 +51,7 @@ fn files_of_one_log_that_come_behind_one_are_dropped_and_those_of_others_stay() 
         files: names.iter().map(open).collect(),
         hinted: Epoch::ZERO,
         disk: Arc::new(disk.clone()),
-        _locks: None,
-        _lease: None,
+        _hold: None,
     };
     let dropped = source.drop_behind(SegmentName { generation: 3, logger: 0, number: 9 });
     assert_eq!(dropped, ["log0/log-3-10", "log0/log-3-11-to-90"]);

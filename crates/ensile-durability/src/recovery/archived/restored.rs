@@ -44,6 +44,8 @@ pub struct RestoredFromArchive {
     pub parent: String,
     /// It is the state at the end of this epoch.
     pub epoch: Epoch,
+    /// The last epoch of which the archive has all that counted.
+    pub durable: Epoch,
     /// Entries of the log that were taken.
     pub entries: u64,
     /// Bytes that were written.
@@ -126,6 +128,7 @@ impl ArchiveRestore {
             database: identity.to_string(),
             parent: parent.to_string(),
             epoch: source.to(),
+            durable: source.durable(),
             entries,
             bytes,
         })

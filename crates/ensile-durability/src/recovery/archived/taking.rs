@@ -130,6 +130,13 @@ impl ArchiveSource {
         self.read.list.from
     }
 
+    /// The last epoch of which it has all that counted.
+    pub(crate) fn durable(&self) -> Epoch {
+        let end = self.read.facts.ranges.iter().map(|range| range.to).max();
+        assert!(end.is_none_or(|end| end > self.read.list.from), "A2: a range has an epoch");
+        end.unwrap_or_default()
+    }
+
     /// The last epoch that is taken.
     pub(crate) fn to(&self) -> Epoch {
         self.to

@@ -255,8 +255,10 @@ pub enum BackupFacts {
         of: String,
         /// It is the state at the end of this epoch; `None` while nothing counts in it.
         epoch: Option<Epoch>,
-        /// The epochs of its pictures, the newest first.
+        /// The epochs of its pictures without a log, the newest first.
         pictures: Vec<Epoch>,
+        /// The epochs of its states that are a picture and the log behind it, the newest first.
+        logged_pictures: Vec<Epoch>,
         /// The epochs of its copies of files, the newest first.
         files: Vec<Epoch>,
     },
@@ -278,11 +280,15 @@ impl BackupFacts {
             MadeFrom::Backup { of } => {
                 let newest = KeptState::newest(manifest);
                 let epoch = newest.as_ref().map(KeptState::epoch);
-                let (pictures, files): (Vec<_>, Vec<_>) =
-                    newest.iter().chain(kept).partition(|state| state.picture().is_some());
-                let epochs = |states: Vec<&KeptState>| states.into_iter().map(KeptState::epoch).collect();
-                let (pictures, files) = (epochs(pictures), epochs(files));
-                Some(Self::Backup { of: of.to_string(), epoch, pictures, files })
+                let epochs = |has_picture: bool, has_log: bool| {
+                    let is_one = |state: &&KeptState| {
+                        (state.picture().is_some(), state.files().is_some()) == (has_picture, has_log)
+                    };
+                    newest.iter().chain(kept).filter(is_one).map(KeptState::epoch).collect()
+                };
+                let (pictures, logged_pictures, files) =
+                    (epochs(true, false), epochs(true, true), epochs(false, true));
+                Some(Self::Backup { of: of.to_string(), epoch, pictures, logged_pictures, files })
             }
             MadeFrom::Restored { epoch } => {
                 Some(Self::Restored { from: parent.map(|parent| parent.to_string()), epoch: *epoch })

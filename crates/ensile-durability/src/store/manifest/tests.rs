@@ -109,7 +109,7 @@ fn with_checksum(text: &str) -> String {
 fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
     let text = manifest().to_string();
     let format = format!("format {FORMAT}");
-    for (what, with) in [("manifest 3", "manifest 6"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
+    for (what, with) in [("manifest 3", "manifest 7"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
         let changed = with_checksum(&text.replace(what, with));
         assert!(matches!(Manifest::parse(&changed), Err(Unusable::Foreign(_))), "{with}");
     }

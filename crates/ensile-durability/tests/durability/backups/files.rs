@@ -73,7 +73,7 @@ fn commits_and_checkpoints_beside_a_copy_of_files_do_not_hurt_it() {
     let report = loop {
         use ensile_durability::CopyStep;
         if let CopyStep::Ended(report) = copy.step(&crate::checkpoints::store::Framing, 0).expect("goes on") {
-            break report;
+            break *report;
         }
         steps += 1;
         life.commit(&mut worker, steps % 30, Some(&[3; 300]));
@@ -131,7 +131,7 @@ fn stepped(disk: &SimDisk, mut between: impl FnMut(u64)) -> Result<(CopyReport, 
     let mut copy = backup(&of(disk, "data"), &of(disk, "backup"), CopyOptions::default())?;
     for step in 0.. {
         if let CopyStep::Ended(report) = copy.step(&Framing, 0)? {
-            return Ok((report, step));
+            return Ok((*report, step));
         }
         between(step);
     }
@@ -289,7 +289,7 @@ fn n20_a_copy_of_files_that_outlasts_its_lease_ends_with_a_state_that_was_durabl
             let mut rounds = 0;
             let report = loop {
                 if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
-                    break report;
+                    break *report;
                 }
                 // It goes on all the time, for longer than a lease is kept once, or again and again.
                 if copy.progress().phase == CopyPhase::Copying
@@ -462,7 +462,7 @@ fn a_copy_of_files_keeps_its_rate_as_it_copies_and_as_it_verifies() {
         match copy.step(&Framing, clock.nanos()).expect("goes on") {
             CopyStep::Worked => verified = copy.progress().bytes,
             CopyStep::Paced(wait) => clock.advance(wait),
-            CopyStep::Ended(report) => break report,
+            CopyStep::Ended(report) => break *report,
         }
     };
     let seconds = (report.bytes_written + verified) as f64 / 1_000_000.0;
@@ -490,7 +490,7 @@ fn l6_epochs_that_are_reserved_beside_a_copy_of_files_are_reserved_in_it() {
     rig.settle();
     let report = loop {
         if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
-            break report;
+            break *report;
         }
     };
     assert!(report.epoch.number() > first.number() + EPOCHS_RESERVED_MIN, "{report:?}");

@@ -3,11 +3,11 @@
 
 use ensile_base::checksum::crc32c;
 use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyReport, CopyStep, DurabilityError, adopt, backup,
+    CheckpointConfig, CopyOptions, CopyReport, CopySource, CopyStep, DurabilityError, adopt, backup,
 };
 use ensile_sim::SimDisk;
 
-use super::{at_rest, back_up, examined, manifest, of, restored, run};
+use super::{at_rest, back_up, back_up_picture, examined, manifest, of, restored, run};
 use crate::checkpoints::store::{Changes, Framing, Life, cycling, pictures, settings};
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
@@ -258,10 +258,10 @@ fn n23_a_picture_that_both_histories_have_is_followed() {
     let put_back = disk.fork();
     // The backup is made in the next life, which takes none.
     live(&disk, "data", (strategy.clone(), 0), 3);
-    back_up(&disk, "backup", 2).expect("is made");
+    back_up_picture(&disk, "backup", 2).expect("is made");
     let state = live(&put_back, "data", (strategy, 1), 4);
-    let copy = backup(&of(&put_back, "data"), &of(&disk, "backup"), CopyOptions::default());
-    copy.and_then(run).expect("is made");
+    let picture = CopySource::picture(&of(&put_back, "data"), CopyOptions::default()).expect("is there");
+    picture.begin(&of(&disk, "backup")).and_then(run).expect("is made");
     assert_eq!(opened(&disk, "backup"), state);
 }
 

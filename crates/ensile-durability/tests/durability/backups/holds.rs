@@ -25,7 +25,7 @@ fn begun(disk: &SimDisk) -> CopyRun {
 fn finish(copy: &mut CopyRun) -> Result<CopyReport, DurabilityError> {
     loop {
         if let CopyStep::Ended(report) = copy.step(&Framing, 0)? {
-            return Ok(report);
+            return Ok(*report);
         }
     }
 }

@@ -257,7 +257,7 @@ fn a_database_that_is_written_to_is_backed_up_again_and_again() {
         let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
         let report = loop {
             if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
-                break report;
+                break *report;
             }
             at += 1;
             put(&life, &mut worker, at, at as u8);

@@ -2,25 +2,27 @@
 
 use ensile_base::Epoch;
 use ensile_durability::examine::{BackupFacts, Remedy};
-use ensile_durability::{CopyOptions, CopyReport, DurabilityError, adopt, backup, lease};
+use ensile_durability::{CopyOptions, CopyReport, CopySource, DurabilityError, adopt, backup, lease};
 use ensile_sim::SimDisk;
 
 use super::histories::without_line;
-use super::{back_up, examined, filled, loaded, manifest, of, page_file_bytes, put, restored, run};
+use super::{
+    back_up, back_up_picture, examined, filled, loaded, manifest, of, page_file_bytes, put, restored, run,
+};
 use crate::checkpoints::store::{KEYS, Life, pictures};
 
 /// A database with a picture, and a backup of it.
 fn backed_up(disk: &SimDisk) -> (Life, crate::rig::Worker) {
     let (life, worker) = filled(disk, pictures());
     life.checkpoint().expect("is installed");
-    back_up(disk, "backup", 1).expect("is made");
+    back_up_picture(disk, "backup", 1).expect("is made");
     (life, worker)
 }
 
-/// A backup of the database of one machine into the backup of another one.
-fn back_up_from(source: &SimDisk, target: &SimDisk, keep: usize) -> Result<CopyReport, DurabilityError> {
+/// Backs up the newest picture of another machine's database.
+fn picture_from(source: &SimDisk, target: &SimDisk, keep: usize) -> Result<CopyReport, DurabilityError> {
     let options = CopyOptions { keep: Some(keep), ..CopyOptions::default() };
-    run(backup(&of(source, "data"), &of(target, "backup"), options)?)
+    run(CopySource::picture(&of(source, "data"), options)?.begin(&of(target, "backup"))?)
 }
 
 /// The error of a backup into this folder, in which nothing changes.
@@ -125,7 +127,7 @@ fn a_database_that_has_gone_on_from_an_older_state_is_told_apart() {
     let disk = SimDisk::new();
     let (life, worker) = filled(&disk, pictures());
     life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 2).expect("is made");
+    back_up_picture(&disk, "backup", 2).expect("is made");
     life.rig.log.close().expect("closes");
     drop((worker, life));
     // Each goes on with its changes of the row 1, of the same length, and pictures.
@@ -143,11 +145,11 @@ fn a_database_that_has_gone_on_from_an_older_state_is_told_apart() {
         (copy, life, worker)
     };
     let (this, life, _worker) = gone_on(&[&[(1, 1)]]);
-    back_up(&this, "backup", 2).expect("is made");
+    back_up_picture(&this, "backup", 2).expect("is made");
     assert_eq!(loaded(&this, "backup"), life.store.present());
     let text = manifest(&this, "backup");
     let into_this = |other: &SimDisk| {
-        back_up_from(other, &this, 2).map(|report| {
+        picture_from(other, &this, 2).map(|report| {
             assert!(report.kept.len() == 2);
         })
     };
@@ -252,7 +254,7 @@ fn damage_that_only_an_older_picture_reaches_is_named() {
     for round in 0..3 {
         (0..4).for_each(|key| put(&life, &mut worker, 4 * round + key, 3000));
         life.checkpoint().expect("is installed");
-        epochs.push(back_up(&disk, "backup", 3).expect("is made").epoch);
+        epochs.push(back_up_picture(&disk, "backup", 3).expect("is made").epoch);
     }
     let found = examined(&disk, "backup");
     assert!(found.is_whole(), "{found:?}");
@@ -329,7 +331,7 @@ fn every_failed_call_leaves_the_backup_that_was_there() {
         let copy = disk.fork();
         let number = copy.calls().all + call;
         copy.fail_calls(number..=number, ensile_sim::Fault::INPUT_OUTPUT);
-        let outcome = back_up(&copy, "backup", 1);
+        let outcome = back_up_picture(&copy, "backup", 1);
         let is_over = copy.calls().all < number;
         copy.heal();
         let found = loaded(&copy, "backup");
@@ -338,7 +340,7 @@ fn every_failed_call_leaves_the_backup_that_was_there() {
             Err(_) => assert!(found == state || found == life.store.present(), "call {call}"),
         }
         failed += 1;
-        back_up(&copy, "backup", 1).expect("once the cause is gone");
+        back_up_picture(&copy, "backup", 1).expect("once the cause is gone");
         assert_eq!(loaded(&copy, "backup"), life.store.present(), "call {call}");
         if is_over {
             break;

@@ -12,8 +12,8 @@ use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_disk::Disk;
 use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopyStep, DurabilityError, Strategy,
-    backup, restorable_epochs, restore_to_epoch,
+    CheckpointConfig, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopySource, CopyStep,
+    DurabilityError, Strategy, restorable_epochs, restore_to_epoch,
 };
 use ensile_sim::SimDisk;
 
@@ -44,7 +44,8 @@ fn backed_up_with(
         }
         let source: Arc<dyn Disk> = Arc::new(disk.mounted());
         let options = CopyOptions { keep: Some(9), ..CopyOptions::default() };
-        let report = run(backup(&source, &of(disk, BACKUP), options).expect("begins")).expect("is made");
+        let begun = CopySource::picture(&source, options).and_then(|found| found.begin(&of(disk, BACKUP)));
+        let report = begun.and_then(run).expect("is made");
         epochs.push(report.epoch);
     };
     let history = lives_with(&disk, settings, archived_from, Some(&mut back_up));
@@ -163,8 +164,9 @@ fn with_rows_beside_pages() -> (SimDisk, Epoch, Changes) {
     let report = checkpoint(&life, &mut worker, &mut random, &mut history, &disk).expect("is installed");
     assert!(report.displaced > 3 && report.displaced_tail_bytes > 0 && report.pages_kept > 0, "{report:?}");
     let source: Arc<dyn Disk> = Arc::new(disk.mounted());
-    let copied = run(backup(&source, &of(&disk, BACKUP), CopyOptions::default()).expect("begins"));
-    assert_eq!(Some(copied.expect("is made").epoch), report.picture_epoch());
+    let picture = CopySource::picture(&source, CopyOptions::default()).expect("is there");
+    let copied = picture.begin(&of(&disk, BACKUP)).and_then(run).expect("is made");
+    assert_eq!(Some(copied.epoch), report.picture_epoch());
     for _ in 0..60 {
         commit(&life, &mut worker, &mut random, &mut history);
         life.rig.settle();
@@ -247,7 +249,7 @@ fn what_an_archive_has_keeps_the_rate_of_a_restore_to_an_epoch() {
                 CopyStep::Paced(wait) => clock.advance(wait),
                 CopyStep::Ended(report) => {
                     longest = longest.max(clock.nanos() - before);
-                    break report;
+                    break *report;
                 }
             }
         };
@@ -283,7 +285,7 @@ fn a_restore_to_an_epoch_is_shown_and_cancelled_between_the_pieces_of_an_archive
                 match run.step_by(&Framing, &clock, &mut pause) {
                     Ok(CopyStep::Worked) => {}
                     Ok(CopyStep::Paced(wait)) => clock.advance(wait),
-                    Ok(CopyStep::Ended(report)) => break Ok(report),
+                    Ok(CopyStep::Ended(report)) => break Ok(*report),
                     Err(error) => break Err(error),
                 }
             };

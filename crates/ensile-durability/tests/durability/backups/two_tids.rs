@@ -1,10 +1,10 @@
 //! N11: a picture in which a row has two TIDs is damaged to a verification and to a backup, as it is to an open.
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CopyOptions, CopyStep, DurabilityError, Entry, Recoverable, Refused, backup};
+use ensile_durability::{CopyOptions, CopySource, CopyStep, DurabilityError, Entry, Recoverable, Refused};
 use ensile_sim::SimDisk;
 
-use super::{at_rest, back_up, examined, filled, loaded, manifest, of, put, restored};
+use super::{at_rest, back_up, back_up_picture, examined, filled, loaded, manifest, of, put, restored};
 use crate::checkpoints::store::{Life, pictures};
 
 const SAYS: &str = "with another TID (N11)";
@@ -104,7 +104,8 @@ fn n11_an_older_picture_of_a_backup_is_compared_too() {
     made.leave_another(7, other, value.expect("it is there"));
     life.checkpoint().expect("is installed");
     // As a version before this one made it.
-    let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
+    let picture = CopySource::picture(&of(&disk, "data"), CopyOptions::default()).expect("is there");
+    let mut copy = picture.begin(&of(&disk, "backup")).expect("begins");
     let older = loop {
         if let CopyStep::Ended(report) = copy.step(&WithoutKeys, 0).expect("compares nothing") {
             break report.epoch;
@@ -113,7 +114,7 @@ fn n11_an_older_picture_of_a_backup_is_compared_too() {
     drop(copy);
     (0..crate::checkpoints::store::KEYS).for_each(|key| put(&life, &mut worker, key, 200));
     life.checkpoint().expect("is installed");
-    let report = back_up(&disk, "backup", 2).expect("the newest one is whole");
+    let report = back_up_picture(&disk, "backup", 2).expect("the newest one is whole");
     assert_eq!(report.kept, [report.epoch, older]);
     let found = examined(&disk, "backup");
     let said: Vec<&str> = found.damage.iter().map(|damage| &*damage.detail).collect();

@@ -24,7 +24,7 @@ fn begun(machine: &SimDisk, to: &str) -> CopyRun {
 fn ended(mut copy: CopyRun) -> CopyReport {
     loop {
         if let CopyStep::Ended(report) = copy.step(&Map::default(), 0).expect("copies") {
-            return report;
+            return *report;
         }
     }
 }
@@ -143,7 +143,7 @@ fn b4_a_backup_of_a_folder_that_is_damaged_too_has_what_was_returned_or_says_so(
             let Ok(mut copy) = backup(&on(&disk), &on(&to), CopyOptions::default()) else { continue };
             let report = loop {
                 match copy.step(&Map::default(), 0) {
-                    Ok(CopyStep::Ended(report)) => break Some(report),
+                    Ok(CopyStep::Ended(report)) => break Some(*report),
                     Ok(_) => {}
                     Err(_) => break None,
                 }

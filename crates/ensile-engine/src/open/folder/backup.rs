@@ -108,22 +108,26 @@ impl Database {
         let checkpoints = self.own_checkpoints()?;
         options.check()?;
         let shared = self.shared();
-        match &shared.log {
+        let source = checkpoints.disk();
+        let found = match &shared.log {
             Some(log) if !checkpoints.begin_backups() => {
                 wait_for_log(log.durable(shared.epochs.now()), &|| shared.check_open(), watch)?;
+                CopySource::backup(source, options)?
             }
-            _ => wait_for(&checkpoints.demand_paced(options.bytes_per_second), watch)?,
-        }
-        let source = checkpoints.disk();
-        let run = CopySource::backup(source, options)?.begin(&copy_target(target, &**source)?)?;
+            _ => {
+                wait_for(&checkpoints.demand_paced(options.bytes_per_second), watch)?;
+                CopySource::picture(source, options)?
+            }
+        };
+        let run = found.begin(&copy_target(target, &**source)?)?;
         run.run(&Framing, &shared.clock, &|| shared.check_open(), watch)
     }
 }
 
-/// Backs the database in the folder `source` up into the folder `target`. A process may have it open meanwhile: the
-/// backup is then of its newest checkpoint, and of the log beside it where files are copied
-/// ([`Database::backup_with`] says when). Files that it reads are kept by a [`lease`](super::lease). If that is overrun
-/// the copy goes on from the newest checkpoint.
+/// Backs the database in the folder `source` up into the folder `target`: its newest checkpoint, and the log behind
+/// the checkpoint. A process may have the database open meanwhile. The backup has all that was durable when the copy
+/// began; [`CopyReport::durable`] and [`CopyReport::epoch`] have both epochs. A [`lease`](super::lease) keeps the files
+/// that the copy reads. If the lease is overrun the copy goes on from the newest checkpoint.
 ///
 /// # Errors
 /// As for [`Database::backup_with`]; also if there is no database, or it is damaged: the error names file and offset.
@@ -175,8 +179,8 @@ pub fn restore_with(
 /// As [`restore_with`], but of the state at the end of epoch `to`, exactly. Which epochs can be had:
 ///
 /// - those of the backup's states ([`CopyOptions::keep`]);
-/// - of a copy of files, which every backup is but one of [pictures](crate::checkpoint::Strategy::Pictures), each one
-///   that counted from the end of its checkpoint on: its own log goes that far back;
+/// - of a state with a log, which every state is but a picture by [`Database::backup`], each one that counted from the
+///   end of its checkpoint on: its own log goes that far back;
 /// - behind a state, each one that counted up to where the database's [archive](crate::Builder::archive) ends, if that
 ///   is given: it must go on from the state without a gap.
 ///

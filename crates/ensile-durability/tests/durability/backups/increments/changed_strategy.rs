@@ -4,6 +4,7 @@ use ensile_durability::examine::BackupFacts;
 use ensile_durability::{CheckpointConfig, DurabilityError};
 use ensile_sim::SimDisk;
 
+use super::super::back_up_picture;
 use super::{back_up, bytes_of, examined, opened, put, put_all, restored_at, take_checkpoint};
 use crate::checkpoints::store::{Life, cycling, pictures, settings};
 
@@ -30,7 +31,11 @@ fn a_backup_goes_on_with_pictures_behind_files_and_with_files_behind_pictures() 
         }
         (0..6).for_each(|key| put(&life, &mut worker, 9 * round as u64 + key, round as u8));
         take_checkpoint(&life);
-        let report = back_up(&disk, "backup", 3).expect("is made");
+        let report = match kind {
+            "pictures" => back_up_picture(&disk, "backup", 3),
+            _ => back_up(&disk, "backup", 3),
+        };
+        let report = report.expect("is made");
         assert_eq!(report.pages > 0, kind == "pictures", "round {round}: {report:?}");
         states.push((report.epoch, life.store.present()));
         kinds.push(kind);
@@ -62,7 +67,7 @@ fn a_backup_goes_on_with_pictures_behind_files_and_with_files_behind_pictures() 
     disk.kill();
     let life = Life::open(&disk.at("data"), 2, pictures()).expect("opens");
     take_checkpoint(&life);
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_picture(&disk, "backup", 1).expect("is made");
     assert!(bytes_of(&disk, "backup", "/ckpt-").is_empty() && bytes_of(&disk, "backup", "/log-").is_empty());
     assert_eq!(opened(&disk, "backup"), life.store.present());
 }

@@ -67,6 +67,18 @@ fn begun(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker, States) {
 }
 
 #[test]
+fn n21_a_crash_at_any_call_of_a_picture_with_its_log_leaves_the_old_state_or_the_new_one() {
+    let disk = SimDisk::new();
+    let (life, mut worker, mut states) = begun(&disk, pictures());
+    for keep in [1, 2] {
+        (0..5).for_each(|key| put(&life, &mut worker, key, keep as u8));
+        take_checkpoint(&life);
+        (4..9).for_each(|key| put(&life, &mut worker, key, keep as u8));
+        crashed_everywhere(&disk, &life, keep, &mut states);
+    }
+}
+
+#[test]
 fn n21_a_crash_at_any_call_of_an_increment_of_the_log_leaves_the_old_state_or_the_new_one() {
     let disk = SimDisk::new();
     let (life, mut worker, mut states) = begun(&disk, settings());
