@@ -1,23 +1,23 @@
-//! What can go wrong with a file: the operation, the path and the system's own error.
+//! Errors of file operations: the operation, the path and the system's own error.
 //!
-//! Neighbours: carried up unchanged by the durability crate, which decides what it means.
+//! Neighbours: the durability crate carries the error up unchanged, and decides its meaning.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What was being done.
+/// Kind of a disk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Opening an existing file.
     Open,
     /// Making a file.
     Create,
-    /// Listing a folder or asking whether a name exists.
+    /// Listing a folder, or looking up a name.
     List,
     /// Renaming.
     Rename,
-    /// Giving a file one more name.
+    /// Adding a name to a file.
     AddName,
     /// Removing.
     Remove,
@@ -33,7 +33,7 @@ pub enum Operation {
     Read,
     /// Writing bytes.
     Write,
-    /// Setting or asking the length.
+    /// Setting or reading the length.
     Length,
     /// Setting space aside.
     Preallocate,
@@ -41,9 +41,9 @@ pub enum Operation {
     Map,
     /// Syncing a file.
     Sync,
-    /// Asking which file or folder it is, or how many names it has.
+    /// Reading the identity of a file or folder, or its number of names.
     Identify,
-    /// Asking how much space is left.
+    /// Reading the free space.
     FreeSpace,
 }
 
@@ -75,47 +75,49 @@ impl fmt::Display for Operation {
 /// A failed disk operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
-    /// Another holder has the lock: this process, another one, or a child that was forked from one and lives on without
-    /// executing a program of its own. Close it there, or open another folder.
+    /// Another holder has the lock: this process, another process, or a forked child that has not executed a program of
+    /// its own. Close the database there, or open another folder.
     #[error(
         "{} is in use by another process, a process forked from it, or another handle: close it there first",
         path.display()
     )]
     InUse {
-        /// The lock's file or folder.
+        /// File or folder of the lock.
         path: PathBuf,
     },
-    /// This process was forked from the one that opened the disk. What is open belongs to that one: open it anew.
+    /// This process was forked from the process that opened the disk. Open handles belong to that process: open the
+    /// disk anew.
     #[error(
         "cannot {operation} {}: this process was forked from the one that opened the database: open it anew",
         path.display()
     )]
     Forked {
-        /// What was being done.
+        /// The refused operation.
         operation: Operation,
-        /// To which file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
     },
-    /// The open file or folder has no name any more. A power failure takes its bytes, synced ones too.
+    /// The open file or folder has no name any more. A power failure takes its bytes, even synced bytes.
     #[error("{} was removed while it was open", path.display())]
     Removed {
         /// Path of the file or folder at its opening.
         path: PathBuf,
     },
-    /// The system refused. Nothing is known about bytes written since the last good sync if this was a sync.
+    /// The system refused the operation. After a failed sync, the state of bytes written since the last good sync is
+    /// unknown.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// The failed operation.
         operation: Operation,
-        /// To which file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
 impl DiskError {
-    /// The system's error `source` from doing `operation` to `path`.
+    /// The system's error `source` of `operation` on `path`.
     #[must_use]
     pub fn io(operation: Operation, path: &Path, source: io::Error) -> Self {
         Self::Io { operation, path: path.to_owned(), source }
@@ -125,20 +127,20 @@ impl DiskError {
         matches!(self, Self::Io { source, .. } if source.kind() == kind)
     }
 
-    /// Does this say that there is no such file?
+    /// True if the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.is_of(io::ErrorKind::NotFound)
     }
 
-    /// Does this say that something else has the name?
+    /// True if something else has the name.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         self.is_of(io::ErrorKind::AlreadyExists)
     }
 
-    /// Does this say that there is no space, no more than a quota allows, or no file as long as the process's limit
-    /// allows? What was written before stays as it is, and the operation may succeed later; but from a sync it is a
+    /// True if the disk has no space, a quota is used up, or the file reaches the process's limit of length. Bytes
+    /// written before stay as they are, and the operation may succeed later. A sync that fails with this error is a
     /// failed sync like any other.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -146,7 +148,7 @@ impl DiskError {
         kinds.into_iter().any(|kind| self.is_of(kind))
     }
 
-    /// Does this say that the process, or the machine, has no descriptor left? It may succeed later.
+    /// True if the process or the machine has no descriptor left. The operation may succeed later.
     #[must_use]
     pub fn is_out_of_descriptors(&self) -> bool {
         let codes =
@@ -154,19 +156,19 @@ impl DiskError {
         matches!(self, Self::Io { source, .. } if codes.contains(&source.raw_os_error()))
     }
 
-    /// Does this say that the file system cannot do such a thing at all, as opposed to not now?
+    /// True if the file system cannot do the operation at all, now or later.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         self.is_of(io::ErrorKind::Unsupported)
     }
 
-    /// Does this say that this process was forked from the one that opened the disk?
+    /// True if this process was forked from the process that opened the disk.
     #[must_use]
     pub fn is_forked(&self) -> bool {
         matches!(self, Self::Forked { .. })
     }
 
-    /// Does this say that the system forbids it?
+    /// True if the system forbids the operation.
     #[must_use]
     pub fn is_permission_denied(&self) -> bool {
         self.is_of(io::ErrorKind::PermissionDenied)

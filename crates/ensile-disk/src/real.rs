@@ -1,11 +1,11 @@
-//! The machine's own files, reached through folders that are held open.
+//! The machine's own files, reached through folder handles that stay open.
 //!
 //! Invariants:
-//! - The root and each folder in it are opened once; every name is relative to such a handle (docs/protocols/files.md).
-//!   A folder that is renamed goes on being ours, and another one put in its place is never touched.
-//! - I4: in a process that was forked from the one that opened the disk nothing is made, changed, locked or synced.
+//! - The disk opens the root and each folder once. Names are relative to these handles (docs/protocols/files.md). A
+//!   renamed folder stays part of the disk, and another folder in its place is never touched.
+//! - I4: in a process that was forked from the opener of the disk, nothing is made, changed, locked or synced.
 //!
-//! Neighbours: opened by `Database`; the durability crate sees the traits only.
+//! Neighbours: `Database` opens the disk; the durability crate sees only the traits.
 
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "a call that only the C library has")]
@@ -38,22 +38,22 @@ use lock::RealLock;
 #[derive(Debug)]
 pub struct RealDisk {
     root: Arc<Folder>,
-    /// The folders in it that were used so far, by name.
+    /// Folders used so far, by name.
     folders: Mutex<BTreeMap<String, Arc<Folder>>>,
     process: Process,
-    /// The length that the process's limit allows a file, read once.
+    /// Maximum length of a file by the process's limit, in bytes, read once.
     length_max: u64,
 }
 
 impl RealDisk {
-    /// The disk whose root is `root`. If it is not there it is made, in a folder that must be there.
+    /// Opens the disk with the root folder `root`. A missing root is made in an existing folder.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, DiskError> {
         let root = root.as_ref();
         let is_new = make_root(root)?;
         Self::with_synced_name(root, is_new)
     }
 
-    /// The disk whose root is `root`, which must be there.
+    /// Opens the disk with the existing root folder `root`.
     pub fn existing(root: impl AsRef<Path>) -> Result<Self, DiskError> {
         let root = root.as_ref();
         let failed = |error| DiskError::io(Operation::Open, root, error);
@@ -63,8 +63,8 @@ impl RealDisk {
         Ok(Self { root: Arc::new(folder), folders: Mutex::default(), process: Process::this(), length_max })
     }
 
-    /// The disk whose root is `root`, which is made, in a folder that must be there. One that is there already, even an
-    /// empty one, is refused as [`DiskError::is_already_exists`].
+    /// Makes the folder `root` in an existing folder, and opens the disk. An existing root, even an empty folder, is
+    /// refused as [`DiskError::is_already_exists`].
     pub fn create_new(root: impl AsRef<Path>) -> Result<Self, DiskError> {
         let root = root.as_ref();
         if !make_root(root)? {
@@ -79,13 +79,13 @@ impl RealDisk {
         Ok(disk)
     }
 
-    /// Removes the folder at `path` and all that is in it; folders behind links stay.
+    /// Removes the folder at `path` and its contents. Folders behind links stay.
     pub fn remove_folder(path: impl AsRef<Path>) -> Result<(), DiskError> {
         let path = path.as_ref();
         std::fs::remove_dir_all(path).map_err(|error| DiskError::io(Operation::Remove, path, error))
     }
 
-    /// Real path of the folder at `path`, or of the one that is to be made there.
+    /// Real path of the folder at `path`, even before the folder is made.
     pub fn real_path(path: impl AsRef<Path>) -> Result<PathBuf, DiskError> {
         let path = path.as_ref();
         let failed = |error| DiskError::io(Operation::Open, path, error);
@@ -99,7 +99,7 @@ impl RealDisk {
         }
     }
 
-    /// Where the root folder was when it was opened.
+    /// Path of the root folder at its opening.
     #[must_use]
     pub fn root(&self) -> &Path {
         self.root.path()
@@ -109,15 +109,15 @@ impl RealDisk {
         if name.is_empty() { self.root().to_owned() } else { self.root().join(name) }
     }
 
-    /// The folder of this name, opened now or before.
+    /// Handle of the folder `name`, opened now or before.
     fn folder(&self, name: &str) -> io::Result<Arc<Folder>> {
         if name.is_empty() {
             return Ok(Arc::clone(&self.root));
         }
-        // Another thread's panic leaves a map of handles that are right all the same.
+        // After another thread's panic, the handles in the map are still right.
         let mut folders = self.folders.lock();
         let mut folder = Arc::clone(&self.root);
-        // From handle to handle: a folder above may have another one in its place by now.
+        // Each folder is opened from its parent's handle, because the path above may lead to another folder by now.
         for end in name.match_indices('/').map(|(end, _)| end).chain([name.len()]) {
             let above = name[..end].rfind('/').map_or(0, |slash| slash + 1);
             folder = match folders.get(&name[..end]) {
@@ -132,7 +132,7 @@ impl RealDisk {
         Ok(folder)
     }
 
-    /// Does `operation` to the entry `name`, in the folder that holds it.
+    /// Runs `act` on the entry `name`, with the folder of the entry.
     fn with<T>(
         &self,
         operation: Operation,
@@ -146,7 +146,7 @@ impl RealDisk {
             .map_err(|error| DiskError::io(operation, &self.path(name), error))
     }
 
-    /// Does `operation` to the folder of this name.
+    /// Runs `act` on the folder `name`.
     fn with_folder<T>(
         &self,
         operation: Operation,
@@ -158,7 +158,7 @@ impl RealDisk {
             .map_err(|error| DiskError::io(operation, &self.path(name), error))
     }
 
-    /// I4: is this still the process that opened the disk?
+    /// Checks that this process opened the disk (I4).
     fn check_process(&self, operation: Operation, name: &str) -> Result<(), DiskError> {
         if self.process.is_this() {
             Ok(())
@@ -183,7 +183,7 @@ impl RealDisk {
     }
 }
 
-/// Makes the link, unless it is there.
+/// Makes the link, unless the link exists.
 fn link_in(parent: &Folder, name: &str, to: &Path) -> io::Result<()> {
     let target = to.canonicalize()?;
     let folder = Folder::at(&target)?;
@@ -201,12 +201,12 @@ fn link_in(parent: &Folder, name: &str, to: &Path) -> io::Result<()> {
     parent.make_link(name, &target)
 }
 
-/// A field whose width differs between machines.
+/// Widens a field whose width differs between machines.
 fn wide(field: impl Into<u64>) -> u64 {
     field.into()
 }
 
-/// When it was made, in nanoseconds since 1970, where the file system keeps that.
+/// Time of birth in nanoseconds since 1970. `None` if the file system keeps no birth time.
 fn born(found: &Metadata) -> Option<i128> {
     let at = found.created().ok()?;
     Some(match at.duration_since(UNIX_EPOCH) {
@@ -215,18 +215,18 @@ fn born(found: &Metadata) -> Option<i128> {
     })
 }
 
-/// Are these handles of one folder?
+/// True if both handles are of the same folder.
 fn is_same(one: &Folder, other: &Folder) -> bool {
     let of = |folder: &Folder| folder.handle().metadata().ok().map(|found| (found.dev(), found.ino()));
     of(one).is_some_and(|one| of(other) == Some(one))
 }
 
-/// Makes the last folder of `root` if it is not there; says whether it did.
+/// Makes the last folder of `root` if it is missing. Returns true if the folder is new.
 fn make_root(root: &Path) -> Result<bool, DiskError> {
     Folder::make_at(root).map_err(|error| {
         let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty());
         match parent {
-            // The folder above is what is missing, and what the error names.
+            // The folder above is missing, and the error names the folder above.
             Some(parent) if error.kind() == io::ErrorKind::NotFound => {
                 DiskError::io(Operation::Open, parent, error)
             }
@@ -235,8 +235,9 @@ fn make_root(root: &Path) -> Result<bool, DiskError> {
     })
 }
 
-/// Makes the folder's own name survive a crash. It is done even if the folder was there before: the process that made
-/// it may have been killed before it could. In that case it is no error if the folder above may not be read.
+/// Syncs the folder above, so that the folder's name survives a crash. An existing folder needs the sync too, because a
+/// process may have been killed between making and syncing. For an existing folder, a folder above without read
+/// permission is no error.
 fn sync_name_of(folder: &Folder, is_new: bool) -> Result<(), DiskError> {
     let parent = folder.path().parent().unwrap_or(folder.path());
     match folder.parent().and_then(|parent| parent.sync()) {
@@ -304,7 +305,7 @@ impl Disk for RealDisk {
         let ends = name.match_indices('/').map(|(end, _)| end).chain([name.len()]);
         for folder in ends.map(|end| &name[..end]).filter(|folder| !folder.is_empty()) {
             self.with(Operation::CreateFolder, folder, |parent, last| parent.make_folder(last))?;
-            // What is there may be a file.
+            // The existing name may be a file's.
             self.with_folder(Operation::CreateFolder, folder, |_| Ok(()))?;
         }
         Ok(())
@@ -335,7 +336,7 @@ impl Disk for RealDisk {
         let fail = |error| DiskError::io(Operation::LinkFolder, to, error);
         let is_new = Folder::make_at(to).map_err(fail)?;
         let (parent, last) = name.rsplit_once('/').unwrap_or(("", name));
-        // First of all, or a crash could leave a link that leads nowhere.
+        // The sync comes first, or a crash could leave a link without a target.
         sync_name_of(&Folder::at(to).map_err(fail)?, is_new)?;
         self.folder(parent).and_then(|parent| link_in(&parent, last, to)).map_err(fail)
     }

@@ -1,24 +1,27 @@
-//! Backups of a database that may be open, each a database folder of its own; and new databases from them
-//! (`docs/protocols/backups.md`).
+//! Backups of a database, open or closed, and new databases from a backup (`docs/protocols/backups.md`). A backup is a
+//! database folder of its own.
 //!
 //! ```text
-//! look: lease of the source, target locked --> copy what the target lacks --> directory, root, sync --> verify --> manifest
-//!          ^                                            |
-//!          +--------- the lease was overrun ------------+         what was copied so far is kept
+//! look: lease source, lock target --> copy missing pages or files --> directory, root, sync --> verify --> manifest
+//!          ^                                    |
+//!          +------- the lease was overrun ------+         the copied pages stay
 //! ```
-//! A picture is copied by pages, into the free extents of the target's page file, and then the log behind it by files.
-//! Any other source is copied by files, log included. Either leaves what the target has already.
+//! A picture is copied page by page, into free extents of the target's page file. The log behind the picture is then
+//! copied file by file. A source without a picture is copied file by file, log included. Pages and files of the
+//! target's earlier states are not copied again.
 //!
 //! Invariants:
-//! - N16: what is read is leased. A block that was written over all the same is seen by its checksum, and the copy
-//!   goes on from the newest root. If there is never less to copy it ends with an error, and says so before.
-//! - N12: nothing that the target's manifest reaches is written over. Its manifest is the last step, behind a look at
-//!   every byte that it will reach. So a run that is killed leaves the backup that was there.
-//! - N22: what a backup has of its source is on the source's medium before the backup counts.
-//! - I1: a target is an empty folder, or a backup of this very database that was never opened.
-//! - A2, A4, A5: a restore to an epoch has all of it, and nothing else: [`to_epoch`] decides from what.
+//! - N16: the source is leased while a run reads the source. If a block is overwritten all the same, the checksum shows
+//!   the change, and the copy continues from the newest root. The progress counts the new starts. If the missing bytes
+//!   do not become fewer, the run ends with an error.
+//! - N12: a run overwrites nothing that the target's manifest reaches. The new manifest is the last step, after a read
+//!   of every byte that the manifest will reach. A killed run therefore leaves the backup intact.
+//! - N22: everything that a backup takes from the source is on the source's medium before the backup counts.
+//! - I1: a target is an empty folder, or a backup of the same database that was never opened.
+//! - A2, A4, A5: a restore to an epoch has the complete state at the end of the epoch, and nothing later. [`to_epoch`]
+//!   chooses the state of the backup.
 //!
-//! Neighbours: a `Database` and the `ensile` command step a run; `checkpoint::picture` reads and writes blocks, the
+//! Neighbours: a `Database` and the `ensile` command step a run; `checkpoint::picture` reads and writes blocks; the
 //! store has leases, locks and manifests.
 
 mod check;
@@ -53,27 +56,27 @@ use tally::CopyTally;
 pub(crate) use target::TargetFolder;
 use to_epoch::{ChosenState, RestoreWay, StateReach};
 
-/// How a backup or a restore is made.
+/// Options of a backup or a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyOptions {
-    /// Bytes a second that it writes, or reads to verify it, at most; `None`: no limit. A backup of an open database
-    /// that begins with a picture has that written at this rate too.
+    /// Largest rate in bytes a second, of writes and of the reads that verify together; `None` for no limit. If a
+    /// backup of an open database begins with a picture, the picture is written at the same rate.
     pub bytes_per_second: Option<u64>,
-    /// How many states a backup's folder has, the newest among them: pictures, and copies of files. `None`: as many as
-    /// it has before, and one at least, so the oldest goes where several are kept.
+    /// Number of states in a backup's folder, the newest included; pictures and copies of files count alike. `None`
+    /// keeps the present number, at least 1: the new state takes the place of the oldest.
     pub keep: Option<usize>,
 }
 
-/// Told of each piece of a step that has several: how far the run is by now, and bytes that count against its rate.
+/// Callback after each piece of a step with several pieces: progress of the run, and bytes that count against the rate.
 type SpendPiece<'s> = dyn FnMut(&CopyProgress, u64) -> Result<(), DurabilityError> + 's;
 
-/// Why an ended run does nothing.
+/// Error text of a step after the end of the run.
 const HAS_ENDED: &str = "the copy has ended: begin another one";
-/// Most states of a backup.
+/// Largest number of states in a backup.
 const KEEP_MAX: usize = 1 << 10;
 
 impl CopyOptions {
-    /// Can these work?
+    /// Checks the options.
     ///
     /// # Errors
     /// [`DurabilityError::Config`].
@@ -90,51 +93,52 @@ impl CopyOptions {
     }
 }
 
-/// What a run came to.
+/// Report of a run at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyReport {
-    /// The identity of the database in the target, 32 hex digits.
+    /// Identity of the database in the target, 32 hex digits.
     pub database: String,
-    /// That of the database that was copied.
+    /// Identity of the copied database, 32 hex digits.
     pub parent: String,
-    /// It is the state at the end of this epoch.
+    /// Epoch of the copy: the target has the state at the end of this epoch.
     pub epoch: Epoch,
-    /// The source's durable epoch when the copy began, as its folder showed it. The copy lacks what the source had in
-    /// between if [`CopyReport::epoch`] is smaller: an earlier state was asked for. Of a restore it is the newest epoch
-    /// of the backup and the archive.
+    /// Durable epoch in the source's folder when the copy began. For a restore, the newest epoch of the backup and the
+    /// archive. If [`CopyReport::epoch`] is smaller, the caller asked for an earlier state, and the copy lacks the
+    /// epochs in between.
     pub durable: Epoch,
-    /// Its entries; of files 0, as they are not counted.
+    /// Number of entries in the checkpoint, which may be a picture; 0 without a checkpoint. Entries of logs are not
+    /// counted.
     pub entries: u64,
-    /// Its pages; 0 if files were copied.
+    /// Number of pages in the picture; 0 without a picture.
     pub pages: u64,
-    /// Pages of it that were written now.
+    /// Number of pages that this run wrote.
     pub pages_written: u64,
-    /// Its bytes; those that stayed in the target from earlier backups among them.
+    /// Bytes of the copied state, including bytes that stayed in the target from earlier backups.
     pub bytes: u64,
-    /// Bytes that were written now.
+    /// Bytes that this run wrote.
     pub bytes_written: u64,
-    /// Entries of archived log files that were taken; beside those of the picture.
+    /// Number of entries from archived log files, in addition to `entries`.
     pub log_entries: u64,
-    /// How often the copy began anew as its lease was overrun.
+    /// Number of times that the copy began anew because the lease was overrun.
     pub overruns: u64,
-    /// The epochs of the states that the target has, the newest first.
+    /// Epochs of the states in the target, the newest first.
     pub kept: Vec<Epoch>,
-    /// Those of the states that it had before and has no more, the newest first ([`CopyOptions::keep`]).
+    /// Epochs of the states that this run dropped, the newest first ([`CopyOptions::keep`]).
     pub dropped: Vec<Epoch>,
-    /// Of a backup: what a process-safe life had returned, and what is not in the backup. It is of a life that had
-    /// ended before the run began, or that ended before the source was read to its end.
+    /// Entries that a process-safe life returned, and that the backup lacks. The life ended before the run had read the
+    /// source to the end. `None` for a restore.
     pub not_proven: Option<NotProven>,
 }
 
-/// What a step of a run did, and when the next is worth while.
+/// Result of a step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyStep {
-    /// Something was done: step again.
+    /// The step did a part of the work: step again.
     Worked,
-    /// The rate is used up for so long.
+    /// The rate is used up for this duration.
     Paced(Duration),
-    /// It has ended, and counts.
+    /// The run has ended, and the copy counts.
     Ended(Box<CopyReport>),
 }
 
@@ -142,7 +146,7 @@ pub enum CopyStep {
 enum Copying {
     Pages(Box<PagesCopy>),
     Files(Box<FilesCopy>),
-    /// What followed the pages could not begin.
+    /// The copy of the log behind the picture could not begin.
     Ended(CopyTally),
 }
 
@@ -155,7 +159,7 @@ impl Copying {
         }
     }
 
-    /// What is stepped from here on is over.
+    /// Ends the copy: every later step is an error.
     fn end(&mut self) {
         match self {
             Self::Pages(copy) => copy.end(),
@@ -188,15 +192,16 @@ impl Copying {
     }
 }
 
-/// What a process-safe life left in a folder that is backed up (B4). A process may open the folder meanwhile, or may
-/// have it open and be killed: so it is looked at before the copy begins, and behind the last read of the copy.
+/// Entries that a process-safe life left in the source of a backup (B4). During the copy a process may open the folder,
+/// or be killed with the folder open. A run therefore looks for entries before the copy begins, and again after the
+/// last read of the source.
 #[derive(Debug)]
 enum LeftInSource {
-    /// The copy is none of a database.
+    /// The run is a restore.
     NotAsked,
-    /// It is copied: this was there before.
+    /// Source disk, and the entries before the copy.
     Before(Arc<dyn Disk>, Option<NotProven>),
-    /// It is copied: this was there before, and this is there now.
+    /// Entries before the copy, and entries after the last read.
     Behind(Option<NotProven>, Option<NotProven>),
 }
 
@@ -205,7 +210,7 @@ impl LeftInSource {
         Ok(Self::Before(Arc::clone(disk), left_behind(&**disk)?))
     }
 
-    /// The source is read no more.
+    /// Looks for entries again, after the last read of the source.
     fn look_again(&mut self) -> Result<(), DurabilityError> {
         if let Self::Before(disk, before) = self {
             let now = left_behind(&**disk)?;
@@ -214,35 +219,37 @@ impl LeftInSource {
         Ok(())
     }
 
-    /// What a backup of the state at the end of `epoch` has not.
+    /// Entries that a backup of the state at the end of `epoch` lacks.
     fn not_in(&mut self, epoch: Epoch) -> Option<NotProven> {
         let Self::Behind(before, now) = self else { return None };
-        // What an open has taken meanwhile is in the log, and in a state of its last epoch or a later one. Of what no
-        // open takes the epochs say nothing.
+        // If an open during the copy took the entries, the log has them, and so does every state of `left.last` or a
+        // later epoch. For entries that no open takes, the epochs prove nothing.
         let is_lacked = |left: &NotProven| left.reason != NotProvenReason::NotOpened || left.last > epoch;
         now.take().or_else(|| before.take().filter(is_lacked))
     }
 }
 
-/// A backup or a restore under way. It is stepped until it has ended. One that is dropped before leaves its target as
-/// it was.
+/// A backup or a restore in progress. The caller steps the run until the end. If a run is dropped earlier, the target
+/// keeps its previous states.
 #[derive(Debug)]
 pub struct CopyRun {
-    /// For the report.
+    /// Entries that the backup lacks, for the report.
     left: LeftInSource,
-    /// For the report.
+    /// Durable epoch of the source, for the report.
     durable: Epoch,
     copying: Copying,
     pace: WritePace,
 }
 
-/// Begins a backup of the database on `source`, which may be open in any process, into the folder on `target`: of its
-/// newest checkpoint and the log behind that. So the backup has all that was durable when the copy began. If the target
-/// has an earlier backup of the database, what both have is left there.
+/// Begins a backup of the database on `source` into the folder on `target`. The database may be open in any process.
+/// The backup gets the newest checkpoint and the log behind the checkpoint, so everything that was durable when the
+/// copy began. If the target has an earlier backup of the database, pages and files that have not changed since are not
+/// copied again.
 ///
 /// # Errors
-/// [`DurabilityError::NotItsBackup`] if the target's folder has something else, [`DurabilityError::InUse`] if somebody
-/// has it open, [`DurabilityError::TargetFailed`] if it is damaged; what a lease of the source says; the disks'.
+/// [`DurabilityError::NotItsBackup`] if the target holds something else; [`DurabilityError::InUse`] if the target is
+/// open; [`DurabilityError::TargetFailed`] if the target is damaged; errors of a lease of the source; errors of the
+/// disks.
 pub fn backup(
     source: &Arc<dyn Disk>,
     target: &Arc<dyn Disk>,
@@ -251,13 +258,13 @@ pub fn backup(
     CopySource::backup(source, options)?.begin(target)
 }
 
-/// Begins to make a new database in the empty folder on `target`, from the backup on `from`: of its newest state, or of
-/// the one at the end of epoch `at`.
+/// Begins to make a new database in the empty folder on `target` from the backup on `from`. The database gets the
+/// newest state of the backup, or the state at the end of epoch `at`.
 ///
 /// # Errors
-/// [`DurabilityError::NotABackup`], also if it has no state of that epoch;
-/// [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
-/// [`DurabilityError::InUse`] while a backup is made, or somebody has one of both open; the disks'.
+/// [`DurabilityError::NotABackup`], also if the backup has no state of epoch `at`; [`DurabilityError::DatabaseExists`]
+/// or [`DurabilityError::NotADatabase`] if the target is not empty; [`DurabilityError::InUse`] during a backup into
+/// `from`, or if `from` or `target` is open; errors of the disks.
 pub fn restore(
     from: &Arc<dyn Disk>,
     target: &Arc<dyn Disk>,
@@ -267,13 +274,13 @@ pub fn restore(
     CopySource::restore(from, at, bytes_per_second)?.begin(target)
 }
 
-/// Begins to make a new database in the empty folder on `target`, as the one that was backed up was at the end of epoch
-/// `to`. A backup has its states' epochs, and a copy of files those of its log from the end of its checkpoint on. What
-/// comes behind a state is taken from the database's archive, if one is given.
+/// Begins to make a new database in the empty folder on `target`, with the state at the end of epoch `to`. A backup
+/// offers the epochs of its states. A copy of files also offers the epochs of its log, from the end of its checkpoint
+/// on. The database's archive, if given, offers the epochs behind a state.
 ///
 /// # Errors
-/// As for [`restore`], and if that epoch cannot be had: with an archive [`DurabilityError::NotInArchive`], without one
-/// [`DurabilityError::NotABackup`]. They say which can be had, and what is missing.
+/// As for [`restore`]. If epoch `to` is not available: [`DurabilityError::NotInArchive`] with an archive,
+/// [`DurabilityError::NotABackup`] without an archive. The text names the available epochs and the missing data.
 pub fn restore_to_epoch(
     (from, archive): (&Arc<dyn Disk>, Option<&Arc<dyn Disk>>),
     target: &Arc<dyn Disk>,
@@ -283,13 +290,13 @@ pub fn restore_to_epoch(
     CopySource::restore_to_epoch((from, archive), to, bytes_per_second)?.begin(target)
 }
 
-/// Which epochs [`restore_to_epoch`] can have from the backup on `from`, with this archive if one is given: spans with
-/// their ends, in order. Each epoch of a span can be had, as far as headers of files show: no span has epochs that were
-/// discarded. [`archived::verify_archive`](crate::archived::verify_archive) reads each block.
+/// Epochs that [`restore_to_epoch`] can restore from the backup on `from`, and from the archive if given: spans with
+/// inclusive ends, in order. No span contains a discarded epoch. The spans rest on the headers of files alone;
+/// [`archived::verify_archive`](crate::archived::verify_archive) reads each block.
 ///
 /// # Errors
-/// [`DurabilityError::NotABackup`]; [`DurabilityError::NotInArchive`] if the archive is another database's, or of
-/// another history; the disks'.
+/// [`DurabilityError::NotABackup`]; [`DurabilityError::NotInArchive`] if the archive belongs to another database, or to
+/// another history; errors of the disks.
 pub fn restorable_epochs(
     from: &Arc<dyn Disk>,
     archive: Option<&Arc<dyn Disk>>,
@@ -298,7 +305,7 @@ pub fn restorable_epochs(
     Ok(to_epoch::reachable(&states))
 }
 
-/// Which epochs each state of a backup leads to, the newest first, and the archive up to epoch `to`.
+/// Reachable epochs of each state of a backup, the newest state first, and the archive up to epoch `to`.
 fn reaches(
     (from, archive): (&Arc<dyn Disk>, Option<&Arc<dyn Disk>>),
     to: Epoch,
@@ -316,31 +323,31 @@ fn reaches(
     Ok((states, archive))
 }
 
-/// What is to be copied: looked at and held, before there has to be a folder for it. So a wrong path, or an epoch that
-/// cannot be had, leaves no folder behind.
+/// Source of a copy, examined and held before the target's folder has to exist. A wrong path, or an epoch that is not
+/// available, therefore leaves no folder behind.
 #[derive(Debug)]
 pub struct CopySource {
     left: LeftInSource,
-    /// The durable epoch that the source shows.
+    /// Durable epoch of the source.
     durable: Epoch,
     found: Found,
     purpose: Purpose,
-    /// What brings its state to a later epoch.
+    /// Archive that brings the state to a later epoch.
     archive: Option<ArchiveSource>,
     options: CopyOptions,
 }
 
 impl CopySource {
-    /// The database on `source`, for a [`backup()`] of it.
+    /// The database on `source`, for a [`backup()`].
     ///
     /// # Errors
-    /// What a lease of the source says; the disk's.
+    /// Errors of a lease of the source, and of the disk.
     pub fn backup(source: &Arc<dyn Disk>, options: CopyOptions) -> Result<Self, DurabilityError> {
         Self::look((source, Purpose::Backup { log: LogBehind::Copied }), None, options)
     }
 
-    /// The newest picture of the database on `source`, without the log behind it: for a caller that has asked for this
-    /// picture, and waited for it. Without a picture it is as [`CopySource::backup`].
+    /// The newest picture of the database on `source`, without the log behind the picture. The caller has asked for the
+    /// picture, and has waited for it. Without a picture, the same as [`CopySource::backup`].
     ///
     /// # Errors
     /// As for [`CopySource::backup`].
@@ -351,8 +358,8 @@ impl CopySource {
     /// The backup on `from`, for a [`restore`].
     ///
     /// # Errors
-    /// [`DurabilityError::NotABackup`], also if it has no state of that epoch; [`DurabilityError::InUse`] while a
-    /// backup is made, or somebody has it open; the disk's.
+    /// [`DurabilityError::NotABackup`], also if the backup has no state of epoch `at`; [`DurabilityError::InUse`]
+    /// during a backup into `from`, or if `from` is open; errors of the disk.
     pub fn restore(
         from: &Arc<dyn Disk>,
         at: Option<Epoch>,
@@ -362,10 +369,10 @@ impl CopySource {
         Self::look((from, Purpose::Restore { at, back: None }), None, options)
     }
 
-    /// The backup on `from`, and an archive, for a [`restore_to_epoch`].
+    /// The backup on `from` and an archive, for a [`restore_to_epoch`].
     ///
     /// # Errors
-    /// As for [`CopySource::restore`], and if that epoch cannot be had.
+    /// As for [`CopySource::restore`], and as for [`restore_to_epoch`] if epoch `to` is not available.
     pub fn restore_to_epoch(
         (from, archive): (&Arc<dyn Disk>, Option<&Arc<dyn Disk>>),
         to: Epoch,
@@ -404,10 +411,10 @@ impl CopySource {
         Ok(Self { left, durable, found: found.copied, purpose, archive, options })
     }
 
-    /// Begins to copy it into the folder on `target`.
+    /// Begins the copy into the folder on `target`.
     ///
     /// # Errors
-    /// What the target says: those of [`backup()`] or [`restore`].
+    /// Errors of the target, as for [`backup()`] or [`restore`].
     pub fn begin(self, target: &Arc<dyn Disk>) -> Result<CopyRun, DurabilityError> {
         let Self { left, durable, found, purpose, archive, options } = self;
         let copying = match found {
@@ -425,9 +432,10 @@ impl CopySource {
 }
 
 impl CopyRun {
-    /// As [`step`](Self::step), at the time of this clock. What an archive has is one step. Behind each piece of it
-    /// `pause` is shown how far the run is, and for how long the rate has no room for the next piece. It waits for that
-    /// time or for less, and is asked again until there is room. The run is over if it breaks.
+    /// As [`step`](Self::step), at the time of `clock`. The entries of an archive are one step, with a call of `pause`
+    /// after each piece. `pause` receives the progress, and the time until the rate has room for the next piece.
+    /// `pause` waits for this time or less, and is called again until the rate has room. If `pause` breaks, the run is
+    /// over.
     ///
     /// # Errors
     /// As for [`step`](Self::step); [`DurabilityError::Cancelled`].
@@ -443,13 +451,13 @@ impl CopyRun {
         self.step_at(verifier, clock.nanos(), spend)
     }
 
-    /// Copies or reads a page, a file or a piece of one, unless the rate is used up at this time. Entries that will
-    /// count are shown to `verifier` as a recovery would show them.
+    /// Copies or verifies a page, a file or a piece of a file, unless the rate is used up at `now_nanos`. `verifier`
+    /// receives the entries that will count, as from a recovery.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] with file and offset for the source, [`DurabilityError::TargetFailed`] for the
-    /// target, [`DurabilityError::TooSlow`] if the database changes faster than it is copied, or the disk's. The target
-    /// has what it had, and the run is over.
+    /// [`DurabilityError::Damaged`] with file and offset for the source; [`DurabilityError::TargetFailed`] for the
+    /// target; [`DurabilityError::TooSlow`] if the database changes faster than the run copies; errors of the disk.
+    /// After an error the run is over, and the target keeps its previous states.
     pub fn step(&mut self, verifier: &dyn Recoverable, now_nanos: u64) -> Result<CopyStep, DurabilityError> {
         let spend = &mut |pace: &mut WritePace, _: &CopyProgress, bytes| {
             pace.spend(bytes);
@@ -482,7 +490,7 @@ impl CopyRun {
         };
         let report = copying.step(verifier, &mut spend_piece)?;
         let spent = copying.tally().spent() - before;
-        // Pieces have spent theirs, and are counted too.
+        // The pieces have already spent `by_pieces`, which `spent` includes.
         pace.spend(spent.saturating_sub(by_pieces));
         Ok(match report {
             Some(report) => {
@@ -493,7 +501,7 @@ impl CopyRun {
         })
     }
 
-    /// How far it is.
+    /// Progress of the run.
     #[must_use]
     pub fn progress(&self) -> CopyProgress {
         self.copying.tally().progress()

@@ -1,19 +1,19 @@
-//! The store: whose files these are, and which of them count (`docs/protocols/store.md`).
+//! The store: ownership of the files, and the list of files that count (`docs/protocols/store.md`).
 //!
-//! The one room under log and checkpoints that knows folders, locks, identity, manifest and hint. Both are its clients:
-//! they ask it for folders and hand it what they have made.
+//! The store is the one module under log and checkpoints that knows folders, locks, identity, manifest and hint. Log
+//! and checkpoints ask the store for folders, and hand over the finished files.
 //!
 //! Invariants:
 //! - I1: nothing is removed, cut, renamed over or appended to in a folder that does not prove to be this database's.
-//! - I2: a folder is new only if nothing in it, nor in a linked folder, speaks of an earlier life.
-//! - I3: one process owns the folders, by locks on them and on `LOCK`; removals wait for readers' leases.
+//! - I2: a folder is new only if the folder and its linked folders have no trace of an earlier life.
+//! - I3: one process owns the folders, by locks on the folders and on `LOCK`. Removals wait for readers' leases.
 //! - I4: only the process that opened the database changes its files.
-//! - I5: a folder that names its application is opened for that one only.
-//! - L6: epochs never come twice: the manifest reserves them ahead.
-//! - L7: a generation is of one format, which the manifest says before any block is judged.
+//! - I5: a folder with the name of an application is opened for that application only.
+//! - L6: epochs never repeat, because the manifest reserves epochs ahead.
+//! - L7: a generation has one format, and the manifest names the format before any block is judged.
 //!
-//! Neighbours: `recovery` opens it and hands it over as [`OpenStore`], which log and checkpoints share;
-//! `ensile-disk` has the folders and locks.
+//! Neighbours: `recovery` opens the store and hands it over as [`OpenStore`] to log and checkpoints; `ensile-disk` has
+//! the folders and locks.
 
 pub(crate) mod names;
 mod text;

@@ -1,10 +1,10 @@
-//! `ensile inspect` and `ensile verify` of an archive: which epochs can be had from it, and what is missing or damaged;
-//! and `ensile restore-archive`, which makes a database of it.
+//! `ensile inspect` and `ensile verify` of an archive: its epochs, and missing or damaged files. The module also has
+//! `ensile restore-archive`, which makes a database from an archive.
 //!
-//! Exit codes: 0 whole, or restored; 1 something of the archive is damaged; 2 that could not be told, or nothing was
-//! restored.
+//! Exit codes: 0 for a whole archive or a finished restore; 1 if the archive is damaged; 2 if the check failed, or
+//! nothing was restored.
 //!
-//! Neighbours: [`ensile::folder`] reads; here it is put into words.
+//! Neighbours: [`ensile::folder`] reads; this module prints.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -25,14 +25,15 @@ use super::{DAMAGED, MEGABYTE, between, damage_json, failed, show, sized};
 /// `ensile restore-archive`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
-    /// The archive's folder
+    /// Folder of the archive
     archive: PathBuf,
-    /// The new database's folder: empty, or not there
+    /// Folder of the new database: an empty folder, or a new path
     folder: PathBuf,
-    /// The epoch at whose end the new database is as the archived one was: one that was durable and counted
+    /// Epoch at whose end the archived database had the state to restore; the epoch must have been durable and must
+    /// count
     #[arg(long, value_name = "EPOCH", value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
     to_epoch: u64,
-    /// Write so many MB a second at most, and read as many once more [default: no limit]
+    /// Limit of writing, in MB a second; reading has a limit of the same size [default: no limit]
     #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
     rate_mb: Option<u64>,
     /// Print one JSON document
@@ -75,7 +76,7 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
             let code = not_made(archive, &error);
             let is_damaged = || folder::inspect_archive(archive).is_ok_and(|found| !found.damage.is_empty());
             match error {
-                // What is missing may be there, and damaged.
+                // A missing file may be present and damaged.
                 Error::Durability(DurabilityError::NotInArchive { .. }) if is_damaged() => {
                     ExitCode::from(DAMAGED)
                 }
@@ -85,7 +86,7 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
     }
 }
 
-/// Prints what was found. Exit code 1: something of it is damaged.
+/// Prints the findings. Exit code 1 if a file of the archive is damaged.
 pub(super) fn print(folder: &Path, found: ensile::Result<ArchiveFacts>, is_json: bool) -> ExitCode {
     let found = match found {
         Ok(found) => found,

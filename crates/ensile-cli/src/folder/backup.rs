@@ -1,10 +1,11 @@
-//! `ensile backup` and `ensile restore`: copies of a database that may be open, and new databases from them; and what
-//! `ensile verify` and `ensile inspect` say of a folder that is one.
+//! `ensile backup` and `ensile restore`: copies of a database that may be open, and new databases from the copies. The
+//! module also has the lines of `ensile verify` and `ensile inspect` about a backup's folder.
 //!
-//! Exit codes: 0 made, 1 what was to be copied is damaged, 2 not made; 3 made, and it lacks commits that were durable
-//! when the copy began, though no earlier epoch was asked for, or that a killed process-safe life had returned.
+//! Exit codes: 0 for a finished copy, 1 if the source is damaged, 2 if no copy was made. 3 for a finished copy that
+//! lacks commits: commits that were durable when the copy began, although no earlier epoch was asked for, or commits
+//! that a killed process-safe life had returned.
 //!
-//! Neighbours: [`ensile::folder`] copies and verifies; here its progress and its outcome are put into words.
+//! Neighbours: [`ensile::folder`] copies and verifies; this module prints the progress and the outcome.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
@@ -22,21 +23,21 @@ use serde_json::{Value, json};
 
 use super::{DAMAGED, MEGABYTE, failed, show, sized};
 
-/// Exit code where the copy was made, and lacks results that were durable or returned (N21, B4).
+/// Exit code of a finished copy that lacks durable or returned results (N21, B4).
 const LACKS_RESULTS: u8 = 3;
 
 /// `ensile backup`.
 #[derive(Debug, Args)]
 pub(crate) struct BackupArguments {
-    /// The folder of a database, or of objects
+    /// Folder of a database or of objects
     folder: PathBuf,
-    /// The backup's folder: that of an earlier backup of this database, an empty one, or one that is not there
+    /// Folder of the backup: an earlier backup of this database, an empty folder, or a new path
     backup: PathBuf,
-    /// How many states the backup keeps, the newest among them: `ensile restore --at` goes back to any of them
-    /// [default: as many as it has, and one at least]
+    /// Number of states that the backup keeps, including the newest; `ensile restore --at` restores any of them
+    /// [default: as many as the backup has, at least one]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     keep: Option<usize>,
-    /// Read and write so many MB a second at most [default: no limit]
+    /// Limit of reading and writing, in MB a second [default: no limit]
     #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
     rate_mb: Option<u64>,
     /// Print one JSON document
@@ -47,23 +48,23 @@ pub(crate) struct BackupArguments {
 /// `ensile restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreBackupArguments {
-    /// The backup's folder
+    /// Folder of the backup
     backup: PathBuf,
-    /// The new database's folder: empty, or not there
+    /// Folder of the new database: an empty folder, or a new path
     folder: PathBuf,
-    /// The epoch of the state to restore; `ensile backup` prints those that are kept [default: the newest]
+    /// Epoch of the state to restore; `ensile backup` prints the kept epochs [default: the newest]
     #[arg(long, value_name = "EPOCH", value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
     at: Option<u64>,
-    /// Make it as the database was at the end of this epoch, exactly. A backup that is a copy of files goes back to the
-    /// end of its checkpoint; --archive goes on from the state of any backup. What cannot be had is refused with the
+    /// Restore the exact state at the end of this epoch. A backup that is a copy of files goes back to the end of its
+    /// checkpoint; --archive goes on from the state of any backup. If the epoch cannot be restored, the error lists the
     /// epochs that can
     #[arg(long, value_name = "EPOCH", conflicts_with = "at",
           value_parser = RangedU64ValueParser::<u64>::new().range(..Epoch::MAX.number()))]
     to_epoch: Option<u64>,
-    /// The folder of the database's archive: `ensile inspect` says what it has
+    /// Folder of the database's archive; `ensile inspect` prints its epochs
     #[arg(long, requires = "to_epoch")]
     archive: Option<PathBuf>,
-    /// Read and write so many MB a second at most [default: no limit]
+    /// Limit of reading and writing, in MB a second [default: no limit]
     #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
     rate_mb: Option<u64>,
     /// Print one JSON document
@@ -118,25 +119,25 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
     match outcome {
         Ok(report) => {
             ended(folder, &report, *json, "restored from");
-            // The smaller epoch was asked for.
+            // The caller asked for the smaller epoch.
             if at.or(to_epoch.map(Epoch::new)).is_some() { ExitCode::SUCCESS } else { made(&report) }
         }
         Err(error) => not_made(backup, &error),
     }
 }
 
-/// The exit code of a copy that was made. A script that goes on and removes the source would lose the rest.
+/// Exit code of a finished copy. A script that removes the source after exit code 3 would lose results.
 fn made(report: &CopyReport) -> ExitCode {
     let lacks_results = report.epoch < report.durable || report.not_proven.is_some();
     if lacks_results { ExitCode::from(LACKS_RESULTS) } else { ExitCode::SUCCESS }
 }
 
-/// True if the folder holds objects, and no database. A folder that cannot be read is refused by what follows.
+/// True if the folder holds objects, and no database. False for an unreadable folder, because the copy will refuse it.
 fn holds_objects(folder: &Path) -> bool {
     objects::holds_objects(folder).unwrap_or(false)
 }
 
-/// The same error, of a database.
+/// Turns an error of objects into an error of a database.
 fn of_objects(error: ObjectsError) -> Error {
     match error {
         ObjectsError::Durability(error) => Error::Durability(error),
@@ -144,7 +145,7 @@ fn of_objects(error: ObjectsError) -> Error {
     }
 }
 
-/// Says why. What was to be copied is damaged, or something else stood in the way.
+/// Prints the error. The exit code separates damage of the source from other reasons.
 pub(super) fn not_made(folder: &Path, error: &Error) -> ExitCode {
     let code = failed(folder, &error.to_string());
     match error {
@@ -153,7 +154,7 @@ pub(super) fn not_made(folder: &Path, error: &Error) -> ExitCode {
     }
 }
 
-/// Prints what it came to.
+/// Prints the outcome of a copy.
 fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
     if is_json {
         let numbers = |epochs: &[Epoch]| epochs.iter().map(|epoch| epoch.number()).collect::<Vec<_>>();
@@ -195,7 +196,7 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
     show(&text);
 }
 
-/// Whose backup a folder is, or began as; nothing of any other.
+/// Line about the origin of a backup's folder. Empty for other folders.
 pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
     match facts {
         None => String::new(),
@@ -232,20 +233,20 @@ pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
     }
 }
 
-/// Which epochs `restore --to-epoch` has of a folder.
+/// Epochs of a folder that `restore --to-epoch` can restore.
 pub(super) enum Reach {
-    /// It is no backup.
+    /// The folder is no backup.
     None,
-    /// Spans with their ends.
+    /// Spans of epochs, with first and last epoch.
     Spans(Vec<(Epoch, Epoch)>),
-    /// It cannot be said, as where the backup was copied.
+    /// The epochs are unknown, for example because the backup was copied.
     Unknown(Box<Error>),
 }
 
-/// What `restore --to-epoch` has of a folder, with this archive if one is given.
+/// Epochs of a folder that `restore --to-epoch` can restore, with the archive if given.
 ///
 /// # Errors
-/// The exit code if an archive is given for what is no backup; why was said.
+/// The exit code, if an archive is given for a folder that is no backup. The error is already printed.
 pub(super) fn reach(folder: &Path, found: &Examination, archive: Option<&Path>) -> Result<Reach, ExitCode> {
     match (&found.backup, archive) {
         (Some(BackupFacts::Backup { .. }), _) => Ok(match folder::restorable_epochs(folder, archive) {
@@ -257,7 +258,7 @@ pub(super) fn reach(folder: &Path, found: &Examination, archive: Option<&Path>) 
     }
 }
 
-/// Says it in a line.
+/// Line of text for the epochs.
 pub(super) fn reach_line(reach: &Reach, archive: Option<&Path>) -> String {
     let reach = match reach {
         Reach::None => return String::new(),
@@ -287,19 +288,19 @@ pub(super) fn reach_line(reach: &Reach, archive: Option<&Path>) -> String {
     format!("`ensile restore --to-epoch` has {what}{by}\n")
 }
 
-/// The same as JSON.
+/// The epochs as JSON.
 pub(super) fn reach_json(reach: &Reach) -> Value {
     let Reach::Spans(spans) = reach else { return Value::Null };
     spans.iter().map(|(first, last)| json!([first.number(), last.number()])).collect()
 }
 
-/// Has it pictures beside its newest one?
+/// True if the backup has more than one picture.
 pub(super) fn has_older(facts: Option<&BackupFacts>) -> bool {
     let Some(BackupFacts::Backup { pictures, logged_pictures, .. }) = facts else { return false };
     pictures.len() + logged_pictures.len() > 1
 }
 
-/// The same as [`lines`], as a JSON object.
+/// The facts of [`lines`] as a JSON object.
 pub(super) fn facts(facts: &BackupFacts) -> Value {
     match facts {
         BackupFacts::Backup { of, epoch, pictures, logged_pictures, files } => {
@@ -319,8 +320,8 @@ fn listed(epochs: &[Epoch]) -> String {
     epochs.iter().map(|epoch| epoch.number().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Progress, on a terminal only: a line that is written over, for each percent of a phase. That the copy began anew is
-/// said anywhere, in a line of its own.
+/// Progress of a copy. A terminal shows a line that is overwritten for each percent of a phase. A new beginning of the
+/// copy is printed as a line of its own, on a terminal or not.
 #[derive(Default)]
 pub(super) struct ShownProgress {
     last: Option<(CopyPhase, u64)>,
@@ -333,7 +334,7 @@ impl ShownProgress {
             self.overruns = progress.overruns;
             self.end();
             self.last = None;
-            // An output that is gone stops no backup.
+            // A closed output does not stop the backup.
             let _ = writeln!(
                 io::stderr(),
                 "ensile: the database changes while it is copied, for longer than its files are kept for that: begun anew \
@@ -349,7 +350,7 @@ impl ShownProgress {
                 CopyPhase::Archive => "taking from the archive",
                 _ => "copying",
             };
-            // A terminal that is gone stops no backup.
+            // A closed terminal does not stop the backup.
             let _ = write!(
                 io::stderr(),
                 "\r{what}: {percent:3} % of {}, {} written ",

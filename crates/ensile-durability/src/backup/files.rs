@@ -1,30 +1,33 @@
-//! Copies a database's files, log included; behind a picture, whose pages were copied before, its log. What the target
-//! has of them already stays there.
+//! Copies the files of a database, log included. If the pages of a picture were copied before, copies the log behind
+//! the picture alone. Files, and parts of files, that the target already has are not copied again.
 //!
 //! ```text
-//! Copying: what it lacks, synced --> Ending: its logs end --> its folders --> Verifying: all of it is read --> manifest
-//!             ^                      together        |                                          --> what no state has goes
-//!             +----- a log is whole for less than S -+
+//! Copying: missing bytes, sync --> Ending: cut logs at S --> Listing: sync folders --> Verifying --> manifest
+//!             ^                          |                                           --> remove unneeded files
+//!             +- a log is whole for less than S
 //! ```
-//! Loggers go on meanwhile. The copy has the state of S: the largest D that its logs show as they were read first. Its
-//! open generation is closed at S, and the next one has no log. So what a later run adds to its logs is void there.
+//! Loggers write during the copy. The copy has the state of epoch S, the largest D that the logs show at their first
+//! read. The copy closes the open generation at S, and adds a generation without a log. So the blocks that a later run
+//! adds to these logs are void in this state.
 //!
 //! Invariants:
-//! - N20: a log that is whole for less than S is read again from its end on. Then each is cut at S. If files behind its
-//!   end were removed, as the lease was overrun, it ends with the last one that is open here, and S is smaller.
-//! - N22: S is taken from what was read once that is synced in the source.
-//! - I1: the copy has an identity of its own from the beginning; its files go on naming the database that was copied,
-//!   and the manifest says so.
-//! - N12: the manifest comes last, behind a look at all that its newest state has, as an open would read it. Until then
-//!   nothing that an earlier state has is written over, cut or removed. So a run that is killed or cancelled leaves the
-//!   states that were there.
-//! - N21: what stays is what a state says of it ([`super::known`]).
-//! - L6: what was reserved beside the copy is reserved in it, as its log may show that.
-//! - A5: a state that a restore takes back to an earlier epoch is closed there, and its logs are cut.
-//! - A2: what an archive has behind the state is put behind its log, of S + 1 and above.
+//! - N20: if a log is whole for less than S, the log is read again from its end on. Then every log is cut at S. If the
+//!   lease was overrun and the files behind the end of a log were removed, the log ends with its last file that is open
+//!   here, and S becomes smaller.
+//! - N22: the log files are synced in the source after the reads that show S, and before S is computed.
+//! - I1: the copy has an identity of its own from the beginning. The files keep the identity of the copied database,
+//!   and the manifest lists the identity.
+//! - N12: the manifest comes last, after a read of the complete newest state, as by an open. Until then no byte of an
+//!   earlier state is overwritten, cut or removed. So a killed or cancelled run leaves the earlier states.
+//! - N21: files and bytes stay as far as a state of the target lists them ([`super::known`]).
+//! - L6: epochs that the source reserves during the copy are reserved in the copy too, because the copied log may show
+//!   such epochs.
+//! - A5: a state that a restore takes back to an earlier epoch is closed at the earlier epoch, and the logs are cut
+//!   there.
+//! - A2: entries of an archive, of epochs from S + 1 on, stand behind the copied log.
 //!
-//! Neighbours: [`super::source`] has the files open, [`super::target`] the folder; an examination verifies, by the
-//! manifest that the folder is to have.
+//! Neighbours: [`super::source`] opens the files, [`super::target`] has the folder; an examination verifies the copy,
+//! by the manifest that the folder will get.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -57,7 +60,7 @@ use crate::store::names::{
 };
 use crate::{DurabilityError, Recoverable};
 
-/// Bytes that are copied in one step.
+/// Largest number of bytes that one step copies.
 const STEP_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -65,29 +68,32 @@ enum FilesStage {
     Copying,
     Ending,
     Listing,
-    /// By the manifest that the folder is to have.
+    /// With the manifest that the folder will get.
     Verifying(Box<(Judge, Manifest)>),
+    /// All is read: the manifest is next.
+    Installing(Box<(Judge, Manifest)>),
     Ended,
 }
 
-/// A piece of a file of the source.
+/// Part of a source file that waits for its copy.
 #[derive(Debug)]
 struct WaitingPiece {
-    /// Its place among the source's files.
+    /// Index into the files of the source.
     file: usize,
-    /// It goes from here to there, or to the file's end.
+    /// Offset of the next byte.
     from: u64,
+    /// Offset behind the last byte. The file may end earlier.
     until: u64,
 }
 
-/// What was taken from an archive.
+/// Amount that a restore took from an archive.
 #[derive(Clone, Copy, Debug, Default)]
 struct TakenBehind {
     entries: u64,
     bytes: u64,
 }
 
-/// The picture of a state.
+/// Figures of the copied picture, for the report.
 #[derive(Clone, Copy, Debug, Default)]
 struct CopiedPicture {
     pages: u64,
@@ -95,18 +101,18 @@ struct CopiedPicture {
     bytes: u64,
 }
 
-/// S, and where the logs of the open generation end in the copy.
+/// S, and the ends of the open generation's logs in the copy.
 #[derive(Debug)]
 struct EndedLogs {
     shown: Epoch,
     ends: Vec<LogPlace>,
 }
 
-/// The target's folder.
+/// Folder of the target.
 #[derive(Debug)]
 enum FilesTarget {
     Folder(Box<TargetFolder>),
-    /// It has the pages of the picture behind which the logs go on.
+    /// Folder with the pages of the picture behind which the logs continue.
     Pictured(Box<(PagesCopy, ClosedCopy)>),
 }
 
@@ -140,33 +146,33 @@ impl FilesTarget {
     }
 }
 
-/// A copy under way.
+/// A copy of files in progress.
 #[derive(Debug)]
 pub(super) struct FilesCopy {
     purpose: Purpose,
-    /// States that the target is to have.
+    /// Number of states in the target after the copy; `None` keeps the present number.
     keep: Option<usize>,
     source: FilesSource,
     target: FilesTarget,
     known: KnownFiles,
-    /// What brings the state to a later epoch.
+    /// Archive that brings the state to a later epoch.
     archive: Option<ArchiveSource>,
     taken: TakenBehind,
-    /// What is to be copied.
+    /// Parts of files that wait for their copy.
     waiting: VecDeque<WaitingPiece>,
-    /// The copy of the first of them.
+    /// Open copy of the first waiting part's file.
     file: Option<Box<dyn DiskFile>>,
     bytes: Vec<u8>,
-    /// S, and where logs ended at the last look that were whole for less.
+    /// At the last look: S, and the ends of the logs that were whole for less than S.
     short: Option<ShortLogs>,
-    /// Once the logs end together.
+    /// Set once all logs end at S.
     ended: Option<EndedLogs>,
     tally: CopyTally,
     stage: FilesStage,
 }
 
-/// What a copy calls this file of the source: without the end that a closed log file's name says, as the file may have
-/// been copied before that was known.
+/// Name of this source file in the copy. A copy may begin before a log file is closed, so the name in the copy never
+/// has the end epoch of a closed file (`-to-..`).
 fn copied_name(name: &str) -> String {
     SegmentFile::at(name).map_or_else(|| name.to_owned(), |file| file.archived().to_string())
 }
@@ -184,7 +190,7 @@ impl FilesCopy {
         if let Some(detail) = known.why_not(&source.manifest) {
             return not_its(target.disk().folder_place("")?, detail);
         }
-        // What is taken from an archive stands in the first log's folder.
+        // The folder of the first log gets the entries of an archive.
         let logs = source.folders(logger_of).max(usize::from(archive.is_some()));
         let checkpoints = source.folders(checkpointer_of);
         match target.manifest().state {
@@ -195,7 +201,7 @@ impl FilesCopy {
         Self::of(source, (target, known, archive), (purpose, keep), CopyTally::new())
     }
 
-    /// Begins to copy the log behind a picture, whose pages are copied.
+    /// Begins the copy of the log behind a picture whose pages are copied.
     pub(super) fn behind(mut pages: PagesCopy, logged: LoggedPicture) -> Result<Self, DurabilityError> {
         let (purpose, keep) = (pages.purpose, pages.options.keep);
         let LoggedPicture { closed, log, archive } = logged;
@@ -214,7 +220,6 @@ impl FilesCopy {
         let is_data =
             |name: &str| ![MANIFEST, HINT].contains(&name) && !name.ends_with(&format!("/{FOLDER}"));
         source.files.retain(|(name, _)| is_data(name));
-        source.drop_covered()?;
         let (bytes, stage) = (vec![0; STEP_BYTES], FilesStage::Copying);
         let (waiting, file) = (VecDeque::new(), None);
         let (taken, short, ended) = (TakenBehind::default(), None, None);
@@ -238,7 +243,7 @@ impl FilesCopy {
         Ok(copy)
     }
 
-    /// Looks which files the target lacks, or has a part of.
+    /// Queues the files that the target lacks in whole or in part.
     fn plan(&mut self) -> Result<(), DurabilityError> {
         let (mut bytes_total, mut bytes_there) = (0, 0);
         for (at, (name, file)) in self.source.files.iter().enumerate() {
@@ -257,7 +262,8 @@ impl FilesCopy {
         Ok(())
     }
 
-    /// How many of the first bytes of this file the target has, of as many as the source has now (N21).
+    /// Number of leading bytes of this file that the target has, at most `length`, the bytes of the source's file
+    /// (N21).
     fn bytes_there(&self, name: &str, length: u64) -> Result<u64, DurabilityError> {
         let known = match (SegmentFile::at(name), PartName::at(name)) {
             (Some(log), _) => self.known.log_bytes(log.name),
@@ -274,7 +280,7 @@ impl FilesCopy {
             Err(error) => return Err(failed(disk, error)),
         };
         if known == u64::MAX {
-            // All that was there was copied; a log file that was open then may have had space set aside.
+            // The file was copied as a whole. The two lengths may differ, because an open log file has space set aside.
             return Ok(length);
         }
         if known > length {
@@ -284,13 +290,13 @@ impl FilesCopy {
             return Err(DurabilityError::NotItsBackup { folder: disk.folder_place("")?, detail });
         }
         if there > known {
-            // A run that was killed has left more, which is of no state.
+            // The bytes behind `known` come from a killed run, and belong to no state.
             let behind = disk.open(&copied_name(name)).and_then(|file| file.set_len(known));
             behind.map_err(|error| failed(disk, error))?;
         }
         if there < known {
-            // Something else has cut it. To copy it anew would empty it first, and an older state may need what is left
-            // of it (N12).
+            // Something else has cut the file. A new copy would first empty the file, and an older state may need the
+            // remaining bytes (N12).
             let copied = copied_name(name);
             let detail = format!(
                 "{copied} is cut: it has {there} bytes, and the backup had {known} of it; {}",
@@ -305,12 +311,12 @@ impl FilesCopy {
         &self.tally
     }
 
-    /// A step that failed beside it ends it.
+    /// Ends the copy after a failure of another part of the run.
     pub(super) fn end(&mut self) {
         self.stage = FilesStage::Ended;
     }
 
-    /// As a copy of pages steps.
+    /// Does the next part of the work; the last part returns the report.
     pub(super) fn step(
         &mut self,
         verifier: &dyn Recoverable,
@@ -328,12 +334,20 @@ impl FilesCopy {
             }
             FilesStage::Verifying(mut verifying) => {
                 let read = verifying.0.step(verifier).map_err(|error| failed(self.target.disk(), error))?;
-                let Some(read) = read else {
-                    let (judge, next) = *verifying;
-                    return self.install(judge.found(), next).map(Some);
+                self.stage = match read {
+                    Some(read) => {
+                        self.tally.verified(read, 0);
+                        FilesStage::Verifying(verifying)
+                    }
+                    None => {
+                        self.tally.verified_all();
+                        FilesStage::Installing(verifying)
+                    }
                 };
-                self.tally.verified(read, 0);
-                self.stage = FilesStage::Verifying(verifying);
+            }
+            FilesStage::Installing(verified) => {
+                let (judge, next) = *verified;
+                return self.install(judge.found(), next).map(Some);
             }
             FilesStage::Ended => return Err(DurabilityError::config(HAS_ENDED)),
         }
@@ -349,7 +363,7 @@ impl FilesCopy {
         let (name, from) = &self.source.files[piece.file];
         let most = (piece.until - piece.from).min(STEP_BYTES as u64) as usize;
         let read = from.read_at(&mut self.bytes[..most], piece.from)?;
-        // What a log has set aside reads the same where nothing is written.
+        // A log has space set aside, which is zero. Unwritten bytes of the copy read as zeros too.
         let is_log = SegmentFile::at(name).is_some();
         let used = if is_log { used_bytes(&self.bytes[..read]) } else { read };
         let (disk, opened) = (self.target.disk(), self.file.take());
@@ -368,7 +382,7 @@ impl FilesCopy {
         Ok(())
     }
 
-    /// Cuts what a restore takes back to this epoch: the state's last life with a log is closed there (A5).
+    /// Cuts the logs of a restore to the earlier epoch `back`: the last life with a log is closed there (A5).
     fn end_back(&mut self, back: Epoch) -> Result<(), DurabilityError> {
         let (disk, manifest) = (self.target.disk(), &self.source.manifest);
         let life = manifest.generations.iter().rfind(|life| life.logs > 0).expect("A5: it has the epoch");
@@ -383,13 +397,13 @@ impl FilesCopy {
         Ok(())
     }
 
-    /// Makes the logs end together (N20), or has what is missing of them copied.
+    /// Cuts all logs at S (N20), or queues the missing bytes of logs that are whole for less.
     fn end_logs(&mut self) -> Result<(), DurabilityError> {
         if let Purpose::Restore { back: Some(back), .. } = self.purpose {
             return self.end_back(back);
         }
         if self.short.is_none() {
-            // Behind all that S is taken from, and before it is.
+            // The sync comes after the reads that show S, and before S is computed (N22).
             self.source.sync_logs()?;
         }
         let disk = self.target.disk();
@@ -398,7 +412,7 @@ impl FilesCopy {
         self.stage = FilesStage::Listing;
         match looked {
             Ok(CopiedLogs::Whole { shown, ends, beyond }) => {
-                // A state that is there ends there at the latest, or before (N12).
+                // A cut must come at or behind the log's end in every earlier state (N12).
                 let is_theirs = |(file, end): &&LogPlace| self.is_there((*file, end + 1));
                 if let Some((file, end)) = ends.iter().find(is_theirs) {
                     let detail =
@@ -413,7 +427,8 @@ impl FilesCopy {
             }
             Ok(CopiedLogs::Short(mut short)) => {
                 let is_stuck = self.short.as_ref().is_some_and(|before| before.ends == short.ends);
-                // What a state has is damaged in the target: the verification says so.
+                // If a log ends within the bytes of an earlier state, the target is damaged. The verification reports
+                // the damage.
                 let is_theirs = short.ends.iter().any(|end| self.is_there(*end));
                 if !is_stuck && !is_theirs {
                     self.copy_behind(&mut short)?;
@@ -422,20 +437,20 @@ impl FilesCopy {
                 self.short = Some(short);
                 Ok(())
             }
-            // The verification says what is damaged.
+            // The verification reports the damage.
             Err(DurabilityError::Damaged { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Is this place before the end that a state of the target has?
+    /// True if an earlier state of the target has the byte at this place.
     fn is_there(&self, (file, offset): LogPlace) -> bool {
         offset < self.known.log_bytes(file.name)
     }
 
-    /// What these logs have from here on waits to be copied, in files too that they did not have before. Files behind
-    /// are opened anew: one that was being prepared has become a log's, or another one has its name. If the next one
-    /// was removed, the log ends with this one, which can be read to its end.
+    /// Queues the bytes of these logs from their ends on, in new files too. Files behind an end are opened anew: a file
+    /// in preparation may have become the log's next file, or its name may belong to another file now. If the next file
+    /// was removed, the log ends with the present file: the open handle can still be read to the end.
     fn copy_behind(&mut self, short: &mut ShortLogs) -> Result<(), DurabilityError> {
         assert!(self.waiting.is_empty(), "an index of a file stays what it is while it waits");
         let until = u64::MAX;
@@ -451,7 +466,7 @@ impl FilesCopy {
             self.waiting.push_back(WaitingPiece { file: at, from: *end, until });
             let known = self.source.files.len();
             if !self.source.go_on(file.name)? {
-                // It was closed before that, so its length is final.
+                // The file was closed before the next file was removed, so the length is final.
                 let length = self.source.files[at].1.len()?;
                 short.removed_behind.insert(file.name.logger, (*file, length));
             }
@@ -461,7 +476,7 @@ impl FilesCopy {
         Ok(())
     }
 
-    /// Everything is copied: the manifest that is to list it.
+    /// The manifest that will list the copied files.
     fn list(&mut self) -> Result<Manifest, DurabilityError> {
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
             self.target.disk().sync_folder(folder).map_err(|error| failed(self.target.disk(), error))?;
@@ -472,7 +487,7 @@ impl FilesCopy {
         let checkpoint = picture.or_else(|| self.source.manifest.checkpoint.clone());
         let state = FilesState { checkpoint, generations };
         let (epoch, generation) = (state.epoch(), state.generation());
-        // What did not end together is no state, as the verification will say.
+        // If the logs do not end together, there is no state, and the verification reports the reason.
         let kept = self.ended.as_ref().map_or(Vec::new(), |_| self.target.kept(epoch, self.keep));
         let (of, own) = (&self.source.manifest, self.target.manifest());
         let mut next = Manifest {
@@ -480,8 +495,9 @@ impl FilesCopy {
             parent: Some(of.identity),
             reserved,
             folders: own.folders.clone(),
-            // The archive is the source's.
+            // Archive and shipping stay with the source.
             archived: None,
+            ships_to: None,
             lineage: of.lives().until(generation, epoch),
             mapped: None,
             made_from: Some(MadeFrom::Backup { of: of.identity }),
@@ -494,14 +510,15 @@ impl FilesCopy {
         Ok(next)
     }
 
-    /// Puts what the archive has behind the state (A2): the manifest of the database at the epoch that was asked for.
+    /// Puts the entries of the archive behind the state (A2). Returns the manifest of the database at the requested
+    /// epoch.
     fn bring_forward(
         &mut self,
         next: Manifest,
         verifier: &dyn Recoverable,
         spend: &mut SpendPiece<'_>,
     ) -> Result<Manifest, DurabilityError> {
-        // Of what did not end together the verification says why.
+        // If the logs do not end together, the verification reports the reason.
         let Some((archive, ended)) = self.archive.as_ref().zip(self.ended.as_ref()) else { return Ok(next) };
         let disk = &self.target.store.disk;
         let tally = &mut self.tally;
@@ -515,8 +532,8 @@ impl FilesCopy {
         Ok(next)
     }
 
-    /// The source's generations, the open one closed at S, and one without a log behind it. Each says which files of
-    /// its logs were copied (N21).
+    /// Generations of the source, with the open generation closed at S, and a new generation without a log behind them.
+    /// Each generation lists the copied files of its logs (N21).
     fn closed_generations(&self) -> Result<Vec<Generation>, DurabilityError> {
         let mut generations = self.source.manifest.generations.clone();
         let Some((ended, open)) = self.ended.as_ref().zip(generations.last_mut()) else {
@@ -544,7 +561,7 @@ impl FilesCopy {
         Ok(generations)
     }
 
-    /// The files of the state, as the copy calls them, and their bytes.
+    /// Files of the state: name in the copy, and bytes.
     fn copied(&self) -> Result<Vec<(String, u64)>, DurabilityError> {
         let disk = self.target.disk();
         let mut copied = Vec::new();
@@ -552,7 +569,7 @@ impl FilesCopy {
             let name = copied_name(name);
             match disk.open_to_read(&name).and_then(|file| file.len()) {
                 Ok(length) => copied.push((name, length)),
-                // The logs end before it.
+                // The log ends before this file.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(failed(disk, error)),
             }
@@ -560,7 +577,8 @@ impl FilesCopy {
         Ok(copied)
     }
 
-    /// Of a log first the headers are read, which show where it ends, and then its entries.
+    /// Bytes that the verification reads. A log file counts twice: headers first, which show the end of the log, then
+    /// entries.
     fn bytes_to_verify(&self) -> Result<u64, DurabilityError> {
         let times = |name: &str| if SegmentFile::at(name).is_some() { 2 } else { 1 };
         let copied: u64 = self.copied()?.iter().map(|(name, bytes)| times(name) * bytes).sum();
@@ -568,7 +586,7 @@ impl FilesCopy {
         Ok(picture + copied + 2 * self.taken.bytes)
     }
 
-    /// All of the copy was read as an open would read it. If it is whole it counts from here on.
+    /// Replaces the manifest if the verification found the copy whole. From then on the copy counts.
     fn install(&mut self, found: &Examination, next: Manifest) -> Result<CopyReport, DurabilityError> {
         if !found.is_whole() {
             let detail = found
@@ -578,7 +596,8 @@ impl FilesCopy {
             return Err(failed(self.target.disk(), detail));
         }
         let epoch = found.durable_epoch.unwrap_or_default();
-        // What shows it may be the source's hint, which a copy does not have.
+        // The verification may pass a copy that lacks epochs: the source's hint alone may show them, and a copy has no
+        // hint.
         if self.ended.is_none() {
             let short = self.short.as_ref();
             let ends = short.iter().flat_map(|short| &short.ends);
@@ -616,7 +635,7 @@ impl FilesCopy {
             of_picture = CopiedPicture { pages: all, pages_written: pages.pages_written, bytes };
             pages.installed(closed, &kept);
         }
-        // It counts already. What stays longer than it has to is removed by the next run.
+        // The copy counts already, so a failure is ignored. The next run removes the remaining files.
         let _ = self.target.remove_unnamed();
         self.tally.end();
         Ok(CopyReport {
@@ -637,7 +656,7 @@ impl FilesCopy {
         })
     }
 
-    /// A state is not replaced by an earlier one.
+    /// Refuses a state before the target's newest state.
     fn check_follows(&self, epoch: Epoch) -> Result<(), DurabilityError> {
         let before = self.known.epoch();
         if epoch >= before {
@@ -650,7 +669,7 @@ impl FilesCopy {
         Err(DurabilityError::NotItsBackup { folder, detail })
     }
 
-    /// What is wrong with the copy, and what helps if it was there before.
+    /// Description of the damage, with the remedy if an earlier backup had the damaged bytes.
     fn said_of(&self, damage: &Damage) -> String {
         let Damage { file, offset, detail, .. } = damage;
         let what = format!("{file} is damaged at byte {offset}: {detail}");
@@ -665,8 +684,8 @@ impl FilesCopy {
         })
     }
 
-    /// The file of the target in which this place of a log is, if it was there before. Where a log begins too late, it
-    /// is the first one, whose beginning is damaged.
+    /// File of the target with this place of a log, if an earlier state has the place. If the log begins too late, the
+    /// log's first file, because the beginning of the first file is damaged.
     fn known_file(&self, (file, offset): LogPlace) -> Option<String> {
         let logs = self.source.files.iter().filter_map(|(name, _)| SegmentFile::at(name));
         let of_log = |other: &SegmentFile| {
@@ -678,7 +697,7 @@ impl FilesCopy {
     }
 }
 
-/// What helps where this file of the backup is damaged.
+/// Remedy for damage in this file of the backup.
 fn helps(file: &str) -> String {
     format!(
         "remove {file} from the backup and back up again, which copies it anew if the database still has it, or give an \
@@ -686,8 +705,8 @@ fn helps(file: &str) -> String {
     )
 }
 
-/// Which of these files the logs of a generation have. None if a log is missing as a whole, which is damage: the
-/// verification says so.
+/// Spans of the copied files, for each log of the generation. Empty if all files of a log are missing: the verification
+/// reports the damage.
 fn spans_of(generation: &Generation, copied: &[(String, u64)]) -> Vec<LogSpan> {
     let mut spans = vec![None::<LogSpan>; generation.logs as usize];
     for (file, bytes) in copied {
@@ -703,7 +722,7 @@ fn spans_of(generation: &Generation, copied: &[(String, u64)]) -> Vec<LogSpan> {
     spans.into_iter().collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Ends the copy of a log file here.
+/// Cuts the copy of a log file at `end`.
 fn cut(disk: &dyn Disk, name: &str, end: u64) -> Result<(), DiskError> {
     let file = disk.open(name)?;
     if file.len()? > end {
@@ -713,14 +732,14 @@ fn cut(disk: &dyn Disk, name: &str, end: u64) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// How many of the first bytes are to be written: those behind are zeros, but for the end of a page.
+/// Number of leading bytes to write, rounded up to a page. All later bytes are zeros.
 fn used_bytes(bytes: &[u8]) -> usize {
     const PAGE_BYTES: usize = 4096;
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     used.next_multiple_of(PAGE_BYTES).min(bytes.len())
 }
 
-/// Writes the next bytes of a file that is being copied, which is made with the first ones.
+/// Writes the next bytes of a file's copy. The write at offset 0 makes the copy.
 fn write(
     disk: &dyn Disk,
     (name, opened): (&str, Option<Box<dyn DiskFile>>),

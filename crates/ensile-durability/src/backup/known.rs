@@ -1,17 +1,16 @@
-//! What a backup has already of a database's files, by the states in its manifest.
+//! Files of a database that a backup already has, according to the states in the backup's manifest.
 //!
-//! | file of the source | is left where the backup has it, if |
+//! | file of the source | stays in the backup, if |
 //! |---|---|
-//! | of a checkpoint | a state has the very line of the checkpoint or range: number, salt, and the seal over all its blocks |
-//! | of a log, before the end that a state has | that state has the generation's line; the chain of blocks does the rest |
-//! | the one in which that end is | the same; it is read on from the end |
+//! | checkpoint file | a state lists the same checkpoint or range: number, salt, and the seal over all blocks |
+//! | log file before the file in which a state ends | the state lists the same generation; the chain of blocks proves the rest |
+//! | log file in which a state ends | the state lists the same generation; the copy continues at the end |
 //!
 //! Invariants:
-//! - N12: no file that a state has is written over: one of the source that has such a name, and is another, refuses the
-//!   run.
-//! - N21: a file is left for what a state says of it, and not for its name.
+//! - N12: no file of a state is overwritten. If the source has a different file of the same name, the run is refused.
+//! - N21: a file stays because a state describes the file, and not because of the file's name.
 //!
-//! Neighbours: [`super::files`] asks; the manifest has the states, `recovery::copied` reads what comes of it.
+//! Neighbours: [`super::files`] asks; the manifest has the states; `recovery::copied` reads the copied logs.
 
 use ensile_base::Epoch;
 
@@ -20,21 +19,21 @@ use crate::store::kept::{FilesState, KeptState};
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{PartName, SegmentName};
 
-/// The states of files that a backup has.
+/// States of files in a backup.
 #[derive(Debug, Default)]
 pub(super) struct KnownFiles {
     states: Vec<FilesState>,
-    /// The newest state, of whichever kind.
+    /// Newest state, of either kind.
     newest: Option<KeptState>,
 }
 
-/// Of which walks a checkpoint has files.
+/// Files of each walk of a checkpoint.
 fn parts_of(checkpoint: Option<&InstalledCheckpoint>) -> impl Iterator<Item = &PartFiles> {
     checkpoint.into_iter().flat_map(InstalledCheckpoint::walked).map(|(walked, _)| &walked.files)
 }
 
 impl KnownFiles {
-    /// Of the folder of this manifest.
+    /// Known files of the folder with this manifest.
     pub(super) fn of(manifest: &Manifest) -> Self {
         let newest = KeptState::newest(manifest).filter(|_| !manifest.generations.is_empty());
         let states = newest.iter().filter_map(KeptState::files).chain(manifest.kept_files());
@@ -42,7 +41,7 @@ impl KnownFiles {
         Self { states, newest }
     }
 
-    /// Why a backup of a database with this manifest cannot follow on what there is, or `None`.
+    /// Reason why a database with the manifest `source` cannot continue the backup; `None` if the database can.
     pub(super) fn why_not(&self, source: &Manifest) -> Option<String> {
         let newest = self.newest.as_ref()?;
         let number = source.checkpoint.as_ref().map_or(0, InstalledCheckpoint::number);
@@ -67,18 +66,19 @@ impl KnownFiles {
         ))
     }
 
-    /// The epoch of the newest state.
+    /// Epoch of the newest state.
     pub(super) fn epoch(&self) -> Epoch {
         self.newest.as_ref().map_or(Epoch::ZERO, KeptState::epoch)
     }
 
-    /// Does a state have this file of that checkpoint?
+    /// True if a state has this file of the source's checkpoint.
     pub(super) fn has_part(&self, part: PartName, source: &Manifest) -> bool {
         let mut own = parts_of(source.checkpoint.as_ref()).filter(|own| own.number == part.checkpoint);
         own.any(|own| self.parts().any(|known| known == own))
     }
 
-    /// How many bytes of this log file the states have: all that there are, or those up to the end of one.
+    /// Number of bytes of this log file in the states: up to the end of a state, `u64::MAX` for all bytes, or 0 if no
+    /// state has the file.
     pub(super) fn log_bytes(&self, name: SegmentName) -> u64 {
         let own = self.logged().filter(|known| known.number == name.generation);
         let spans = own.filter_map(|known| known.spans.get(name.logger as usize));
@@ -89,13 +89,14 @@ impl KnownFiles {
         self.states.iter().flat_map(|state| parts_of(state.checkpoint.as_ref()))
     }
 
-    /// The generations with logs of all states.
+    /// Generations with logs, of all states.
     fn logged(&self) -> impl Iterator<Item = &Generation> {
         self.states.iter().flat_map(|state| &state.generations).filter(|known| known.logs > 0)
     }
 }
 
-/// Has the database this generation with no less in it, or does it need none of it any more?
+/// True if the source has this generation, open or with no smaller D, or has a newer generation and needs this one no
+/// longer.
 fn has_gone_on(source: &Manifest, known: &Generation) -> bool {
     let Some(own) = source.generations.iter().find(|own| own.number == known.number) else {
         let newest = source.generations.last().map_or(0, |newest| newest.number);

@@ -1,20 +1,20 @@
 //! Copies a picture, page by page, into the free extents of the target's page file.
 //!
 //! ```text
-//! Copying: each page that the target lacks --> Closing: pending removes, directory, root, sync
-//!     --> Verifying: all of it is read --> Installing: what an archive has behind it, the manifest
-//!     --> if the log behind it is copied: Closed, and [`super::files`] goes on
+//! Copying: each missing page --> Closing: pending removes, directory, root, sync
+//!     --> Verifying: read everything --> Installing: entries of an archive, the manifest
+//!     --> if the log behind the picture is copied: Closed, and [`super::files`] continues
 //! ```
-//! A page is left where the target has it if it has its number, its checkpoint and its payload's checksum.
+//! A page of the target stays if its number, checkpoint and payload checksum are equal to those of the source's page.
 //!
 //! Invariants:
-//! - N16: a block of the source that is not what its place says, while another picture is installed there, shows that
-//!   the lease was overrun: the copy goes on from the newest root, and keeps what it has copied. If it then lacks no
-//!   less than before, several times in a row, it ends with an error.
+//! - N16: if a block of the source does not match its place, and another picture is installed by then, the lease was
+//!   overrun. The copy continues from the newest root, and keeps the copied pages. If the missing bytes then do not
+//!   become fewer, several times in a row, the copy ends with an error.
 //! - N12: see [`super`].
 //!
-//! Neighbours: [`super::source`] has the picture, [`super::target`] the file and the manifest, [`super::check`] reads
-//! what was written.
+//! Neighbours: [`super::source`] has the picture, [`super::target`] the file and the manifest; [`super::check`] reads
+//! the written blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,13 +46,13 @@ use crate::store::kept::KeptState;
 use crate::store::manifest::Manifest;
 use crate::{DurabilityError, Recoverable};
 
-/// Pages that are looked at in one step, where all are there already.
+/// Largest number of pages that one step examines if the target has all of them.
 const LEFT_PAGES: usize = 256;
-/// Times in a row that a copy begins anew without having less to copy than it ever had. Each takes as long as a lease
-/// is kept.
+/// Number of new starts in a row after which the copy fails, if no start has fewer missing bytes than ever before. Each
+/// start takes as long as a lease is kept.
 const OVERRUNS_MAX: u32 = 5;
 
-/// Writes blocks of another page file into one.
+/// Writes blocks of the source's page file into the target's.
 #[derive(Debug)]
 struct BlockCopier {
     held: HeldExtents,
@@ -60,7 +60,7 @@ struct BlockCopier {
 }
 
 impl BlockCopier {
-    /// Writes a block with this header, but for its place; which that is.
+    /// Writes a block with this header, except for the place in the header. Returns the new place.
     fn write(&mut self, header: Header, payload: &[u8]) -> Result<ExtentPlace, String> {
         let extent = self.held.take(Extent::units_of(payload.len()))?;
         let header = Header { owner: u32::from(extent.folder), first_unit: extent.first, ..header };
@@ -71,30 +71,30 @@ impl BlockCopier {
     }
 }
 
-/// A picture of which everything is written and synced.
+/// A picture with all blocks written and synced.
 #[derive(Debug)]
 pub(super) struct ClosedCopy {
     pub(super) picture: PictureCheckpoint,
-    /// All extents that its root reaches, and the root's.
+    /// Extents that the root reaches, and the extent of the root.
     reached: BTreeSet<Extent>,
-    /// What was taken for its directory; none if the target had the picture.
+    /// Extents taken for pending removes, directory and root; `None` if the target had the picture before.
     held: Option<HeldExtents>,
 }
 
-/// A closed picture, and what is copied behind it.
+/// A closed picture, and the log that is copied next.
 #[derive(Debug)]
 pub(super) struct LoggedPicture {
     pub(super) closed: ClosedCopy,
     pub(super) log: FilesSource,
-    /// What brings the state to a later epoch.
+    /// Archive that brings the state to a later epoch.
     pub(super) archive: Option<ArchiveSource>,
 }
 
-/// The outcome of a step.
+/// Result of a step.
 #[derive(Debug)]
 pub(super) enum PagesStep {
     Worked,
-    /// The picture is closed, and the log behind it is copied next.
+    /// The picture is closed. The copy of the log behind the picture comes next.
     Closed(Box<LoggedPicture>),
     Ended(Box<CopyReport>),
 }
@@ -108,28 +108,29 @@ enum PagesStage {
     Ended,
 }
 
-/// A copy under way.
+/// A copy of pages in progress.
 #[derive(Debug)]
 pub(super) struct PagesCopy {
     pub(super) purpose: Purpose,
     pub(super) options: CopyOptions,
     source: PictureSource,
     pub(super) target: Target,
-    /// What brings the picture to a later epoch.
+    /// Archive that brings the picture to a later epoch.
     archive: Option<ArchiveSource>,
     copier: BlockCopier,
-    /// Pages that this run has written.
+    /// Pages that this run wrote.
     copied: BTreeMap<PageName, PagePlace>,
-    /// Which pages are next, in the order of their places in the source.
+    /// Directory part and index of each page, in the order of the pages' places in the source.
     order: Vec<(usize, usize)>,
+    /// Index into `order` of the next page.
     next: usize,
-    /// Where each page is in the target, by part of the source's directory.
+    /// Place of each page in the target, by part of the source's directory.
     places: Vec<Vec<Option<PagePlace>>>,
     pub(super) tally: CopyTally,
     pub(super) pages_written: u64,
-    /// Bytes of pages that the target lacked when they were looked at last, and bytes that had been written by then.
+    /// Bytes of pages that the target lacked at the last plan, and bytes written by then.
     planned: (u64, u64),
-    /// The least that it ever lacked, and how often in a row it has not lacked less.
+    /// Fewest missing bytes of any plan, and number of plans in a row that found no fewer.
     least: (u64, u32),
     stage: PagesStage,
 }
@@ -141,7 +142,7 @@ impl PagesCopy {
         (purpose, options): (Purpose, CopyOptions),
     ) -> Result<Self, DurabilityError> {
         let whose = ((source.database, &source.lives), purpose);
-        // What is taken from an archive stands in the first log's folder.
+        // The folder of the first log gets the entries of an archive.
         let logs = usize::from(archive.is_some());
         let target = Target::open(target, whose, (source.picture.generation, source.entries), logs)?;
         let held = HeldExtents::of(&target.file);
@@ -166,7 +167,7 @@ impl PagesCopy {
         Ok(copy)
     }
 
-    /// Looks at all pages of the source's picture.
+    /// Compares all pages of the source's picture with the target.
     fn plan(&mut self) -> Result<(), DurabilityError> {
         let of = &self.source.picture;
         let manifest = self.target.folder.manifest();
@@ -175,7 +176,7 @@ impl PagesCopy {
             let folder = self.target.folder.disk().folder_place("")?;
             return Err(DurabilityError::NotItsBackup { folder, detail });
         }
-        // A log that is copied shows itself whether it goes on from theirs.
+        // If the log is copied too, the check above has compared the log with the target's files.
         let files = KeptState::newest(manifest).filter(|newest| newest.files().is_some() && log.is_none());
         let newest = self.target.pictures.first();
         let before = match (files, newest) {
@@ -206,14 +207,15 @@ impl PagesCopy {
         self.check_ends(lacking)
     }
 
-    /// This page in the target, if that has it.
+    /// The same page in the target; `None` if the target lacks the page.
     fn there(&self, page: &PagePlace) -> Option<&PagePlace> {
         let name = name_of(page);
         let there = self.target.pages.get(&name).or_else(|| self.copied.get(&name));
         there.filter(|there| is_same(there, page))
     }
 
-    /// These bytes are to be copied, at first or once it begins anew. Is it slower than the database changes?
+    /// Notes the bytes that are missing at a start of the copy. Fails if the database changes faster than the run
+    /// copies.
     fn check_ends(&mut self, lacking: u64) -> Result<(), DurabilityError> {
         let written = self.tally.progress().bytes_written;
         let (before, written_before) = std::mem::replace(&mut self.planned, (lacking, written));
@@ -226,7 +228,7 @@ impl PagesCopy {
         let changed = (copied + lacking).saturating_sub(before);
         let how = match self.options.bytes_per_second {
             Some(rate) => {
-                // Both in the same time, which the rate decides.
+                // `copied` and `changed` are of the same period, and the rate decides its length.
                 let wanted = (u128::from(rate) * u128::from(changed)).checked_div(u128::from(copied));
                 let about = wanted.map_or_else(String::new, |wanted| format!(", to more than {wanted}"));
                 format!("raise its rate of {rate} bytes a second{about}")
@@ -245,13 +247,13 @@ impl PagesCopy {
         &self.tally
     }
 
-    /// A step that failed beside it ends it.
+    /// Ends the copy after a failure of another part of the run.
     pub(super) fn end(&mut self) {
         self.stage = PagesStage::Ended;
     }
 
-    /// Does a part of the work; the report once it counts. What an archive has is one part: `spend` is told of
-    /// each piece of it. It may wait, and what it fails with ends the run.
+    /// Does a part of the work; the last part returns the report. The entries of an archive are one part, with a call
+    /// of `spend` for each piece. `spend` may wait, and an error of `spend` ends the run.
     pub(super) fn step(
         &mut self,
         verifier: &dyn Recoverable,
@@ -262,7 +264,7 @@ impl PagesCopy {
             PagesStage::Closing => {
                 let Some(closed) = self.close()? else { return Ok(PagesStep::Worked) };
                 if let Some(log) = self.source.log.take() {
-                    // What verifies the log reads the picture too.
+                    // The verification of the log reads the picture too.
                     let archive = self.archive.take();
                     return Ok(PagesStep::Closed(Box::new(LoggedPicture { closed, log: *log, archive })));
                 } else {
@@ -292,7 +294,7 @@ impl PagesCopy {
         Ok(PagesStep::Worked)
     }
 
-    /// Copies the next page that the target lacks.
+    /// Copies the next missing page.
     fn copy_pages(&mut self) -> Result<(), DurabilityError> {
         let before = self.pages_written;
         for _ in 0..LEFT_PAGES {
@@ -324,8 +326,9 @@ impl PagesCopy {
         Ok(())
     }
 
-    /// A block of the source is not what its place says. If another picture is installed there by now, which does not
-    /// have this block, the lease was overrun, and the copy goes on from that one; if not, it is damage (N16).
+    /// Handles a block of the source that does not match its place. If another picture is installed by now, without
+    /// this block, the lease was overrun, and the copy continues from the new picture. Otherwise the block is damaged
+    /// (N16).
     fn look_again(&mut self, error: DurabilityError) -> Result<(), DurabilityError> {
         let DurabilityError::Damaged { file, offset, .. } = &error else { return Err(error) };
         if !matches!(self.purpose, Purpose::Backup { .. }) {
@@ -335,7 +338,7 @@ impl PagesCopy {
         let looked = look(&self.source.disk, self.purpose)?;
         let Found::Picture(found) = looked.copied else { return Err(error) };
         found.check_follows(&self.source)?;
-        // What the installed picture reaches is not written over.
+        // Extents of the installed picture are never overwritten, so a wrong block there is damage.
         let now = found.places_at(file, *offset);
         if found.picture == self.source.picture || before.iter().any(|place| now.contains(place)) {
             return Err(error);
@@ -345,8 +348,7 @@ impl PagesCopy {
         self.plan()
     }
 
-    /// Writes what commits have left beside the pages, the directory and the root, and syncs all. `None`: the copy was
-    /// begun anew.
+    /// Writes the pending removes, the directory and the root, and syncs the file. `None` if the copy began anew.
     fn close(&mut self) -> Result<Option<ClosedCopy>, DurabilityError> {
         let of = &self.source.picture;
         let newest = self.target.pictures.first();
@@ -384,18 +386,18 @@ impl PagesCopy {
         reached.extend(removes.iter().map(|block| block.place.extent).chain([root.extent]));
         let bytes = bytes + removes_bytes + root.extent.bytes();
         let picture = self.target.picture(PictureCheckpoint { root, bytes, ..of.clone() });
-        // Of pages that a root before this one had.
+        // Frees extents of pages that only an earlier root reached.
         self.copier.held.keep_only(&reached);
         Ok(Some(ClosedCopy { picture, reached, held: Some(writer.into_held()) }))
     }
 
-    /// Copies what commits have left beside the pages. Tails are many and short, and a page that the target has stays
-    /// as it is: so they are gathered into blocks of their own.
+    /// Gathers the pending removes into blocks of their own, the tails of pages included. Tails are many and short. A
+    /// page that the target has is not written again, so a tail cannot be written with its page.
     fn copy_removes(&self, writer: &mut BlockWriter) -> Result<Vec<RemovesPlace>, DurabilityError> {
         let (reader, mut block) = (&self.source.reader, Vec::new());
         let target_failed = |error: String| failed(self.target.folder.disk(), error);
         let mut places = Vec::new();
-        // Numbers are those of the first block in each: no other has it.
+        // A gathered block has the number of its first source block, so numbers stay unique.
         let (mut number, mut entries, mut gathered) = (0, 0, Vec::new());
         for index in 0..reader.root().beside() {
             reader.removes_block(index, &mut block, &mut |header, payload| {
@@ -418,7 +420,7 @@ impl PagesCopy {
         Ok(places)
     }
 
-    /// Names the picture in the target's manifest: from here on it counts.
+    /// Names the picture in the target's manifest. From then on the copy counts.
     fn install(
         &mut self,
         mut closed: ClosedCopy,
@@ -451,7 +453,7 @@ impl PagesCopy {
         };
         self.target.folder.replace(next)?;
         self.installed(&mut closed, &kept);
-        // It counts already. What stays longer than it has to is removed by the next run.
+        // The copy counts already, so a failure is ignored. The next run removes the remaining files.
         let _ = self.target.folder.remove_unnamed();
         self.tally.end();
         Ok(CopyReport {
@@ -472,7 +474,8 @@ impl PagesCopy {
         })
     }
 
-    /// The target's manifest names what was copied, and these older states.
+    /// Keeps the copied extents, and frees unreached extents. The target's manifest already names the picture and the
+    /// older states `kept`.
     pub(super) fn installed(&mut self, closed: &mut ClosedCopy, kept: &[KeptState]) {
         let (reached, held) = (std::mem::take(&mut closed.reached), closed.held.take());
         std::mem::replace(&mut self.copier.held, HeldExtents::of(&self.target.file)).keep();
@@ -480,7 +483,7 @@ impl PagesCopy {
         self.free_unreached(reached, kept);
     }
 
-    /// What no picture of the manifest reaches any more is free, and the file is cut behind the last unit in use.
+    /// Frees the extents that no picture of the manifest reaches any more. Cuts the file behind the last unit in use.
     fn free_unreached(&self, mut reached: BTreeSet<Extent>, kept: &[KeptState]) {
         let is_kept = |epoch| kept.iter().filter_map(KeptState::picture).any(|kept| kept.epoch == epoch);
         let before = self.target.pictures.iter();
@@ -489,17 +492,17 @@ impl PagesCopy {
         let dropped: BTreeSet<Extent> = dropped.iter().flat_map(|known| &known.reached).copied().collect();
         let file: &PageFile = &self.target.file;
         file.give_back(dropped.difference(&reached).copied());
-        // It counts already. A file that stays longer than it has to be is cut by the next run.
+        // The copy counts already, so a failure is ignored. The next run cuts the file.
         let _ = file.cut();
     }
 }
 
-/// What names a page among all that a database ever writes.
+/// Unique name of a page among all pages that a database ever writes.
 fn name_of(page: &PagePlace) -> PageName {
     (page.number, page.checkpoint)
 }
 
-/// Does the page hold what the other one does?
+/// True if both pages have the same contents.
 fn is_same(there: &PagePlace, page: &PagePlace) -> bool {
     let of =
         |page: &PagePlace| (page.number, page.checkpoint, page.payload_crc, page.entries, page.extents.len());
@@ -507,7 +510,7 @@ fn is_same(there: &PagePlace, page: &PagePlace) -> bool {
 }
 
 impl PictureSource {
-    /// The blocks of its pages that stand at this offset of this file: one, or none.
+    /// Blocks of the picture's pages at this offset of this file: one or none.
     fn places_at(&self, file: &str, offset: u64) -> Vec<ExtentPlace> {
         let mut files = self.picture.files.iter().map(|listed| listed.name);
         let folder = files.find(|name| name.to_string() == file).map(|name| name.folder);
@@ -519,14 +522,14 @@ impl PictureSource {
     }
 }
 
-/// True if this picture may be of the history of these files, behind them.
+/// True if the picture may come after these files in the same history.
 fn may_follow_files(of: &PictureCheckpoint, files: &KeptState) -> bool {
     let before = files.files().and_then(|state| state.checkpoint.as_ref());
     let number = before.map_or(0, InstalledCheckpoint::number);
     of.epoch >= files.epoch() && of.number > number
 }
 
-/// True if the picture with these pages is the newest one of the target, or may be of the same history behind that.
+/// True if the picture with these pages is the newest picture of the target, or may come later in the same history.
 fn may_follow((of, parts): (&PictureCheckpoint, &[Vec<PagePlace>]), newest: &TargetPicture) -> bool {
     let before = &newest.picture;
     if of.epoch != before.epoch {
@@ -539,7 +542,7 @@ fn may_follow((of, parts): (&PictureCheckpoint, &[Vec<PagePlace>]), newest: &Tar
     is_of_it && parts.iter().flatten().zip(there).all(|(page, there)| is_same(there, page))
 }
 
-/// Copies a page's blocks; where it is in the target.
+/// Copies the blocks of a page. Returns the place of the page in the target.
 fn copy_page(
     source: &PictureSource,
     page: &PagePlace,

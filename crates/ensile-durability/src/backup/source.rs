@@ -1,13 +1,14 @@
-//! What is copied: a picture, with or without the log behind it, or the files of a database; and what keeps them from
-//! being changed meanwhile.
+//! Source of a copy: a picture, with or without the log behind the picture, or the files of a database. A lease or
+//! locks keep the source's files in place during the copy.
 //!
 //! Invariants:
-//! - N16: a database is leased, a backup is locked: no file of either is removed while it is read, up to the limit that
-//!   leases have.
-//! - N22: the manifest that is read stands on the source's medium, and so do the logs once they are synced. A process
-//!   that died before its sync has left them in the system's cache.
-//! - A restore is made of a backup only.
-//! - A5: what is taken back to an earlier epoch has neither a generation behind it nor its files.
+//! - N16: a database is leased, and a backup is locked. No file of the source is removed during a read, up to the time
+//!   limit of leases.
+//! - N22: the manifest that a copy reads is on the source's medium, and so are the logs after their sync. A process
+//!   that died before its own syncs may have left both in the system's cache alone.
+//! - The source of a restore is a backup.
+//! - A5: a state that is taken back to an earlier epoch has no generation behind the epoch, and no file of a later
+//!   generation.
 //!
 //! Neighbours: [`super::pages`] and [`super::files`] copy; the store has leases and locks.
 
@@ -37,90 +38,93 @@ use crate::store::open::lock_existing;
 use crate::store::whose::expect_manifest;
 use crate::store::{Hold, Locks, MadeFrom};
 
-/// Times that the files of a log are listed until none is renamed meanwhile.
+/// Largest number of listings of a log's files, until no file is renamed during a listing.
 const LISTINGS_MAX: u32 = 100;
 
-/// The log behind a picture, in a backup.
+/// Treatment of the log behind a picture in a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogBehind {
-    /// It is copied beside the picture.
+    /// The log is copied behind the picture.
     Copied,
-    /// It is left out: the picture was asked for, and has all that the backup is to have.
+    /// The log is left out. The caller asked for the picture, which has everything that the backup needs.
     Left,
 }
 
-/// What a copy is for.
+/// Purpose of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Of a database: its newest picture alone, or with all that its log has behind the checkpoint.
+    /// Backup of a database: the newest picture alone, or the newest checkpoint with the log behind the checkpoint.
     Backup { log: LogBehind },
-    /// Of a backup: its newest state, or the one at the end of epoch `at`; of files, taken back to the end of `back` by
-    /// its own log.
+    /// Restore of a backup: the newest state, or the state at the end of epoch `at`. With `back`, a state of files is
+    /// taken back to the end of epoch `back` by its own log.
     Restore { at: Option<Epoch>, back: Option<Epoch> },
 }
 
-/// What keeps the source as it is.
+/// Guard that keeps the files of the source in place.
 #[derive(Debug)]
 pub(super) enum SourceHold {
-    /// Of a database that may be open.
+    /// Lease of a database that may be open.
     Lease { _lease: Box<Lease> },
-    /// Of a backup, which nobody has open.
+    /// Locks of a backup, which no process has open.
     Locks { _locks: Locks },
 }
 
-/// The source as it was found.
+/// A source, and the durable epoch that the source's folder shows.
 #[derive(Debug)]
 pub(super) struct FoundSource {
     pub(super) copied: Found,
-    /// The durable epoch that it shows: of a picture that was asked for its own, of a backup that of its newest state.
+    /// Durable epoch of the source. For a picture without its log, the epoch of the picture; for a backup, the epoch of
+    /// the newest state.
     pub(super) durable: Epoch,
 }
 
-/// What was found.
+/// Source of a copy, by kind.
 #[derive(Debug)]
 pub(super) enum Found {
     Picture(Box<PictureSource>),
     Files(Box<FilesSource>),
 }
 
-/// A picture, whose directory is read.
+/// A picture whose directory is read.
 #[derive(Debug)]
 pub(super) struct PictureSource {
     pub(super) disk: Arc<dyn Disk>,
-    /// Whose it is.
+    /// Identity of the database in the source's folder.
     pub(super) database: Identity,
-    /// The generations that it has had.
+    /// Generations that the database has had.
     pub(super) lives: Lineage,
-    /// No epoch at or above this was ever shown there.
+    /// Upper bound of shown epochs: no epoch at or above `reserved` was ever shown.
     pub(super) reserved: Epoch,
-    /// I5: its application's name.
+    /// Name of the application (I5).
     pub(super) application: Option<ApplicationName>,
     pub(super) entries: EntryKind,
     pub(super) picture: PictureCheckpoint,
     pub(super) reader: PictureReader,
-    /// Its pages, by part of its directory.
+    /// Pages of the picture, by part of the directory.
     pub(super) parts: Vec<Vec<PagePlace>>,
-    /// The log behind it, if that is copied: under the same hold.
+    /// Log behind the picture, if the log is copied too; `_hold` guards both.
     pub(super) log: Option<Box<FilesSource>>,
     _hold: SourceHold,
 }
 
-/// The files of a database or backup but for those of a picture, opened.
+/// Open files of a database or backup, except the page files of a picture.
 #[derive(Debug)]
 pub(super) struct FilesSource {
     disk: Arc<dyn Disk>,
     pub(super) manifest: Manifest,
-    /// By name.
+    /// Name and handle of each file.
     pub(super) files: Vec<(String, Box<dyn DiskFile>)>,
-    /// The D that its hint showed before a file was opened; 0 of a backup, whose states are closed.
+    /// D that the source's hint showed before the first file was opened; 0 for a backup, because the states of a backup
+    /// are closed.
     pub(super) hinted: Epoch,
-    /// `None` beside a picture, which has it.
+    /// `None` for the log of a picture: [`PictureSource`] has the guard.
     _hold: Option<SourceHold>,
 }
 
-/// What a sync of the source came to. Linux has none for folders and files of squashfs, erofs and iso9660, and says
-/// EINVAL; others that can only be read may say EROFS or EOPNOTSUPP. Nothing was written there, so nothing waits to be
-/// synced. No database is open on such a file system: its own syncs would fail alike.
+/// Result of a sync of the source, without the errors of file systems that have no sync. Linux returns EINVAL for
+/// folders and files of squashfs, erofs and iso9660; other read-only file systems may return EROFS or EOPNOTSUPP. A
+/// read-only file system has no unsynced bytes. No database is open on a read-only file system, because the syncs of
+/// the database would fail too.
 fn synced(came_to: Result<(), DiskError>) -> Result<(), DiskError> {
     let without_sync = [ErrorKind::InvalidInput, ErrorKind::ReadOnlyFilesystem, ErrorKind::Unsupported];
     match came_to {
@@ -129,7 +133,7 @@ fn synced(came_to: Result<(), DiskError>) -> Result<(), DiskError> {
     }
 }
 
-/// Looks at what is to be copied, and holds it.
+/// Finds the data to copy, and guards the files.
 pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<FoundSource, DurabilityError> {
     match purpose {
         Purpose::Backup { log } => look_at_database(disk, log),
@@ -137,30 +141,30 @@ pub(super) fn look(disk: &Arc<dyn Disk>, purpose: Purpose) -> Result<FoundSource
     }
 }
 
-/// Looks at a database that may be open.
+/// Finds the source in a database that may be open.
 fn look_at_database(disk: &Arc<dyn Disk>, log: LogBehind) -> Result<FoundSource, DurabilityError> {
-    // N20: before the lease opens a file. A later one may show what only files behind those have.
+    // N20: the hint is read before the lease opens a file. A later hint may show epochs that only later files have.
     let hint = Hint::read(&**disk)?;
     let mut lease = lease(disk)?;
     let manifest = lease.manifest().clone();
-    // N22: behind the look at it. A later manifest is of the same history.
+    // N22: the sync comes after the read of the manifest. A manifest that is newer by then is of the same history.
     synced(disk.sync_folder(""))?;
     let files = lease.take_files();
     let hold = SourceHold::Lease { _lease: Box::new(lease) };
     let Some(InstalledCheckpoint::Picture(picture)) = manifest.checkpoint.clone() else {
-        let files = FilesSource::of(disk, (manifest, hint), files, Some(hold));
+        let files = FilesSource::of(disk, (manifest, hint), files, Some(hold))?;
         let durable = files.durable();
         return Ok(FoundSource { copied: Found::Files(Box::new(files)), durable });
     };
-    let has_log = manifest.generations.iter().any(|generation| generation.logs > 0);
-    let log = (log == LogBehind::Copied && has_log)
-        .then(|| FilesSource::of(disk, (manifest.clone(), hint), files, None));
+    let log = (log == LogBehind::Copied && has_log(&manifest))
+        .then(|| FilesSource::of(disk, (manifest.clone(), hint), files, None))
+        .transpose()?;
     let durable = log.as_ref().map_or(picture.epoch, FilesSource::durable);
     let copied = PictureSource::open(disk, &manifest, picture, (log, hold))?;
     Ok(FoundSource { copied, durable })
 }
 
-/// Looks at a state of a backup, or at what its own log has up to the end of `back`.
+/// Finds a state of a backup, or the part of the state up to the end of epoch `back`.
 fn look_at_backup(
     disk: &Arc<dyn Disk>,
     at: Option<Epoch>,
@@ -192,11 +196,13 @@ fn look_at_backup(
             let files = open_all(&**disk, &alone)?;
             match chosen.picture() {
                 Some(picture) => {
-                    let log = FilesSource::of(disk, (alone.clone(), None), files, None);
-                    PictureSource::open(disk, &alone, picture.clone(), (Some(log), hold))?
+                    let log = has_log(&alone)
+                        .then(|| FilesSource::of(disk, (alone.clone(), None), files, None))
+                        .transpose()?;
+                    PictureSource::open(disk, &alone, picture.clone(), (log, hold))?
                 }
                 None => {
-                    let files = FilesSource::of(disk, (alone, None), files, Some(hold));
+                    let files = FilesSource::of(disk, (alone, None), files, Some(hold))?;
                     Found::Files(Box::new(files))
                 }
             }
@@ -211,7 +217,7 @@ fn look_at_backup(
     Ok(FoundSource { copied, durable })
 }
 
-/// Whose backup this is.
+/// Identity of the database that was backed up into this folder.
 fn backup_of(disk: &dyn Disk, manifest: &Manifest) -> Result<Identity, DurabilityError> {
     if let Some(MadeFrom::Backup { of }) = manifest.made_from {
         return Ok(of);
@@ -228,7 +234,8 @@ fn backup_of(disk: &dyn Disk, manifest: &Manifest) -> Result<Identity, Durabilit
     Err(DurabilityError::NotABackup { folder: disk.folder_place("")?, detail: detail.to_owned() })
 }
 
-/// Whose backup this is, its states, the newest first, and the history of the newest.
+/// Identity of the database that was backed up, the states of the backup, newest first, and the lineage of the newest
+/// state.
 pub(super) fn states(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<KeptState>, Lineage), DurabilityError> {
     let _locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
@@ -237,14 +244,19 @@ pub(super) fn states(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<KeptState>, 
     Ok((of, states.collect(), manifest.lives()))
 }
 
+/// True if a generation of this manifest has a log.
+fn has_log(manifest: &Manifest) -> bool {
+    manifest.generations.iter().any(|generation| generation.logs > 0)
+}
+
 impl FilesSource {
-    /// These files of a database with this manifest.
+    /// Source of these files, which belong to a database with this manifest.
     fn of(
         disk: &Arc<dyn Disk>,
         (manifest, hint): (Manifest, Option<Hint>),
         files: Vec<LeasedFile>,
         hold: Option<SourceHold>,
-    ) -> Self {
+    ) -> Result<Self, DurabilityError> {
         let open = manifest.generations.last();
         let hint = hint.filter(|hint| hint.database == manifest.identity);
         let hint = hint.filter(|hint| open.is_some_and(|generation| hint.is_of(generation)));
@@ -253,10 +265,12 @@ impl FilesSource {
         let pages: BTreeSet<String> = picture.flat_map(InstalledCheckpoint::files).collect();
         let files = files.into_iter().map(LeasedFile::into_parts);
         let files = files.filter(|(name, _)| !pages.contains(name)).collect();
-        Self { disk: Arc::clone(disk), manifest, files, hinted, _hold: hold }
+        let mut source = Self { disk: Arc::clone(disk), manifest, files, hinted, _hold: hold };
+        source.drop_covered()?;
+        Ok(source)
     }
 
-    /// The durable epoch that it showed when it was looked at: nothing of a smaller one is lacking in its logs.
+    /// Durable epoch that the folder showed when the source was found. The source lacks no entry up to this epoch.
     fn durable(&self) -> Epoch {
         let Manifest { checkpoint, generations, .. } = &self.manifest;
         let pictured = checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
@@ -264,12 +278,12 @@ impl FilesSource {
         self.hinted.max(pictured).max(ended.unwrap_or_default())
     }
 
-    /// The log files of the open generation that it has opened, by logger, in order.
+    /// Opened log files of the open generation, by logger, in order.
     pub(super) fn logs(&self) -> BTreeMap<u32, Vec<SegmentFile>> {
         self.logs_of(self.manifest.generations.last().map_or(0, |generation| generation.number))
     }
 
-    /// The same of the generation with this number.
+    /// Opened log files of the generation with this number, by logger, in order.
     pub(super) fn logs_of(&self, generation: u64) -> BTreeMap<u32, Vec<SegmentFile>> {
         let mut logs = BTreeMap::<u32, Vec<SegmentFile>>::new();
         for file in self.files.iter().filter_map(|(name, _)| SegmentFile::at(name)) {
@@ -281,13 +295,13 @@ impl FilesSource {
         logs
     }
 
-    /// How many folders of a kind it needs: up to the last one of them, by its number.
+    /// Number of folders of one kind, up to the folder with the largest number.
     pub(super) fn folders(&self, number: fn(&str) -> Option<u32>) -> usize {
         let folders = self.manifest.folders.keys();
         folders.filter_map(|folder| number(folder)).max().map_or(0, |last| last as usize + 1)
     }
 
-    /// Syncs what its logs have by now (N22). A file that was closed was synced before.
+    /// Syncs the log files that are still open (N22). Closed log files were synced before.
     pub(super) fn sync_logs(&self) -> Result<(), DurabilityError> {
         let open = self.manifest.generations.last().map_or(0, |generation| generation.number);
         let is_open = |file: SegmentFile| file.name.generation == open && file.to.is_none();
@@ -295,8 +309,8 @@ impl FilesSource {
         Ok(logs.map(|(_, file)| file).try_for_each(|file| synced(file.sync_data()))?)
     }
 
-    /// Drops the log files that the checkpoint covers, as far as they say so.
-    pub(super) fn drop_covered(&mut self) -> Result<(), DurabilityError> {
+    /// Drops the log files that the checkpoint covers, as far as the next file of the log proves the coverage.
+    fn drop_covered(&mut self) -> Result<(), DurabilityError> {
         let logs: Vec<SegmentFile> =
             self.files.iter().filter_map(|(name, _)| SegmentFile::at(name)).collect();
         let covered = covered_files(&*self.disk, &self.manifest, logs.into_iter())?;
@@ -304,7 +318,7 @@ impl FilesSource {
         Ok(())
     }
 
-    /// Drops the files of this log that come behind `last`; their names.
+    /// Drops the files of this log behind `last`. Returns their names.
     pub(super) fn drop_behind(&mut self, last: SegmentName) -> Vec<String> {
         let is_behind = |name: &str| {
             let later = SegmentFile::at(name).map(|file| file.name);
@@ -318,16 +332,17 @@ impl FilesSource {
         behind.into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Opens the files with which this log has gone on behind `last` since the copy began. In a copy none of them is a
-    /// closed one. False, and none is opened, if the one that follows was removed: the lease was overrun. If no later
-    /// one is there, that is so if `last` itself was removed, or its whole generation: an open that came meanwhile has
-    /// begun another one, and a checkpoint covers this.
+    /// Opens the files behind `last` that this log has begun since the copy began. The names of the opened files have
+    /// no end epoch, because a copy treats no opened file as closed. Returns false, and opens no file, if the next file
+    /// was removed: the lease was overrun. If the log has no later file, the next file counts as removed if `last` or
+    /// the whole generation was removed. In this case an open has begun a new generation meanwhile, and a checkpoint
+    /// covers the old generation.
     pub(super) fn go_on(&mut self, last: SegmentName) -> Result<bool, DurabilityError> {
         let is_of_log = |file: &SegmentFile| {
             file.name.generation == last.generation && !file.is_merged && file.name >= last
         };
         let listed = |disk: &dyn Disk| -> Result<BTreeSet<SegmentFile>, DiskError> {
-            // Without its folder the log has no file.
+            // A log without a folder has no file.
             let names = unless_missing(disk.list(&log_folder(last.logger)))?.unwrap_or_default();
             Ok(names
                 .iter()
@@ -341,14 +356,15 @@ impl FilesSource {
                 listing.iter().copied().partition(|file| file.name == last);
             let is_removed = match files.first() {
                 Some(next) => next.name.number != last.number + 1,
-                // A generation leaves the list before its files go: a listing before that has them all.
+                // A generation leaves the manifest before its files are removed. If the manifest still lists the
+                // generation, the listing above is complete.
                 None => own.is_empty() || !expect_manifest(&*self.disk)?.lists(last.generation),
             };
             let open = |file: &SegmentFile| {
                 Ok((SegmentFile::from(file.name).to_string(), self.disk.open_to_read(&file.to_string())?))
             };
             match files.iter().map(open).collect::<Result<Vec<_>, DiskError>>() {
-                // A listing beside which a file is renamed may have it under neither name.
+                // If a file is renamed during a listing, the listing may have neither name.
                 Ok(_) if listed(&*self.disk)? != listing => {}
                 Ok(_) if is_removed => return Ok(false),
                 Ok(opened) => {
@@ -362,7 +378,8 @@ impl FilesSource {
         Err(DurabilityError::InUse { path: self.disk.folder_place(&log_folder(last.logger))? })
     }
 
-    /// No epoch at or above this was shown by now: loggers go on beside a copy, and reserve more (L6).
+    /// Upper bound of the epochs that the source has shown by now. Loggers continue during a copy, and reserve more
+    /// epochs (L6).
     pub(super) fn reserved(&self) -> Result<Epoch, DurabilityError> {
         let now = expect_manifest(&*self.disk)?;
         check_same(
@@ -374,7 +391,7 @@ impl FilesSource {
     }
 }
 
-/// Is what stands there now the database that stood there before, however it has gone on?
+/// Checks that the folder still has the earlier database, possibly in a later state.
 fn check_same(
     disk: &dyn Disk,
     (database, lives): (Identity, &Lineage),
@@ -391,7 +408,7 @@ fn check_same(
 }
 
 impl PictureSource {
-    /// Is this the same database, however it has gone on since `before` was looked at?
+    /// Checks that the folder still has the database of `before`, possibly in a later state.
     pub(super) fn check_follows(&self, before: &Self) -> Result<(), DurabilityError> {
         check_same(&*self.disk, (self.database, &self.lives), (before.database, &before.lives))
     }

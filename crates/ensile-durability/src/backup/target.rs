@@ -1,15 +1,16 @@
-//! The folder that gets a copy: what it has already, and the manifest that makes the copy count.
+//! Target folder of a copy: its present pictures and files, and the manifest that makes the copy count.
 //!
 //! Invariants:
-//! - I1: it is an empty folder, or a backup of the very database that was never opened. Nothing else is changed.
-//! - N23: the generation in which its newest state was taken is one that the database has had, and did not end before
-//!   that state.
-//! - N12: its page file's free units are those that no picture of its manifest reaches, and no file that one of its
-//!   states has is removed.
-//! - N16: nobody reads it under a lease meanwhile.
-//! - N24: while nothing counts in it, it says which copy is being made.
+//! - I1: the target is an empty folder, or a backup of the same database that was never opened. A copy changes no
+//!   folder of another kind.
+//! - N23: the source database has had the generation of the target's newest state, and the generation did not end
+//!   before the state.
+//! - N12: a unit of the page file is free only if no picture of the manifest reaches the unit. No file of a state is
+//!   removed.
+//! - N16: no process reads the target under a lease during the copy.
+//! - N24: until a first copy counts, the manifest names the copy in progress.
 //!
-//! Neighbours: [`super::pages`] writes into its page file, [`super::files`] into its folders; the store has locks,
+//! Neighbours: [`super::pages`] writes into the page file, [`super::files`] into the folders; the store has locks,
 //! marks and the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,46 +47,47 @@ use crate::store::open::Store;
 use crate::store::unfinished::UnfinishedCopy;
 use crate::store::{MadeFrom, Opening};
 
-/// Names what a page held: no other page ever has its number, and no other picture its checkpoint's.
+/// Unique name of a page's contents: page number and checkpoint number. No two pages ever share a page number, and no
+/// two pictures a checkpoint number.
 pub(super) type PageName = (u64, u64);
 
-/// A picture that the target has.
+/// A picture of the target.
 #[derive(Debug)]
 pub(super) struct TargetPicture {
     pub(super) picture: PictureCheckpoint,
-    /// Its directory, each part at its place.
+    /// Directory of the picture, each part with its place.
     pub(super) parts: Vec<DirectoryPart>,
-    /// All extents that its root reaches, and the root's.
+    /// Extents that the root reaches, and the extent of the root.
     pub(super) reached: BTreeSet<Extent>,
 }
 
-/// A folder that is locked, and proved to be one that may get a copy.
+/// A locked folder that may get the copy.
 #[derive(Debug)]
 pub(crate) struct TargetFolder {
     pub(crate) store: Store,
     _leases: Box<dyn DiskLock>,
 }
 
-/// A folder that gets pages.
+/// A target folder with a page file.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) folder: TargetFolder,
     pub(super) file: Arc<PageFile>,
-    /// What the page file says whose it is.
+    /// Database identity that the page file carries.
     database: Identity,
-    /// The newest first.
+    /// Pictures in the page file, the newest first.
     pub(super) pictures: Vec<TargetPicture>,
-    /// All pages that it has.
+    /// Pages of all pictures.
     pub(super) pages: BTreeMap<PageName, PagePlace>,
 }
 
-/// What went wrong in the target.
+/// An error in the target.
 pub(super) fn failed(disk: &dyn Disk, error: impl std::fmt::Display) -> DurabilityError {
     DurabilityError::target_failed(disk, error)
 }
 
 impl TargetFolder {
-    /// Locks the folder, and looks whether it may get a copy of this database, which has had these generations.
+    /// Locks the folder. Checks that the folder may get a copy of database `of` with the generations `lives`.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
         (of, lives): (Identity, &Lineage),
@@ -100,7 +102,7 @@ impl TargetFolder {
         Ok(folder)
     }
 
-    /// Locks a folder in which there is nothing yet, or what an earlier run of this copy has left that did not end.
+    /// Locks a folder that is empty, or that an earlier, unfinished run of the same copy left.
     pub(crate) fn open_empty(disk: &Arc<dyn Disk>, copy: UnfinishedCopy) -> Result<Self, DurabilityError> {
         Self::locked(disk, Opening::New, copy)
     }
@@ -113,15 +115,15 @@ impl TargetFolder {
         Ok(Self { store, _leases: leases })
     }
 
-    /// Makes these folders the target's.
+    /// Claims these folders for the target.
     pub(super) fn claim(&mut self, wanted: &[Wanted<'_>]) -> Result<(), DurabilityError> {
         let (locks, _) = claim(&mut self.store.keeper, wanted)?;
         self.store.locks.extend(locks);
         Ok(())
     }
 
-    /// Makes so many folders of logs and of checkpointers the target's, in which nothing counts yet, and removes what
-    /// runs that were killed have left in those and in any others: files of a log would be taken for this copy's.
+    /// Claims folders for this many logs and checkpointers in a target without a state. Removes the files that killed
+    /// runs left in any folder of the target: a left log file would count as a file of this copy.
     pub(crate) fn claim_empty(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
         assert_eq!(self.manifest().state, Making::Creating, "I2: nothing in it counts");
         let there = self.disk().list_folders("")?;
@@ -143,24 +145,25 @@ impl TargetFolder {
         Ok(())
     }
 
-    /// Makes more folders of logs and checkpointers the target's, in which nothing counts yet.
+    /// Claims more folders for logs and checkpointers in a target without a state.
     pub(crate) fn claim_more(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
         assert_eq!(self.manifest().state, Making::Creating, "I2: nothing in it counts");
         let logs = Wanted { count: logs, links: &[], name: log_folder };
         self.claim(&[logs, Wanted { count: checkpoints, links: &[], name: checkpoint_folder }])
     }
 
-    /// Makes folders of so many logs the target's, beside what it has or gets.
+    /// Claims the folders of this many logs; other folders stay.
     pub(super) fn claim_logs(&mut self, logs: usize) -> Result<(), DurabilityError> {
         let claimed = self.claim(&[Wanted { count: logs, links: &[], name: log_folder }]);
         claimed.map_err(|error| failed(self.disk(), error))
     }
 
-    /// Makes so many folders the backup's, whose states stay, and removes files that none of these has: runs that were
-    /// killed have left them, or had no time to remove them.
+    /// Claims folders in a backup, and keeps its states. Removes the files that no state has: killed runs left the
+    /// files, or ended before their removal.
     ///
-    /// The manifest as it is read stands on the medium from here on: a run that was killed may have left its name in
-    /// the cache alone, and what only the one before it has is removed, or written over (N12).
+    /// The claim makes the present manifest durable (N12). A killed run may have left the manifest's name in the cache
+    /// alone. After the claim, files and units of the previous manifest are removed or overwritten, so the previous
+    /// manifest must not return.
     pub(super) fn claim_backup(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
         assert_eq!(self.manifest().state, Making::Created, "it has a state");
         let logs = Wanted { count: logs, links: &[], name: log_folder };
@@ -168,7 +171,7 @@ impl TargetFolder {
         self.remove_unnamed()
     }
 
-    /// Removes files that no state of the manifest has, which is durable.
+    /// Removes the files that no state of the manifest has. The manifest must be durable.
     pub(super) fn remove_unnamed(&self) -> Result<(), DurabilityError> {
         let (disk, manifest) = (self.disk(), self.manifest());
         remove_unneeded(disk, manifest)?;
@@ -176,14 +179,15 @@ impl TargetFolder {
         leftovers::remove(disk, manifest, |_: PageFileName| true).map(drop)
     }
 
-    /// The states that it has, the newest first.
+    /// States of the target, the newest first.
     fn states(&self) -> Vec<KeptState> {
         let newest = Some(self.manifest()).filter(|manifest| manifest.state == Making::Created);
         let newest = newest.and_then(KeptState::newest);
         newest.into_iter().chain(self.manifest().kept.iter().cloned()).collect()
     }
 
-    /// The states that stay beside one of this epoch: of `keep` in all, or of as many as there are.
+    /// Older states that stay beside a state of this epoch, for `keep` states in total; `None` keeps the present
+    /// number.
     pub(super) fn kept(&self, epoch: Epoch, keep: Option<usize>) -> Vec<KeptState> {
         let states = self.states();
         let keep = keep.unwrap_or(states.len().max(1));
@@ -191,7 +195,7 @@ impl TargetFolder {
         states.into_iter().filter(|older| older.epoch() < epoch).take(keep - 1).collect()
     }
 
-    /// The epochs of the states that it has and that are not among these.
+    /// Epochs of the target's states that are not in `epochs`.
     pub(super) fn dropped(&self, epochs: &[Epoch]) -> Vec<Epoch> {
         let states = self.states();
         states.iter().map(KeptState::epoch).filter(|epoch| !epochs.contains(epoch)).collect()
@@ -205,7 +209,7 @@ impl TargetFolder {
         self.store.keeper.manifest()
     }
 
-    /// The last step: from here on the copy counts.
+    /// Replaces the manifest, as the last step. From then on the copy counts.
     pub(crate) fn replace(&mut self, next: Manifest) -> Result<(), DurabilityError> {
         assert_eq!(next.identity, self.manifest().identity, "I1");
         let replaced = self.store.keeper.replace(next);
@@ -213,7 +217,7 @@ impl TargetFolder {
     }
 }
 
-/// May a folder with this manifest get a backup of the database `of`, which has had these generations?
+/// Checks that a folder with this manifest may get a copy of database `of` with the generations `lives`.
 fn check(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -224,7 +228,7 @@ fn check(
         (Making::Created, Some(MadeFrom::Backup { of: found })) if found == of => {
             match (KeptState::newest(manifest), lives.is_behind(&manifest.lineage)) {
                 (Some(_), Ok(())) => return Ok(()),
-                // N23: numbers and epochs of another history may be larger than those that are there.
+                // N23: larger numbers and epochs alone prove nothing, because another history may have them too.
                 (Some(newest), Err(why)) => {
                     format!("its newest state, of epoch {}, is of {why}", newest.epoch())
                 }
@@ -246,7 +250,7 @@ fn check(
 }
 
 impl Target {
-    /// The folder, which gets pages of the picture of this generation, and so many logs if it is empty.
+    /// Opens a target for the pages of a picture of this generation. An empty folder also gets this many logs.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
         (of, purpose): ((Identity, &Lineage), Purpose),
@@ -262,7 +266,7 @@ impl Target {
         let (name, listed) = (&folder.store.disk, pictures.first().map(|newest| &newest.picture));
         let before = leftovers::list::<PageFileName>(&**name, folder.manifest())?;
         if folder.manifest().state == Making::Creating {
-            // Of runs that were killed: no manifest reaches them.
+            // Killed runs left these page files, which no manifest reaches.
             leftovers::remove(&**name, folder.manifest(), |_: PageFileName| true)?;
         }
         let (file, database) = match listed {
@@ -292,12 +296,12 @@ impl Target {
         Ok(Self { folder, file: Arc::new(file), database, pictures, pages })
     }
 
-    /// The picture with this root, as the manifest is to name it.
+    /// The copied picture as the manifest names it: with the target's database and page file.
     pub(super) fn picture(&self, of: PictureCheckpoint) -> PictureCheckpoint {
         PictureCheckpoint { database: self.database, files: vec![self.file.listed()], ..of }
     }
 
-    /// The manifest of the folder once it has this picture, and those older ones.
+    /// Manifest of the folder with `picture` as newest state, and with the older states `kept`.
     pub(super) fn next_manifest(
         &self,
         (picture, kept): (PictureCheckpoint, Vec<KeptState>),
@@ -305,7 +309,8 @@ impl Target {
     ) -> Manifest {
         let (of, entries) = (source.database, source.entries);
         let before = self.folder.manifest();
-        // N23: of a database of its own the last generation is its own, as is what comes behind it.
+        // N23: a restored database takes the picture's generation number for a generation of its own. The lineage ends
+        // before the number.
         let (made_from, last) = match purpose {
             Purpose::Backup { .. } => (MadeFrom::Backup { of }, picture.generation),
             Purpose::Restore { .. } => {
@@ -339,7 +344,7 @@ impl Target {
     }
 }
 
-/// The pictures that the folder's manifest names, with their directories.
+/// Pictures in the folder's manifest, with their directories.
 fn pictures_of(folder: &TargetFolder) -> Result<Vec<TargetPicture>, DurabilityError> {
     let manifest = folder.manifest();
     let newest = match &manifest.checkpoint {

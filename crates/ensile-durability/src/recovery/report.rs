@@ -1,6 +1,6 @@
-//! What a recovery found and did, in figures.
+//! Findings and work of a recovery, in figures.
 //!
-//! Neighbours: filled by `verdict`, `replay` and the parts of a recovery; the engine hands it to the application.
+//! Neighbours: `verdict`, `replay` and the parts of a recovery fill the report; the engine hands it to the application.
 
 use ensile_base::Epoch;
 
@@ -8,76 +8,78 @@ use super::progress::PhaseReport;
 use crate::not_proven::NotProven;
 use crate::store::{NameGiven, RememberedStore};
 
-/// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
+/// End of a log that was incomplete when the database stopped. Recovery cuts the end off, because no result rested on
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TornTail {
-    /// The file in which the whole part ends.
+    /// File in which the whole part of the log ends.
     pub file: String,
-    /// Where it ends.
+    /// End of the whole part in the file, in bytes.
     pub offset: u64,
-    /// Bytes behind it that were written, over all later files of the log.
+    /// Number of written bytes after the whole part, over the later files of the log too.
     pub bytes: u64,
-    /// Epochs of entries in blocks there, as far as they can be read.
+    /// Smallest and largest readable epoch of the entries after the whole part.
     pub epochs: Option<(Epoch, Epoch)>,
-    /// Why the whole part ends there.
+    /// Reason why the whole part ends.
     pub detail: &'static str,
 }
 
-/// What recovery found and did.
+/// Findings and work of a recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryReport {
-    /// D of the last generation: everything up to this epoch is there, nothing above it.
+    /// D of the last generation. The database has every entry up to this epoch, and no entry above.
     pub durable_epoch: Epoch,
     /// The generation that begins now; 1 for a new database.
     pub generation: u64,
-    /// Its first epoch (L6). What an earlier life showed has a smaller one: it is kept if its epoch is not above
-    /// `durable_epoch` and was not lost before, and lost otherwise. In a life that can only be read, as the disk is
-    /// full, what is kept is kept for good only up to the database's own D: what is above that is decided by the next
-    /// open.
+    /// First epoch of the new generation (L6). Results of an earlier life have smaller epochs. A result is kept if its
+    /// epoch is not above `durable_epoch`, and if it was not lost before. On a full disk, the life is read-only. Then
+    /// results above the database's own D are kept only for now, and the next open decides.
     pub first_epoch: Epoch,
-    /// e_l and e_h of the checkpoint that was loaded; of a picture S and e_c = S - 1.
+    /// e_l and e_h of the loaded checkpoint; S and e_c = S - 1 of a picture.
     pub checkpoint: Option<(Epoch, Epoch)>,
-    /// Entries loaded from it.
+    /// Number of entries that were loaded from the checkpoint.
     pub checkpoint_entries: u64,
-    /// Bytes of its files.
+    /// Bytes of the checkpoint's files.
     pub checkpoint_bytes: u64,
-    /// Data blocks replayed.
+    /// Number of replayed data blocks.
     pub blocks: u64,
-    /// Entries replayed.
+    /// Number of replayed entries.
     pub entries: u64,
-    /// Bytes of blocks replayed.
+    /// Bytes of the replayed blocks.
     pub bytes: u64,
-    /// Entries whose file is still there and which the checkpoint covers: not replayed (K1).
+    /// Number of covered entries: a checkpoint covers the entries, and the log file still exists. Recovery does not
+    /// replay covered entries (K1).
     pub covered_entries: u64,
-    /// Whole entries that were not replayed, as their epochs never became durable.
+    /// Number of whole entries that were not replayed, because their epochs never became durable.
     pub ignored_entries: u64,
-    /// Entries that only the mapped buffers of a process-safe life had, whose process died and whose system lived on.
-    /// They count, as everything that was logged in that life.
+    /// Number of entries that only the mapped buffers of a process-safe life had, after the death of the process alone.
+    /// The entries count, as every logged entry of the life does.
     pub taken_entries: u64,
-    /// What a process-safe life returned and nothing proves here: how much, why, and what to do, which it says in words
-    /// too. It [was left out](NotProven::is_left_out) if the folder is a copy, or the system was started since.
+    /// Entries of a process-safe life that the folder cannot prove, with amount, reason and remedy. An open [leaves
+    /// them out](NotProven::is_left_out) if the folder is a copy, or if the system was started or a file system mounted
+    /// again since.
     pub not_proven: Option<NotProven>,
-    /// Folders of this process-safe life whose file systems tell no mount. A device that is lost and returns within one
-    /// boot is not recognized there, and what the life returned above D may be gone then.
+    /// Folders of this process-safe life on file systems without a known mount. There, recovery cannot recognize a
+    /// device that is lost and returns within one boot. Results of the life above D may be gone then.
     pub unknown_mounts: Vec<String>,
-    /// The folder had no name of an application, and got that for which it was opened (I5): which one, which it says in
-    /// words too. A folder that is new is none of that.
+    /// Name of the application for which a folder without a name was opened: the folder now has this name (I5). `None`
+    /// for a new folder. `Display` writes the message.
     pub name_given: Option<NameGiven>,
-    /// Shared store that the folder remembers; `None` if the database ships nowhere, or if this open stopped its
-    /// shipping. A fenced folder is open to be read alone.
+    /// Shared store that the folder remembers. `None` if the database ships nowhere, or if this open stopped its
+    /// shipping. A fenced folder is open for reading only.
     pub shared_store: Option<RememberedStore>,
-    /// Ends of logs that were cut.
+    /// Cut ends of logs.
     pub torn_tails: Vec<TornTail>,
-    /// Log files that the database does not need any more, and that stay as the archive lacks them and cannot take
-    /// them: which one is damaged, and what to do.
+    /// Log files that the database does not need, but must keep, because the archive lacks the files and cannot take
+    /// them. Each text names the damaged file and the remedy.
     pub not_archived: Vec<String>,
-    /// Epochs above D that some logs have a mark of and others not. Entries of them, if a log lost any, are gone; if it
-    /// was a crash that took them, none was acknowledged.
+    /// Epochs above D that only some logs have marked. If a log lost entries of these epochs, the entries are gone. If
+    /// a crash took the entries, no entry was acknowledged.
     pub unfinished_epochs: Option<(Epoch, Epoch)>,
-    /// Earlier generations whose entries were merged into one file.
+    /// Number of earlier generations whose entries were merged into one file.
     pub merged_generations: u64,
-    /// What each phase took, as the caller that drove the steps has measured it.
+    /// Cost of each phase, as measured by the caller that drove the steps.
     pub phases: Vec<PhaseReport>,
 }

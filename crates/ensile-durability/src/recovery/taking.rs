@@ -1,19 +1,20 @@
-//! Taking what a process-safe life left behind D, when only its process died (docs/protocols/process.md).
+//! Takes the entries that a process-safe life left above D, if only its process died (docs/protocols/process.md).
 //!
-//! The operating system has all that the dead process gave it: its logs up to their last whole blocks, and the mapped
-//! buffers that were not written yet. So the open does what the dead loggers would have done: it writes those buffers
-//! behind the logs, a mark of the largest epoch behind each, and syncs. What follows is a recovery as any other.
+//! The operating system kept the data of the dead process: the logs up to their last whole blocks, and the mapped
+//! buffers that were not written yet. The open finishes the work of the dead loggers. It writes the buffers behind the
+//! logs, then a mark of the largest epoch behind each log, and syncs. An ordinary recovery follows.
 //!
 //! Invariants:
-//! - B4: only in the boot that the buffers were written in.
-//! - B5: a mark comes once all before it is written again and synced, in each log. Nothing is served before. An open
-//!   that ends in between is repeated: in the same boot with the same outcome, in another one as if it had not begun.
-//! - B6: a buffer that the log has is not taken. Its first epoch is not above the log's last mark (L1), or a block
-//!   behind that mark has its very bytes, TIDs included; a block stands for one buffer. Lengths and checksums prove
-//!   nothing.
-//! - L5: what is damaged is judged before anything is written.
+//! - B4: an open takes buffers only in the boot in which they were written.
+//! - B5: in each log, the mark comes after earlier bytes are written again and synced. The database serves nothing
+//!   before the marks. An interrupted open is repeated: in the same boot with the same outcome, in another boot as if
+//!   it had not begun.
+//! - B6: an open takes no buffer that the log has. The log has a buffer if the buffer's first epoch is not above the
+//!   log's last mark (L1), or if a block behind the mark has the same bytes, TIDs included. A block stands for one
+//!   buffer. Equal lengths and checksums prove nothing.
+//! - L5: damage is judged before anything is written.
 //!
-//! Neighbours: called by `scan` once the open generation is judged, which is then read and judged again;
+//! Neighbours: `scan` calls after it has judged the open generation, and then reads and judges the generation again;
 //! `store::mapped` has the buffers, `unproven` writes again.
 
 use ensile_base::Epoch;
@@ -36,27 +37,27 @@ use crate::store::manifest::{Generation, Manifest};
 use crate::store::mapped::{self, BufferOwner, HeldAbove, LeftBuffers, LeftEntries};
 use crate::store::whose;
 
-/// What became of the open generation's process-safe life, if it had one.
+/// State of the process-safe life of the open generation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LeftByProcess {
-    /// The generation is closed, or a copy's, and was not process-safe.
+    /// The generation is closed, or the folder is a copy without a process-safe life.
     Nothing,
-    /// The manifest names none.
+    /// The manifest names no process-safe life.
     NotNamed,
-    /// The folder is a copy of the one that it left, or was one until it was adopted.
+    /// The folder is a copy, or was a copy until its adoption.
     InCopy,
-    /// Another boot ended it: its buffers prove nothing.
+    /// The machine has started again since the life. The buffers prove nothing.
     OtherBoot(BufferOwner),
-    /// A file system of it was mounted again within its boot: its buffers prove nothing.
+    /// A file system of the life was mounted again within the same boot. The buffers prove nothing.
     OtherMount(BufferOwner),
-    /// Which boot this is cannot be read.
+    /// The current boot or mount cannot be read.
     UnknownBoot,
-    /// It is the folder that it left, in its boot.
+    /// The process died in this folder, and the machine has not started again since.
     Here(BufferOwner),
 }
 
-/// Finds it, by the manifest, the boot and the numbers of the folders: no buffer is read. An open, an examination and
-/// an adoption all ask here.
+/// Finds the state from the manifest, the boot and the numbers of the folders. The function reads no buffer. An open,
+/// an examination and an adoption call it.
 ///
 /// # Errors
 /// The disk's.
@@ -77,11 +78,11 @@ pub(super) fn find(
         return Ok(LeftByProcess::InCopy);
     }
     let owner = BufferOwner { database, boot, generation: number, salt, logger: 0 };
-    // A life of an earlier version has noted its boot alone.
+    // An earlier version noted only the boot of a life.
     Ok(match (disk.boot(), run_of(disk, generation.logs)?) {
         (Some(now), _) if now == boot => LeftByProcess::Here(owner),
         (_, Some(run)) if run == boot => LeftByProcess::Here(owner),
-        // A mount that is not told now is not another one.
+        // A mount that is unknown now is not a different mount.
         (_, Some(run)) if is_same_boot(run, boot) && unknown_mounts(disk, generation.logs)?.is_empty() => {
             LeftByProcess::OtherMount(owner)
         }
@@ -92,8 +93,8 @@ pub(super) fn find(
 }
 
 impl LeftByProcess {
-    /// Why nothing proves it here; `None` if there is nothing, or an open takes it. `is_whole`: the folder is neither
-    /// damaged nor unreadable, in any part.
+    /// Reason why the folder cannot prove the entries. `None` without a process-safe life, or if an open takes the
+    /// entries. `is_whole` is true if no part of the folder is damaged or unreadable.
     pub(super) fn reason(&self, is_whole: bool) -> Option<NotProvenReason> {
         match self {
             Self::Nothing | Self::NotNamed => None,
@@ -105,11 +106,11 @@ impl LeftByProcess {
         }
     }
 
-    /// The buffers that an open takes; `None` if it takes none.
+    /// Buffers that an open takes. `None` if the open takes no buffers.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] for what no death of a process leaves; [`DurabilityError::Config`] if the boot
-    /// cannot be read.
+    /// [`DurabilityError::Damaged`] for a state that no death of a process leaves; [`DurabilityError::Config`] if the
+    /// boot cannot be read.
     pub(super) fn buffers(
         self,
         disk: &dyn Disk,
@@ -128,10 +129,11 @@ impl LeftByProcess {
     }
 }
 
-/// Can it be said in which boot a process-safe life ended (B4)? A boot that is unknown is not another one.
+/// Checks that the current boot is known, if the manifest names a process-safe life (B4). An unknown boot is not a
+/// different boot.
 ///
 /// # Errors
-/// [`DurabilityError::Config`] if not.
+/// [`DurabilityError::Config`] if the boot is unknown.
 pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let open = manifest.generations.last().filter(|last| last.durable.is_none());
     let is_asked = manifest.mapped.is_some() && open.is_some_and(|open| open.database == manifest.identity);
@@ -146,22 +148,22 @@ fn unknown_boot() -> DurabilityError {
     )
 }
 
-/// What was judged of the open generation, by an open or an examination.
+/// Verdict of an open or an examination on the open generation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JudgedLife<'j> {
     pub(super) generation: &'j Generation,
-    /// Of the logs that can be read.
+    /// Chains of the readable logs.
     pub(super) chains: &'j [Chain],
-    /// D, if it could be decided over.
+    /// D. `None` if damage prevents a decision.
     pub(super) durable: Option<Epoch>,
-    /// Entries of smaller epochs are in the checkpoint.
+    /// Epoch below which the checkpoint has every entry.
     pub(super) covered: Epoch,
-    /// Neither damaged nor unreadable, in any part.
+    /// True if no part of the folder is damaged or unreadable.
     pub(super) is_whole: bool,
 }
 
 impl JudgedLife<'_> {
-    /// D; where damage hides it, what the marks that are left prove, and the checkpoint.
+    /// D. If damage hides D, the epoch that the remaining marks and the checkpoint prove.
     pub(super) fn proven(&self) -> Epoch {
         let marked = || self.chains.iter().map(|chain| chain.mark).min().unwrap_or_default();
         let least = || marked().max(self.covered.previous()).max(self.generation.first.previous());
@@ -169,8 +171,9 @@ impl JudgedLife<'_> {
     }
 }
 
-/// What of it nothing proves where it is now, and why. `None` if there is nothing, or an open takes it. In a damaged
-/// folder, of which nobody knows what there was, it is never `None`.
+/// Report of the entries that the folder cannot prove. `None` if the life left no entries, or if an open takes the
+/// entries. If the manifest names a life, the report of a damaged folder is never `None`, because the amount is
+/// unknown.
 ///
 /// # Errors
 /// The disk's.
@@ -182,7 +185,8 @@ pub(super) fn left_unproven(
     left.reason(judged.is_whole).map_or(Ok(None), |reason| told(disk, left, reason, judged))
 }
 
-/// The same for a copy that is made of this folder: what an open would take is not in it. `would_take`: there is some.
+/// Report for a copy of this folder. The copy lacks the entries that an open would take. `would_take` is true if an
+/// open would take entries.
 ///
 /// # Errors
 /// The disk's.
@@ -197,7 +201,7 @@ pub(super) fn left_uncopied(
     reason.map_or(Ok(None), |reason| told(disk, left, reason, judged))
 }
 
-/// What stands above D, for this reason.
+/// Report of the entries above D, with this reason.
 fn told(
     disk: &dyn Disk,
     left: &LeftByProcess,
@@ -210,7 +214,7 @@ fn told(
     let logged = logged_above(disk, (generation, chains), durable)?;
     let lacking = match reason {
         NotProvenReason::OtherBoot | NotProvenReason::OtherMount => Vec::new(),
-        // Its files are of one moment.
+        // The folder is no copy, so its files are of one moment.
         NotProvenReason::Damaged | NotProvenReason::UnknownBoot | NotProvenReason::NotOpened => {
             mapped::lacking(disk, generation, None)?
         }
@@ -219,7 +223,8 @@ fn told(
             mapped::lacking(disk, generation, Some(&blocks))?
         }
     };
-    // The system may have written anything of a buffer out before the power failed.
+    // Before the power failed, the system may have written any part of a buffer. Only a readable buffer of the owner
+    // counts.
     let counts = |buffer: &HeldAbove| match left {
         LeftByProcess::OtherBoot(owner) | LeftByProcess::OtherMount(owner) => {
             Ok(buffer.held.is_some() && buffer.is_of(disk, owner)?)
@@ -230,17 +235,17 @@ fn told(
     Ok(told.or_else(|| (!is_whole).then(|| NotProven::uncounted(reason, durable))))
 }
 
-/// What an open takes, and what it cannot prove of it.
+/// Entries that an open takes, with the report of unproven entries.
 #[derive(Debug)]
 pub(super) struct TakenLife {
-    /// `None` if the logs have all.
+    /// Missing entries and marks. `None` if the logs have both.
     pub(super) lacking: Option<Lacking>,
-    /// The files that were changed.
+    /// Report of the changed files.
     pub(super) not_proven: Option<NotProven>,
 }
 
 impl TakenLife {
-    /// Of logs that are whole, and prove all up to `durable`.
+    /// Outcome for whole logs that prove every epoch up to `durable`.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] if a log is older than its buffers; the disk's.
@@ -257,7 +262,7 @@ impl TakenLife {
     }
 }
 
-/// Whole entries above `durable` in the logs of a generation, and the largest epoch there.
+/// Number of whole entries above `durable` in the logs of a generation, and the largest epoch of the logs.
 fn logged_above(
     disk: &dyn Disk,
     (generation, chains): (&Generation, &[Chain]),
@@ -267,11 +272,11 @@ fn logged_above(
     let bounds = Bounds { first: generation.first, covered: Epoch::ZERO, durable };
     let (mut skipped, mut buffers) = (RecoveryReport::default(), ReadBuffers::default());
     for chain in chains {
-        // Neighbouring blocks, of which some count and some do not.
+        // A piece has neighbouring blocks, and not every block counts.
         for piece in replay::cut(chain, bounds, &mut skipped).iter().filter(|piece| piece.newest > durable) {
             match replay::replay(disk, piece, &mut buffers, &Nowhere(piece.kind)) {
                 Ok(counts) => skipped.ignored_entries += counts.ignored,
-                // In a block that a checkpoint covers it hides nothing; one that counts is read by the replay.
+                // Damage in a block that a checkpoint covers hides nothing. The replay reads the blocks that count.
                 Err(DurabilityError::Damaged { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -281,16 +286,16 @@ fn logged_above(
     Ok((skipped.ignored_entries, last.unwrap_or_default()))
 }
 
-/// What the logs lack of what was left, and up to which epoch all counts.
+/// Entries that the logs lack, and the epoch up to which every entry counts.
 #[derive(Debug)]
 pub(super) struct Lacking {
-    /// By log.
+    /// Missing buffers, by log.
     buffers: Vec<Vec<LeftEntries>>,
     high: Epoch,
 }
 
 impl Lacking {
-    /// `None` if the logs have all, with marks.
+    /// `None` if the logs have every entry, with marks.
     fn of(disk: &dyn Disk, chains: &[Chain], left: LeftBuffers) -> Result<Option<Self>, DurabilityError> {
         assert!(
             chains.iter().enumerate().all(|(at, chain)| chain.logger as usize == at),
@@ -319,25 +324,25 @@ impl Lacking {
         Ok((!is_whole).then_some(Self { buffers, high }))
     }
 
-    /// Entries that only buffers have.
+    /// Number of entries that only buffers have.
     pub(super) fn entries(&self) -> u64 {
         self.buffers.iter().flatten().map(|left| u64::from(left.entries)).sum()
     }
 
-    /// Up to which epoch all counts.
+    /// Epoch up to which every entry counts.
     pub(super) fn high(&self) -> Epoch {
         self.high
     }
 
-    /// Writes it behind the logs, with a mark each, and syncs (B5).
+    /// Writes the buffers and a mark behind each log, and syncs (B5).
     ///
     /// # Errors
-    /// The disk's: nothing was promised, and opening again starts over.
+    /// The disk's. No result was promised, and the next open starts over.
     pub(super) fn write(self, disk: &dyn Disk, chains: &[Chain]) -> Result<(), DurabilityError> {
         assert_eq!(chains.len(), self.buffers.len(), "each log gets its own");
         for chain in chains {
             check_end(chain)?;
-            // What the dead process wrote may be in the system's cache only, behind a sync that failed.
+            // After a failed sync, bytes of the dead process may be in the system's cache only.
             unproven::rewrite(disk, chain, AtOnce::File)?;
         }
         for (chain, buffers) in chains.iter().zip(self.buffers) {
@@ -347,7 +352,7 @@ impl Lacking {
     }
 }
 
-/// Length and checksum of its block's payload.
+/// Length and checksum of the payload of the buffer's block.
 fn of_block(left: &LeftEntries) -> (u32, u32) {
     let mut padded = left.bytes.clone();
     padded.resize(block_bytes(left.bytes.len()) - HEADER_BYTES, 0);
@@ -355,8 +360,8 @@ fn of_block(left: &LeftEntries) -> (u32, u32) {
     (left.bytes.len() as u32, crc32c(&padded))
 }
 
-/// Has each log the blocks that its buffers were written as? The process had seen them there (B3): a log that lacks
-/// one is an older one that was put back, or its device has lost some of it.
+/// Checks that the logs have the blocks into which the buffers were written. The process had seen the blocks in the log
+/// (B3). A log without a written block is an older log that was put back, or its device has lost bytes.
 fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityError> {
     for (name, written) in &left.written {
         let chain = &chains[name.logger as usize];
@@ -372,7 +377,8 @@ fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityE
     Ok(())
 }
 
-/// Takes the buffers out of `left`, each of the log and above its last mark, that a data block behind that mark holds.
+/// Removes the buffers from `left` that a data block behind the last mark holds. The buffers in `left` are of this log
+/// and above its last mark.
 fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.largest > chain.mark) {
         let mut scanner = Scanner::new(disk.open_to_read(&link.file.to_string())?)?;
@@ -394,9 +400,9 @@ fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) ->
     Ok(())
 }
 
-/// Takes the buffer out of `left` of which this block was made, if there is one. Its bytes are compared: two workers'
-/// buffers may have one length and one checksum. A block was made of one buffer. A buffer that has only the beginning
-/// of a block is an older copy of the one that it was made of.
+/// Removes the buffer from `left` of which this block was made, if present. The function compares bytes, because
+/// buffers of two workers may have the same length and checksum. A block was made of one buffer. A buffer with only the
+/// beginning of a block is an older copy of the block's buffer.
 fn forget_block(
     scanner: &mut Scanner,
     (link, offset): (&Link, u64),
@@ -420,7 +426,7 @@ fn forget_block(
     Ok(())
 }
 
-/// Does the log end where a dead process may have left it?
+/// Checks that the log ends where a dead process may have left it.
 fn check_end(chain: &Chain) -> Result<(), DurabilityError> {
     if !chain.lacks_next() {
         return Ok(());
@@ -429,14 +435,14 @@ fn check_end(chain: &Chain) -> Result<(), DurabilityError> {
     Err(DurabilityError::damaged(&chain.end_file(), chain.end.offset, detail))
 }
 
-/// Appends the buffers and a mark of `high` to a log, all of which before is synced.
+/// Appends the buffers and a mark of `high` to a log. The earlier bytes of the log are synced.
 fn append(
     disk: &dyn Disk,
     chain: &Chain,
     buffers: Vec<LeftEntries>,
     high: Epoch,
 ) -> Result<(), DurabilityError> {
-    // What it would get would be lost, and the open would say that it is there.
+    // Without a link the log could not keep the buffers, but the open would report their entries as present.
     let Some(Link { origin, .. }) = chain.links.last() else {
         return Err(DurabilityError::damaged(&chain.end_file(), chain.end.offset, chain.end.detail));
     };
@@ -456,18 +462,18 @@ fn append(
     }
     assert!(!end.bytes.is_empty() || chain.mark >= high, "B5: each log has a mark of it");
     let file = disk.open(&chain.end_file())?;
-    // A block that the dead process had begun to write, and space that it had set aside.
+    // The cut removes an unfinished block and the set-aside space of the dead process.
     file.set_len(chain.end.offset)?;
     file.write_at(&end.bytes, chain.end.offset)?;
     Ok(file.sync_all()?)
 }
 
-/// Blocks behind the end of a log.
+/// Blocks to append to a log.
 struct GrownEnd<'c> {
     chain: &'c Chain,
     salt: Salt,
     sequence: u64,
-    /// Of the block before.
+    /// Checksum of the block before.
     crc: u32,
     bytes: Vec<u8>,
 }
@@ -479,7 +485,7 @@ impl GrownEnd<'_> {
         Header { sequence: self.sequence, previous_crc: self.crc, mark, published, ..header }
     }
 
-    /// `mark` of a data block is the last synced one.
+    /// Adds a data block. `mark` of a data block is the last synced mark.
     fn data(&mut self, left: &LeftEntries) {
         assert_eq!(left.name.logger, self.chain.logger, "B5: a buffer goes behind its own log");
         let (payload_bytes, payload_crc) = of_block(left);
@@ -506,7 +512,7 @@ impl GrownEnd<'_> {
     }
 }
 
-/// The files of the logs once more, of which each one's last has grown; `files` as they were read before.
+/// Reads the grown last file of a log again. `files` are the files of the log as they were read before.
 pub(super) fn read_again(
     disk: &dyn Disk,
     chain: &Chain,

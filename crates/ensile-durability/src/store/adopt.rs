@@ -1,24 +1,25 @@
-//! A folder that was copied, restored or moved becomes a database of its own (I1).
+//! Makes a copied, restored or moved folder a database of its own (I1).
 //!
-//! It gets a new identity, and the old one as its parent. The manifest and the marks name each other, so they change in
-//! this order:
+//! The database gets a new identity, with the old identity as parent. The manifest and the marks name each other, so
+//! the order of the changes is:
 //!
-//! | step | a crash behind it leaves |
+//! | step | a crash after the step leaves |
 //! |---|---|
-//! | each folder's new mark as `FOLDER.new`, synced | the copy as it was: refused, adopted again |
-//! | the manifest with the new identity and numbers | the adopted database: its next open puts the marks in their place |
-//! | each `FOLDER.new` renamed | the same |
+//! | write and sync the new mark of each folder as `FOLDER.new` | the copy as before: opens are refused, an adoption starts again |
+//! | replace the manifest, with the new identity and numbers | the adopted database: the next open puts the marks in place |
+//! | rename each `FOLDER.new` | the adopted database |
 //!
-//! An adoption leaves the log files, the checkpoint files and the hint as they are. They keep the identity of their
-//! writer, and the manifest lists that identity for each generation and checkpoint.
+//! An adoption does not change the log files, the checkpoint files and the hint. The files keep the identity of their
+//! writer, and the manifest lists the writer for each generation and checkpoint.
 //!
 //! Invariants:
-//! - I1: no folder that may be the original's is adopted. A linked folder with the number that the
-//!   manifest lists, in a main folder that is another one, is the original's.
-//! - B4: an adoption first takes the entries of a process-safe life that an open would take. It reports the entries
-//!   that it gives up before it changes a file. Both happen under the same locks.
+//! - I1: an adoption refuses a folder that may belong to the original. A linked folder belongs to the original if the
+//!   folder has the number in the manifest, and the main folder has another number.
+//! - B4: an adoption first takes the entries of a process-safe life into the logs, as an open would. The adoption
+//!   reports the lost entries before a change of any other file. The same locks protect both steps.
 //!
-//! Neighbours: `whose` compares marks and manifest; `recovery::adopting` finds the lost entries; `ensile adopt` calls.
+//! Neighbours: `whose` compares marks and manifest; `recovery::examine::adopting` finds lost entries; `ensile adopt`
+//! calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,11 +61,11 @@ pub(crate) struct LeftToAdopt {
     pub(crate) taken_entries: u64,
 }
 
-/// Makes the database in this folder one of its own. The archive stays with the original. `take` first takes the
+/// Makes the database in this folder a database of its own. The archive stays with the original. `take` first takes the
 /// entries of a process-safe life, and reports the entries that the adoption gives up.
 ///
 /// # Errors
-/// Those of `take` and of [`crate::adopt`]. An error of `take` leaves all other files as they were.
+/// Errors of `take` and of [`crate::adopt`]. After an error of `take`, no other file has changed.
 pub(crate) fn adopt(
     disk: &Arc<dyn Disk>,
     take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt, DurabilityError>,
@@ -99,7 +100,7 @@ pub(crate) fn adopt(
     Ok(Adopted { database, parent, not_proven, taken_entries })
 }
 
-/// Current numbers of the folders of the database, each checked.
+/// Current numbers of the database's folders, after a check of each folder.
 fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, FolderId>, DurabilityError> {
     let main = disk.folder_id("")?;
     let is_elsewhere = !whose::is_same(main, manifest.main());
@@ -139,12 +140,12 @@ fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, F
     Ok(folders)
 }
 
-/// True if the mark names this database or its parent, which a cut-off adoption leaves.
+/// True if the mark names this database or the parent. An adoption that is cut off leaves marks of the parent.
 fn is_known(manifest: &Manifest, mark: &Mark, name: &str) -> bool {
     mark.name == name && (mark.database == manifest.identity || Some(mark.database) == manifest.parent)
 }
 
-/// A hard link shares its bytes with the original.
+/// Refuses hard links, because a hard link shares bytes with the original.
 fn check_not_hard_linked(disk: &dyn Disk, folder: &str) -> Result<(), DurabilityError> {
     let folders = disk.list_folders(folder)?;
     for file in disk.list(folder)?.iter().filter(|file| !folders.contains(file)) {

@@ -1,4 +1,4 @@
-//! What a backup has beside its newest state, and which files of logs its states have (`docs/formats/manifest.md`).
+//! Older states of a backup, and the log files of each state (`docs/formats/manifest.md`).
 //!
 //! ```text
 //! kept epoch 63
@@ -6,18 +6,21 @@
 //! generation 3 first 61 .. durable 63 files 0-5:4096,3-7:128
 //! generation 4 first 64 .. logs 0 ..
 //! ```
-//! A state of files is what a manifest says of a checkpoint and of generations: by itself it is a whole database. Its
-//! last generation has no log, and the one before that is closed at the state's epoch. States of one database share
-//! files: a later one begins behind what its checkpoint covers, and has more of the file in which an earlier one ends.
-//! So a state also says which files of each log it has, and how much of the last one. The checkpoint may be a picture:
-//! such a state has the log behind the picture. A picture by itself is a state too.
+//! A state of files is a checkpoint and its generations, in the words of a manifest, and is a whole database without
+//! other states. The last generation of a state has no log, and the generation before the last is closed at the state's
+//! epoch. States of one database share files. The logs of a later state begin behind the epochs that its checkpoint
+//! covers, and have more bytes of the file in which an earlier state ends. So a state lists the first and the last file
+//! of each log, and the bytes of the last file. If the checkpoint is a picture, the state has the log behind the
+//! picture. A picture without a log is a state too.
 //!
 //! Invariants:
-//! - N21: a file outside its log's span, and what stands behind that in the last file, is none of the state's.
-//! - A5: a state is had at an earlier epoch only if that is not below e_h of its checkpoint, and counted.
-//! - N16: states of a backup have epochs of their own, and all its pictures stand in one page file.
+//! - N21: a file outside the span of its log belongs to no log of the state. In the last file, only the bytes of the
+//!   span belong to the state.
+//! - A5: a state offers an earlier epoch only if the epoch counted, and is not below e_h of the state's checkpoint.
+//! - N16: no two states of a backup have the same epoch, and all pictures of a backup stand in one page file.
 //!
-//! Neighbours: `manifest` has the lines; `crate::backup` writes them; `listing` leaves out what stands outside a span.
+//! Neighbours: `manifest` has the lines; `crate::backup` writes the lines; `listing` leaves out the files outside a
+//! span.
 
 use std::fmt;
 
@@ -28,8 +31,7 @@ use super::manifest::{Generation, Manifest};
 use super::text::{parse_epoch, values};
 use crate::number;
 
-/// What was copied of one log of a generation: its files from the first number to the last, and how many bytes of that
-/// count.
+/// Copied part of one log of a generation: the files `first` to `last`, and the number of bytes of `last` that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogSpan {
     pub(crate) first: u64,
@@ -38,7 +40,7 @@ pub(crate) struct LogSpan {
 }
 
 impl LogSpan {
-    /// How many bytes of the file of this number count: 0 outside, and no limit before the last one.
+    /// Number of bytes of file `number` that count: 0 outside the span, `u64::MAX` before the last file.
     pub(crate) fn bytes_of(self, number: u64) -> u64 {
         match number {
             _ if number < self.first || number > self.last => 0,
@@ -47,7 +49,7 @@ impl LogSpan {
         }
     }
 
-    /// Reads what `Display` writes, one for each log, with commas between.
+    /// Parses the spans of all logs, which `Display` writes, with commas between the spans.
     pub(super) fn parse_all(text: &str) -> Option<Vec<Self>> {
         let parse = |span: &str| {
             let (files, bytes) = span.split_once(':')?;
@@ -66,16 +68,16 @@ impl fmt::Display for LogSpan {
     }
 }
 
-/// A state of files, as a manifest of its own would say it.
+/// A state of files, in the terms of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilesState {
-    /// The checkpoint behind which the logs go on, of any kind.
+    /// Checkpoint of any kind, behind which the logs continue.
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
     pub(crate) generations: Vec<Generation>,
 }
 
 impl FilesState {
-    /// The newest state of this manifest, if it is one of files; the line of a backup is looked at by the caller.
+    /// The newest state of this manifest, if the state has files. The caller checks that the manifest is a backup's.
     pub(crate) fn of(manifest: &Manifest) -> Option<Self> {
         let Manifest { checkpoint, generations, .. } = manifest;
         let has_open_log = generations.last().is_none_or(|open| open.logs > 0);
@@ -85,7 +87,7 @@ impl FilesState {
             .then(|| Self { checkpoint: checkpoint.clone(), generations: generations.clone() })
     }
 
-    /// The picture behind which its logs go on; `None` if its checkpoint is of another kind.
+    /// Picture behind which the logs continue; `None` if the checkpoint is of another kind.
     pub(crate) fn picture(&self) -> Option<&PictureCheckpoint> {
         match &self.checkpoint {
             Some(InstalledCheckpoint::Picture(picture)) => Some(picture),
@@ -93,34 +95,43 @@ impl FilesState {
         }
     }
 
-    /// The state is the database at the end of this epoch.
+    /// Epoch of the state: the state is the database at the end of this epoch.
     pub(crate) fn epoch(&self) -> Epoch {
         self.generations.last().map_or(Epoch::ZERO, |open| open.first.previous())
     }
 
-    /// Up to this epoch its checkpoint is complete with the log alone that it has: e_h, of ranges the largest (K1, K5).
-    /// No smaller one can be had from it (A5).
+    /// Least epoch that the state can be taken back to (A5): e_h of the checkpoint, for ranges the largest e_h. The
+    /// checkpoint is complete only with the log up to e_h (K1, K5).
     pub(crate) fn least(&self) -> Epoch {
         self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min)
     }
 
-    /// The epochs that counted and that it has itself, oldest first, the last of each included: each life's, from
-    /// [`FilesState::least`] on; and its own epoch.
+    /// Epochs that counted and that the state itself has: spans with inclusive ends, oldest first. A life has the
+    /// epochs from [`FilesState::least`] on. The last span ends with the state's own epoch.
     pub(crate) fn own_epochs(&self) -> Vec<(Epoch, Epoch)> {
         let (least, epoch) = (self.least(), self.epoch());
         let lives = self.generations.iter().filter_map(|life| Some((life.first.max(least), life.durable?)));
         let mut own: Vec<_> = lives.filter(|(first, last)| first <= last).collect();
+        let pictured = self.picture().map(|picture| (picture.epoch, picture.epoch));
+        if pictured.is_some_and(|(epoch, _)| own.first().is_none_or(|(first, _)| *first > epoch)) {
+            // The life of the picture has left the list.
+            own.splice(0..0, pictured);
+        }
         if own.last().is_none_or(|(_, last)| *last < epoch) {
             own.push((epoch, epoch));
         }
         own
     }
 
-    /// The state at the end of this earlier epoch: later generations are left out, and the one that has the epoch is
-    /// closed there. `None` if it is not one of its own (A5).
+    /// The state at the end of an earlier epoch, without later generations, and with the generation of the epoch closed
+    /// there. `None` if [`FilesState::own_epochs`] does not have the epoch (A5).
     pub(crate) fn back_to(&self, epoch: Epoch) -> Option<Self> {
         let is_own = self.own_epochs().iter().any(|(first, last)| *first <= epoch && epoch <= *last);
         let (open, lives) = self.generations.split_last().filter(|_| is_own)?;
+        if self.picture().is_some_and(|picture| picture.epoch == epoch) {
+            let open = Generation { first: epoch.next(), ..open.clone() };
+            return Some(Self { checkpoint: self.checkpoint.clone(), generations: vec![open] });
+        }
         let mut generations: Vec<Generation> =
             lives.iter().filter(|life| life.first <= epoch).cloned().collect();
         let last = generations.last_mut()?;
@@ -131,24 +142,25 @@ impl FilesState {
         Some(Self { checkpoint: self.checkpoint.clone(), generations })
     }
 
-    /// The generation in which it was taken: the last one with a log. The one behind that may be only of the folder.
+    /// Number of the generation in which the state was taken: the last generation with a log. A generation behind the
+    /// last log may belong to the folder alone.
     pub(crate) fn generation(&self) -> u64 {
         let with_log = self.generations.iter().rfind(|generation| generation.logs > 0);
         with_log.or(self.generations.last()).map_or(0, |generation| generation.number)
     }
 }
 
-/// An older state of a backup.
+/// A state of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeptState {
-    /// A picture by itself, in the page file that the backup has.
+    /// A picture without a log, in the page file of the backup.
     Picture(PictureCheckpoint),
-    /// Logs among the files that the backup has, and their checkpoint.
+    /// Logs among the files of the backup, and the checkpoint before the logs.
     Files(FilesState),
 }
 
 impl KeptState {
-    /// The newest state of this manifest; `None` of one that is being made, or that has an open log.
+    /// The newest state of this manifest. `None` without a picture, if the database is in creation or has an open log.
     pub(crate) fn newest(manifest: &Manifest) -> Option<Self> {
         match (FilesState::of(manifest), &manifest.checkpoint) {
             (Some(state), _) => Some(Self::Files(state)),
@@ -164,7 +176,7 @@ impl KeptState {
         }
     }
 
-    /// Its picture, by itself or with logs behind it.
+    /// Picture of the state, with or without logs behind the picture.
     pub(crate) fn picture(&self) -> Option<&PictureCheckpoint> {
         match self {
             Self::Picture(picture) => Some(picture),
@@ -179,17 +191,17 @@ impl KeptState {
         }
     }
 
-    /// Does this line of the manifest begin a state of files?
+    /// True if this line of the manifest begins a state of files.
     pub(super) fn is_line(line: &str) -> bool {
         line.starts_with("kept ")
     }
 
-    /// Reads the epoch in that line.
+    /// Parses the epoch in the first line of a state of files.
     pub(super) fn parse_line(line: &str) -> Option<Epoch> {
         parse_epoch(values(line.strip_prefix("kept ")?, &["epoch"])?[0])
     }
 
-    /// Pictures and states of files, each the newest first, in one list.
+    /// Merges pictures and states of files into one list. Both lists and the result have the newest first.
     pub(super) fn merged(pictures: Vec<PictureCheckpoint>, files: Vec<FilesState>) -> Vec<Self> {
         let mut merged = Vec::with_capacity(pictures.len() + files.len());
         let (mut pictures, mut files) = (pictures.into_iter().peekable(), files.into_iter().peekable());
@@ -208,7 +220,7 @@ impl KeptState {
     }
 }
 
-/// Its lines, without the last one's end.
+/// Lines of the state in a manifest, without the end of the last line.
 impl fmt::Display for KeptState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

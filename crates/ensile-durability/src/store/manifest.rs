@@ -1,9 +1,10 @@
-//! The manifest: whose folder this is (I1, I2), which checkpoint is installed (K1), which generations of the log count,
-//! and up to which epoch (L4).
+//! The manifest of a database folder. The manifest names the owner of the folder (I1, I2), the installed checkpoint
+//! (K1), the counting generations of the log, and their durable epochs (L4).
 //!
-//! A text file and a checksum (`docs/formats/manifest.md`), of format 4 if it names a picture, a checkpoint by ranges,
-//! an archive, a process-safe life, or a generation without a log, of format 5 if it names an application or a copy
-//! that has not ended, and of format 6 if an older state of a backup is a picture with a log:
+//! The manifest is a text file with a checksum (`docs/formats/manifest.md`). Format 4 is for a picture, a checkpoint by
+//! ranges, an archive, a process-safe life, or a generation without a log. Format 5 is for an application, or a copy
+//! that has not ended. Format 6 is for a backup with an older state that is a picture with a log. A manifest without
+//! these has format 3:
 //! ```text
 //! ensile manifest 3
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
@@ -16,27 +17,29 @@
 //! crc32c 5ba37c1e
 //! ```
 //! Invariants:
-//! - I2: it is the first file that a database ever has. In state *creating* it lists no generation; what it lists is
-//!   finished or undone by the next open.
-//! - L4: the last generation is the open one; each earlier one has its durable epoch, and the first epoch of the next
-//!   is above it. Generations and epochs only grow. A generation that left no entry may be missing.
-//! - L6: no epoch at or above `reserved` was ever shown; the first epoch of a later life is not below it.
-//! - L7: a format that this program does not know is refused here, before any block is judged.
-//! - N18: the open generation may have no log. Then only a picture makes its epochs durable, and it is not listed any
-//!   more once it is closed.
-//! - K1, K5, N12: no generation before the checkpoint's own, of ranges the oldest of these, is listed, and a closed
-//!   one's D is not below the least that the checkpoint allows.
-//! - A2: with an archive it remembers what that said of generations that had ended.
-//! - I1: it remembers whose files it has listed: they are removed once it does not list them any more.
-//! - N23: it remembers the generations that have left the list; of a backup, those of the database that was copied.
-//! - B4: of a process-safe life it says so, and in which boot it began.
-//! - I5: it keeps the name of its application.
-//! - N16, N21: of a backup it may name older states too; `kept` has them.
-//! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
-//!   which recovery hands to the log. What `read` would refuse is not written.
+//! - I2: the manifest is the first file of a database. In state *creating*, the manifest lists no generation. The next
+//!   open finishes or undoes the creation.
+//! - L4: the last generation is open. Each earlier generation has its durable epoch D, and the next generation begins
+//!   above D. Numbers and epochs of generations only grow. A generation that left no entry may be missing.
+//! - L6: no epoch at or above `reserved` was ever shown. A later life begins at `reserved` or above.
+//! - L7: reading the manifest refuses an unknown format, before any block is judged.
+//! - N18: the open generation may have no log. Then only a picture makes its epochs durable, and the list drops the
+//!   generation once it is closed.
+//! - K1, K5, N12: no listed generation is older than the checkpoint's, or than the oldest generation of a checkpoint's
+//!   ranges. The durable epoch of each closed generation fits the checkpoint ([`Generation::fits`]).
+//! - A2: with an archive, the manifest keeps a seal of the archive's list of ended generations.
+//! - I1: the manifest keeps the identity of each database whose files have left the list. The files are removed after
+//!   the manifest that no longer lists them.
+//! - N23: the manifest remembers the generations that have left the list. In a backup, the manifest remembers the
+//!   generations of the copied database.
+//! - B4: the manifest of a process-safe life names the boot in which the life began.
+//! - I5: the manifest keeps the name of the application.
+//! - N16, N21: the manifest of a backup may list older states; `kept` has the lines.
+//! - A write replaces the whole manifest: write a new file, sync, rename, sync the folder. Only [`ManifestKeeper`]
+//!   writes, and recovery hands the keeper to the log. A manifest that `read` would refuse is not written.
 //!
-//! Neighbours: read by `recovery`, replaced by it and by the install of a checkpoint; `installed` has the line of the
-//! checkpoint.
+//! Neighbours: `recovery` reads and replaces the manifest; the install of a checkpoint replaces the manifest;
+//! `installed` has the lines of the checkpoint.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,72 +67,73 @@ use crate::identity::Identity;
 use crate::number::{self, LOGGERS_MAX, parse_count_or_none};
 use crate::recoverable::EntryKind;
 
-/// The first words of its first line; the format's number follows.
+/// Beginning of the first line, before the number of the format.
 const TITLE: &str = "ensile manifest ";
-/// Begins the line of the databases whose files may be here, though nothing that is listed says so.
+/// Beginning of the line of [`Manifest::ancestors`].
 const ANCESTORS: &str = "ancestors ";
-/// Of a manifest that names no picture and no ranges, and whose generations have logs. Programs that know neither read
-/// it.
+/// Format of a manifest without pictures and ranges, in which each generation has logs. Programs that know neither
+/// pictures nor ranges can read this format.
 const FORMAT_BEFORE_PICTURES: u32 = 3;
-/// Of a manifest that names a picture, a checkpoint by ranges, an archive, a process-safe life, a generation without a
-/// log, or generations that have left its list.
+/// Format of a manifest with a picture, a checkpoint by ranges, an archive, a process-safe life, a generation without a
+/// log, or generations that have left the list.
 const FORMAT_BEFORE_NAMES: u32 = 4;
-/// Of a manifest that names an application, or a copy that has not ended. Programs that read the format before know
-/// neither line, and would call them damage.
+/// Format of a manifest with an application, or with a copy that has not ended. Older programs do not know these lines,
+/// and would report damage.
 const FORMAT_BEFORE_LOGGED_PICTURES: u32 = 5;
-/// The newest format, of a backup with an older state that is a picture and the log behind it (N21).
+/// Newest format: a backup with an older state that is a picture with a log (N21).
 const MANIFEST_FORMAT: u32 = 6;
-/// Far above any real one: a longer file is not a manifest.
+/// Maximum length of a manifest in bytes, far above the length of a real manifest.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// One life of the database, from an open to the recovery after it.
+/// One life of the database, from an open to the next recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
     pub(crate) number: u64,
-    /// No entry of this generation has a smaller epoch.
+    /// Lower bound of the epochs of the generation's entries.
     pub(crate) first: Epoch,
-    /// The format of its blocks (L7).
+    /// Format of the generation's blocks (L7).
     pub(crate) format: u16,
-    /// What its entries are.
+    /// Kind of the entries.
     pub(crate) entries: EntryKind,
-    /// How many logs it has; 0 if it has none, and pictures alone make it durable.
+    /// Number of logs. 0 for a generation without a log, which only pictures make durable.
     pub(crate) logs: u32,
-    /// Its logs': a file with another one is of another database.
+    /// Salt of the log files. A file with another salt belongs to another database.
     pub(crate) salt: Salt,
-    /// What its files say whose they are (I1): this database, or one of which it is an adopted copy.
+    /// Database identity in the generation's files (I1): this database, or the original of an adopted copy.
     pub(crate) database: Identity,
-    /// Its D, once a recovery has decided it, or a backup has closed its copy.
+    /// Durable epoch D, from the recovery or the backup that closed the generation. `None` while the generation is
+    /// open.
     pub(crate) durable: Option<Epoch>,
-    /// What of each of its logs was copied; none if all that is there counts (N21).
+    /// Copied files and bytes of each log (N21). Empty if the logs count as a whole.
     pub(crate) spans: Vec<LogSpan>,
 }
 
 impl Generation {
-    /// Is it the same one of the same life, whatever is known of its end?
+    /// True if `other` is the same generation of the same life. The comparison ignores durable epochs and copied spans.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let begun = |of: &Self| Self { durable: None, spans: Vec::new(), ..of.clone() };
         begun(self) == begun(other)
     }
 
-    /// How many bytes of this log file of it count: 0 outside what was copied of its log, and no limit of one that was
-    /// not copied (N21).
+    /// Number of bytes of the log file `name` that count (N21). 0 for a file outside the copied span, and `u64::MAX`
+    /// without a limit.
     pub(crate) fn log_bytes(&self, name: SegmentName) -> u64 {
         assert_eq!(name.generation, self.number, "a file of this generation");
         self.spans.get(name.logger as usize).map_or(u64::MAX, |span| span.bytes_of(name.number))
     }
 
-    /// May this checkpoint stand beside it (K1, K5, N12, L4)?
+    /// True if the generation may stand beside the checkpoint (K1, K5, N12, L4).
     pub(crate) fn fits(&self, checkpoint: &InstalledCheckpoint) -> bool {
         if self.number < *checkpoint.generations().start() {
             return false;
         }
         checkpoint.epochs().into_iter().all(|WrittenEpochs { generation, low, high }| {
             match self.number.cmp(&generation) {
-                // The log of another range goes back to here.
+                // An older range still needs the log of this generation.
                 Ordering::Less => self.durable.is_some_and(|durable| durable < low),
                 Ordering::Equal => {
                     let has_marks = self.durable.is_none_or(|durable| durable >= high);
-                    // K1 needs a log.
+                    // A fuzzy checkpoint counts only with a log (K1).
                     let has_log = self.logs > 0 || checkpoint.is_picture();
                     self.first <= low && has_marks && has_log
                 }
@@ -151,54 +155,54 @@ impl fmt::Display for Generation {
     }
 }
 
-/// How far the making of a database is (I2).
+/// Progress of the creation of the database (I2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Making {
-    /// Its folders and first files are being made: nothing was ever committed.
+    /// Folders and first files are still under creation. No transaction was ever committed.
     Creating,
-    /// It was open once.
+    /// The database was open at least once.
     Created,
 }
 
-/// Whose folder this is, the installed checkpoint, and all generations that count, oldest first.
+/// Owner of the folder, the installed checkpoint, and the counting generations, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) identity: Identity,
-    /// Of which database this one is an adopted copy, a backup, or a restored one.
+    /// Identity of the original, if this database is an adopted copy, a backup or a restored database.
     pub(crate) parent: Option<Identity>,
-    /// Other databases whose files it has had, and does not list any more (I1).
+    /// Other databases with files that an earlier manifest listed (I1).
     pub(crate) ancestors: BTreeSet<Identity>,
     pub(crate) state: Making,
-    /// L6: no epoch at or above this was ever shown.
+    /// Upper bound of shown epochs (L6): no epoch at or above `reserved` was ever shown.
     pub(crate) reserved: Epoch,
-    /// Where its first state came from, if not from its own transactions.
+    /// Origin of the first state. `None` if the database's own transactions made the first state.
     pub(crate) made_from: Option<MadeFrom>,
-    /// N24: the copy that is being made, while it is creating. Of a take-over `ships_to` says it.
+    /// Copy under way while the database is in state `Creating` (N24). A take-over sets `ships_to` instead.
     pub(crate) unfinished: Option<UnfinishedCopy>,
-    /// The main folder (`.`) and those of logs and checkpointers, by name.
+    /// Folder numbers by name: the main folder (`.`), folders of logs and checkpointers, and the archive.
     pub(crate) folders: BTreeMap<String, FolderId>,
-    /// A2: its archive says no less than this.
+    /// Known state of the archive (A2): the archive's list must have at least these generations.
     pub(crate) archived: Option<ArchiveSeal>,
-    /// Generations that have left the list; of a backup see [`Manifest::lives`].
+    /// Generations that have left the list. See [`Manifest::lives`] for a backup.
     pub(crate) lineage: Lineage,
-    /// B4: the boot in which the open generation's process-safe life began. None once that life is closed.
+    /// Boot in which the process-safe life of the open generation began (B4). `None` once the life is closed.
     pub(crate) mapped: Option<BootId>,
-    /// Where its finished files go.
+    /// Shared store that receives the finished files.
     pub(crate) ships_to: Option<ShipsTo>,
-    /// I5: whose folder it is, in the application's own words.
+    /// Application that owns the folder, in the application's own words (I5).
     pub(crate) application: Option<ApplicationName>,
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
-    /// Older states of a backup, the newest first.
+    /// Older states of a backup, newest first.
     pub(crate) kept: Vec<KeptState>,
     pub(crate) generations: Vec<Generation>,
 }
 
-/// Why a text is no manifest that this program can use.
+/// Reason why a text is no usable manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// It is damaged: what is wrong with it.
+    /// The text is damaged, with the detail.
     Damaged(&'static str),
-    /// It is whole, and of another format (L7).
+    /// The text is intact, but has an unsupported format (L7).
     Foreign(&'static str),
 }
 
@@ -213,12 +217,12 @@ impl Unusable {
     }
 }
 
-/// Why the manifest was not replaced.
+/// Reason why the manifest was not replaced.
 #[derive(Debug)]
 pub(crate) enum NotReplaced {
-    /// The old one stands.
+    /// The old manifest is still in place.
     OldStands(DiskError),
-    /// One of the two stands, and it is unknown which until the next open.
+    /// Either the old or the new manifest is in place. The next open finds out.
     Unknown(DiskError),
 }
 
@@ -230,14 +234,14 @@ impl From<NotReplaced> for DurabilityError {
 }
 
 impl Manifest {
-    /// The generation that is open, of a database that runs.
+    /// The open generation of a running database.
     pub(crate) fn open_generation(&self) -> &Generation {
         let open = self.generations.last().expect("a database that runs has an open generation");
         assert_eq!(open.durable, None, "the last generation is the open one");
         open
     }
 
-    /// Of a database that is about to be made in the folder `main`.
+    /// Manifest of a database whose creation begins in the folder `main`.
     pub(crate) fn creating(identity: Identity, main: FolderId) -> Self {
         Self {
             identity,
@@ -259,7 +263,7 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest; `None` if there is none.
+    /// Reads the manifest. `None` if the file is missing.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>, DurabilityError> {
         match Self::read_named(disk, MANIFEST)? {
             None => Ok(None),
@@ -267,7 +271,8 @@ impl Manifest {
         }
     }
 
-    /// Is the file of this name the manifest of a database that was created?
+    /// True if the file `name` is the manifest of a created database. An intact file of an unsupported format counts
+    /// too.
     pub(crate) fn is_created_text(disk: &dyn Disk, name: &str) -> Result<bool, DurabilityError> {
         let manifest = Self::read_named(disk, name)?;
         Ok(matches!(manifest, Some(Ok(Self { state: Making::Created, .. }) | Err(Unusable::Foreign(_)))))
@@ -282,20 +287,23 @@ impl Manifest {
         Ok(Some(text.and_then(Self::parse)))
     }
 
-    /// The least format that has what it says: a program that knows no more than it needs goes on reading it.
+    /// Oldest format that has every line of this manifest. Older programs can go on reading a manifest without new
+    /// lines.
     fn format(&self) -> u32 {
         let is_newer = self.checkpoint.as_ref().is_some_and(|checkpoint| !checkpoint.is_of_first_release());
         let lacks_log = self.generations.iter().any(|generation| generation.logs == 0);
-        // A program that knows no archive would remove what is not in it.
+        // A program without archives would remove files that the archive lacks.
         let has_spans = self.generations.iter().any(|generation| !generation.spans.is_empty());
-        // One that knows no mapped buffers would lose what they hold.
+        // A program without mapped buffers would lose the entries in the buffers.
         let has_more = self.has_archive() || self.made_from.is_some() || has_spans || self.mapped.is_some();
         let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty() || self.ships_to.is_some();
-        if self.kept_files().any(|state| state.picture().is_some()) {
+        // A program that knows no picture with a log would restore the picture alone.
+        let newest = self.is_of_backup().then(|| FilesState::of(self)).flatten();
+        if newest.iter().chain(self.kept_files()).any(|state| state.picture().is_some()) {
             return MANIFEST_FORMAT;
         }
-        // One that knows no unfinished copy would make a new database of it; one that knows no names would forget whose
-        // it is.
+        // A program without unfinished copies would make a new database here. A program without application names would
+        // forget the owner.
         if self.unfinished.is_some() || self.application.is_some() {
             return FORMAT_BEFORE_LOGGED_PICTURES;
         }
@@ -306,47 +314,47 @@ impl Manifest {
         }
     }
 
-    /// The main folder's number.
+    /// Number of the main folder.
     pub(crate) fn main(&self) -> FolderId {
         self.folders[MAIN]
     }
 
-    /// Are closed log files archived?
+    /// True if closed log files go into an archive.
     pub(crate) fn has_archive(&self) -> bool {
         self.folders.contains_key(ARCHIVE_FOLDER)
     }
 
-    /// It has no archive any more.
+    /// Removes the archive from the manifest.
     pub(crate) fn end_archive(&mut self) {
         self.folders.remove(ARCHIVE_FOLDER);
         self.archived = None;
     }
 
-    /// Does it list the generation of this number?
+    /// True if the manifest lists the generation of this number.
     pub(crate) fn lists(&self, generation: u64) -> bool {
         self.generations.iter().any(|listed| listed.number == generation)
     }
 
-    /// How many bytes of this log file count, as a listed generation says (N21). `None`: no listed log has such a file.
+    /// Number of bytes of the log file `name` that count (N21). `None` if no listed log has the file.
     pub(crate) fn log_bytes(&self, name: SegmentName) -> Option<u64> {
         let listed = self.generations.iter().find(|listed| listed.number == name.generation)?;
         let bytes = listed.log_bytes(name);
         (name.logger < listed.logs && bytes > 0).then_some(bytes)
     }
 
-    /// Does this file stand outside what was copied of a listed log?
+    /// True if the file stands outside the copied span of a listed log.
     pub(crate) fn is_outside(&self, name: SegmentName) -> bool {
         let mut listed = self.generations.iter().filter(|listed| listed.number == name.generation);
         listed.any(|listed| listed.log_bytes(name) == 0)
     }
 
-    /// Is it that of a backup, which was never opened?
+    /// True if the folder is a backup that was never opened.
     pub(crate) fn is_of_backup(&self) -> bool {
         matches!(self.made_from, Some(MadeFrom::Backup { .. }))
     }
 
-    /// All generations of the database, as far as it remembers them. Of a backup those of the database that was copied:
-    /// its own generations are only of the folder (N23).
+    /// Listed and remembered generations of the database. A backup returns the generations of the copied database,
+    /// because a backup's own generations describe only the folder (N23).
     pub(crate) fn lives(&self) -> Lineage {
         let mut lives = self.lineage.clone();
         if !self.is_of_backup() {
@@ -355,8 +363,8 @@ impl Manifest {
         lives
     }
 
-    /// Its lineage behind this manifest, once these generations have left the list (N23). What leaves a backup's is of
-    /// the folder alone, or its lineage has it.
+    /// Lineage of the next manifest, after the generations `left` have left the list (N23). The lineage of a backup
+    /// does not change: a leaving generation describes only the folder, or is in the lineage already.
     #[must_use]
     pub(crate) fn lineage_with<'g>(&self, left: impl Iterator<Item = &'g Generation>) -> Lineage {
         let mut lineage = self.lineage.clone();
@@ -366,7 +374,7 @@ impl Manifest {
         lineage
     }
 
-    /// The manifest that a folder would have with this older state alone, beside the files of the others (I1).
+    /// Manifest of a folder with this older state alone. The ancestors cover files of the other states (I1).
     pub(crate) fn with_kept(&self, state: &FilesState) -> Self {
         let lineage = self.lineage.clone().until(state.generation(), state.epoch());
         let FilesState { checkpoint, generations } = state.clone();
@@ -375,7 +383,7 @@ impl Manifest {
         alone
     }
 
-    /// True if a state of files without a picture is whole by itself, with these reserved epochs (I2, L4, L6, K1).
+    /// True if `state` has no picture, and is a valid manifest alone with these reserved epochs (I2, L4, L6, K1).
     pub(super) fn is_whole_state(state: &FilesState, of: Identity, reserved: Epoch) -> bool {
         let nowhere = FolderId { inode: 0, born_nanos: None };
         let before = Self { state: Making::Created, reserved, ..Self::creating(of, nowhere) };
@@ -383,12 +391,12 @@ impl Manifest {
         FilesState::of(&alone).is_some() && state.picture().is_none() && alone.is_whole()
     }
 
-    /// The older states that are of files.
+    /// Older states with a [`FilesState`]: copies of files, and pictures with a log.
     pub(crate) fn kept_files(&self) -> impl Iterator<Item = &FilesState> {
         self.kept.iter().filter_map(KeptState::files)
     }
 
-    /// The pictures of older states, with a log behind them or without.
+    /// Pictures of the older states, with or without a log.
     pub(crate) fn kept_pictures(&self) -> impl Iterator<Item = &PictureCheckpoint> {
         self.kept.iter().filter_map(KeptState::picture)
     }
@@ -405,7 +413,7 @@ impl Manifest {
             return Err(Unusable::Foreign("a version of Ensile before its first release made it"));
         }
         let manifest = parse_lines(lines).ok_or(Unusable::Damaged("a line cannot be read"))?;
-        // The lines of the newest format stood in the one before at first, for a few days between two releases.
+        // Between two releases, programs wrote the lines of format 5 into manifests of format 4.
         let is_early = (format, manifest.format()) == (FORMAT_BEFORE_NAMES, FORMAT_BEFORE_LOGGED_PICTURES);
         if manifest.format() != format && !is_early {
             return Err(Unusable::Damaged("its format is not that of its lines"));
@@ -421,7 +429,7 @@ impl Manifest {
         }
     }
 
-    /// The databases whose files may be here: this one, and those that it was copied from.
+    /// Databases whose files may be in the folder: this database, and the databases from which the folder was copied.
     fn databases(&self) -> BTreeSet<Identity> {
         let kept = || self.kept_files();
         let generations = self.generations.iter().chain(kept().flat_map(|state| &state.generations));
@@ -432,7 +440,8 @@ impl Manifest {
         listed.chain([self.identity]).chain(self.parent).chain(self.ancestors.iter().copied()).collect()
     }
 
-    /// Files of the databases that `before` knows may be here too: what it listed is removed behind this one (I1).
+    /// Adds the databases of `before` to the ancestors. Files that leave the list are removed only after this manifest
+    /// (I1).
     pub(crate) fn remember_files_of(&mut self, before: &Self) {
         if before.state == Making::Created {
             let known = self.databases();
@@ -440,8 +449,8 @@ impl Manifest {
         }
     }
 
-    /// May a file that says that it is of this database be removed or read (I1)? It may be older than the adoption of
-    /// this copy.
+    /// Checks that a file of the database `found` may be removed or read here (I1). The file may be older than the
+    /// adoption of this copy.
     ///
     /// # Errors
     /// [`DurabilityError::NotOurs`].
@@ -452,8 +461,8 @@ impl Manifest {
         Err(DurabilityError::not_ours(file, found, self.identity))
     }
 
-    /// I1's number of the main folder, I2's states, L4's order over the generations, L6's bound, and K1's order between
-    /// generations and checkpoint.
+    /// True if the manifest has a main folder (I1), a valid state (I2), ordered generations (L4), reserved epochs (L6),
+    /// and a checkpoint that fits the generations (K1).
     fn is_whole(&self) -> bool {
         let pairs = self.generations.windows(2).all(|pair| {
             pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
@@ -474,7 +483,7 @@ impl Manifest {
                 Making::Creating => self.generations.is_empty() && self.checkpoint.is_none(),
                 Making::Created => is_open,
             };
-        // L6: what the open generation may have shown is reserved.
+        // L6: epochs that the open generation may have shown are reserved.
         let reserved = self.generations.iter().all(|generation| generation.first <= self.reserved);
         let checkpoint = self.checkpoint.as_ref().is_none_or(|checkpoint| {
             checkpoint.is_whole() && self.generations.iter().all(|generation| generation.fits(checkpoint))
@@ -492,21 +501,21 @@ impl Manifest {
             && (self.unfinished.is_none() || self.state == Making::Creating)
     }
 
-    /// B4: mapped buffers are those of an open generation with logs, of a database and no backup.
+    /// True if the manifest may name a boot (B4): the open generation has logs, and the folder is no backup.
     fn may_be_mapped(&self) -> bool {
         !self.is_of_backup() && self.generations.last().is_some_and(|last| last.logs > 0)
     }
 
-    /// N23: nothing is remembered behind the last generation, or otherwise than it is listed. Those that a backup lists
-    /// may be only of the folder.
+    /// True if the lineage ends at or before the last generation, and agrees with each listed generation (N23). A
+    /// backup's generations are not compared, because they may describe only the folder.
     fn has_lineage_whole(&self) -> bool {
         let is_same =
             self.is_of_backup() || self.generations.iter().all(|listed| self.lineage.agrees(listed));
         is_same && self.lineage.newest() <= self.generations.last().map_or(0, |last| last.number)
     }
 
-    /// Only a backup keeps older states. Each is whole, and older than the one before it; all pictures are in one page
-    /// file.
+    /// True if the older states are valid. Only a backup has older states. Each state is whole, and older than the
+    /// state before. The pictures are in one page file.
     fn has_kept_whole(&self) -> bool {
         if self.kept.is_empty() {
             return true;
@@ -529,7 +538,7 @@ impl Manifest {
         self.is_of_backup() && are_older && are_in_one_file && are_whole
     }
 
-    /// Replaces the manifest on disk; once this returns it survives a crash.
+    /// Replaces the manifest on disk. After a success, the new manifest survives a crash.
     fn write(&self, disk: &dyn Disk) -> Result<(), NotReplaced> {
         assert!(self.is_whole(), "I2, L4, L6, K1: {self:?}");
         let text = self.to_string();
@@ -550,7 +559,7 @@ impl Manifest {
     }
 }
 
-/// The manifest's one owner.
+/// The only writer of the manifest.
 #[derive(Debug)]
 pub(crate) struct ManifestKeeper {
     disk: Arc<dyn Disk>,
@@ -558,13 +567,13 @@ pub(crate) struct ManifestKeeper {
 }
 
 impl ManifestKeeper {
-    /// Of the manifest that stands on this disk.
+    /// Keeper of the current manifest on this disk.
     pub(crate) fn of(disk: &Arc<dyn Disk>, manifest: Manifest) -> Self {
         Self { disk: Arc::clone(disk), manifest }
     }
 
-    /// The keeper of a new database, whose manifest is written now, as the first that speaks of it (I2). It says of
-    /// which copy the folder is to be, if it is (N24).
+    /// Begins a new database, and writes its first manifest (I2). The manifest names the copy that is to be made in the
+    /// folder, if `copy` has a value (N24).
     pub(crate) fn begin(disk: &Arc<dyn Disk>, copy: Option<UnfinishedCopy>) -> Result<Self, DurabilityError> {
         let manifest = Manifest::creating(Identity::draw(), disk.folder_id("")?);
         let manifest = copy.map_or(manifest.clone(), |copy| copy.begin(manifest));
@@ -572,22 +581,21 @@ impl ManifestKeeper {
         Ok(Self::of(disk, manifest))
     }
 
-    /// Changes what the next manifest says of the folders.
+    /// Folders for the next manifest.
     pub(crate) fn folders_mut(&mut self) -> &mut BTreeMap<String, FolderId> {
         &mut self.manifest.folders
     }
 
-    /// The disk that it stands on.
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// The manifest as it stands.
+    /// The current manifest.
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Puts `next` in its place, which remembers whose files leave the list with it (I1).
+    /// Replaces the manifest. The ancestors of `next` gain the databases whose files leave the list (I1).
     pub(crate) fn replace(&mut self, mut next: Manifest) -> Result<(), NotReplaced> {
         next.remember_files_of(&self.manifest);
         next.write(&*self.disk)?;
@@ -595,18 +603,18 @@ impl ManifestKeeper {
         Ok(())
     }
 
-    /// The next manifest remembers this of the archive, which is durable (A2).
+    /// Adds the seal of the durable archive to the next manifest (A2).
     pub(crate) fn remember(&mut self, archived: ArchiveSeal) {
         assert!(self.manifest.has_archive(), "A2: of the archive that it lists");
         self.manifest.archived = Some(archived);
     }
 
-    /// It has no archive any more, as the next manifest says.
+    /// Removes the archive from the next manifest.
     pub(crate) fn end_archive(&mut self) {
         self.manifest.end_archive();
     }
 
-    /// Installs a checkpoint of the open generation; those before it leave the list.
+    /// Installs a checkpoint of the open generation. Generations before the checkpoint leave the list.
     pub(crate) fn install(&mut self, checkpoint: InstalledCheckpoint) -> Result<(), NotReplaced> {
         let mut next = self.manifest.clone();
         let oldest = *checkpoint.generations().start();
@@ -683,7 +691,7 @@ impl fmt::Display for Manifest {
     }
 }
 
-/// The lines behind the title. `None`: a line is not one that `Display` writes, or not at its place.
+/// Parses the lines after the title. `None` if a line is unknown or out of place.
 fn parse_lines(text: &str) -> Option<Manifest> {
     let mut lines = text.lines().peekable();
     let mut manifest = parse_database(lines.next()?)?;
@@ -722,7 +730,8 @@ fn parse_lines(text: &str) -> Option<Manifest> {
         manifest.application = Some(ApplicationName::parse(line)?);
     }
     manifest.checkpoint = parse_checkpoint(&mut lines)?;
-    // Older pictures stand behind the newest, or behind the generations of newer files.
+    // Older pictures follow the newest picture. If the newest state has files, the older pictures follow its
+    // generations.
     let is_picture = manifest.checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
     let mut pictures = if is_picture { parse_pictures(&mut lines)? } else { Vec::new() };
     manifest.generations = parse_generations(&mut lines)?;
@@ -737,10 +746,10 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     lines.next().is_none().then_some(manifest)
 }
 
-/// The lines of a manifest, to be read one behind the other.
+/// Lines of a manifest, in reading order.
 pub(super) type Lines<'l> = Peekable<std::str::Lines<'l>>;
 
-/// The next lines, which are those of a state of files.
+/// Parses the next lines as a state of files.
 pub(super) fn parse_files_state(lines: &mut Lines<'_>) -> Option<FilesState> {
     let epoch = KeptState::parse_line(lines.next()?)?;
     let checkpoint = parse_checkpoint(lines)?;
@@ -748,7 +757,7 @@ pub(super) fn parse_files_state(lines: &mut Lines<'_>) -> Option<FilesState> {
     Some(state).filter(|state| state.epoch() == epoch)
 }
 
-/// The next lines, if they name a checkpoint.
+/// Parses the next lines as a checkpoint, if a checkpoint begins here.
 fn parse_checkpoint(lines: &mut Lines<'_>) -> Option<Option<InstalledCheckpoint>> {
     let Some(line) = lines.next_if(|line| InstalledCheckpoint::is_line(line)) else { return Some(None) };
     let more = std::iter::from_fn(|| lines.next_if(|line| InstalledCheckpoint::is_more(line)));
@@ -756,7 +765,7 @@ fn parse_checkpoint(lines: &mut Lines<'_>) -> Option<Option<InstalledCheckpoint>
     InstalledCheckpoint::parse(line, &more).map(Some)
 }
 
-/// The next lines, as far as they name pictures.
+/// Parses the pictures at the beginning of the next lines.
 fn parse_pictures(lines: &mut Lines<'_>) -> Option<Vec<PictureCheckpoint>> {
     let mut pictures = Vec::new();
     while lines.peek().is_some_and(|line| PictureCheckpoint::is_line(line)) {
@@ -766,7 +775,7 @@ fn parse_pictures(lines: &mut Lines<'_>) -> Option<Vec<PictureCheckpoint>> {
     Some(pictures)
 }
 
-/// The next lines, as far as they are generations'.
+/// Parses the generations at the beginning of the next lines.
 fn parse_generations(lines: &mut Lines<'_>) -> Option<Vec<Generation>> {
     let own = std::iter::from_fn(|| lines.next_if(|line| line.starts_with("generation ")));
     own.map(parse_generation).collect()
@@ -780,12 +789,12 @@ fn parse_database(line: &str) -> Option<Manifest> {
         "created" => Making::Created,
         _ => return None,
     };
-    // The folders' lines come later.
+    // The folders come on later lines.
     let nowhere = FolderId { inode: 0, born_nanos: None };
     Some(Manifest { parent, state, ..Manifest::creating(Identity::parse(identity)?, nowhere) })
 }
 
-/// Each once, in order.
+/// Parses the ancestors, which are sorted and unique.
 fn parse_ancestors(line: &str) -> Option<BTreeSet<Identity>> {
     let words = line.strip_prefix(ANCESTORS)?.split(',');
     let ancestors: Vec<Identity> = words.map(Identity::parse).collect::<Option<_>>()?;
@@ -797,7 +806,7 @@ fn parse_folder(line: &str) -> Option<(String, FolderId)> {
     Some((name.to_owned(), parse_folder_id(inode, born)?))
 }
 
-/// Reads the line of a generation, in the manifest or in an archive.
+/// Parses the line of a generation, from a manifest or an archive.
 pub(super) fn parse_generation(line: &str) -> Option<Generation> {
     let (line, spans) = match line.split_once(" files ") {
         Some((line, spans)) => (line, LogSpan::parse_all(spans)?),

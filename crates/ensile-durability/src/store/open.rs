@@ -1,16 +1,16 @@
-//! The first step of an open, a repair and an adoption: the folders are locked, and proved to be this database's.
+//! First step of an open, a repair and an adoption: locks the folders, and checks that they belong to the database.
 //!
 //! Invariants:
-//! - I1: nothing is made in a folder before it has proved to be this database's, or to be empty. So an open that is
-//!   refused leaves nothing there.
-//! - I5: whose it is by its name is compared with it, before anything is changed.
-//! - H6, H8: so is the shared store that it remembers.
-//! - I3: the locks are taken before the first look at what stands in a folder. Where a lock makes a file, the look
-//!   comes first as well.
-//! - N24: a folder that gets a copy says so from its first manifest on, and is opened for that copy only.
+//! - I1: nothing is made in a folder before the folder proves to belong to the database, or to be empty. So a refused
+//!   open leaves no file.
+//! - I5: the name of the application is compared before anything is changed.
+//! - H6, H8: the remembered shared store is compared before anything is changed.
+//! - I3: the locks come before the first look into a folder. If a lock must make a file, a look also comes before the
+//!   lock.
+//! - N24: a folder for a copy names the copy from the first manifest on. The folder opens for that copy only.
 //!
-//! Neighbours: [`whose`] judges the folders, [`super::locks`] holds them; `recovery` opens the store, an examination
-//! locks it.
+//! Neighbours: [`whose`] judges the folders, [`super::locks`] holds the locks; `recovery` opens the store, an
+//! examination locks it.
 
 use std::sync::Arc;
 
@@ -26,31 +26,31 @@ use super::watched::Watched;
 use super::whose;
 use crate::DurabilityError;
 
-/// Must there be a database, or must there be none?
+/// Condition of an open on the existence of the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Opening {
-    /// It is made if there is none.
+    /// Opens the database, or makes a missing database.
     #[default]
     OpenOrCreate,
-    /// There must be one.
+    /// Opens an existing database only.
     Existing,
-    /// There must be none.
+    /// Makes a new database only.
     New,
 }
 
-/// What an open expects of a folder.
+/// Conditions of an open on the folder.
 #[derive(Debug)]
 pub(crate) struct WantedStore<'w> {
     pub(crate) opening: Opening,
-    /// I5.
+    /// Name of the application (I5).
     pub(crate) naming: &'w Naming,
-    /// H6, H8.
+    /// Shared store (H6, H8).
     pub(crate) shipping: ShippingOpen,
     /// True if the database has no archive from this open on.
     pub(crate) gives_up_archive: bool,
 }
 
-/// The folders of a database that this process has for itself.
+/// Folders of a database, owned by this process.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) disk: Arc<dyn Disk>,
@@ -59,16 +59,16 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Locks the folders, looks whose they are, and begins a new database if there is none. An archive that is given up
-    /// is not looked at, and is not on the list any more.
+    /// Locks the folders, checks the owner, and begins a new database if there is none. An archive that is given up is
+    /// not checked, and leaves the list.
     ///
     /// # Errors
-    /// As the table in [`whose`] says; nothing was changed then.
+    /// As the table in [`whose`] says. An error leaves the folder as it was.
     pub(crate) fn open(disk: Arc<dyn Disk>, wanted: &WantedStore<'_>) -> Result<Self, DurabilityError> {
         Self::open_for(disk, wanted, None)
     }
 
-    /// As [`Store::open`], but for this copy, which is begun or goes on: the folder says so from here on.
+    /// Opens as [`Store::open`] does, for a copy that begins or goes on. The manifest names the copy from here on.
     pub(crate) fn open_for_copy(
         disk: Arc<dyn Disk>,
         opening: Opening,
@@ -89,7 +89,7 @@ impl Store {
         copy: Option<UnfinishedCopy>,
     ) -> Result<Self, DurabilityError> {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
-        // All that refuses an open, as far as it needs no lock: a look, which is repeated behind the locks.
+        // Checks that need no lock. The same checks are repeated under the locks.
         let look = |manifest: &Manifest| -> Result<(), DurabilityError> {
             check_opening(&*disk, manifest, (opening, copy))?;
             shipping.check(&*disk, manifest)?;
@@ -97,8 +97,8 @@ impl Store {
         };
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
-            // `LOCK` is made in a folder only once that has proved to be ours, and to be opened so (I1). One that is
-            // there is locked first, so that its holder is named.
+            // `LOCK` is made only after the folder has proved to belong to the database, and may be opened so (I1). An
+            // existing `LOCK` is locked first, so that the error names its holder.
             Some(mut manifest) if !disk.exists(LOCK)? => {
                 whose::check_main(&*disk, &manifest, false)?;
                 look(&manifest)?;
@@ -113,7 +113,7 @@ impl Store {
         let disk = Watched::over(Arc::clone(&disk), &locks)?;
         let manifest = Manifest::read(&*disk)?;
         let Some(mut manifest) = manifest else {
-            // Once more: before `LOCK` was held another process may have been here, where folders cannot be locked.
+            // Second check: if folders cannot be locked, another process may have been here before `LOCK` was held.
             check_new(&*disk, opening)?;
             let keeper = ManifestKeeper::begin(&disk, copy)?;
             return Ok(Self { disk, keeper, locks });
@@ -130,14 +130,14 @@ impl Store {
             && keeper.manifest().state == Making::Creating
             && UnfinishedCopy::of(keeper.manifest()).is_none()
         {
-            // An open, or a copy of a version that did not say it, was cut short here.
+            // An open was cut short here, or a copy by a version that did not name copies.
             keeper.replace(copy.begin(keeper.manifest().clone()))?;
         }
         Ok(Self { disk, keeper, locks })
     }
 }
 
-/// Is there nothing here, and may there be nothing?
+/// Checks that the folder is new, and that `opening` permits a new database.
 fn check_new(disk: &dyn Disk, opening: Opening) -> Result<(), DurabilityError> {
     if let Some(why) = whose::why_not_new(disk)? {
         return Err(why);
@@ -148,7 +148,7 @@ fn check_new(disk: &dyn Disk, opening: Opening) -> Result<(), DurabilityError> {
     }
 }
 
-/// May a database with this manifest be opened so, or for this copy? One whose making was cut short is none.
+/// Checks that `opening` and `copy` permit this manifest. A database under creation counts as no database.
 fn check_opening(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -157,7 +157,7 @@ fn check_opening(
     whose::check_creating(disk, manifest)?;
     match UnfinishedCopy::of(manifest) {
         Some(unfinished) if copy == Some(unfinished) => return Ok(()),
-        // N24, H7: a new database there would look like the copy, and be empty.
+        // N24, H7: a new database here would look like the copy, and be empty.
         Some(unfinished) => return Err(unfinished.into_error(disk)?),
         None => {}
     }
@@ -169,8 +169,8 @@ fn check_opening(
     }
 }
 
-/// The listed folders, but for the main one: those that are there, and those that are missing and that nothing needs
-/// any more. `note` receives each finding, and ends the call by an error.
+/// Listed folders without the main folder: the existing folders, and the missing folders that are not needed. `note`
+/// receives each finding, and an error of `note` ends the call.
 fn listed_there(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -191,8 +191,8 @@ fn listed_there(
     Ok((there, missing))
 }
 
-/// Is this listed folder the database's? False: that is not known, and nobody needs it; `claim` looks again, if anybody
-/// wants it.
+/// True if the listed folder belongs to the database. False if the owner is unknown and the folder is not needed:
+/// `claim` checks the folder again before use.
 fn is_listed_ours(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -205,14 +205,14 @@ fn is_listed_ours(
     }
 }
 
-/// Looks whose the listed folders are. Nothing is locked, and nothing is made.
+/// Checks the owner of the listed folders. The call takes no lock and makes no file.
 fn look_at_listed(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let (there, _) = listed_there(disk, manifest, false, &mut Err)?;
     there.iter().try_for_each(|name| is_listed_ours(disk, manifest, name, false).map(drop))
 }
 
-/// Locks all folders that the manifest lists, and looks whose they are; `note` receives each finding, and ends the call
-/// by an error. Returns those that are missing, and that nothing needs any more.
+/// Locks the listed folders, and checks the owner. `note` receives each finding, and an error of `note` ends the call.
+/// Returns the missing folders that are not needed.
 fn lock_listed(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -222,7 +222,7 @@ fn lock_listed(
     let (mut there, missing) = listed_there(disk, manifest, locks.is_hard_linked()?, note)?;
     let is_exclusive = locks.hold() == Hold::Exclusive;
     if is_exclusive {
-        // Before the first lock too, which makes a file where folders cannot be locked (I1).
+        // The check comes before the first lock too: if folders cannot be locked, a lock makes a file (I1).
         let mut ours = Vec::new();
         for name in there {
             match is_listed_ours(disk, manifest, &name, false) {
@@ -240,12 +240,12 @@ fn lock_listed(
     Ok(missing)
 }
 
-/// Locks the folders of a database that must be there, and not a copy that has not ended, for a caller that does not
-/// open it. `note` receives the reasons for which an open would refuse them.
+/// Locks the folders of an existing database for a caller that does not open it. A copy that has not ended is refused.
+/// `note` receives the reasons for which an open would refuse the folders.
 ///
 /// # Errors
-/// What `note` gives back, and those of an open that are about this machine; but a manifest that cannot be read is
-/// none: it is judged later.
+/// Errors of `note`, and errors of an open that concern this machine. An unreadable manifest is no error here: the
+/// caller judges the manifest later.
 pub(crate) fn lock_existing(
     disk: &dyn Disk,
     hold: Hold,
@@ -254,9 +254,9 @@ pub(crate) fn lock_existing(
     let mut locks = lock_main(disk, hold)?;
     let Ok(Some(mut manifest)) = Manifest::read(disk) else { return Ok(locks) };
     UnfinishedCopy::check_none(disk, &manifest)?;
-    // Nobody but an open removes what is to be archived.
+    // The archive is not needed here: only an open removes files that must be archived first.
     manifest.end_archive();
-    // `LOCK` is made only in a folder that has proved to be ours (I1), whatever is damaged in it.
+    // `LOCK` is made only in a folder that has proved to belong to the database (I1), even if the folder is damaged.
     let is_ours = || match look_at_listed(disk, &manifest) {
         Ok(()) => true,
         Err(DurabilityError::Damaged { .. }) => whose::check_main(disk, &manifest, false).is_ok(),
@@ -269,12 +269,12 @@ pub(crate) fn lock_existing(
     Ok(locks)
 }
 
-/// Locks the main folder of a database that must be there, and `LOCK` if it is there.
+/// Locks the main folder of an existing database, and the file `LOCK` if present.
 pub(super) fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, DurabilityError> {
     let mut locks = Locks::of_folder(disk, hold)?;
     if !disk.exists(MANIFEST)? {
         match whose::why_not_new(disk)? {
-            // What it had is damaged.
+            // The database exists, and its manifest is missing: damage is judged later.
             Some(DurabilityError::Damaged { .. }) => {}
             Some(why) => return Err(why),
             None => return Err(DurabilityError::NoDatabase { folder: disk.folder_place("")? }),
@@ -286,7 +286,7 @@ pub(super) fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, Durability
     Ok(locks)
 }
 
-/// The disk for a caller that changes files without opening the database: watched where its main folder cannot be
+/// Disk for a caller that changes files without opening the database. The disk is watched if the main folder cannot be
 /// locked (I3).
 pub(crate) fn watched(disk: &Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
     Watched::over(Arc::clone(disk), locks)

@@ -1,7 +1,7 @@
-//! Whose a folder is: decided from marks and numbers, before anything is changed (I1, I2).
+//! Owner of a folder, decided from marks and numbers before anything is changed (I1, I2).
 //!
-//! Main and linked folders name each other: the manifest lists each folder's number, and each folder's mark names the
-//! database and the main folder's number.
+//! The manifest lists the number of each folder. The mark in a folder names the database and the number of the main
+//! folder.
 //!
 //! | found | then |
 //! |---|---|
@@ -13,11 +13,10 @@
 //! | no manifest, and a trace of an earlier life | damage |
 //! | no manifest, and files or folders of something else | not a database: refused |
 //!
-//! A single file says in its opening block whose it is: it is asked before a file that nothing names any more is
-//! removed.
+//! The opening block of a file names the file's database. The store reads the block before it removes an unlisted file.
 //!
-//! Neighbours: asked by the store at open and by an examination, and before files are removed; an adoption rewrites
-//! what is compared here.
+//! Neighbours: the store calls this module at open and before it removes files; an examination calls too; an adoption
+//! rewrites marks and numbers.
 
 use std::collections::BTreeSet;
 
@@ -36,19 +35,19 @@ use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
 use crate::{DurabilityError, EntryKind};
 
-/// Foreign files that an error names, at most.
+/// Maximum number of foreign files that an error names.
 const NAMED_MAX: usize = 3;
 /// Folder that a file system makes in its root.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Is it the same folder? A birth that only one of them has says nothing.
+/// True if the numbers are of the same folder. A birth time that only one number has is not compared.
 pub(crate) fn is_same(a: FolderId, b: FolderId) -> bool {
     a.inode == b.inode && a.born_nanos.zip(b.born_nanos).is_none_or(|(a, b)| a == b)
 }
 
-/// Is the folder a copy of the one that the manifest was written in, as a whole or in a part: is the main folder, or a
-/// listed one that is there, another one than the manifest lists? Marks are not asked: they were copied too. A folder
-/// that holds nothing is that of a device that is not mounted.
+/// True if the folder is a copy of the manifest's folder, as a whole or in a part: the number of the main folder, or of
+/// an existing listed folder, differs from the manifest. Marks are not compared, because a copy has the same marks. An
+/// empty listed folder is no copy: its device is not mounted.
 pub(crate) fn is_copy(disk: &dyn Disk, manifest: &Manifest) -> Result<bool, DiskError> {
     if !is_same(disk.folder_id("")?, manifest.main()) {
         return Ok(true);
@@ -65,12 +64,12 @@ pub(crate) fn is_copy(disk: &dyn Disk, manifest: &Manifest) -> Result<bool, Disk
     Ok(false)
 }
 
-/// The mark that a folder of this database has.
+/// Mark that a folder of this database has.
 pub(crate) fn mark(manifest: &Manifest, name: &str) -> Mark {
     Mark { database: manifest.identity, name: name.to_owned(), main: manifest.main() }
 }
 
-/// Is the main folder the one that the manifest was written for?
+/// Checks that the main folder is the folder for which the manifest was written.
 pub(crate) fn check_main(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -89,20 +88,20 @@ pub(crate) fn check_main(
     })
 }
 
-/// The listed folders that are needed: those of logs of generations that count, of the installed checkpoint, and the
+/// True if the listed folder is needed: for a log of a counting generation, for the installed checkpoint, or as the
 /// archive.
 pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
     let logs = manifest.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
     let checkpoint = manifest.checkpoint.as_ref().map(InstalledCheckpoint::folders).unwrap_or_default();
-    // Nothing is removed before it is in the archive (A1).
+    // The store removes nothing before it is in the archive (A1).
     name == ARCHIVE_FOLDER
         || (0..logs).any(|logger| name == log_folder(logger))
         || checkpoint.iter().any(|folder| folder == name)
 }
 
-/// The folders that are searched for files, without the main one: those that the manifest lists, and those that it does
-/// not and that have this database's mark. A crash leaves the latter, and so does an older manifest, put back: an open
-/// claims as many as its settings ask for, and what stands in the others says no less.
+/// Folders that are searched for files, without the main folder: the listed folders, and unlisted folders with this
+/// database's mark. A crash leaves unlisted folders, and so does an older manifest that was put back. An open claims
+/// only the folders of its settings, but files in the other folders prove no less.
 pub(crate) fn searched(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeSet<String>, DurabilityError> {
     let mut names: BTreeSet<String> = manifest.folders.keys().filter(|name| *name != MAIN).cloned().collect();
     for name in disk.list_folders("")? {
@@ -114,7 +113,7 @@ pub(crate) fn searched(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeSet<
     Ok(names)
 }
 
-/// Does a folder that no manifest lists prove to be this database's? One whose mark cannot be parsed does not.
+/// True if an unlisted folder proves to be this database's. A mark that cannot be parsed proves nothing.
 fn has_our_mark(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
     if matches!(disk.folder_kind(name)?, FolderKind::Link { is_there: false, .. }) {
         return Ok(false);
@@ -126,7 +125,7 @@ fn has_our_mark(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool
     }
 }
 
-/// What is at a listed folder's name.
+/// Checks that a listed folder exists.
 pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
     match folders::check(disk, name)? {
         FolderKind::Missing => Err(DurabilityError::damaged(
@@ -138,8 +137,8 @@ pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), Durabili
     }
 }
 
-/// Is the listed folder `name`, which is there, this database's? A mark of which only the rename was missing is put in
-/// its place if `finishes`.
+/// Checks that the existing listed folder `name` belongs to the database. If `finishes`, a mark that lacks only its
+/// rename is put in place.
 pub(crate) fn check_listed(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -183,8 +182,8 @@ pub(crate) fn check_listed(
     Ok(())
 }
 
-/// May the folder `name`, which no manifest lists, become this database's? The mark that it is to get: also where an
-/// open that did not get further has left it, whose sync may be what failed.
+/// Checks that the unlisted folder `name` may become this database's, and returns the mark for the folder. An earlier
+/// open that failed may have left the mark already, without a successful sync.
 ///
 /// # Errors
 /// [`DurabilityError::ForeignFolder`].
@@ -199,7 +198,7 @@ pub(crate) fn check_free(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Re
     Err(DurabilityError::foreign_folder(name, &disk.folder_place(name)?, &detail))
 }
 
-/// What a mark that is not the wanted one says.
+/// Describes a mark that is not the wanted mark.
 pub(crate) fn says(manifest: &Manifest, mark: &Mark) -> String {
     let Mark { database, name: other, main } = mark;
     let whose = if *database != manifest.identity {
@@ -212,17 +211,18 @@ pub(crate) fn says(manifest: &Manifest, mark: &Mark) -> String {
     format!("it says that the folder is {other} of {whose}")
 }
 
-/// Are there no files in it but those that its making leaves?
+/// True if the folder is empty, apart from files that its creation leaves.
 pub(crate) fn holds_nothing(disk: &dyn Disk, name: &str) -> Result<bool, DiskError> {
     Ok(disk.list(name)?.iter().all(|file| file == FOLDER_NEW || file == LOCK))
 }
 
-/// No two of these lead to the same folder: a log, or a checkpointer, would meet another one's files.
+/// Checks that no two names lead to the same folder. Two logs or checkpointers in one folder would meet each other's
+/// files.
 pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
     for (at, name) in names.iter().enumerate() {
         for other in &names[..at] {
             if disk.is_same_folder(other, name)? {
-                // One of them is a link, perhaps the first to the second.
+                // One name is a link, perhaps from the first name to the second.
                 let link = if disk.folder_kind(name)? == FolderKind::Plain { other } else { name };
                 return Err(DurabilityError::config(format!(
                     "{other} and {name} lead to the same folder {}: each needs one of its own; remove the link {link}",
@@ -234,18 +234,18 @@ pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), Durab
     Ok(())
 }
 
-/// May a database have made the folder of this name?
+/// True if a database may have made a folder of this name.
 fn is_own_folder(name: &str) -> bool {
     let numbered = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.parse::<u32>().is_ok());
     name == ARCHIVE_FOLDER || ["log", "checkpoint", "repaired-"].into_iter().any(numbered)
 }
 
-/// Why a folder without a manifest is not new; `None` if nothing in it, nor in a folder that it leads to, speaks of an
-/// earlier life (I2).
+/// Reason why a folder without a manifest is not new. `None` if the folder and its linked folders have no trace of an
+/// earlier life (I2) and no foreign files.
 ///
-/// `LOCK` says nothing: it is made before the manifest, and a crash there leaves it alone. Nor does `LEASES`, which
-/// holds nothing. `MANIFEST.new` says something if it is the manifest of a database that was created; the first one is
-/// of one that is being made.
+/// `LOCK` is no trace: an open makes `LOCK` before the manifest, and a crash leaves `LOCK` alone. `LEASES` is no trace,
+/// because the file is empty. `MANIFEST.new` is a trace only if it is the manifest of a created database. The first
+/// `MANIFEST.new` is of a database under creation.
 pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, DurabilityError> {
     let files = disk.list("")?;
     let folder = disk.folder_place("")?;
@@ -283,7 +283,7 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     let is_other = |file: &&str| {
         ![LEASES, LOCK, MANIFEST_NEW].contains(file) && !folders.iter().any(|name| name == file)
     };
-    // Snapshots, waste bins and the like have names that begin with a dot.
+    // Snapshots, waste bins and similar folders have names that begin with a dot.
     let is_systems = |name: &str| name == LOST_AND_FOUND || name.starts_with('.');
     let is_other_folder = |name: &&str| !is_own_folder(name) && !is_systems(name);
     let others = files.iter().map(String::as_str).filter(is_other);
@@ -297,10 +297,10 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     Ok(Some(DurabilityError::NotADatabase { folder, detail }))
 }
 
-/// Reads the manifest of a folder that must have one.
+/// Reads the manifest of a folder that must have a manifest.
 ///
 /// # Errors
-/// As [`Manifest::read`]; one that is missing is damage, or there is no database.
+/// Those of [`Manifest::read`]. A missing manifest is damage, or means that the folder has no database.
 pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest, DurabilityError> {
     match Manifest::read(disk)? {
         Some(manifest) => Ok(manifest),
@@ -311,24 +311,24 @@ pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest, DurabilityErr
     }
 }
 
-/// What the entries of a folder are, by its manifest; `None` if there is no manifest, or it is of a database that is
-/// being made. A process may have it open.
+/// Kind of the entries in a folder, from its manifest. `None` without a manifest, or while the database is under
+/// creation. Another process may have the database open.
 ///
 /// # Errors
-/// Those of a manifest that is damaged, or of a newer version; the disk's.
+/// Those of a manifest that is damaged or of a newer version; the disk's.
 pub fn entries_in(disk: &dyn Disk) -> Result<Option<EntryKind>, DurabilityError> {
     Ok(Manifest::read(disk)?.and_then(|manifest| Some(manifest.generations.last()?.entries)))
 }
 
-/// Looks whether a folder holds entries of this kind, or none yet, before its files are read.
+/// Checks that a folder has entries of this kind, or no entries yet, before its files are read.
 ///
 /// # Errors
-/// [`DurabilityError::OtherEntries`]; as for [`entries_in`].
+/// [`DurabilityError::OtherEntries`]; those of [`entries_in`].
 pub fn expect_entries(disk: &dyn Disk, wanted: EntryKind) -> Result<(), DurabilityError> {
     Manifest::read(disk)?.map_or(Ok(()), |manifest| check_entries(disk, &manifest, wanted))
 }
 
-/// Are all entries of this manifest's folder of this kind?
+/// Checks that the entries of the manifest's generations are of the kind `wanted`.
 pub(crate) fn check_entries(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -341,7 +341,8 @@ pub(crate) fn check_entries(
     }
 }
 
-/// A manifest of a database that is being made, beside what only one that was created has, is an older one (I2).
+/// Refuses a manifest in state *creating* beside a file that only a created database has. Such a manifest is an older
+/// copy (I2).
 pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     if manifest.state == Making::Created || !disk.exists(HINT)? {
         return Ok(());
@@ -350,8 +351,8 @@ pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
     Err(DurabilityError::damaged(MANIFEST, 0, detail))
 }
 
-/// Does a file that nothing names any more prove to be this database's (I1)? So does one that ended before its opening
-/// block was whole, as that is synced before anything is written behind it.
+/// True if an unlisted file proves to be this database's (I1). A file that ends before its opening block is whole
+/// counts too: the opening block is synced before later blocks are written.
 ///
 /// # Errors
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].

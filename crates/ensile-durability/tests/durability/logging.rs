@@ -496,6 +496,30 @@ fn all_buffers_stay_within_their_bound_and_who_waits_gets_on_when_the_disk_does(
 }
 
 #[test]
+fn each_of_two_loggers_has_half_of_the_bound() {
+    const BOUND: usize = 12 * LOG_BUFFER_BYTES;
+    let limits = ensile_durability::LogConfig { buffer_bytes_max: BOUND, ..config(2) };
+    let rig = Rig::open(Arc::new(SimDisk::new()), limits, Clock::manual()).expect("recovers");
+    let (mut worker, mut bytes) = (rig.worker(), 0);
+    std::thread::scope(|scope| {
+        let commits = scope.spawn(|| {
+            for key in 0..40 {
+                worker.commit(&rig.epochs, key, &[1; LOG_BUFFER_BYTES / 2]).expect("runs");
+            }
+        });
+        // Nothing is written until the only worker waits for its logger.
+        while rig.log.stats().buffer_waits == 0 {
+            std::thread::yield_now();
+        }
+        bytes = rig.log.stats().buffer_bytes;
+        while !commits.is_finished() {
+            rig.settle();
+        }
+    });
+    assert!(bytes <= (BOUND / 2 + LOG_BUFFER_BYTES) as u64, "{bytes} bytes");
+}
+
+#[test]
 fn buffers_of_ended_workers_are_given_back() {
     let rig = Rig::simulated(&SimDisk::new(), 1);
     for key in 0..50 {

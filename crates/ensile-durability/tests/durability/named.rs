@@ -46,7 +46,9 @@ fn on(disk: &SimDisk) -> Arc<dyn Disk> {
 fn named(disk: &SimDisk) -> Option<String> {
     let text = String::from_utf8(disk.bytes("MANIFEST")).expect("text");
     let named = text.lines().find_map(|line| line.strip_prefix("application ")).map(str::to_owned);
-    assert!(named.is_none() || text.starts_with("ensile manifest 5\n"), "{text}");
+    let has_names =
+        ["ensile manifest 5\n", "ensile manifest 6\n"].iter().any(|title| text.starts_with(title));
+    assert!(named.is_none() || has_names, "{text}");
     named
 }
 

@@ -1,7 +1,7 @@
 //! Which parts of the log come first: the newest, as long as little waits for older ones; then the oldest (L8).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::REPLAY_WAITING_BYTES_MAX;
@@ -209,4 +209,44 @@ fn l8_operations_are_never_taken_from_the_newest_end() {
     let pieces: Vec<_> = rows.pieces.iter().filter(|piece| !piece.epochs.is_empty()).collect();
     assert!(pieces.len() > 10, "{} pieces", pieces.len());
     assert!(pieces.iter().flat_map(|piece| &piece.epochs).is_sorted(), "{pieces:?}");
+}
+
+/// A state whose only piece is replayed once all threads have asked for a turn.
+struct Gate {
+    threads: usize,
+    asked: Mutex<usize>,
+    all_asked: Condvar,
+}
+
+impl Recoverable for Gate {
+    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let asked = self.asked.lock().expect("no panic");
+        drop(self.all_asked.wait_while(asked, |asked| *asked < self.threads).expect("no panic"));
+        // The others wait for this turn, or are about to.
+        (0..1_000).for_each(|_| std::thread::yield_now());
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        unreachable!("there is no checkpoint")
+    }
+
+    fn waiting(&self) -> u64 {
+        *self.asked.lock().expect("no panic") += 1;
+        self.all_asked.notify_all();
+        0
+    }
+}
+
+#[test]
+fn the_end_of_the_last_turn_wakes_every_thread_that_waits_for_it() {
+    let disk = log(EntryKind::Values, 1, |_, commit| commit(1, b"one"));
+    let recovery = Recovery::open(Arc::new(disk), config(1)).expect("opens");
+    let gate = Gate { threads: 4, asked: Mutex::default(), all_asked: Condvar::new() };
+    std::thread::scope(|scope| {
+        for _ in 0..gate.threads {
+            scope.spawn(|| while recovery.replay_step(&gate).expect("replays") {});
+        }
+    });
+    recovery.finish(&gate).expect("finishes");
 }

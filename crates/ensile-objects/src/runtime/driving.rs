@@ -1,4 +1,4 @@
-//! Objects without threads of their own: the application's threads take the steps.
+//! Runtime of objects without threads of their own: the application's threads take the steps.
 //!
 //! ```text
 //! drive                         a tick | loggers | checkpointers, the shipper
@@ -8,13 +8,13 @@
 //! waits for the shared store    drive                                          without a guard
 //! ```
 //! Invariants:
-//! - O9: a thread that waits takes the steps that it waits for, so one that is alone waits for no other. It takes no
-//!   step that may wait for a lock that its caller may hold.
-//! - One thread at a time drives the log, and one checkpoints and shipping. A thread that is in a call-back of either
-//!   can still drive the log: the first lock is free while a checkpointer steps, and a waker's thread needs none.
+//! - O9: a waiting thread takes the awaited steps itself, so a lone thread waits for no other thread. The thread takes
+//!   no step that may wait for a lock that its caller may hold.
+//! - One thread at a time drives the log, and one thread drives checkpoints and shipping. A thread in a call-back of
+//!   either can still drive the log: a checkpointer's step leaves the lock of the log free, and a waker's thread needs
+//!   no lock.
 //!
-//! Neighbours: `threads` takes the same steps on threads of its own; `worker` waits for log space; `open` makes the
-//! state.
+//! Neighbours: `threads` takes the same steps on its own threads; `worker` waits for log space; `open` makes the state.
 
 use std::pin::Pin;
 use std::sync::Arc as StdArc;
@@ -30,36 +30,37 @@ use super::close::OpenRuntime;
 use super::{Runtime, threads};
 use crate::error::ObjectsResult as Result;
 
-/// A thread that waits looks again after this: the epoch was too short, or another thread drives.
+/// Time after which a waiting thread looks again: the epoch was too short, or another thread drives.
 const LOOK_AGAIN: Duration = Duration::from_micros(EPOCH_MICROS_MIN / 2);
 
-/// Whose turn it is to drive.
+/// Locks of the driving threads.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
-    /// Who drives the log has this: when the heartbeat ticked last.
+    /// Lock of the thread that drives the log, with the time of the last heartbeat in nanoseconds.
     beat_nanos: Mutex<Option<u64>>,
-    /// Who drives checkpoints and shipping has this.
+    /// Lock of the thread that drives checkpoints and shipping.
     checkpoints: Mutex<()>,
 }
 
 impl Runtime {
-    /// Takes each step that is due; how long nothing is due behind that, or `None` once the objects are closed, or
-    /// their log has stopped.
+    /// Takes the steps that are due. Returns the time until the next step is due, or `None` once the objects are closed
+    /// or their log has stopped.
     pub(crate) fn drive(&self) -> Option<Duration> {
         self.check_open().ok()?;
         if self.has_threads {
             return Some(self.epoch_interval);
         }
         let log = self.drive_log();
-        // Of a log that has stopped, too: a thread that waits for a checkpoint hears it from the step.
+        // Checkpoint steps go on after the log has stopped: the step informs a thread that waits for a checkpoint.
         let rest = self.drive_checkpoints();
         Some(log?.min(rest))
     }
 
-    /// A tick of the heartbeat once the epoch's time is over, and a step of each logger.
+    /// Ticks the heartbeat once the epoch's time is over, and takes a step of each logger.
     fn drive_log(&self) -> Option<Duration> {
         if self.log.is_in_waker() {
-            // This thread is in a step, which holds no lock while it wakes, but perhaps has the turn.
+            // This thread is in a step, which holds no lock while it wakes. But the thread may hold the lock of the
+            // log's driver.
             return self.step_loggers().then_some(self.epoch_interval);
         }
         // Another thread drives.
@@ -76,24 +77,25 @@ impl Runtime {
                 self.epoch_interval
             }
         };
-        // L6: the checkpointer that does this otherwise may be in a call-back, or nobody drives it.
+        // L6: the checkpointer normally reserves epochs. But the checkpointer may be in a call-back, or without a
+        // driver.
         self.log.reserved_epochs_step();
         let goes_on = self.step_loggers();
         self.log.wake_kept();
         goes_on.then_some(left)
     }
 
-    /// A step of each logger; false once the log has stopped.
+    /// Takes a step of each logger. True if no logger has stopped.
     fn step_loggers(&self) -> bool {
-        // Each of them, whatever the others say.
+        // The fold steps every logger, even after a logger has stopped.
         let steps = (0..self.log.loggers()).map(|logger| self.logger_step(logger) != LoggerStep::Stopped);
         steps.fold(true, |goes_on, goes| goes_on & goes)
     }
 
-    /// A step of each checkpointer, and one of the shipper; how long nothing is due.
+    /// Takes a step of each checkpointer and of the shipper. Returns the time until the next step is due.
     fn drive_checkpoints(&self) -> Duration {
         let mut pause = self.epoch_interval;
-        // Another thread drives, or this one is in a call-back of a checkpoint.
+        // Another thread drives, or this thread is in a call-back of a checkpoint.
         let Some(_turn) = self.driver.checkpoints.try_lock() else { return pause };
         for checkpointer in 0..self.checkpoints.checkpointers() {
             match self.checkpoint_step(checkpointer) {
@@ -110,7 +112,7 @@ impl Runtime {
         pause
     }
 
-    /// Waits until all that was logged is durable.
+    /// Waits until every logged entry is durable.
     pub(crate) fn wait_for_log(&self) -> Result<(), DurabilityError> {
         let now = self.epochs.now();
         if self.is_driven { self.wait_driving(now) } else { self.log.wait_durable(now) }
@@ -119,7 +121,7 @@ impl Runtime {
     /// Waits until `epoch` is durable, on a thread that drives the log meanwhile.
     pub(super) fn wait_driving(&self, epoch: Epoch) -> Result<(), DurabilityError> {
         self.check_process()?;
-        // It stands among those that wait, so that epochs close early.
+        // The future registers as a waiter, so that epochs close early.
         let mut durable = self.log.durable(epoch);
         loop {
             if let Poll::Ready(answer) = Pin::new(&mut durable).poll(&mut Context::from_waker(Waker::noop()))
@@ -133,7 +135,7 @@ impl Runtime {
         }
     }
 
-    /// As [`Shipper::ship`], on a thread that drives meanwhile.
+    /// Ships as [`Shipper::ship`] does, on a thread that drives meanwhile.
     pub(super) fn ship_driving(&self, shipping: &Shipper, timeout: Duration) -> Result<Epoch> {
         let pause = || {
             let due = self.drive().unwrap_or(LOOK_AGAIN);
@@ -144,9 +146,9 @@ impl Runtime {
 }
 
 impl OpenRuntime {
-    /// Asks for a checkpoint. A thread that waits for it drives, where there are no threads.
+    /// Asks for a checkpoint. Without threads, a thread that waits for the checkpoint drives.
     pub(crate) fn demand_checkpoint(&self) -> CheckpointHandle {
-        // A handle keeps nothing open: a close answers it.
+        // The handle keeps nothing open: a close answers it.
         let runtime = StdArc::downgrade(self.shared());
         let asked = self.checkpoints.demand();
         if !self.is_driven {

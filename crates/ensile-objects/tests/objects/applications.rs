@@ -10,8 +10,8 @@ use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_objects::simulation::Disk;
 use ensile_objects::{
-    Application, ApplicationLog, CallBackResult, DurabilityError, FolderCheck, ObjectWriter, Objects,
-    ObjectsError, ObjectsResult as Result,
+    Application, ApplicationLog, CallBackResult, DurabilityError, FolderCheck, ObjectDurability,
+    ObjectWriter, Objects, ObjectsError, ObjectsResult as Result,
 };
 use ensile_sim::SimDisk;
 
@@ -745,4 +745,14 @@ fn a_check_names_what_is_not_understood_and_what_no_checkpoint_can_be_made_of() 
     assert_eq!(check.not_written.as_deref(), Some("bytes cannot be made"), "{check}");
     let panics = || Numbers { misbehaves: Some(Misbehaviour::Panics), ..Numbers::default() };
     assert!(checked(&recorded(), panics).to_string().contains("the application's call-back panicked"));
+}
+
+#[test]
+fn a_closed_log_takes_no_operation_also_without_logging() {
+    let unlogged = builder(&SimDisk::new(), 1).durability(ObjectDurability::NoLog);
+    let log = unlogged.open_application(Arc::new(Numbers::default())).expect("opens");
+    log.log(1, PAD, &[]).expect("is open");
+    log.close().expect("closes");
+    let refused = log.log(1, PAD, &[]).map(drop);
+    assert!(matches!(refused, Err(ObjectsError::Durability(_))), "{refused:?}");
 }

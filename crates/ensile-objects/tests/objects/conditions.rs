@@ -406,3 +406,14 @@ fn r2_a_refusals_receipt_is_of_what_it_saw_also_of_an_absence_that_is_forgotten(
     let (outcome, receipt) = life.objects.submit_if(1, &Change::Add(1), |_| Ok::<(), ()>(())).expect("runs");
     assert!(outcome == Ok(1) && receipt.epoch() > removed);
 }
+
+#[test]
+fn a_conditional_changes_receipt_is_of_the_epoch_in_which_it_was_logged() {
+    let life = Life::open(&SimDisk::new());
+    for round in 0..3 {
+        life.tick();
+        let now = life.objects.submit(1, &Change::Add(1)).expect("logs").1.epoch();
+        let (outcome, receipt) = life.objects.submit_if(1, &Change::Add(1), if_there).expect("runs");
+        assert!(outcome.is_ok() && receipt.epoch() == now, "round {round}: {outcome:?} in {now}");
+    }
+}

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use ensile_objects::{ObjectDurability, ObjectsError};
 use ensile_sim::SimDisk;
 
-use crate::rig::{Life, Rows};
+use crate::rig::{Life, Rows, builder};
 use crate::tally::{Change, Tally};
 
 fn unlogged(disk: &SimDisk) -> Life {
@@ -98,4 +98,19 @@ fn a_check_refuses_and_a_poisoned_object_is_refused_without_a_log_as_with_one() 
     assert!(matches!(poisoned, Err(ObjectsError::Poisoned { .. })), "{poisoned:?}");
     life.objects.remove(1).expect("ends the poison");
     assert_eq!(life.objects.submit(1, &Change::Add(2)).expect("is applied").0, 2);
+}
+
+#[test]
+fn keys_of_another_program_are_refused_where_a_checkpoint_alone_has_them() {
+    let disk = SimDisk::new();
+    let life = unlogged(&disk);
+    life.objects.submit(7, &Change::Add(1)).expect("is applied");
+    life.checkpoint().expect("is installed");
+    drop(life);
+    let even = |key: &[u8]| {
+        if key.iter().all(|byte| byte % 2 == 0) { Ok(()) } else { Err("it is odd".to_owned()) }
+    };
+    let opened = builder(&disk, 1).accept_keys(even).open::<u64, Tally>().map(drop);
+    assert!(matches!(opened, Err(ObjectsError::OtherKeys { .. })), "{opened:?}");
+    assert_eq!(unlogged(&disk).rows().keys().copied().collect::<Vec<_>>(), [7], "nothing was changed");
 }

@@ -132,9 +132,9 @@ impl ArchiveSource {
 
     /// The last epoch of which it has all that counted.
     pub(crate) fn durable(&self) -> Epoch {
-        let end = self.read.facts.ranges.iter().map(|range| range.to).max();
-        assert!(end.is_none_or(|end| end > self.read.list.from), "A2: a range has an epoch");
-        end.unwrap_or_default()
+        let ranges = self.read.facts.ranges.iter();
+        assert!(ranges.clone().all(|range| range.after < range.to), "A2: a range has an epoch");
+        ranges.map(|range| range.to).max().unwrap_or_default()
     }
 
     /// The last epoch that is taken.

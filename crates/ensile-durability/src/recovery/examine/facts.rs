@@ -1,4 +1,4 @@
-//! What an examination finds, as data.
+//! Results of an examination, as data.
 //!
 //! Neighbours: filled by `judge` and `repair`; printed by the `ensile` command.
 
@@ -20,29 +20,29 @@ use crate::store::names::PageFileName;
 use crate::store::{MadeFrom, RememberedStore};
 use crate::{DurabilityError, EntryKind, TornTail};
 
-/// Something that was durable, or says that it is, and cannot be read.
+/// Damaged durable data, or data that claims to be durable and cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The file, relative to the database's folder.
+    /// Path of the file, relative to the database's folder.
     pub file: String,
-    /// Where in it.
+    /// Offset of the damage in the file, in bytes.
     pub offset: u64,
-    /// What is wrong there.
+    /// Description of the damage.
     pub detail: String,
-    /// Whether the bytes are as they were written, and this program does not know what they mean.
+    /// True if the bytes are intact, but this program cannot use the data.
     pub is_refused: bool,
 }
 
-/// How the detail ends of what only an older state of a backup needs.
+/// End of the detail, if only an older state of a backup needs the data.
 pub(super) const NOT_OF_NEWEST: &str = "; the newest does not need it)";
 
 impl Damage {
-    /// Does only an older state of a backup need it?
+    /// True if only an older state of a backup needs the data.
     pub(super) fn is_of_older(&self) -> bool {
         self.detail.ends_with(NOT_OF_NEWEST)
     }
 
-    /// Of an error that means damage; any other is given back.
+    /// Damage of an error that means damage. Returns any other error.
     pub(in crate::recovery) fn of(error: DurabilityError) -> Result<Self, DurabilityError> {
         match error {
             DurabilityError::Damaged { file, offset, detail } => {
@@ -65,151 +65,151 @@ impl Damage {
         }
     }
 
-    /// The outcome, or `None` for damage.
+    /// The outcome. `None` if the error means damage.
     pub(super) fn unless<T>(outcome: Result<T, DurabilityError>) -> Result<Option<T>, DurabilityError> {
         outcome.map(Some).or_else(|error| Self::of(error).map(|_| None))
     }
 }
 
-/// Something that cannot be read: whether it is damaged is unknown.
+/// An unreadable file or folder, which may be intact or damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// The file or folder, as the system names it.
+    /// Path of the file or folder in the system.
     pub path: PathBuf,
-    /// What the system said.
+    /// Error text of the system.
     pub detail: String,
 }
 
-/// What a file is.
+/// Role of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// Says which of the others count.
+    /// The manifest, which names the counting files.
     Manifest,
-    /// A witness of the durable epoch, beside those in the logs.
+    /// The hint, a witness of the durable epoch beside the logs.
     Hint,
-    /// What recoveries have cost: nothing depends on it.
+    /// Measured cost of recoveries. Nothing depends on the file.
     Rates,
-    /// Space for the moment when the disk is full.
+    /// Reserved space for the time when the disk is full.
     Reserve,
-    /// Held by the process that has the database open, or by readers of its files.
+    /// Lock of the process that has the database open, or of readers.
     Lock,
-    /// Says whose a folder of a log or checkpointer is.
+    /// Mark that names the owner of a folder of a log or checkpointer.
     Folder,
-    /// Of a log that counts.
+    /// File of a counting log.
     Log {
-        /// The generation.
+        /// Number of the generation.
         generation: u64,
-        /// The logger.
+        /// Number of the logger.
         logger: u32,
     },
-    /// A mapped buffer of a process-safe life: what it has and the log lacks, an open takes if its boot is this one.
+    /// Mapped buffer of a process-safe life. An open in the same boot takes the entries that the log lacks.
     Buffer,
-    /// Of the installed checkpoint.
+    /// File of the installed checkpoint.
     Checkpoint {
-        /// Its number; of a range that of its turn.
+        /// Number of the checkpoint, or of the turn that wrote the range.
         number: u64,
     },
-    /// Counts nothing, and is removed by the next open: why.
+    /// File that counts for nothing, with the reason. The next open removes the file.
     Discarded(&'static str),
-    /// Not one of ours.
+    /// File that is not Ensile's.
     Foreign,
 }
 
-/// A file.
+/// Facts about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFacts {
-    /// Its name, relative to the database's folder.
+    /// Path relative to the database's folder.
     pub name: String,
-    /// What it is.
+    /// Role of the file.
     pub role: Role,
-    /// Its length, with space that was set aside.
+    /// Length in bytes, including space set aside.
     pub bytes: u64,
-    /// Up to where it is whole; for files of logs.
+    /// Length of the whole part in bytes, for files of logs.
     pub whole_bytes: Option<u64>,
-    /// Entries in its whole part; for files of logs.
+    /// Number of entries in the whole part, for files of logs.
     pub entries: u64,
-    /// Their epochs.
+    /// Smallest and largest epoch of the entries.
     pub epochs: Option<(Epoch, Epoch)>,
 }
 
-/// One life of the database, from an open to the recovery after it.
+/// One life of the database, from an open to the next recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GenerationFacts {
-    /// Its number.
+    /// Number of the generation.
     pub number: u64,
-    /// No entry of it has a smaller epoch.
+    /// Lower bound of the epochs of the generation's entries.
     pub first: Epoch,
-    /// Its logs; 0 if it has none, and what counts of it is its picture.
+    /// Number of logs. A generation with 0 logs has its data in a picture.
     pub logs: u32,
-    /// Whether a later open has closed it.
+    /// True if a later open has closed the generation.
     pub is_closed: bool,
-    /// Its last epoch that counts; `None` where damage leaves that open.
+    /// Last epoch that counts. `None` if damage hides the epoch.
     pub durable: Option<Epoch>,
-    /// Entries that count and are not in the checkpoint.
+    /// Number of counting entries that are not in the checkpoint.
     pub entries: u64,
-    /// Entries that do not count, as their epochs never became durable.
+    /// Number of entries that do not count, because their epochs never became durable.
     pub ignored_entries: u64,
-    /// Entries that the checkpoint covers.
+    /// Number of entries that the checkpoint covers.
     pub covered_entries: u64,
 }
 
-/// The pages of a section of a picture: of a table.
+/// Pages of a picture's section. A section is a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionFacts {
-    /// Its number.
+    /// Number of the section.
     pub section: u32,
-    /// Its pages, empty ones among them.
+    /// Number of pages, including empty pages.
     pub pages: u64,
-    /// Entries of its pages.
+    /// Number of entries in the pages.
     pub entries: u64,
-    /// Bytes that its pages take in page files.
+    /// Bytes of the pages in page files.
     pub bytes: u64,
-    /// Bytes of the entries in them, with what frames those.
+    /// Bytes of the entries in the pages, with their framing.
     pub used_bytes: u64,
 }
 
-/// The pages of a picture that one checkpoint wrote.
+/// Pages of the installed picture that one checkpoint wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgeFacts {
-    /// Its number.
+    /// Number of the checkpoint.
     pub checkpoint: u64,
-    /// Pages of it that the installed picture still has.
+    /// Number of the checkpoint's pages that the installed picture still uses.
     pub pages: u64,
-    /// Bytes that these take in page files.
+    /// Bytes of the pages in page files.
     pub bytes: u64,
 }
 
 /// A page file of a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageFileFacts {
-    /// Its name, relative to the database's folder.
+    /// Path relative to the database's folder.
     pub name: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Bytes of it that are of the picture. The others are free, but for what opens the file, and what a backup's older
-    /// pictures have there.
+    /// Bytes that the picture uses. The remaining bytes are free, except the opening of the file and the bytes of a
+    /// backup's older pictures.
     pub used_bytes: u64,
 }
 
-/// What a picture has in its page files. Where something is damaged, as much of it as was read.
+/// Contents of a picture's page files. If something is damaged, the readable part of the contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PictureFacts {
-    /// Its sections, by number.
+    /// Sections, by number.
     pub sections: Vec<SectionFacts>,
-    /// Which checkpoints wrote its pages, the oldest first.
+    /// Checkpoints that wrote pages of the picture, oldest first.
     pub ages: Vec<AgeFacts>,
-    /// Parts of its directory.
+    /// Number of parts of the directory.
     pub parts: u64,
-    /// Blocks of what commits have left beside its pages, in extents of their own.
+    /// Number of blocks of displaced versions with extents of their own.
     pub displaced_blocks: u64,
-    /// The same in tails: in what pages leave of their last units.
+    /// Number of tails with displaced versions. A tail is the unused rest of a page's last unit.
     pub displaced_tails: u64,
-    /// Bytes of these: of whole blocks, with their headers.
+    /// Bytes of the tails: whole blocks, with headers.
     pub displaced_tail_bytes: u64,
-    /// Versions in blocks and tails.
+    /// Number of displaced versions in blocks and tails.
     pub displaced: u64,
-    /// Its files, by folder.
+    /// Page files, by folder.
     pub files: Vec<PageFileFacts>,
 }
 
@@ -246,34 +246,33 @@ impl PictureFacts {
     }
 }
 
-/// Whose copy the folder is, or began as.
+/// Origin of a folder that is a backup, or was made from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackupFacts {
-    /// It is a backup, and was never opened.
+    /// The folder is a backup, and was never opened.
     Backup {
-        /// The identity of the database that was backed up, 32 hex digits.
+        /// Identity of the backed-up database, 32 hex digits.
         of: String,
-        /// It is the state at the end of this epoch; `None` while nothing counts in it.
+        /// Epoch of the newest state. `None` while nothing counts in the backup.
         epoch: Option<Epoch>,
-        /// The epochs of its pictures without a log, the newest first.
+        /// Epochs of the pictures without a log, newest first.
         pictures: Vec<Epoch>,
-        /// The epochs of its states that are a picture and the log behind it, the newest first.
+        /// Epochs of the pictures with a log, newest first.
         logged_pictures: Vec<Epoch>,
-        /// The epochs of its copies of files, the newest first.
+        /// Epochs of the copies of files, newest first.
         files: Vec<Epoch>,
     },
-    /// It began as a backup, or was restored from one, and is a database of its own.
+    /// The folder is a database of its own. The folder began as a backup, or was restored from one.
     Restored {
-        /// The identity of what it is a copy of: the backup that was restored, or, of a backup that was opened, the
-        /// database that was backed up.
+        /// Identity of the restored backup. For an opened backup, the identity of the backed-up database.
         from: Option<String>,
-        /// It began with the state at the end of this epoch.
+        /// The database began with the state at the end of this epoch.
         epoch: Epoch,
     },
 }
 
 impl BackupFacts {
-    /// Of this manifest's folder; `None` if its first state is from its own transactions.
+    /// Origin of this manifest's folder. `None` if the database's own transactions made the first state.
     pub(super) fn of(manifest: &Manifest) -> Option<Self> {
         let Manifest { made_from, parent, kept, .. } = manifest;
         match made_from.as_ref()? {
@@ -297,46 +296,46 @@ impl BackupFacts {
     }
 }
 
-/// The installed checkpoint.
+/// Facts about the installed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointFacts {
-    /// Its number.
+    /// Number of the checkpoint.
     pub number: u64,
-    /// e_l: the log is needed from this epoch on. Of a picture its freeze S, of ranges the least of theirs.
+    /// e_l: first epoch for which the log is needed. The freeze S of a picture, and the smallest e_l of ranges.
     pub low: Epoch,
-    /// e_h: it had to be durable for the checkpoint to count. Of a picture e_c, which is S - 1; of ranges the largest
-    /// of theirs.
+    /// e_h: epoch that had to be durable for the checkpoint to count. e_c = S - 1 of a picture, and the largest e_h of
+    /// ranges.
     pub high: Epoch,
-    /// Its files.
+    /// Number of files.
     pub files: u64,
-    /// Its entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Bytes of its files; of a picture those of them that are its own.
+    /// Bytes of the files. For a picture, the bytes of the picture in the files.
     pub bytes: u64,
-    /// Its ranges, in the order of their keys, if it goes round by ranges (SiloR §8).
+    /// Ranges in the order of their keys, if the checkpoint goes round by ranges (SiloR §8).
     pub ranges: Vec<RangeFacts>,
-    /// What it has in page files, if it is a picture whose root can be read.
+    /// Contents of the page files, if the checkpoint is a picture with a readable root.
     pub picture: Option<PictureFacts>,
 }
 
 /// A range of a cycling checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeFacts {
-    /// Where it begins; it ends where the next one begins.
+    /// Start of the range. The range ends at the start of the next range.
     pub start: RangeStart,
-    /// The number of the turn that wrote it.
+    /// Number of the turn that wrote the range.
     pub number: u64,
-    /// The generation that was open then.
+    /// Generation that was open during the turn.
     pub generation: u64,
-    /// Its e_l and e_h.
+    /// e_l of the range.
     pub low: Epoch,
-    /// See [`RangeFacts::low`].
+    /// e_h of the range.
     pub high: Epoch,
-    /// Its files, entries and bytes.
+    /// Number of files.
     pub files: u64,
-    /// See [`RangeFacts::files`].
+    /// Number of entries.
     pub entries: u64,
-    /// See [`RangeFacts::files`].
+    /// Bytes of the files.
     pub bytes: u64,
 }
 
@@ -357,113 +356,115 @@ impl RangeFacts {
 }
 
 impl CheckpointFacts {
-    /// The epoch e_c at whose end the checkpoint shows the state, if it is a picture; `None` of a fuzzy one.
+    /// The epoch e_c at whose end the picture shows the state. `None` for a fuzzy checkpoint.
     #[must_use]
     pub fn picture_epoch(&self) -> Option<Epoch> {
         picture_epoch(self.low, self.high)
     }
 }
 
-/// What can be done about damage, other than to put copies of the damaged files in place.
+/// Remedy for damage, other than to put copies of the damaged files in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// Cut everything behind the last epoch that is whole: what would be lost.
+    /// Cut everything after the last whole epoch, with this loss.
     Cut(Loss),
-    /// No cut of the log helps, but the installed picture is whole, and is the state at the end of an epoch by itself:
-    /// give up all of the log.
+    /// Give up the whole log. No cut of the log helps, but the installed picture is whole, and is by itself the state
+    /// at the end of an epoch.
     PictureAlone {
-        /// Why no cut helps.
+        /// Reason why no cut helps.
         why: String,
-        /// What would be lost.
+        /// Loss of the remedy.
         loss: Loss,
     },
-    /// Write these marks of folders anew: nothing else is damaged, and nothing is lost.
+    /// Write these marks of folders anew. Nothing else is damaged, and nothing is lost.
     Marks(Vec<String>),
-    /// Nothing: why.
+    /// No remedy, with the reason. Only copies of the damaged files help.
     Copy(String),
 }
 
-/// What a cut gives up.
+/// Data that a cut gives up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// The last epoch that is kept: the database is then as it was at its end.
+    /// Last epoch that is kept. After the cut, the database is in the state at the end of this epoch.
     pub durable: Epoch,
-    /// The epochs that are given up. Results in them may have been acknowledged.
+    /// First and last epoch of the loss. Results in the lost epochs may have been acknowledged.
     pub epochs: Option<(Epoch, Epoch)>,
-    /// Entries of those epochs that can still be read; there may have been more.
+    /// Number of readable entries in the lost epochs. More entries may be lost.
     pub entries: u64,
-    /// Files that are damaged and held more than can be read: its epochs are unknown. None if the cut gives up
-    /// nothing but bytes that do not belong there.
+    /// Damaged files with unreadable data of unknown epochs. Empty if the cut gives up only bytes that do not belong to
+    /// the files.
     pub unreadable: Vec<String>,
-    /// Files that are cut, each with where; 0 is the whole file.
+    /// Cut files, with the offset of the cut in bytes; 0 cuts the whole file.
     pub files: Vec<(String, u64)>,
 }
 
-/// What a repair did.
+/// Result of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
-    /// What was given up.
+    /// Loss of the repair.
     pub loss: Loss,
-    /// Folder in the database's own with a copy of what was cut, and of the manifest as it was; `None` if nothing was
-    /// cut.
+    /// Folder in the database's folder with copies of the cut data and of the old manifest. `None` if nothing was cut.
     pub copies: Option<String>,
-    /// Marks of folders that were written anew.
+    /// Marks of folders that the repair wrote anew.
     pub marks: Vec<String>,
 }
 
-/// What is in a database's folder.
+/// Result of an examination of a database's folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examination {
-    /// The last epoch that counts; `None` where something is damaged or cannot be read, or nothing was ever written.
+    /// Last epoch that counts. `None` if data is damaged or unreadable, or if nothing was ever written.
     pub durable_epoch: Option<Epoch>,
-    /// What its entries are, also if there is none yet; `None` if its manifest cannot be read, or it is being made.
+    /// Kind of the entries, also if the database has no entries yet. `None` if the manifest is unreadable, or the
+    /// database is still under creation.
     pub entries: Option<EntryKind>,
-    /// The name of the application whose folder it is, if it has one (I5).
+    /// Name of the application that owns the folder, if the folder has a name (I5).
     pub application: Option<String>,
     /// Shared store that the folder remembers.
     pub shared_store: Option<RememberedStore>,
-    /// The generations that count, oldest first.
+    /// Counting generations, oldest first.
     pub generations: Vec<GenerationFacts>,
-    /// Whose backup it is, or began as; `None` of any other database.
+    /// Origin of a folder that is or began as a backup. `None` for any other database.
     pub backup: Option<BackupFacts>,
     /// The installed checkpoint.
     pub checkpoint: Option<CheckpointFacts>,
-    /// All files.
+    /// Files in the folder and in the linked folders.
     pub files: Vec<FileFacts>,
-    /// Ends of logs that were being written when the database stopped; the next open cuts them, as no result rests on
-    /// them.
+    /// Ends of logs that were incomplete when the database stopped. The next open cuts the ends, because no result
+    /// rests on them.
     pub torn_tails: Vec<TornTail>,
-    /// Epochs above the last one that counts which some logs have a mark of and others not. Entries of them, if a log
-    /// lost any, are gone; if it was a crash that took them, none was acknowledged.
+    /// Epochs above the last counting epoch that only some logs have marked. If a log lost entries of these epochs, the
+    /// entries are gone. If a crash took the entries, no entry was acknowledged.
     pub unfinished_epochs: Option<(Epoch, Epoch)>,
-    /// A process-safe life has left entries above the last epoch that counts, in this boot: how many only its buffers
-    /// have, and up to which epoch all will count. The next open takes them; a repair gives them up.
+    /// Entries of a process-safe life of this boot above the last counting epoch: the number of entries that only
+    /// buffers have, and the epoch up to which every entry will count. The next open takes the entries; a repair gives
+    /// them up.
     pub to_take: Option<(u64, Epoch)>,
-    /// What a process-safe life returned and nothing proves here: see [`RecoveryReport::not_proven`
-    /// ](crate::RecoveryReport::not_proven).
+    /// Entries of a process-safe life that the folder cannot prove: see
+    /// [`RecoveryReport::not_proven`](crate::RecoveryReport::not_proven).
     pub not_proven: Option<NotProven>,
-    /// What is damaged.
+    /// Damage of needed data.
     pub damage: Vec<Damage>,
-    /// What cannot be read, so that it is unknown whether it is damaged.
+    /// Unreadable files and folders, which may be intact or damaged.
     pub unread: Vec<Unread>,
-    /// What is damaged and not needed any more.
+    /// Damage of data that is not needed any more.
     pub unneeded: Vec<Damage>,
-    /// Reasons for which an open refuses the folder all the same, with their remedies: it was copied, restored or moved
-    /// (I1), or is fenced (H6). A folder without a mark, in which nothing counts, is refused by an open that uses it.
+    /// Reasons for which an open refuses an intact folder, with their remedies: the folder was copied, restored or
+    /// moved (I1), or is fenced (H6). A folder without a mark, in which nothing counts, is refused only by an open that
+    /// uses the folder.
     pub refused: Vec<String>,
-    /// What can be done about the damage, or about what cannot be read.
+    /// Remedy for the damage or the unreadable data.
     pub remedy: Option<Remedy>,
 }
 
 impl Examination {
-    /// Is all of it read, and nothing damaged?
+    /// True if everything was read, and nothing is damaged.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.damage.is_empty() && self.unread.is_empty()
     }
 }
 
-/// An examination's: damage and what cannot be read are noted; anything else ends it.
+/// Notes damage and unreadable files. Any other error ends the examination.
 impl Findings for Examination {
     fn found(&mut self, finding: DurabilityError) -> Result<(), DurabilityError> {
         if let DurabilityError::Disk(error) = &finding

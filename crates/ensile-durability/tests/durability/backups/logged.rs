@@ -5,7 +5,7 @@ use ensile_durability::examine::BackupFacts;
 use ensile_durability::{CopyOptions, restorable_epochs, restore_to_epoch};
 use ensile_sim::SimDisk;
 
-use super::{at_rest, back_up, back_up_picture, examined, filled, of, put, restored, run};
+use super::{at_rest, back_up, back_up_picture, examined, filled, manifest, of, put, restored, run};
 use crate::checkpoints::store::{Changes, KEYS, Life, pictures};
 use crate::rig::Worker;
 
@@ -158,4 +158,34 @@ fn every_failed_call_leaves_a_backup_with_a_log_that_was_there() {
             break;
         }
     }
+}
+
+#[test]
+fn a5_a_picture_whose_life_has_left_the_list_is_had_by_itself() {
+    let disk = SimDisk::new();
+    let (life, worker) = filled(&disk, pictures());
+    let pictured = life.checkpoint().expect("is installed").picture_epoch().expect("a picture");
+    let state = life.store.present();
+    life.rig.log.close().expect("closes");
+    drop((worker, life));
+    let life = Life::open(&disk.at("data"), 1, pictures()).expect("opens");
+    let mut worker = life.rig.worker();
+    (0..9).for_each(|key| put(&life, &mut worker, key, 7));
+    back_up(&disk, "backup", 1).expect("is made");
+    let copy = at_rest(&disk);
+    let restore = restore_to_epoch((&of(&copy, "backup"), None), &of(&copy, "restored"), pictured, None);
+    assert_eq!(restore.and_then(run).expect("is made").epoch, pictured);
+    assert_eq!(opened(&copy, "restored"), state);
+}
+
+#[test]
+fn l7_a_program_that_would_restore_the_picture_alone_cannot_read_the_manifest() {
+    let disk = SimDisk::new();
+    let (life, worker) = half_pictured(&disk, 1);
+    back_up(&disk, "backup", 1).expect("is made");
+    assert!(manifest(&disk, "backup").starts_with("ensile manifest 6\n"));
+    drop((worker, life));
+    // A database of its own has no such state.
+    Life::open(&disk.at("backup"), 1, pictures()).expect("opens");
+    assert!(manifest(&disk, "backup").starts_with("ensile manifest 4\n"));
 }

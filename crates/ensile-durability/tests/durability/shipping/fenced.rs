@@ -7,8 +7,8 @@ use std::time::Duration;
 use ensile_disk::Disk;
 use ensile_durability::examine::examine;
 use ensile_durability::{
-    DurabilityError, Health, LogConfig, RememberedStore, ShipStep, Shipper, Shipping, ShippingConfig,
-    ShippingOpen, WhenFenced, adopt,
+    CopyOptions, CopyStep, DurabilityError, Health, LogConfig, RememberedStore, ShipStep, Shipper, Shipping,
+    ShippingConfig, ShippingOpen, WhenFenced, adopt, backup, restore,
 };
 use ensile_sim::SimDisk;
 
@@ -307,4 +307,24 @@ fn h2_a_claim_in_a_gap_of_the_numbers_does_not_count() {
     assert_eq!((report.epoch, report.manifest), (before.shipped_epoch, before.manifest + 1));
     old.life.rig.clock.advance(Duration::from_secs(11));
     assert!(!old.ship());
+}
+
+#[test]
+fn a_backup_of_a_database_that_ships_remembers_no_store() {
+    let disk = SimDisk::new();
+    let machine = shipped(&disk);
+    let at = |folder: &str| -> Arc<dyn Disk> { Arc::new(disk.at(folder).mounted()) };
+    let copies = |from: &str, to: &str| match from {
+        "a" => backup(&at(from), &at(to), CopyOptions::default()),
+        _ => restore(&at(from), &at(to), None, None),
+    };
+    for (from, to) in [("a", "backup"), ("backup", "restored")] {
+        let mut copy = copies(from, to).expect("begins");
+        while !matches!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Ended(_)) {}
+    }
+    drop(machine);
+    for copy in ["backup", "restored"] {
+        assert_eq!(examine(&at(copy), &Framing).expect("is read").shared_store, None, "{copy}");
+    }
+    Life::open(&disk.at("restored"), 1, settings()).expect("opens without a store");
 }

@@ -10,6 +10,7 @@ use ensile_durability::examine::BackupFacts;
 use ensile_durability::{CheckpointConfig, CopyOptions, CopyPhase, CopyStep, LogConfig, backup};
 use ensile_sim::{SimDisk, Survival};
 
+use super::super::back_up_picture;
 use super::{back_up, examined, filled, of, opened, put, put_all, restored_at, take_checkpoint};
 use crate::checkpoints::store::{Changes, Framing, Life, cycling, pictures, settings};
 use crate::rig::{Rig, Worker, config};
@@ -69,7 +70,11 @@ fn begun(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker, States) {
 #[test]
 fn n21_a_crash_at_any_call_of_a_picture_with_its_log_leaves_the_old_state_or_the_new_one() {
     let disk = SimDisk::new();
-    let (life, mut worker, mut states) = begun(&disk, pictures());
+    // The first state is the picture alone.
+    let (life, mut worker) = filled(&disk, pictures());
+    life.checkpoint().expect("is installed");
+    let first = back_up_picture(&disk, "backup", 1).expect("is made");
+    let mut states = vec![(first.epoch, life.store.present())];
     for keep in [1, 2] {
         (0..5).for_each(|key| put(&life, &mut worker, key, keep as u8));
         take_checkpoint(&life);
