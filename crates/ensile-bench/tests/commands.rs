@@ -187,7 +187,8 @@ fn processes_with_a_recovery_time_are_killed_and_thresholds_are_compared() {
     let small = "--objects 500 --objects-max 1000 --time-out-ms 10 --out figures";
     let (output, stdout, stderr) = bench(&folder, &format!("{adaptive} {small}"));
     let mut files = vec!["target"];
-    if !found_no_capacity(&output, &stderr) {
+    let is_measured = !found_no_capacity(&output, &stderr);
+    if is_measured {
         assert!(matches!(output.status.code(), Some(0 | 1)), "{stdout}\n{stderr}");
         let capacity = "requests a second, at which 5 % are lost (later than 10 ms)";
         let compared = ["UPS, fixed 1,000", "UPS, fixed 8,000", "UPS at 10 %: replay", "UPS at 90 %: loss"];
@@ -201,7 +202,8 @@ fn processes_with_a_recovery_time_are_killed_and_thresholds_are_compared() {
             assert!(folder.0.join(format!("figures/{file}.{extension}")).is_file(), "{file}.{extension}");
         }
     }
-    assert!(!folder.0.join("ensile-data").exists(), "the objects are gone");
+    // A command that fails may leave its folder.
+    assert!(!is_measured || !folder.0.join("ensile-data").exists(), "the objects are gone");
 }
 
 #[test]
@@ -226,7 +228,8 @@ fn a_checkpoint_beside_full_load_and_the_replay_of_a_log_are_measured() {
         "slach table2 --objects 500 --load-seconds 0.1 --capacity-seconds 0.1 --capacity-timeout-ms 20";
     let (output, stdout, stderr) = bench(&folder, &format!("{table} --rounds 1 --out figures"));
     let mut files = vec!["checkpoint-loss", "checkpoint-loss-over-time", "replay"];
-    if !found_no_capacity(&output, &stderr) {
+    let is_measured = !found_no_capacity(&output, &stderr);
+    if is_measured {
         assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
         for said in ["UPS  reads at most", "HIS  writes at most", "HIS  writes back to back, over 0.95"] {
             // Columns are as wide as their widest name.
@@ -240,7 +243,8 @@ fn a_checkpoint_beside_full_load_and_the_replay_of_a_log_are_measured() {
             assert!(folder.0.join(format!("figures/{file}.{extension}")).is_file(), "{file}.{extension}");
         }
     }
-    assert!(!folder.0.join("ensile-data").exists(), "the objects are gone");
+    // A command that fails may leave its folder.
+    assert!(!is_measured || !folder.0.join("ensile-data").exists(), "the objects are gone");
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl NotProven {
         (!files.is_empty()).then_some(Self { reason, durable, files, log_entries: 0, last })
     }
 
-    /// A report without an amount, because the folder is damaged.
+    /// A report without an amount: the folder is damaged, or its device was lost.
     pub(crate) fn uncounted(reason: NotProvenReason, durable: Epoch) -> Self {
         Self { reason, durable, files: Vec::new(), log_entries: 0, last: durable }
     }
@@ -139,8 +139,8 @@ impl NotProven {
                  container alone was started, they are lost"
             }
             NotProvenReason::OtherMount => {
-                ", and are not taken: the file system of the folder was mounted again since. Its device was lost, and what was \
-                 not synced with it"
+                ", and are not taken: the file system of the folder was mounted again since. A lost device loses the bytes \
+                 that were not synced"
             }
             NotProvenReason::Damaged => {
                 ". This is the folder that it left, and it is damaged, or cannot be read: an open ends before it takes them. \
@@ -173,6 +173,13 @@ impl NotProven {
         }
         let separator = if self.entries() > 0 { ", and " } else { "" };
         match &unreadable[..] {
+            [] if self.entries() == 0 && self.reason == NotProvenReason::OtherMount => {
+                write!(
+                    f,
+                    "entries above epoch {}, which cannot be counted, may have been returned",
+                    self.durable
+                )
+            }
             [] if self.entries() == 0 => {
                 f.write_str("entries that cannot be counted, as the folder is damaged, were returned")
             }

@@ -172,8 +172,8 @@ impl JudgedLife<'_> {
 }
 
 /// Report of the entries that the folder cannot prove. `None` if the life left no entries, or if an open takes the
-/// entries. If the manifest names a life, the report of a damaged folder is never `None`, because the amount is
-/// unknown.
+/// entries. If the manifest names a life, the report of a damaged folder, or of a file system that was mounted again, is
+/// never `None`, because the amount is unknown.
 ///
 /// # Errors
 /// The disk's.
@@ -232,7 +232,9 @@ fn told(
         _ => Ok(true),
     };
     let told = mapped::not_proven(disk, (reason, durable), generation, (logged, lacking), counts)?;
-    Ok(told.or_else(|| (!is_whole).then(|| NotProven::uncounted(reason, durable))))
+    // A device that was lost may have taken every trace of the entries with it.
+    let is_unknown = !is_whole || reason == NotProvenReason::OtherMount;
+    Ok(told.or_else(|| is_unknown.then(|| NotProven::uncounted(reason, durable))))
 }
 
 /// Entries that an open takes, with the report of unproven entries.
