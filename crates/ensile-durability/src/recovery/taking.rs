@@ -172,8 +172,8 @@ impl JudgedLife<'_> {
 }
 
 /// Report of the entries that the folder cannot prove. `None` if the life left no entries, or if an open takes the
-/// entries. If the manifest names a life, the report of a damaged folder, or of a file system that was mounted again, is
-/// never `None`, because the amount is unknown.
+/// entries. If the manifest names a life, a damaged folder and a file system that was mounted again always have a
+/// report, because the amount is unknown.
 ///
 /// # Errors
 /// The disk's.
