@@ -52,6 +52,9 @@ pub struct LogStats {
     pub unarchived_bytes: u64,
     /// Times that the archive could not be written. It is tried again every second.
     pub archive_failures: u64,
+    /// The archive has at least every entry of this life up to this epoch. 0 without an archive, and until each log has
+    /// a file in the archive.
+    pub archived_epoch: Epoch,
     /// Log files on disk now, of earlier generations too.
     pub files: u64,
     /// Bytes of those files, allocated space included.
@@ -92,7 +95,9 @@ impl Log {
             self.store.archive().map_or((0, 0, 0), |archive| {
                 (archive.files.read(), archive.bytes.read(), archive.failures.read())
             });
+        let archived = self.loggers.iter().map(|logger| logger.closed.archived_largest().previous());
         LogStats {
+            archived_epoch: archived.min().unwrap_or_default(),
             files,
             file_bytes,
             buffer_bytes,

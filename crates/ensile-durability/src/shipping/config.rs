@@ -100,6 +100,8 @@ pub struct ShippingStats {
     /// The state in the shared store is complete up to the end of this epoch. It says nothing of later epochs once the
     /// database is fenced.
     pub shipped_epoch: Epoch,
+    /// Durable epoch of this database. The shared store lacks the epochs in between.
+    pub durable_epoch: Epoch,
     /// The number of the newest manifest that this database has installed; 0 if there is none.
     pub manifest: u64,
     /// The term of this database; 0 before it has found its place in the store.

@@ -233,7 +233,8 @@ impl Shipper {
         if self.store.is_forked() {
             return ShippingStats::default();
         }
-        let mut stats = ShippingStats { overruns: self.store.hold().overruns(), ..self.stats.lock().clone() };
+        let (overruns, durable_epoch) = (self.store.hold().overruns(), self.log.durable_epoch());
+        let mut stats = ShippingStats { overruns, durable_epoch, ..self.stats.lock().clone() };
         if self.is_cancelled() {
             stats.last_error = Some(CANCELLED.into());
         }

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{AtomicUsize, Mutex, Ordering};
+use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::Disk;
 
 use super::archive::Archive;
@@ -37,13 +37,15 @@ pub(crate) struct ClosedFiles {
     files: Mutex<VecDeque<ClosedFile>>,
     /// How many of them, from the front on, are archived.
     archived: AtomicUsize,
+    /// Largest epoch of entries in the last archived file, and in all files of its log before it; 0 without one.
+    archived_largest: AtomicU64,
     /// Held by the thread that archives or removes files. Guards no data that a panic could leave half changed.
     removing: Mutex<()>,
 }
 
 impl From<Vec<ClosedFile>> for ClosedFiles {
     fn from(files: Vec<ClosedFile>) -> Self {
-        Self { files: Mutex::new(files.into()), archived: AtomicUsize::new(0), removing: Mutex::new(()) }
+        Self { files: Mutex::new(files.into()), ..Self::default() }
     }
 }
 
@@ -80,9 +82,21 @@ impl ClosedFiles {
         let next = self.files.lock().get(archived).cloned();
         let Some(next) = next else { return Ok(None) };
         archive.keep(&next)?;
+        self.note_archived(&next);
         // Relaxed: it changes under the lock of the removing thread alone.
         self.archived.store(archived + 1, Ordering::Relaxed);
         Ok(Some(next.bytes))
+    }
+
+    fn note_archived(&self, file: &ClosedFile) {
+        // Relaxed: a figure.
+        self.archived_largest.store(file.largest.number(), Ordering::Relaxed);
+    }
+
+    /// Largest epoch of entries in the files that were archived since the open; 0 without one.
+    pub(crate) fn archived_largest(&self) -> Epoch {
+        // Relaxed: a figure.
+        Epoch::new(self.archived_largest.load(Ordering::Relaxed))
     }
 
     /// How many files are not archived, and their bytes.
@@ -117,6 +131,7 @@ impl ClosedFiles {
             let archived = self.archived.load(Ordering::Relaxed);
             if let Some(archive) = archive.filter(|_| archived == 0) {
                 archive.keep(&oldest)?;
+                self.note_archived(&oldest);
                 // Relaxed: it changes under the lock of the removing thread alone. Before the removal, which may say
                 // that it failed and be done.
                 self.archived.store(1, Ordering::Relaxed);

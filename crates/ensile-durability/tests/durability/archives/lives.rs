@@ -38,6 +38,9 @@ fn closed_files_are_archived_soon_and_a_close_archives_the_rest() {
     assert!(stats.archived_files > 1 && stats.archived_bytes > 4096, "{stats:?}");
     assert_eq!((stats.unarchived_files, stats.unarchived_bytes, stats.archive_failures), (0, 0, 0));
     let durable = life.rig.log.durable_epoch();
+    let archived_epoch = stats.archived_epoch;
+    assert!(Epoch::FIRST < archived_epoch && archived_epoch < durable, "{stats:?}");
+    assert!(facts(&disk).ranges.iter().any(|range| range.to >= archived_epoch), "{:?}", facts(&disk).ranges);
     assert!(facts(&disk).ranges.iter().all(|range| range.to < durable), "the last files are not closed");
     assert_whole(&disk, close(&life));
     // The next life's files follow, and nothing is copied twice.
