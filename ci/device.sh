@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# A device is lost and returns within one boot: ext4 on a loop device is shut down beside commits (EXT4_IOC_SHUTDOWN), the
-# process is killed, and the device is mounted again. ENSILE_DEVICE_RUNS (100) runs at each level of durability. Then as many
-# kills of a process-safe process in a mount namespace of its own, whose folder another namespace opens. By hand, as root.
+# A device is lost and returns within one boot. The script shuts down ext4 on a loop device beside commits
+# (EXT4_IOC_SHUTDOWN), kills the process, and mounts the device again: ENSILE_DEVICE_RUNS (100) runs at each level of
+# durability. Then it kills a process-safe process in a mount namespace of its own, as often, and opens the folder in
+# another namespace. By hand, as root.
 #
-# A run fails if the state never existed, if a strict result is lost, or if a process-safe result is lost without a word.
+# A run fails if the recovered state never existed, if a strict result is lost, or if a process-safe result is lost
+# without a report.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

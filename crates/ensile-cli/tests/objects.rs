@@ -278,7 +278,7 @@ fn b4_a_backup_that_lacks_what_a_killed_process_had_returned_ends_with_a_code_of
     assert!(!die.expect("starts").success(), "it dies");
     let (code, said) = ensile(&folder, "backup data backup");
     assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("not in the backup: ") && said.contains("Open it, and back it up again"), "{said}");
+    assert!(said.contains("not in the backup: ") && said.contains("Then back the folder up again"), "{said}");
     let (output, stdout, stderr) = folder.run(env!("CARGO_BIN_EXE_ensile"), "backup data backup --json");
     assert_eq!((output.status.code(), &*stderr), (Some(3), ""), "{stdout}");
     let report: serde_json::Value = serde_json::from_str(&stdout).expect("is JSON");
@@ -347,7 +347,7 @@ fn b4_a_copy_of_a_killed_process_is_told_by_each_command_and_adopted_on_request(
         let (code, said) = ensile(&folder, &format!("{command} copy"));
         assert!(code == Some(0) && said.contains("not proven: 10 entries ("), "{said}");
         assert!(
-            said.contains("open it in its place, on the machine and in the boot in which it ran"),
+            said.contains("open the original in its place, on the same machine and before a reboot"),
             "{said}"
         );
         assert!(said.contains("an open refuses it:"), "{said}");
@@ -368,7 +368,10 @@ fn b4_a_copy_of_a_killed_process_is_told_by_each_command_and_adopted_on_request(
     let (code, said) = ensile(&folder, "adopt --without-buffers copy");
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("copy: is now database") && said.contains("given up: 10 entries ("), "{said}");
-    assert!(!said.contains("open it in its place"), "what to do is said before it is agreed to: {said}");
+    assert!(
+        !said.contains("open the original in its place"),
+        "what to do is said before it is agreed to: {said}"
+    );
     let copied = ObjectsBuilder::new(folder.0.join("copy")).open::<u64, Count>().expect("opens");
     let left = copied.recovery().not_proven.clone().expect("is told");
     assert_eq!((left.entries(), left.reason), (10, NotProvenReason::Copied));

@@ -126,34 +126,34 @@ impl NotProven {
     pub fn what_to_do(&self) -> &'static str {
         match self.reason {
             NotProvenReason::Changed => {
-                ". If that was the owner, the mode or a link, all is well. If an older copy was put there, changes may be \
-                 missing that others here have seen: restore all of the folder"
+                ". A change of the owner, the mode or a link is harmless. An older copy of a file lacks changes that other \
+                 files of the folder have: restore the whole folder from one backup"
             }
             NotProvenReason::Copied => {
-                ", and are not taken: the folder is a copy of the one that it left, and copies prove nothing. If that one is \
-                 still there, open it in its place, on the machine and in the boot in which it ran, which takes them; close \
-                 it, and copy it again"
+                ", and an open leaves the entries out: the folder is a copy, and a copy proves nothing. If the original folder \
+                 exists, open the original in its place, on the same machine and before a reboot, which takes the entries. \
+                 Then close it, and copy it again"
             }
             NotProvenReason::OtherBoot => {
-                ", and are not taken: the operating system was started since. After a power cut nothing proves them. If a \
-                 container alone was started, they are lost"
+                ", and an open leaves the entries out: the operating system has started again, and no file proves them. No \
+                 command brings the entries back: repeat their changes"
             }
             NotProvenReason::OtherMount => {
-                ", and are not taken: the file system of the folder was mounted again since. A lost device loses the bytes \
-                 that were not synced"
+                ", and an open leaves the entries out: the file system of the folder was mounted again, and a lost device loses \
+                 the bytes that were not synced. No command brings the entries back: repeat their changes"
             }
             NotProvenReason::Damaged => {
-                ". This is the folder that it left, and it is damaged, or cannot be read: an open ends before it takes them. \
-                 `ensile verify DIR` says what is wrong. Put that back as it was, and an open in this boot takes them; or \
-                 `ensile verify DIR --repair` keeps what can be kept, and says what it gives up"
+                ". The folder is damaged or unreadable, and an open fails before it takes the entries. Run `ensile verify DIR` \
+                 to see the damage. Undo the damage, and open the folder before a reboot, which takes the entries. Or run \
+                 `ensile verify DIR --repair`: the repair keeps the readable part, and prints the loss"
             }
             NotProvenReason::NotOpened => {
-                ", and nobody had opened the folder when it was looked at: an open of it in this boot takes them, and a backup that was made \
-                 before has them not. Open it, and back it up again"
+                ", and the folder had not been opened when it was read. Open the folder before a reboot, which takes the \
+                 entries. Then back the folder up again: an earlier backup lacks the entries"
             }
             NotProvenReason::UnknownBoot => {
-                ". Which boot of the operating system, or which mount of a file system, this is cannot be read, so it is unknown \
-                 whether they count: open it where /proc/sys/kernel/random/boot_id, /proc/self/mountinfo and /sys can be read"
+                ". The current boot or mount cannot be read, so the entries may count or not. Open the folder where \
+                 /proc/sys/kernel/random/boot_id, /proc/self/mountinfo and /sys are readable"
             }
         }
     }
@@ -186,7 +186,7 @@ impl NotProven {
             [] => f.write_str(" were returned"),
             files => {
                 let files = files.join(", ");
-                write!(f, "{separator}what {files} held, which cannot be read, were returned")
+                write!(f, "{separator}the entries of {files}, which cannot be read, were returned")
             }
         }
     }

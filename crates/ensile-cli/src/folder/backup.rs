@@ -186,7 +186,7 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
     }
     if !report.dropped.is_empty() {
         text += &format!(
-            "it has no more the states at the end of the epochs {}: --keep says how many there are to be\n",
+            "the backup has dropped the states at the end of the epochs {}: raise --keep to keep more states\n",
             listed(&report.dropped)
         );
     }
@@ -263,7 +263,7 @@ pub(super) fn reach_line(reach: &Reach, archive: Option<&Path>) -> String {
     let reach = match reach {
         Reach::None => return String::new(),
         Reach::Unknown(why) => {
-            return format!("which epochs `ensile restore --to-epoch` has cannot be said: {why}\n");
+            return format!("the epochs of `ensile restore --to-epoch` are unknown: {why}\n");
         }
         Reach::Spans(spans) => spans,
     };
@@ -282,10 +282,11 @@ pub(super) fn reach_line(reach: &Reach, archive: Option<&Path>) -> String {
     }
     let by = match archive {
         Some(archive) => format!(" with the archive {}", archive.display()),
-        None => "; `ensile inspect --archive` says what is had with an archive of the log".to_owned(),
+        None => "; `ensile inspect BACKUP --archive ARCHIVE` lists the epochs with an archive of the log"
+            .to_owned(),
     };
     let what = if what.is_empty() { "nothing".to_owned() } else { what.join(", ") };
-    format!("`ensile restore --to-epoch` has {what}{by}\n")
+    format!("`ensile restore --to-epoch` can restore {what}{by}\n")
 }
 
 /// The epochs as JSON.
@@ -337,8 +338,8 @@ impl ShownProgress {
             // A closed output does not stop the backup.
             let _ = writeln!(
                 io::stderr(),
-                "ensile: the database changes while it is copied, for longer than its files are kept for that: begun anew \
-                 ({} times so far); a larger --rate-mb helps",
+                "ensile: the copy takes longer than the database keeps files for it, and begins again ({} times so far): \
+                 raise --rate-mb, or leave it out",
                 progress.overruns
             );
         }

@@ -150,19 +150,20 @@ fn inspect_says_which_epochs_a_restore_has_of_a_backup() {
             assert!(archive.is_empty() || had >= 3, "{strategy:?}: {had} of {spans:?}");
             let (_, stdout, _) = run(&format!("inspect backup {archive}"));
             let by = if archive.is_empty() {
-                "; `ensile inspect --archive` says"
+                "; `ensile inspect BACKUP --archive ARCHIVE` lists"
             } else {
                 " with the archive archive\n"
             };
-            let line =
-                stdout.lines().find(|line| line.starts_with("`ensile restore --to-epoch` has the end of "));
+            let line = stdout
+                .lines()
+                .find(|line| line.starts_with("`ensile restore --to-epoch` can restore the end of "));
             assert!(line.is_some_and(|line| format!("{line}\n").contains(by)), "{stdout}");
         }
         for of in ["data", "archive"] {
             let (output, _, stderr) = run(&format!("inspect {of} --archive archive"));
             assert!(output.status.code() == Some(2) && stderr.contains("it is no backup"), "{of}: {stderr}");
             let (_, stdout, _) = run(&format!("inspect {of}"));
-            assert!(!stdout.contains("--to-epoch` has"), "{stdout}");
+            assert!(!stdout.contains("--to-epoch` can restore"), "{stdout}");
         }
         let (output, _, stderr) = run("inspect backup --archive data");
         assert!(output.status.code() == Some(2) && stderr.contains("is not an archive"), "{stderr}");

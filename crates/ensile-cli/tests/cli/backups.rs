@@ -423,7 +423,7 @@ fn an_inspection_of_a_copied_backup_prints_what_it_found() {
     copy_folder(&folder.0.join("backup"), &folder.0.join("copied"));
     let (code, stdout, stderr) = ensile(&folder, "inspect copied");
     assert!(code == Some(0) && stdout.contains("copied: whole up to epoch "), "{stdout}{stderr}");
-    assert!(stdout.contains("which epochs `ensile restore --to-epoch` has cannot be said: "), "{stdout}");
+    assert!(stdout.contains("the epochs of `ensile restore --to-epoch` are unknown: "), "{stdout}");
     let found = document(&folder, "inspect copied --json");
     assert_eq!((&found["restorable_epochs"], found["examination"].is_object()), (&Value::Null, true));
     assert!(found["restorable_unknown"].as_str().is_some_and(|why| why.contains("copied")), "{found}");
@@ -532,7 +532,7 @@ fn a_backup_says_which_states_it_has_no_more() {
     assert_eq!(third["dropped"], json!([first["epoch"]]));
     let (code, stdout, stderr) = ensile(&folder, "backup data backup --keep 1");
     assert_eq!(code, Some(0), "{stderr}");
-    let said = format!("it has no more the states at the end of the epochs {}", second["epoch"]);
+    let said = format!("the backup has dropped the states at the end of the epochs {}", second["epoch"]);
     assert!(stdout.contains(&said), "{stdout}");
     db.close().expect("closes");
 }

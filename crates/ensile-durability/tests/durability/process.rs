@@ -382,7 +382,7 @@ fn b4_another_boot_takes_nothing() {
     let left = told(rig.report.not_proven.as_ref());
     assert_eq!((left.reason, left.entries(), left.files.len()), (NotProvenReason::OtherBoot, 1, 1));
     assert!(
-        left.is_left_out() && left.to_string().contains("the operating system was started since"),
+        left.is_left_out() && left.to_string().contains("the operating system has started again"),
         "{left}"
     );
     assert!(buffers(&disk).iter().all(|name| name.contains("buffer-2-")), "the old one is gone");

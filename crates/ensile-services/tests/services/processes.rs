@@ -220,7 +220,10 @@ fn b4_a_server_of_an_adopted_copy_says_at_its_start_what_it_has_not(transport: &
     copy_folder(&folder.0.join("table"), &copy);
     let on: Arc<dyn Disk> = Arc::new(RealDisk::existing(&copy).expect("it is there"));
     let refused = adopt(&on).map(drop).expect_err("it would lose something").to_string();
-    assert!(refused.contains("10 entries (") && refused.contains("open it in its place"), "{refused}");
+    assert!(
+        refused.contains("10 entries (") && refused.contains("open the original in its place"),
+        "{refused}"
+    );
     adopt_with(&on, AdoptOptions { without_buffers: true }).expect("is agreed to");
     drop(on);
     let mut process = folder.command("pht copy");

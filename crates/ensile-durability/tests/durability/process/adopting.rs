@@ -49,8 +49,7 @@ fn copied(machine: &SimDisk) -> (SimDisk, SimDisk) {
 fn b4_an_adoption_refuses_to_lose_what_a_process_safe_life_returned() {
     let machine = SimDisk::new();
     let (disk, copy) = copied(&machine);
-    let left =
-        assert_would_lose(&copy, "the folder is a copy of the one that it left, and copies prove nothing");
+    let left = assert_would_lose(&copy, "the folder is a copy, and a copy proves nothing");
     let [UnprovenFile { held: Some(held), .. }] = &left.files[..] else { panic!("{left:?}") };
     assert_eq!((left.reason, held.entries, left.log_entries), (NotProvenReason::Copied, 1, 0));
     assert!(
@@ -150,7 +149,7 @@ fn b5_an_adoption_that_dies_at_any_call_is_made_again_and_loses_nothing() {
 fn b4_an_adoption_asks_where_the_boot_cannot_be_read() {
     let disk = left(1);
     disk.set_no_boot(true);
-    let left = assert_would_lose(&disk, "open it where /proc/sys/kernel/random/boot_id");
+    let left = assert_would_lose(&disk, "Open the folder where /proc/sys/kernel/random/boot_id");
     assert_eq!((left.reason, left.entries()), (NotProvenReason::UnknownBoot, 1));
     disk.set_no_boot(false);
     assert_eq!(found(&open(&disk, safe(1))).len(), 2);
@@ -174,7 +173,7 @@ fn b4_a_folder_of_which_a_linked_log_folder_alone_was_copied_is_a_copy_to_each_t
     let examined = examine(&on, &Map::default()).expect("reads");
     let left = told(examined.not_proven.as_ref());
     assert_eq!((left.reason, left.entries(), examined.to_take), (NotProvenReason::Copied, 1, None));
-    assert_eq!(assert_would_lose(&disk, "the folder is a copy of the one that it left"), left);
+    assert_eq!(assert_would_lose(&disk, "the folder is a copy, and a copy proves nothing"), left);
     give_up(&disk).expect("is agreed to");
     let rig = open(&disk, safe(1));
     assert_eq!((found(&rig).len(), told(rig.report.not_proven.as_ref())), (1, left));
@@ -186,7 +185,7 @@ fn b4_an_adoption_of_a_damaged_folder_says_why_an_open_takes_nothing_and_counts_
     let (disk, durable, _) = left_by_two();
     let unread = buffers(&disk).remove(1);
     flip(&disk, &unread, 140);
-    let left = assert_would_lose(&disk, "`ensile verify DIR --repair` keeps what can be kept");
+    let left = assert_would_lose(&disk, "`ensile verify DIR --repair`: the repair keeps the readable part");
     assert_eq!((left.reason, left.is_left_out(), left.durable), (NotProvenReason::Damaged, false, durable));
     assert_eq!((left.entries(), left.log_entries, left.files.len()), (1, 0, 2));
     let on: Arc<dyn Disk> = Arc::new(disk.mounted());
@@ -196,7 +195,7 @@ fn b4_an_adoption_of_a_damaged_folder_says_why_an_open_takes_nothing_and_counts_
     disk.crash_with(Survival::Everything, 1);
     let log = disk.files().into_iter().rfind(|name| name.starts_with("log0/log-")).expect("a log");
     disk.lose(&log);
-    let left = assert_would_lose(&disk, "the operating system was started since");
+    let left = assert_would_lose(&disk, "the operating system has started again");
     assert_eq!(left.reason, NotProvenReason::OtherBoot);
 }
 
@@ -216,7 +215,7 @@ fn b4_an_adoption_without_a_log_tells_the_others_by_their_own_blocks_and_marks()
     let copy = machine.at("copy");
     let logs: Vec<_> = copy.files().into_iter().filter(|name| name.starts_with("log0/log-")).collect();
     logs.iter().for_each(|log| copy.lose(log));
-    let left = assert_would_lose(&copy, "the folder is a copy of the one that it left");
+    let left = assert_would_lose(&copy, "the folder is a copy, and a copy proves nothing");
     assert!(
         left.files.iter().all(|left| left.file.starts_with("log0/")),
         "log 1 has all of its own: {left:?}"
@@ -230,7 +229,8 @@ fn b4_an_adoption_asks_about_buffers_that_were_not_copied() {
     let (_, copy) = copied(&machine);
     let buffer = buffers(&copy).remove(0);
     copy.lose(&buffer);
-    let left = assert_would_lose(&copy, &format!("what {buffer} held, which cannot be read, were returned"));
+    let left =
+        assert_would_lose(&copy, &format!("the entries of {buffer}, which cannot be read, were returned"));
     assert_eq!((left.entries(), left.files.len()), (0, 1));
     // Without their list nobody knows which there were.
     let machine = SimDisk::new();
@@ -257,7 +257,7 @@ fn b4_an_adoption_asks_about_a_buffer_that_was_written_to_the_log_while_it_was_c
     for name in disk.files().into_iter().filter(|name| name.contains("/buffer")) {
         copy.put(&name, disk.bytes(&name));
     }
-    let left = assert_would_lose(&copy, "held, which cannot be read, were returned");
+    let left = assert_would_lose(&copy, ", which cannot be read, were returned");
     assert_eq!((left.entries(), left.log_entries), (0, 0));
 }
 
@@ -287,7 +287,7 @@ fn b4_an_adoption_in_another_boot_asks_though_the_folder_seems_to_be_the_same() 
     // A copy of the whole device: each file has its number and its birth.
     let disk = left(1);
     disk.crash_with(Survival::Everything, 1);
-    let left = assert_would_lose(&disk, "the operating system was started since");
+    let left = assert_would_lose(&disk, "the operating system has started again");
     assert_eq!((left.reason, left.entries()), (NotProvenReason::OtherBoot, 1));
 }
 
@@ -297,14 +297,15 @@ fn b4_an_adoption_of_a_damaged_copy_tells_all_that_its_buffers_hold() {
     let (_, copy) = copied(&machine);
     let log = copy.files().into_iter().rfind(|name| name.starts_with("log0/log-")).expect("a log");
     copy.lose(&log);
-    let left = assert_would_lose(&copy, "the folder is a copy of the one that it left");
+    let left = assert_would_lose(&copy, "the folder is a copy, and a copy proves nothing");
     assert_eq!(left.entries(), 1);
     // So does a buffer that cannot be read.
     let machine = SimDisk::new();
     let (_, copy) = copied(&machine);
     let buffer = buffers(&copy).remove(0);
     flip(&copy, &buffer, 140);
-    let left = assert_would_lose(&copy, &format!("what {buffer} held, which cannot be read, were returned"));
+    let left =
+        assert_would_lose(&copy, &format!("the entries of {buffer}, which cannot be read, were returned"));
     assert_eq!((left.entries(), left.files.len()), (0, 1));
 }
 

@@ -52,7 +52,7 @@ fn b4_a_backup_of_a_folder_whose_process_died_says_what_it_has_not() {
     let before = disk.fork();
     let left = told(backed_up(&machine, "behind").not_proven.as_ref());
     assert_eq!((left.reason, left.entries(), left.durable), (NotProvenReason::NotOpened, 1, durable));
-    assert!(left.to_string().contains("Open it, and back it up again") && !left.is_left_out(), "{left}");
+    assert!(left.to_string().contains("Then back the folder up again") && !left.is_left_out(), "{left}");
     // Nobody knows which boot this is, or a buffer is damaged: the backup is made, and says that.
     disk.set_no_boot(true);
     let left = told(backed_up(&machine, "unknown").not_proven.as_ref());
