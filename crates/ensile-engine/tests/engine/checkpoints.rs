@@ -346,6 +346,46 @@ fn check_k1_changes_during_the_walk_come_from_the_log(strategy: Strategy) {
 }
 
 /// K3: the attempt fails, and no commit does.
+/// Begins a picture, and displaces more than a megabyte. The device takes nothing meanwhile: only the heartbeat looks.
+fn begin_and_displace(life: &Life) -> CheckpointHandle {
+    let handle = life.begin();
+    for key in 0..64 {
+        life.put(key, &[2; 20_000]);
+    }
+    life.settle();
+    handle
+}
+
+fn step_to_the_end(life: &Life, handle: &CheckpointHandle) {
+    while handle.outcome().is_none() {
+        for checkpointer in 0..CHECKPOINTERS {
+            life.step(checkpointer);
+        }
+        life.settle();
+    }
+}
+
+#[test]
+fn health_tells_of_three_pictures_in_a_row_that_gave_way() {
+    let disk = SimDisk::new();
+    let tuning = Tuning { displaced_bytes_max: 1 << 20, ..Tuning::default() };
+    let life = Life::try_open_tuned(&disk, Strategy::Pictures, tuning).expect("opens");
+    (0..64).for_each(|key| _ = life.put(key, &[1; 20_000]));
+    life.settle();
+    for attempt in 1..=3 {
+        assert_eq!(life.db.health().checkpoint_failing, None, "attempt {attempt}");
+        let handle = begin_and_displace(&life);
+        step_to_the_end(&life, &handle);
+        assert!(handle.outcome().is_some_and(|outcome| outcome.is_err()), "attempt {attempt} gave way");
+    }
+    let health = life.db.health();
+    let why = health.checkpoint_failing.clone().expect("it is told");
+    assert!(why.contains("3 times in a row") && why.contains("displaced_bytes_max"), "{why}");
+    assert!(!health.is_well());
+    life.checkpoint();
+    assert_eq!(life.db.health().checkpoint_failing, None, "one was made");
+}
+
 #[test]
 fn a_picture_that_gave_way_to_commits_says_so_and_the_next_one_is_installed() {
     for semi_fuzzy in [false, true] {
@@ -356,21 +396,11 @@ fn a_picture_that_gave_way_to_commits_says_so_and_the_next_one_is_installed() {
             life.put(key, &[1; 20_000]);
         }
         life.settle();
-        let handle = life.begin();
-        // The device takes nothing meanwhile: only the heartbeat looks.
-        for key in 0..64 {
-            life.put(key, &[2; 20_000]);
-        }
-        life.settle();
+        let handle = begin_and_displace(&life);
         let peak = life.db.stats().displaced_bytes_peak;
         assert!(peak > 64 * 20_000);
         assert_nothing_displaced(&life);
-        while handle.outcome().is_none() {
-            for checkpointer in 0..CHECKPOINTERS {
-                life.step(checkpointer);
-            }
-            life.settle();
-        }
+        step_to_the_end(&life, &handle);
         let error = handle.outcome().expect("it has ended").expect_err("it gave way").to_string();
         assert!(
             error.contains("displaced_bytes_max is 1048576") && error.contains(&peak.to_string()),

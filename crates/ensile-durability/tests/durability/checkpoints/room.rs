@@ -59,6 +59,8 @@ fn a_checkpoint_that_does_not_fit_is_not_begun_says_so_and_is_made_once_there_is
             panic!("it does not fit")
         };
         assert!(why.contains("free some space"), "{why}");
+        // The text has a size and a place.
+        assert!(why.contains(" bytes or more in /disk") && !why.contains(" takes 0 bytes"), "{why}");
         assert!(life.checkpoints.misfit().is_some_and(|said| said == *why));
     }
     assert_eq!((life.checkpoints.stats().bytes, parts(&disk)), (written, files), "nothing was written");
