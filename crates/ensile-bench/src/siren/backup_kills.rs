@@ -1,18 +1,19 @@
-//! `siren backup-kills`: a process that backs a database up is killed at a random moment, again and again, while this
-//! one has the database open and writes to it.
+//! `siren backup-kills` kills a process that backs up a database, at a random moment, again and again. Meanwhile this
+//! process has the database open and writes to the database.
 //!
 //! ```text
-//! fill -> a backup and an increment that nobody kills: how long they take
-//! each run: picture -> the copier runs, beside the next picture -> SIGKILL, unless it has ended -> the target is
-//!           verified, each picture that its manifest names is restored, and every row compared
-//!           -> half of the time: a run to its end, and the same look
+//! fill -> one backup and one increment without a kill, to measure their durations
+//! each run: picture -> the copier runs beside the next picture -> SIGKILL, unless the copier has ended
+//!           -> verify the target, restore each picture that its manifest names, compare every row
+//!           -> after half of the kills: a run without a kill, and the same checks
 //! ```
-//! Behind a run that has ended the target is emptied now and then, so that first backups are killed too.
+//! After a run that has ended, the target is sometimes emptied, so that first backups are killed, too.
 //!
-//! Invariants: the target has what it had, or what the run was to make, whole; and the latter only if the copier had
-//! verified it. Of a first backup that was killed the target says that it is none.
+//! Invariants: After a kill the target has its earlier backups or the new backup, whole, and the new backup only if the
+//! copier had verified the backup. If a killed first backup does not count, the target reports that no backup is
+//! present.
 //!
-//! Neighbours: [`copier`] is the process that is killed; [`history`] writes, and knows the rows of each epoch.
+//! Neighbours: [`copier`] is the killed process. [`history`] writes, and knows the rows of each epoch.
 
 pub(crate) mod copier;
 mod history;
@@ -40,21 +41,21 @@ use crate::system::fresh_folder;
 use copier::{Course, Stage};
 use history::History;
 
-/// Folders of the database, the backup, and what is restored.
+/// Folders of the database, the backup, and the restored database.
 const FOLDERS: [&str; 3] = ["siren", "siren-backup", "siren-restored"];
 const STRATEGY: Strategy = Strategy::SemiFuzzy;
-/// Moments of kills reach this much further than the last run that ended took: its end is to be met too.
+/// Latest moment of a kill, in durations of the last run that ended. Above 1, so that kills also meet the end of a run.
 const BEHIND_THE_END: f64 = 1.2;
-/// A target keeps one picture, or two.
+/// Largest number of pictures that a target keeps; each run draws its number.
 const KEEP_MAX: u64 = 2;
-/// Behind each second run that has ended, about, the target is emptied.
+/// Average number of ended runs between two emptyings of the target.
 const EMPTIED: u64 = 2;
-/// Behind this many findings the experiment ends.
+/// Number of findings after which the experiment ends.
 const FINDINGS_MAX: usize = 5;
 
 const KILLS: (&str, &str) = ("kills", "1");
 
-/// What a run was to make.
+/// Kind of backup that a run makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Full,
@@ -72,7 +73,7 @@ impl Kind {
     }
 }
 
-/// What the target had behind a kill.
+/// Newest backup in the target after a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Nothing,
@@ -88,7 +89,7 @@ impl Left {
     ];
 }
 
-/// A copier that was killed.
+/// A kill of a copier.
 #[derive(Clone, Copy, Debug)]
 struct Kill {
     kind: Kind,
@@ -96,20 +97,22 @@ struct Kill {
     left: Left,
 }
 
-/// What came of all runs.
+/// Results of all runs.
 #[derive(Debug, Default)]
 struct Killed {
     kills: Vec<Kill>,
-    /// Runs that had ended before they were to be killed, and that nobody was to kill.
+    /// Number of runs that ended before the moment of their kill.
     ended: u64,
+    /// Number of runs without a kill.
     to_the_end: u64,
-    /// Pictures that were restored, and rows that were compared.
+    /// Number of restored pictures.
     pictures: u64,
+    /// Number of compared rows.
     rows: u64,
     findings: Vec<String>,
 }
 
-/// The database, and where it is backed up.
+/// The database, its backup, and the state of the experiment.
 struct Scene<'a> {
     arguments: &'a SirenArguments,
     db: &'a Database,
@@ -118,24 +121,24 @@ struct Scene<'a> {
     target: &'a Path,
     restored: &'a Path,
     random: Random,
-    /// The epochs of the target's pictures, the newest first.
+    /// Epochs of the target's pictures, newest first.
     known: Vec<Epoch>,
-    /// Seconds of the last runs that ended, by kind.
+    /// Duration of the last ended run of each kind, in seconds.
     seconds: [f64; 2],
     killed: Killed,
 }
 
-/// Says when it is dropped that the writer is to end, also behind an error.
+/// Guard that ends the writer when the guard is dropped, also after an error.
 struct EndsWriter<'a>(&'a AtomicBool);
 
 impl Drop for EndsWriter<'_> {
     fn drop(&mut self) {
-        // Relaxed: it ends a loop.
+        // Relaxed: the flag only ends a loop.
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// All of it.
+/// Runs the experiment.
 pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     must_fit(arguments)?;
     let mut paths = Vec::new();
@@ -172,7 +175,7 @@ fn beside_a_writer(arguments: &SirenArguments, db: &Database, paths: &[PathBuf])
         };
         let outcome = scene.kill_all();
         drop(ends_writer);
-        // Why the writer ended early matters more than what was missed by that.
+        // The error of the writer comes first, because the early end of the writer may have caused the other error.
         writer.join().expect("writing does not panic")?;
         outcome.map(|()| scene.killed)
     })
@@ -198,7 +201,7 @@ impl Scene<'_> {
             let Killed { kills, ended, .. } = &self.killed;
             progress.update(&format!("{} of {asked} kills, {ended} had ended before", kills.len()));
         }
-        // Whatever the last kill has left, the next one goes on from it.
+        // The last run shows that a backup goes on from the remains of the last kill.
         self.run_to_the_end()?;
         progress.clear();
         Ok(())
@@ -208,7 +211,7 @@ impl Scene<'_> {
         if self.known.is_empty() { Kind::Full } else { Kind::Increment }
     }
 
-    /// A run that is killed at a random moment. False if it had ended by then.
+    /// Runs the copier and kills the copier at a random moment. False if the copier ended before the kill.
     fn run_and_kill(&mut self) -> Result<bool> {
         let kind = self.kind();
         let moment = self.random.unit() * BEHIND_THE_END * self.seconds[kind as usize];
@@ -237,7 +240,7 @@ impl Scene<'_> {
         Ok(course.is_killed)
     }
 
-    /// A run that nobody kills.
+    /// Runs the copier to its end without a kill.
     fn run_to_the_end(&mut self) -> Result<()> {
         let kind = self.kind();
         let (course, least) = self.run_once(None)?;
@@ -254,17 +257,18 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Runs the copier beside a picture; also the epoch of the newest picture that was there before.
+    /// Runs the copier beside a picture. Also returns the epoch of the newest picture before the run.
     fn run_once(&mut self, moment: Option<f64>) -> Result<(Course, Epoch)> {
         let picture = self.db.checkpoint()?.wait().map_err(Error::from)?;
         let least = picture_epoch(&picture)?;
-        // The next one is written and installed beside the copy.
+        // The next picture is written and installed beside the copy.
         self.db.checkpoint()?;
         let keep = 1 + self.random.below(KEEP_MAX);
         Ok((copier::run(self.source, self.target, keep, moment)?, least))
     }
 
-    /// Looks at all that the target has; the epochs of its pictures, with a log or without, the newest first.
+    /// Verifies the target, restores each picture and compares the rows. Returns the epochs of the pictures, with a log
+    /// or without a log, newest first.
     fn look(&mut self) -> Result<Vec<Epoch>> {
         let epochs = match folder::verify(self.target) {
             Ok(found) if !found.is_whole() => {
@@ -302,7 +306,7 @@ impl Scene<'_> {
         Ok(epochs)
     }
 
-    /// Nothing was backed up yet: the target says so.
+    /// Checks that a restore from a target without a backup reports the missing backup.
     fn look_for_none(&mut self) -> Result<()> {
         use DurabilityError::{NoDatabase, NotABackup, Unfinished};
         match folder::restore(self.target, self.restored, None) {
@@ -313,11 +317,11 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// The first key of the restored database whose row is not that of the end of this epoch.
+    /// Returns the first key of the restored database whose row differs from the row at the end of this epoch.
     fn compared(&mut self, epoch: Epoch) -> Result<Option<u64>> {
         let (options, history) = (paced_options(self.arguments, STRATEGY, self.arguments.seed), self.history);
         let restored = self.restored;
-        // On a thread of its own: what threads keep of a database ends with it.
+        // A thread of its own opens the database, so that the thread-local state of the database ends with the thread.
         let compared = std::thread::scope(|scope| {
             let looks = scope.spawn(|| {
                 let other = options.open_at(restored, Durability::Relaxed)?;
@@ -352,7 +356,7 @@ fn removed(path: &Path) -> Result<()> {
     std::fs::remove_dir_all(path).map_err(Failure::io(format!("removing {}", path.display())))
 }
 
-/// The rows, and what was found.
+/// Makes the rows of the figure, and the text with the findings.
 fn made(arguments: &SirenArguments, killed: &Killed) -> Made {
     let Killed { kills, ended, to_the_end, pictures, rows: compared, findings } = killed;
     let mut rows = Vec::new();

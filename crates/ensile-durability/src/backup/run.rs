@@ -1,11 +1,11 @@
-//! A copy from its begin to its end, on the thread that calls; and the folders that it is made in.
+//! Runs a copy from its begin to its end on the calling thread, and opens the folder of the target.
 //!
 //! Invariants:
-//! - A target within what is copied is refused, also by way of a link: the copy would copy itself.
-//! - A restore that fails, and is not cancelled, leaves no folder that it has made: an open would make an empty
-//!   database there, or refuse it.
+//! - A target inside the copied folder is refused, also through a link: the copy would copy itself.
+//! - A restore that fails without a cancellation removes the folder that the restore has made. An open of the folder
+//!   would make an empty database, or would refuse the folder.
 //!
-//! Neighbours: databases, objects and the `ensile` command run copies; [`super`] steps them.
+//! Neighbours: databases, objects and the `ensile` command run copies. [`super`] takes the steps.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -23,13 +23,13 @@ use crate::store::unfinished::UnfinishedCopy;
 use crate::store::{Hold, Locks, whose};
 use crate::{DurabilityError, Recoverable};
 
-/// Longest pause between two questions whether the copy is to go on.
+/// Longest pause between two calls of the callback `watch`.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// Asked between two steps of a copy, which is cancelled if the answer is to break.
+/// Callback between two steps of a copy. A `Break` cancels the copy.
 pub type WatchCopy<'w> = dyn FnMut(&CopyProgress) -> ControlFlow<()> + 'w;
 
-/// Asks whether a copy is to go on.
+/// Asks `watch` for permission to go on with the copy.
 ///
 /// # Errors
 /// [`DurabilityError::Cancelled`].
@@ -40,8 +40,8 @@ pub fn ask<E: From<DurabilityError>>(progress: &CopyProgress, watch: &mut WatchC
     }
 }
 
-/// Between two pieces of one step, which was `asked` whether it is to go on: waits for the rate, but not for long, or
-/// notes why the step has `stopped`.
+/// Pauses between two pieces of one step. `asked` is the answer of the callbacks. If `asked` is `Ok`, waits for the
+/// rate, but not for long. Otherwise stores the error in `stopped` and breaks.
 pub fn pause_copy<E>(wait: Duration, asked: Result<(), E>, stopped: &mut Result<(), E>) -> ControlFlow<()> {
     match asked {
         Ok(()) => {
@@ -56,10 +56,10 @@ pub fn pause_copy<E>(wait: Duration, asked: Result<(), E>, stopped: &mut Result<
 }
 
 impl CopyRun {
-    /// Steps the copy until it has ended, or may not go on.
+    /// Steps the copy until the copy has ended, or may not go on.
     ///
     /// # Errors
-    /// As for [`CopyRun::step`]; [`DurabilityError::Cancelled`]; those of `may_go_on`.
+    /// As for [`CopyRun::step`]; [`DurabilityError::Cancelled`]; the errors of `may_go_on`.
     pub fn run<E: From<DurabilityError>>(
         mut self,
         verifier: &dyn Recoverable,
@@ -85,11 +85,11 @@ impl CopyRun {
     }
 }
 
-/// Folder of a backup, outside of the source, which is made if it is not there: once it is known that there is
-/// something to put into it.
+/// Opens the folder of a backup, which must lie outside of the source. A missing folder is made. Callers open the
+/// target after the source is known to have something to copy.
 ///
 /// # Errors
-/// [`DurabilityError::Config`] if it lies in the source; the disk's.
+/// [`DurabilityError::Config`] if the target lies in the source; the errors of the disk.
 pub fn copy_target(target: &Path, source: &dyn Disk) -> Result<Arc<dyn Disk>, DurabilityError> {
     check_outside(target, source)?;
     Ok(Arc::new(RealDisk::open(target)?))
@@ -105,7 +105,7 @@ pub struct RestoreTarget<'p> {
 }
 
 impl<'p> RestoreTarget<'p> {
-    /// The folder at `path`, outside of what is read; made if it is not there.
+    /// Opens the folder at `path`, which must lie outside of the sources. A missing folder is made.
     ///
     /// # Errors
     /// As for [`copy_target`].
@@ -118,31 +118,33 @@ impl<'p> RestoreTarget<'p> {
         Ok(Self { path, disk: Arc::new(disk), is_made })
     }
 
-    /// The folder.
+    /// Disk of the folder.
     #[must_use]
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// The outcome of the restore, which has let go of the folder. A cancelled restore is run again, and goes on.
+    /// Returns the outcome of the restore, after the restore has released the folder. If the restore failed, a folder
+    /// that the restore has made is removed. A cancelled restore keeps the folder, because the next run goes on from
+    /// there.
     ///
     /// # Errors
-    /// Those of the outcome.
+    /// The error of `outcome`.
     pub fn ended<T, E: From<DurabilityError>>(
         self,
         outcome: Result<T, E>,
         is_cancelled: bool,
     ) -> Result<T, E> {
         if outcome.is_err() && self.is_made && !is_cancelled {
-            // A folder that stays says that the restore has not ended.
+            // If the removal fails, the remaining folder is marked as an unfinished restore.
             let _ = self.remove();
         }
         outcome
     }
 
-    /// Removes the folder, if nobody has made anything else of it.
+    /// Removes the folder, unless another process has made something else of the folder.
     fn remove(&self) -> Result<(), DurabilityError> {
-        // Another restore into the folder has this lock until it has ended.
+        // Another restore into the folder holds this lock until its end.
         let _locks = Locks::of_folder(&*self.disk, Hold::Exclusive)?;
         match Manifest::read(&*self.disk)? {
             Some(manifest) if UnfinishedCopy::of(&manifest).is_some() => {
@@ -155,12 +157,12 @@ impl<'p> RestoreTarget<'p> {
     }
 }
 
-/// Refuses a target within the source's folder, and within those to which the source's links lead.
+/// Refuses a target inside the source's folder, or inside a folder to which a link of the source leads.
 fn check_outside(target: &Path, source: &dyn Disk) -> Result<(), DurabilityError> {
     let real = RealDisk::real_path(target)?;
     let folders = source.list_folders("")?;
     for name in std::iter::once("").chain(folders.iter().map(String::as_str)) {
-        // A link that leads nowhere has nothing below it.
+        // A dangling link has no folder below it.
         let Ok(place) = source.folder_place(name) else { continue };
         if real.starts_with(&place) {
             return Err(DurabilityError::config(format!(

@@ -1,16 +1,17 @@
-//! How far a copy is, and what of its rate it has used: counted alike by copies of pages and of files.
+//! Progress of a copy, and the bytes that count against its rate. Copies of pages and copies of files count alike.
 //!
-//! Invariant: what is written, in any phase, and what is read to verify it count against the rate, once each.
+//! Invariant: Bytes written in any phase, and bytes read for verification, count once against the rate.
 //!
-//! Neighbours: [`super::pages`] and [`super::files`] count; [`super::CopyRun`] paces them, and shows the progress.
+//! Neighbours: [`super::pages`] and [`super::files`] count. [`super::CopyRun`] paces the copy, and reports the
+//! progress.
 
 use crate::copy_progress::{ArchivePiece, CopyPhase, CopyProgress};
 
-/// The counts of one run.
+/// Counts of one run.
 #[derive(Clone, Debug)]
 pub(super) struct CopyTally {
     progress: CopyProgress,
-    /// Bytes that were read to verify.
+    /// Bytes read for verification.
     verified: u64,
 }
 
@@ -28,18 +29,18 @@ impl CopyTally {
         self.progress.bytes_written + self.verified
     }
 
-    /// A phase begins, or begins anew, with so much to do. What was written before stays written.
+    /// Begins a phase, or begins the phase anew, with these totals. The count of written bytes stays.
     pub(super) fn begin(&mut self, phase: CopyPhase, bytes_total: u64, pages_total: u64) {
         self.progress.begin(phase, bytes_total, pages_total);
     }
 
-    /// Bytes and pages that the copy is through with, whether they were written or were there.
+    /// Adds bytes and pages that the copy has finished, whether written now or present before.
     pub(super) fn copied(&mut self, bytes: u64, pages: u64) {
         assert_eq!(self.progress.phase, CopyPhase::Copying, "it copies");
         self.progress.add(bytes, pages);
     }
 
-    /// The copy begins anew, as its lease was overrun.
+    /// Counts a new begin of the copy after an overrun lease.
     pub(super) fn overran(&mut self) {
         self.progress.overruns += 1;
     }
@@ -48,26 +49,26 @@ impl CopyTally {
         self.progress.bytes_written += bytes;
     }
 
-    /// Bytes and pages that were read to verify.
+    /// Adds bytes and pages that were read for verification.
     pub(super) fn verified(&mut self, bytes: u64, pages: u64) {
         assert_eq!(self.progress.phase, CopyPhase::Verifying, "it verifies");
         self.verified += bytes;
         self.progress.add(bytes, pages);
     }
 
-    /// Everything is verified, whatever was read twice or left out.
+    /// Sets the progress to the total at the end of the verification: some bytes may have been read twice or left out.
     pub(super) fn verified_all(&mut self) {
         assert_eq!(self.progress.phase, CopyPhase::Verifying, "it verifies");
         self.progress.bytes = self.progress.bytes_total;
     }
 
-    /// A piece of what an archive has.
+    /// Adds a piece of the entries from an archive.
     pub(super) fn took(&mut self, piece: &ArchivePiece) {
         self.verified += piece.read;
         self.progress.took(piece);
     }
 
-    /// It counts.
+    /// Ends the progress: the copy counts.
     pub(super) fn end(&mut self) {
         let progress = &mut self.progress;
         (progress.phase, progress.bytes) = (CopyPhase::Ended, progress.bytes_total);

@@ -1,13 +1,13 @@
-//! Counters of the log, raised by loggers and by appends that had to wait: never on the hot path.
+//! Counters of the log. Loggers and waiting appends raise the counters; the hot path never does.
 //!
-//! Neighbours: read by the engine's statistics and metrics.
+//! Neighbours: the engine's statistics and metrics read the counters.
 
 use ensile_base::Epoch;
 
 use super::Log;
 use crate::counter::Counter;
 
-/// What the log has done since it started.
+/// Figures of the log since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogStats {
@@ -21,60 +21,60 @@ pub struct LogStats {
     pub marks: u64,
     /// Syncs on the commit path.
     pub syncs: u64,
-    /// Times a worker waited for a buffer because too many were unwritten.
+    /// Number of times that a worker waited for a buffer because too many buffers were unwritten.
     pub buffer_waits: u64,
     /// Epochs that a logger closed early because strict results waited.
     pub early_closes: u64,
-    /// Steps that a lone waiter took on its own thread.
+    /// Steps of a logger that a lone waiter took on its own thread.
     pub waiter_steps: u64,
-    /// Files begun after the first of each log.
+    /// Files begun after the first file of each log.
     pub rolls: u64,
-    /// Attempts to begin one that found no space: the current file went on.
+    /// Attempts to begin a file that found no space; the current file went on.
     pub rolls_held: u64,
-    /// Times a logger found no space for what it had to write, and held it.
+    /// Number of times that a logger held its blocks back because the disk had no space.
     pub holds: u64,
-    /// Files removed because a checkpoint holds what they held.
+    /// Files removed because a checkpoint holds their entries.
     pub files_removed: u64,
-    /// Bytes of those files.
+    /// Bytes of [`files_removed`](LogStats::files_removed).
     pub bytes_removed: u64,
-    /// Removals of files, checkpoints' too, that were put off because a reader held a lease.
+    /// Removals of log files and of checkpoint files that were put off because a reader held a lease.
     pub removals_put_off: u64,
-    /// Of those, removals that went on beside the lease once it had held them up for too long.
+    /// Removals that went on despite a lease, because the lease had put the removals off for too long.
     pub leases_overrun: u64,
-    /// Closed log files that were copied into the archive, and their bytes.
+    /// Closed log files that were copied into the archive.
     pub archived_files: u64,
-    /// See [`LogStats::archived_files`].
+    /// Bytes of [`archived_files`](LogStats::archived_files).
     pub archived_bytes: u64,
-    /// Closed log files that are not in the archive yet, and stay until they are, and their bytes. None without an
-    /// archive.
+    /// Closed log files that are not in the archive yet, and stay until the archive has a copy; 0 without an archive.
     pub unarchived_files: u64,
-    /// See [`LogStats::unarchived_files`].
+    /// Bytes of [`unarchived_files`](LogStats::unarchived_files).
     pub unarchived_bytes: u64,
-    /// Times that the archive could not be written. It is tried again every second.
+    /// Failed writes to the archive. The log tries again every second.
     pub archive_failures: u64,
-    /// The archive has at least every entry of this life up to this epoch. 0 without an archive, and until each log has
-    /// a file in the archive.
+    /// Epoch up to which the archive has at least every entry of this life; 0 without an archive, and until each log
+    /// has a file in the archive.
     pub archived_epoch: Epoch,
-    /// Log files on disk now, of earlier generations too.
+    /// Log files on disk now, including files of earlier generations.
     pub files: u64,
-    /// Bytes of those files, allocated space included.
+    /// Bytes of [`files`](LogStats::files), including allocated space.
     pub file_bytes: u64,
     /// Bytes of all log buffers now: in use, waiting to be written, and free.
     pub buffer_bytes: u64,
 }
 
 impl Log {
-    /// Bytes written since it started, marks included.
+    /// Bytes written since the start of the log, marks included.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.counters.bytes.read()
     }
 
-    /// No entry of a larger epoch is in a log, of those that are with the loggers.
+    /// Largest epoch of an entry that a logger has written or is about to write.
     pub(crate) fn logged_epoch(&self) -> Epoch {
         self.marks.high()
     }
 
-    /// What the log has done since it started, and its files on disk now; in a forked child the former only.
+    /// Figures of the log since its start, and the log files on disk now. In a forked child, only the figures since the
+    /// start.
     #[must_use]
     pub fn stats(&self) -> LogStats {
         if self.store.is_forked() {
@@ -131,7 +131,7 @@ pub(crate) struct LogCounters {
 }
 
 impl LogCounters {
-    /// The counters. The caller adds what is on disk.
+    /// Values of the counters. The caller adds the figures of the files on disk.
     pub(crate) fn read(&self) -> LogStats {
         LogStats {
             bytes: self.bytes.read(),

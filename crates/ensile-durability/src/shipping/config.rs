@@ -1,6 +1,6 @@
-//! What an application says of shipping, and what it is shown of it.
+//! Settings that an application gives for shipping, and the figures that the application reads.
 //!
-//! Neighbours: the shipper takes the settings and counts the figures.
+//! Neighbours: the shipper reads the settings and counts the figures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,50 +11,51 @@ use ensile_base::limits::SHARED_OBJECT_BYTES_MIN;
 use super::shared::SharedStore;
 use crate::DurabilityError;
 
-/// Bytes of an object, usually: few enough for one call to end soon, and to be put again.
+/// Default length of an object in bytes: short enough to end a call of the store soon, and to put the object again.
 const OBJECT_BYTES: u64 = 64 << 20;
 const _: () = assert!(OBJECT_BYTES >= SHARED_OBJECT_BYTES_MIN);
 
-/// What a database does once another one has taken over from the shared store.
+/// Reaction of a database after another database has taken over from the shared store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFenced {
-    /// Its log stops: calls that change something, and strict results, get an error. Another machine serves what this
-    /// one has, so what this one acknowledged from then on would be in no common history.
+    /// The log stops: calls that change data, and strict results, return an error. Another machine now serves the data,
+    /// so a commit that this database acknowledged from then on would be in no common history.
     #[default]
     Stop,
-    /// It goes on locally, and ships nothing any more.
+    /// The database goes on locally, and ships nothing any more.
     GoOn,
 }
 
-/// Where finished files go, and how.
+/// Destination and settings of shipping.
 #[derive(Clone, Debug)]
 pub struct ShippingConfig {
-    /// Where they go.
+    /// Shared store that receives the files.
     pub to: Arc<dyn SharedStore>,
-    /// Bytes a second that are written there at most; `None`: no limit.
+    /// Largest rate of writes to the store, in bytes a second; `None` for no limit.
     pub bytes_per_second: Option<u64>,
-    /// What becomes of the database once it is fenced.
+    /// Reaction of the database to a take-over by another machine.
     pub when_fenced: WhenFenced,
-    /// The database ships to another store from now on than the one that its folder remembers; that one is given up,
-    /// and with it that another machine has taken over there. Without this another store, and an empty place, are
-    /// refused: perhaps a device is not mounted.
+    /// True to ship from now on to another store than the store that the folder remembers. The database gives up the
+    /// remembered store, and ignores a take-over in that store. If false, another store and an empty place are refused,
+    /// because a device may not be mounted.
     pub is_new_place: bool,
-    /// How long log files are kept that are not shipped yet, and that a checkpoint has made superfluous: from the first
-    /// time that one was to go, until nothing is left to ship.
+    /// Longest time for which unshipped log files are kept after a checkpoint has made the files superfluous. The time
+    /// begins with the first refused removal, and ends once nothing is left to ship.
     pub hold: Duration,
-    /// How long objects stay in the store that no manifest names any more: a take-over may be reading them.
+    /// Time for which an object stays in the store after the last manifest that names it. A take-over may still read
+    /// the object.
     pub grace: Duration,
-    /// Bytes of an object: a longer file becomes several, each of this length but for the last. An upload that fails,
-    /// or whose process dies, goes on with the object that it was at.
+    /// Length of an object in bytes. A longer file becomes several objects of this length; only the last object may be
+    /// shorter. After a failure, or the death of the process, an upload goes on with its current object.
     pub object_bytes: u64,
-    /// How long the end of the database waits for a call of the store that is under way. A call that takes longer is
-    /// left to itself, with its thread, and the close says what was not shipped.
+    /// Longest time for which the end of the database waits for a running call of the store. A longer call is left to
+    /// itself, with its thread, and the close reports the files that were not shipped.
     pub close_wait: Duration,
 }
 
 impl ShippingConfig {
-    /// To this store, without a limit, with the usual times: ten minutes each, and ten seconds for a close; in objects
-    /// of 64 MiB.
+    /// Settings for shipping to this store without a limit. `hold` and `grace` are ten minutes, `close_wait` is ten
+    /// seconds, and objects have 64 MiB.
     #[must_use]
     pub fn new(to: Arc<dyn SharedStore>) -> Self {
         let minutes = Duration::from_secs(600);
@@ -70,7 +71,7 @@ impl ShippingConfig {
         }
     }
 
-    /// Can these work, of a database with so many loggers?
+    /// Checks the settings for a database with this number of loggers.
     ///
     /// # Errors
     /// [`DurabilityError::Config`].
@@ -93,45 +94,46 @@ impl ShippingConfig {
     }
 }
 
-/// What shipping has come to.
+/// Figures of shipping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShippingStats {
-    /// The state in the shared store is complete up to the end of this epoch. It says nothing of later epochs once the
-    /// database is fenced.
+    /// Last epoch up to which the state in the shared store is complete. Once the database is fenced, the figure says
+    /// nothing about later epochs.
     pub shipped_epoch: Epoch,
-    /// Durable epoch of this database. The shared store lacks the epochs in between.
+    /// Durable epoch of this database. The shared store lacks the epochs after `shipped_epoch`, up to this epoch.
     pub durable_epoch: Epoch,
-    /// The number of the newest manifest that this database has installed; 0 if there is none.
+    /// Number of the newest manifest that this database has installed; 0 without a manifest.
     pub manifest: u64,
-    /// The term of this database; 0 before it has found its place in the store.
+    /// Term of this database; 0 until the database has found its place in the store.
     pub term: u64,
-    /// Files that were written to the store since the open, and their bytes.
+    /// Number of files written to the store since the open.
     pub files: u64,
-    /// See [`ShippingStats::files`].
+    /// Bytes of [`files`](ShippingStats::files).
     pub bytes: u64,
-    /// Files that are to be shipped, and their bytes: closed log files, and those of a checkpoint.
+    /// Number of files that wait to be shipped: closed log files, and files of a checkpoint.
     pub waiting_files: u64,
-    /// See [`ShippingStats::waiting_files`].
+    /// Bytes of [`waiting_files`](ShippingStats::waiting_files).
     pub waiting_bytes: u64,
-    /// Attempts that failed. It is tried again every second.
+    /// Number of failed attempts. Shipping tries again every second.
     pub failures: u64,
-    /// Why the last one did; `None` once one has succeeded.
+    /// Text of the last error; `None` after a success.
     pub last_error: Option<Arc<str>>,
-    /// Another machine has taken over: whose term it is. Nothing is shipped any more.
+    /// Description of the take-over, if another machine has taken over. Nothing is shipped any more.
     pub fenced: Option<Arc<str>>,
-    /// How often log files had to go before they were shipped: the next state in the store needs the next checkpoint.
+    /// Number of times that log files were removed before shipping. The next state in the store then needs the next
+    /// checkpoint.
     pub overruns: u64,
 }
 
-/// What a step did, and when the next is worth while.
+/// Outcome of a step, and the time of the next useful step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShipStep {
-    /// Something was done: step again.
+    /// The step did some work: step again.
     Worked,
-    /// Nothing is to be shipped now.
+    /// Nothing waits to be shipped now.
     Idle,
-    /// The rate is used up, or the store failed: not before this has passed.
+    /// The rate is used up, or the store failed: step again after this time.
     Paced(Duration),
     /// The log has ended, or another machine has taken over: nothing is shipped any more.
     Stopped,

@@ -1,18 +1,18 @@
-//! Ships the finished files of an open database, a piece at a step, on a thread that nothing else waits for.
+//! Ships the finished files of an open database, one piece in each step, on a thread for which no other thread waits.
 //!
 //! ```text
-//! find its place in the store --> a piece of a file --> the manifest of what is there --> what no manifest names goes
-//!        log files first; between two pieces of a checkpoint's file, which is held open, log files and manifests too
+//! find the place in the chain --> upload a piece of a file --> install a manifest --> remove unnamed objects
+//!    log files go first, also between two pieces of a checkpoint's file, which is held open; so do manifests
 //! ```
 //! Invariants:
-//! - H1: an upload has ended, and is durable in the store, before a manifest names its object.
-//! - H3: S does not go back from one manifest to the next, unless something of what the newest one names is gone.
-//! - H5: the store of the database hears what is shipped before a log file may go.
+//! - H1: A manifest names an object only after the upload of the object has ended and is durable in the store.
+//! - H3: S does not go back from one manifest to the next, unless an object of the newest manifest is gone.
+//! - H5: The database's open store learns of a shipped log file before the file may be removed.
 //! - H4, H6: see `clearing` and `place`.
-//! - I4: in a forked process every call is empty.
+//! - I4: In a forked process every call does nothing.
 //!
-//! Neighbours: `state` decides what the store has, `chain` installs manifests; the log has the closed files. Its parts:
-//! `place` in the chain, `uploads`, `clearing`, and how it ends.
+//! Neighbours: `state` decides which state the store has, `chain` installs manifests, and the log has the closed files.
+//! Submodules: `place` in the chain of manifests, `uploads`, `clearing`, and the `ending`.
 
 mod clearing;
 mod ending;
@@ -49,25 +49,26 @@ use crate::store::shared_manifest::{SHARED_MANIFEST_BYTES_MAX, SharedFile, Share
 use crate::store::ships_to::ShipsTo;
 use crate::wake_up::WakeUp;
 
-/// Bytes that are read and written in one step.
+/// Bytes that one step reads and writes.
 const STEP_BYTES: usize = 1 << 20;
-/// How much the thread that ships gives way: about a third of the weight of a thread that does not.
+/// Niceness of the shipping thread: about a third of the weight of a normal thread.
 const NICENESS: u8 = 5;
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often an idle shipper looks whether another machine has taken over.
+/// Nanoseconds between two checks for a take-over by another machine.
 const LOOK_NANOS: u64 = 10_000_000_000;
-/// A caller that waits for its shipping asks for new files this often, and looks this often.
+/// Nanoseconds after which a caller that waits for its shipping requests new files again.
 const ASK_AGAIN_NANOS: u64 = 200_000_000;
+/// Pause of a waiting caller between two looks at the figures.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// How often it installs a manifest although more is to be shipped.
+/// Nanoseconds between two manifests while more files wait to be shipped.
 const PUBLISH_NANOS: u64 = 10_000_000_000;
-/// How often it looks for objects that no manifest names.
+/// Longest time, in nanoseconds, between two searches for objects that no manifest names.
 const CLEAR_NANOS: u64 = 60_000_000_000;
-/// A log file that cannot be read is tried again after this: what is behind it is shipped meanwhile.
+/// Nanoseconds until the next attempt at an unreadable log file. Later files are shipped meanwhile.
 const PASS_OVER_NANOS: u64 = 10_000_000_000;
 
-/// The shipping of an open database. Any thread may step it, one at a time.
+/// The shipping of an open database. Any thread may step the shipper, but only one thread at a time.
 #[derive(Debug)]
 pub struct Shipper {
     store: Arc<OpenStore>,
@@ -75,47 +76,51 @@ pub struct Shipper {
     config: ShippingConfig,
     database: Identity,
     wake_up: WakeUp,
-    /// A step that panicked ends the shipping: what was under way is not known.
+    /// State between two steps. A panic in a step ends the shipping, because the state of the running work is unknown.
     work: Mutex<ShipWork>,
     stats: Mutex<ShippingStats>,
     steps: Mutex<ShipSteps>,
-    /// What the end came to, once it was waited for.
+    /// Outcome of the end, once a caller has waited for the end.
     ended: Mutex<Option<Result<(), DurabilityError>>>,
 }
 
-/// What the steps go on from.
+/// State from which the next step goes on.
 #[derive(Debug)]
 struct ShipWork {
     pace: WritePace,
-    /// Its place in the chain, once it was found.
+    /// Place in the chain of manifests; `None` until the place is found.
     place: Option<ManifestPlace>,
     inventory: ShippedFiles,
-    /// What the newest manifest is of, and where it may grow.
+    /// Base of the newest manifest: its checkpoint, and the generations that may still grow.
     base: Base,
-    /// A newer checkpoint on its way.
+    /// Newer checkpoint whose files are on their way to the store.
     under_way: Option<CheckpointUnderWay>,
-    /// A log file, and a checkpoint's file: log files go first, between two pieces of the other one.
+    /// Upload of a log file. Log files go first, between two pieces of a checkpoint's file.
     log_upload: Option<Upload>,
+    /// Upload of a checkpoint's file.
     part_upload: Option<Upload>,
-    /// Closed log files that could not be read, each until when others go first.
+    /// Closed log files that could not be read, each with the time until which other files go first.
     passed_over: BTreeMap<SegmentFile, u64>,
-    /// Objects under this database's name, with their lengths: what a life before has put.
+    /// Objects under this database's name that an upload may find, with their lengths in bytes: from an earlier life,
+    /// or from an upload that was given up.
     left: BTreeMap<String, u64>,
-    /// Not before this, by the log's clock.
+    /// Time before which no step works, in nanoseconds of the clock of the log, like the next five fields.
     not_before: u64,
     looked_at: u64,
     look_at: u64,
     publish_at: u64,
     clear_at: u64,
     ask_at: u64,
-    /// Objects that no manifest names, since when; and what is about to go.
+    /// Objects that no manifest names, each with the time of the first sighting in nanoseconds.
     unnamed: BTreeMap<String, u64>,
+    /// Unnamed objects that are to be removed next.
     going: VecDeque<String>,
-    /// The last step cleared: that says nothing of what failed before.
+    /// True if the last step cleared. Success of a clearing step says nothing about earlier failures.
     is_clearing: bool,
 }
 
-/// An installed checkpoint whose files are shipped. They are held open: the next checkpoint may remove their names.
+/// An installed checkpoint whose files are being shipped. The files are held open, because the next checkpoint may
+/// remove their names.
 #[derive(Debug)]
 struct CheckpointUnderWay {
     base: Base,
@@ -123,19 +128,19 @@ struct CheckpointUnderWay {
 }
 
 impl ShipWork {
-    /// The files that are being put, by their names in the store.
+    /// Names in the store of the files that are being uploaded.
     fn under_way_names(&self) -> impl Iterator<Item = String> + '_ {
         self.log_upload.iter().chain(&self.part_upload).map(Upload::shared_name)
     }
 
-    /// Is this object, or what is written of it, of a file that is being put?
+    /// True if this object, whole or partly written, belongs to a file that is being uploaded.
     fn is_under_way(&self, object: &str) -> bool {
         self.under_way_names().any(|name| name == file_of(object))
     }
 }
 
 impl CheckpointUnderWay {
-    /// A file that the store lacks still.
+    /// A file that the store still lacks.
     fn next_part(&self, inventory: &ShippedFiles) -> Option<(PartName, Salt, Arc<dyn DiskFile>)> {
         let is_here =
             |part, salt| inventory.parts.get(part).is_some_and(|shared: &SharedFile| shared.salt == salt);
@@ -144,8 +149,8 @@ impl CheckpointUnderWay {
     }
 }
 
-/// True if this configuration ships to another store than the one where the database is fenced. A store that cannot be
-/// read may be that one (H6).
+/// True if this configuration ships to another store than the store in which the database is fenced. False for an
+/// unreadable store, which may be the fenced store (H6).
 fn is_elsewhere(config: &ShippingConfig, ships_to: ShipsTo) -> bool {
     let is_other =
         |newest: Option<SharedManifest>| newest.is_none_or(|newest| newest.store != ships_to.store);
@@ -153,8 +158,8 @@ fn is_elsewhere(config: &ShippingConfig, ships_to: ShipsTo) -> bool {
 }
 
 impl Shipper {
-    /// As [`Shipper::start`], if there is a configuration. Without one the log of a fenced database takes no entry: its
-    /// folder is open to be read (H6).
+    /// As [`Shipper::start`], if `config` is given. Without a configuration, the log of a fenced database takes no
+    /// entry: its folder is open for reads only (H6).
     ///
     /// # Errors
     /// As for [`Shipper::start`].
@@ -173,7 +178,7 @@ impl Shipper {
         Ok(None)
     }
 
-    /// Begins to ship the files of this open database. From here on its log files are held.
+    /// Begins to ship the files of this open database. From now on the removal of log files waits for shipping.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, and for a database without a log.
@@ -227,7 +232,7 @@ impl Shipper {
         }))
     }
 
-    /// What shipping has come to.
+    /// Current figures of the shipping.
     #[must_use]
     pub fn stats(&self) -> ShippingStats {
         if self.store.is_forked() {
@@ -241,10 +246,10 @@ impl Shipper {
         stats
     }
 
-    /// Has another machine taken over?
+    /// Checks that no other machine has taken over.
     ///
     /// # Errors
-    /// [`DurabilityError::Fenced`].
+    /// [`DurabilityError::Fenced`] after a take-over.
     pub fn check(&self) -> Result<(), DurabilityError> {
         match &self.stats.lock().fenced {
             Some(by) => Err(DurabilityError::Fenced { detail: Arc::clone(by) }),
@@ -252,14 +257,14 @@ impl Shipper {
         }
     }
 
-    /// Closes the log files that are written, so that they can be shipped.
+    /// Asks the log to close its current files, so that the files can be shipped.
     pub fn request(&self) {
         self.log.request_roll();
         self.wake();
     }
 
-    /// Waits until the store has all that is logged by now, at most for so long once it is durable; another thread
-    /// steps. The epoch up to which the store is complete.
+    /// Waits until every entry logged before the call is durable, and then at most `timeout` until the shared store has
+    /// the entries. Another thread must step the shipper. Returns the epoch up to which the store is complete.
     ///
     /// # Errors
     /// [`DurabilityError::Fenced`], [`DurabilityError::NotShipped`], [`DurabilityError::Stopped`]; as for
@@ -268,11 +273,11 @@ impl Shipper {
         self.ship_by(timeout, |epoch| self.log.wait_durable(epoch), || sleep(LOOK_AGAIN))
     }
 
-    /// As [`ship`](Self::ship), where there may be no other thread: `wait_durable` waits until an epoch is durable, and
-    /// `pause` takes what steps are due, before it is looked at again.
+    /// As [`ship`](Self::ship), for a process that may have no other thread. `wait_durable` waits until an epoch is
+    /// durable. `pause` takes the due steps before the next look at the figures.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`ship`](Self::ship).
     pub fn ship_by(
         &self,
         timeout: Duration,
@@ -286,7 +291,8 @@ impl Shipper {
         let until = clock.nanos().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
         let mut asked_at = None;
         loop {
-            // The log stops a moment after that is known: a caller that is told finds it stopped.
+            // The log stops a moment after the fence is known. The loop waits for the stop, so a caller that gets
+            // `Fenced` finds the log stopped.
             let stops = self.config.when_fenced == WhenFenced::Stop;
             match self.check() {
                 Err(_) if stops && !self.log.health().has_ended() => {
@@ -309,7 +315,7 @@ impl Shipper {
                     why: why.into(),
                 });
             }
-            // Again and again: a log may have got the mark that counts behind the last request.
+            // The request is repeated, because a log may have got the decisive mark after the last request.
             if asked_at.is_none_or(|asked| now.saturating_sub(asked) >= ASK_AGAIN_NANOS) {
                 asked_at = Some(now);
                 self.request();
@@ -318,13 +324,13 @@ impl Shipper {
         }
     }
 
-    /// Error of a stopped log: that the database is fenced, if that is why.
+    /// Error of a stopped log: [`DurabilityError::Fenced`] if the database is fenced, `stopped` otherwise.
     fn why_stopped(&self, stopped: DurabilityError) -> DurabilityError {
         self.check().err().unwrap_or(stopped)
     }
 
-    /// The epoch up to which the store is to be complete to have all that is logged. Epochs behind the last entry's
-    /// need no mark in any log (L3), and those of this life say nothing before its first one.
+    /// Epoch up to which the store must be complete to have every logged entry. Epochs after the last entry need no
+    /// mark in any log (L3). Epochs of this life say nothing before its first entry.
     fn logged(&self) -> Epoch {
         let (logged, listed) = (self.log.logged_epoch(), self.manifest());
         if logged >= listed.open_generation().first {
@@ -335,28 +341,28 @@ impl Shipper {
         closed.max(checkpoint).unwrap_or_default()
     }
 
-    /// The calling thread gives way to others from now on: the thread that ships calls this once, as it begins. It
-    /// compares and sums up what it ships, and nothing waits for it. Shipping that the system does not let give way is
-    /// shipping all the same.
+    /// Lowers the priority of the calling thread. The shipping thread calls `give_way` once, at its begin: the thread
+    /// spends time on comparisons and checksums, and no thread waits for the result. An error is ignored, because
+    /// shipping works without the lower priority.
     pub fn give_way(&self) {
         let _ = ensile_disk::lower_priority(NICENESS);
     }
 
-    /// Ends the current or the next wait.
+    /// Ends the current or the next [`wait`](Self::wait).
     pub fn wake(&self) {
         if !self.store.is_forked() {
             self.wake_up.wake();
         }
     }
 
-    /// Waits until there is a reason to step, or `timeout`.
+    /// Waits until the shipper has a reason to step, at most for `timeout`.
     pub fn wait(&self, timeout: Duration) {
         if !self.store.is_forked() {
             self.wake_up.wait(timeout);
         }
     }
 
-    /// One step: a piece of a file, or a manifest.
+    /// Takes one step: a piece of a file, or a manifest.
     pub fn step(&self) -> ShipStep {
         if self.store.is_forked() || self.log.health().has_ended() || self.check().is_err() {
             return ShipStep::Stopped;
@@ -371,7 +377,7 @@ impl Shipper {
         let is_offered = work.place.as_ref().is_none_or(|place| place.offered.is_some());
         let outcome = match wait.is_zero() {
             true => self.work_on(&mut work, now),
-            // A look for others waits for no rate (H6).
+            // The check for a take-over does not wait for the rate (H6).
             false if now >= work.look_at && !is_offered => {
                 self.look_for_others(&mut work, now).map(|()| false)
             }
@@ -386,7 +392,7 @@ impl Shipper {
                 if worked {
                     return ShipStep::Worked;
                 }
-                // What was passed over is to be shipped too.
+                // The passed-over files are still to be shipped.
                 let again = work.passed_over.values().min().map_or(0, |until| until.saturating_sub(now));
                 match wait.max(Duration::from_nanos(again)) {
                     Duration::ZERO => ShipStep::Idle,
@@ -397,7 +403,7 @@ impl Shipper {
         }
     }
 
-    /// It pauses; where it was fenced, for good.
+    /// Notes a failed step, and pauses the shipping; for good if the database is fenced.
     fn failed(&self, work: &mut ShipWork, error: &DurabilityError, now: u64) -> ShipStep {
         work.not_before = now.saturating_add(PAUSE.as_nanos() as u64);
         let mut stats = self.stats.lock();
@@ -410,12 +416,12 @@ impl Shipper {
         (work.log_upload, work.part_upload) = (None, None);
         let store = work.place.as_ref().map(|place| place.store);
         let store = store.or_else(|| self.manifest().ships_to.map(|ships_to| ships_to.store));
-        // H6: for later lives too. Where it cannot be written, they ask the store.
+        // H6: The folder tells later lives of the fence. If the folder cannot be written, later lives ask the store.
         if let Some(Err(error)) = store.map(|store| self.remember(ShipsTo { store, is_fenced: true })) {
             self.stats.lock().last_error = Some(error.to_string().into());
         }
         self.store.hold().end();
-        // Told first: a caller that finds the log stopped learns why.
+        // The fence is told before the log stops, so that a caller that finds the log stopped learns the reason.
         self.stats.lock().fenced = Some(Arc::clone(detail));
         if self.config.when_fenced == WhenFenced::Stop {
             self.log.stop(&error.to_string());
@@ -423,7 +429,7 @@ impl Shipper {
         ShipStep::Stopped
     }
 
-    /// Does the next thing that is to be done; false if there is nothing.
+    /// Does the next due piece of work; false if nothing is due.
     fn work_on(&self, work: &mut ShipWork, now: u64) -> Result<bool, DurabilityError> {
         work.is_clearing = false;
         if work.place.is_none() {
@@ -433,7 +439,8 @@ impl Shipper {
         if work.place.as_ref().is_some_and(|place| place.offered.is_some()) {
             return self.offer(work, now).map(|()| true);
         }
-        // These have their turns by the clock: shipping may have no end, and the store may be full.
+        // The take-over check and the clearing run by the clock, because shipping may have no end, and the store may be
+        // full.
         if now >= work.look_at {
             self.look_for_others(work, now)?;
         }
@@ -451,14 +458,14 @@ impl Shipper {
             return Ok(true);
         }
         if work.under_way.is_some() && now >= work.ask_at {
-            // All of the checkpoint is there, and no closed file has a mark of its e_h yet.
+            // The store has the whole checkpoint, and no closed log file has a mark of the checkpoint's e_h yet.
             work.ask_at = now.saturating_add(PAUSE.as_nanos() as u64);
             self.log.request_roll();
         }
         Ok(false)
     }
 
-    /// Ships a piece of a closed log file, or installs a manifest; false if neither is to be done.
+    /// Ships a piece of a closed log file, or installs a manifest; false if neither is due.
     fn ship_logs(&self, work: &mut ShipWork, now: u64) -> Result<bool, DurabilityError> {
         if let Some(upload) = work.log_upload.take() {
             return self.go_on_with_log(work, upload, now).map(|()| true);
@@ -468,7 +475,7 @@ impl Shipper {
         work.passed_over.retain(|_, until| now < *until);
         let next = lacking.iter().find(|closed| !work.passed_over.contains_key(&closed.file)).cloned();
         if let Some(next) = next {
-            // What is gone from the store may be put again first.
+            // `false`: no older state now, because the shipper may first put the missing objects again.
             if now >= work.publish_at && self.publish(work, (&closed, false), now)? == Published::Worked {
                 return Ok(true);
             }
@@ -478,7 +485,7 @@ impl Shipper {
         }
         match self.publish(work, (&closed, lacking.is_empty()), now)? {
             Published::Worked => return Ok(true),
-            // A file that no manifest names is nothing to the next life (H5).
+            // Only if the manifest names every file, because the next life ignores an unnamed file (H5).
             Published::IsSaid if lacking.is_empty() => self.store.hold().caught_up(),
             Published::IsSaid | Published::Nothing => {}
         }
@@ -530,12 +537,12 @@ impl Shipper {
         u64::try_from(self.config.grace.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The manifest of the database's folder as it stands.
+    /// Current manifest of the database's folder.
     fn manifest(&self) -> Manifest {
         self.store.manifest().manifest().clone()
     }
 
-    /// The closed log files that are not in the store, and that a state there may need, oldest first.
+    /// Closed log files that the shared store lacks and that a state in the store may need, oldest first.
     fn lacking(&self, work: &ShipWork, closed: &[ClosedFile]) -> Vec<ClosedFile> {
         let listed = self.manifest();
         let covered = if work.base.live.is_empty() {
@@ -549,8 +556,8 @@ impl Shipper {
         lacking(&generations, (&work.inventory, closed), covered)
     }
 
-    /// Log files that the newest manifest names may go, and those that its checkpoint covers. One that is in the store
-    /// and that no manifest names yet is nothing to the next life.
+    /// Permits the removal of the log files that the newest shared manifest names, and of the files that its checkpoint
+    /// covers. A file in the store that no manifest names stays held, because the next life ignores the file.
     fn release_hold(&self, work: &ShipWork) {
         let newest = work.place.as_ref().and_then(|place| place.newest.as_ref());
         let named = newest.into_iter().flat_map(|newest| &newest.logs).map(|log| log.file);
@@ -558,8 +565,8 @@ impl Shipper {
         self.store.hold().release(shipped, work.base.covered());
     }
 
-    /// Installs the manifest of what is in the store, if that is more than the newest one says; or less, if something
-    /// of what this one names is gone, and it may be.
+    /// Installs the manifest of the state in the store, if the state is newer than the newest manifest. The state may
+    /// be older if `may_be_less` is true and an object of the newest manifest is gone.
     fn publish(
         &self,
         work: &mut ShipWork,
@@ -570,7 +577,7 @@ impl Shipper {
         let Manifest { reserved, application, .. } = self.manifest();
         let place = work.place.as_ref().expect("it was found");
         let newest = place.newest.as_ref();
-        // H3: what was shipped stays so, unless something of it is gone.
+        // H3: S does not go back, unless an object of the newest manifest is gone.
         let is_kept = newest.is_some_and(|newest| !may_be_less || work.inventory.has_all_of(newest));
         let least = newest.filter(|_| is_kept).map_or(Epoch::ZERO, |newest| newest.state.epoch());
         let composed = |base: &Base| {
@@ -587,9 +594,9 @@ impl Shipper {
         let is_said = newest.is_some_and(|newest| {
             (&newest.state, newest.next, &newest.parts, &newest.logs)
                 == (&composed.state, composed.next, &composed.parts, &composed.logs)
-                // L6: who takes over begins above what was shown here.
+                // L6: A take-over begins above every epoch that was shown here.
                 && newest.reserved >= reserved
-                // I5: who takes over gets the name that the folder has.
+                // I5: A take-over gets the application name of the folder.
                 && newest.application == application
         });
         if is_said {
@@ -597,7 +604,7 @@ impl Shipper {
             (work.base, work.under_way) = (base, None);
             return Ok(Published::Worked);
         }
-        // H1: what is named is there still.
+        // H1: The named objects are still in the store, unless another machine has taken over.
         self.look_for_others(work, now)?;
         let Some(place) = work.place.as_mut().filter(|_| !self.has_ended()) else {
             return Ok(Published::Worked);
@@ -614,7 +621,7 @@ impl Shipper {
         self.offer(work, now).map(|()| Published::Worked)
     }
 
-    /// Offers the manifest that waits for an answer.
+    /// Offers the store the manifest that waits for an answer.
     fn offer(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
         let place = work.place.as_mut().expect("it was found");
         let OfferedManifest { manifest, base } = place.offered.clone().expect("one waits");
@@ -624,7 +631,8 @@ impl Shipper {
             false => self.is_fenced_if_newer(error),
         });
         let installed = match installed {
-            // The store may refuse this machine's manifests only: nobody else looks while this one waits (H6).
+            // The store may refuse this machine's manifests only. No other code checks for a take-over while an offer
+            // waits (H6).
             Err(error) if now >= work.look_at => return self.look_past_offer(work, now, &manifest, error),
             installed => installed?,
         };
@@ -651,7 +659,7 @@ impl Shipper {
         stats.shipped_epoch = manifest.state.epoch();
     }
 
-    /// Forgets what is in the store and in no state any more.
+    /// Forgets files in the store that no state needs any more.
     fn forget_unneeded(&self, work: &mut ShipWork) {
         let Some(newest) = work.place.as_ref().and_then(|place| place.newest.as_ref()) else { return };
         let under_way = work.under_way.as_ref().map(|under_way| &under_way.base);
@@ -668,13 +676,15 @@ impl Shipper {
         work.inventory.forget_marks_below(newest.state.epoch());
     }
 
-    /// A checkpoint that the store does not have is installed: its files are opened, all at once.
+    /// Opens all files of the installed checkpoint at once, if the store lacks the checkpoint. Returns false if the
+    /// step has nothing to begin.
     fn begin_checkpoint(&self, work: &mut ShipWork) -> Result<bool, DurabilityError> {
-        // Before the manifest is looked at: see `Base`.
+        // The closed files are listed before the manifest is read: see `Base`.
         let closed = self.log.closed_list();
         let listed = self.manifest();
         if let Some(under_way) = &work.under_way {
-            // One that is here as a whole and does not count lacks log files, which may have gone beyond the hold.
+            // A checkpoint that is shipped as a whole and does not count lacks log files, perhaps removed beyond the
+            // hold.
             let is_over = under_way.next_part(&work.inventory).is_none();
             let is_lost = is_over && under_way.base.parts(&work.inventory).is_none();
             if !is_over || (under_way.base.checkpoint == listed.checkpoint && !is_lost) {
@@ -699,7 +709,7 @@ impl Shipper {
             }
             let name = part.to_string();
             let Some(file) = unless_missing(self.store.disk().open_to_read(&name))? else {
-                // The next checkpoint is installed: it is looked at in the next step.
+                // If the manifest has changed, the next step looks at the newer checkpoint.
                 return match self.manifest().checkpoint == listed.checkpoint {
                     true => Err(DurabilityError::damaged(&name, 0, "it is missing, so it is not shipped")),
                     false => Ok(true),
@@ -712,7 +722,7 @@ impl Shipper {
         Ok(true)
     }
 
-    /// The next file of the checkpoint that is under way.
+    /// Begins the upload of the next file of the checkpoint that is under way; false without such a file.
     fn begin_part(&self, work: &mut ShipWork) -> Result<bool, DurabilityError> {
         let Some(under_way) = &work.under_way else { return Ok(false) };
         let Some((part, salt, file)) = under_way.next_part(&work.inventory) else { return Ok(false) };
@@ -722,7 +732,7 @@ impl Shipper {
         Ok(true)
     }
 
-    /// Counts what is to be shipped.
+    /// Counts the files that wait to be shipped, and their bytes.
     fn count_waiting(&self, work: &ShipWork) {
         let logs = self.lacking(work, &self.log.closed_list());
         let (mut files, mut bytes) = (logs.len() as u64, logs.iter().map(|closed| closed.bytes).sum::<u64>());
@@ -735,23 +745,23 @@ impl Shipper {
     }
 }
 
-/// What came of looking whether a manifest is to be installed.
+/// Outcome of an attempt to install a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Published {
-    /// One was offered, or something else was done.
+    /// A manifest was offered, or the attempt did other work.
     Worked,
-    /// The newest one says all that is there.
+    /// The newest manifest already describes the state in the store.
     IsSaid,
-    /// What is there makes up no state, or none that is as new.
+    /// The files in the store make up no state, or only a state older than the newest manifest.
     Nothing,
 }
 
-/// Is it this machine's disk that has failed, and not the store?
+/// True if the disk of this machine has failed, and not the store.
 fn is_here(error: &DurabilityError) -> bool {
     matches!(error, DurabilityError::Damaged { .. } | DurabilityError::Disk(_))
 }
 
-/// A log file that cannot be read: others go first for a while.
+/// Puts a log file that cannot be read behind the other files for a while. Returns the error.
 fn passed_over(work: &mut ShipWork, file: SegmentFile, now: u64, error: DurabilityError) -> DurabilityError {
     if is_here(&error) {
         work.passed_over.insert(file, now.saturating_add(PASS_OVER_NANOS));

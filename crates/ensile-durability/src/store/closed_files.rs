@@ -1,14 +1,15 @@
-//! Log files that get no more blocks, and their removal once a checkpoint covers them.
+//! Closed log files, which get no more blocks, and their removal after a checkpoint covers them.
 //!
-//! A logger keeps those that it has closed, the open store those of closed generations.
+//! Each logger has a list of its own closed files. The open store has the lists of closed generations.
 //!
 //! Invariants:
-//! - K1: the first file goes first, and only if all its entries have epochs below what is covered.
-//! - A1: where there is an archive, files are archived in the same order, and none goes that is not.
-//! - Files are removed from one list by one thread at a time. The list itself is not locked while the disk works: a
-//!   logger that begins a new file adds to it.
+//! - K1: The oldest file is removed first, and only if all its entries have epochs below the covered epoch.
+//! - A1: If the database has an archive, files are archived in the same order, and each file before its removal.
+//! - One thread at a time removes files from a list. The list is not locked during disk calls, because a logger that
+//!   begins a new file appends the closed file to the list.
 //!
-//! Neighbours: recovery and loggers hand files over; `log::archiving` archives them, `log::removal` removes them.
+//! Neighbours: recovery and loggers hand files over. `log::archiving` archives the files, and `log::removal` removes
+//! the files.
 
 use std::collections::VecDeque;
 
@@ -21,23 +22,24 @@ use super::names::SegmentFile;
 use crate::DurabilityError;
 use crate::error::unless_missing;
 
-/// A file that gets no more blocks.
+/// A log file that gets no more blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClosedFile {
     pub(crate) file: SegmentFile,
-    /// The largest epoch of entries in it and in all files of its log before it.
+    /// Largest epoch of the entries in this file and in all earlier files of its log.
     pub(crate) largest: Epoch,
     pub(crate) bytes: u64,
 }
 
-/// Closed files in the order in which they go.
+/// Closed files in the order of their removal.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedFiles {
-    /// Only whole elements are added and removed under this lock.
+    /// Files, oldest first. Only whole elements are added and removed under this lock.
     files: Mutex<VecDeque<ClosedFile>>,
-    /// How many of them, from the front on, are archived.
+    /// Number of archived files, counted from the front of the list.
     archived: AtomicUsize,
-    /// Largest epoch of entries in the last archived file, and in all files of its log before it; 0 without one.
+    /// Largest epoch of the entries in the last archived file and in all earlier files of its log; 0 without an
+    /// archived file.
     archived_largest: AtomicU64,
     /// Held by the thread that archives or removes files. Guards no data that a panic could leave half changed.
     removing: Mutex<()>,
@@ -50,7 +52,7 @@ impl From<Vec<ClosedFile>> for ClosedFiles {
 }
 
 impl ClosedFiles {
-    /// A log has closed one more; the ones before it are older.
+    /// Appends a file that its log has just closed. Earlier elements are older files.
     pub(crate) fn push(&self, closed: ClosedFile) {
         let mut files = self.files.lock();
         if let Some(before) = files.back() {
@@ -60,61 +62,62 @@ impl ClosedFiles {
         files.push_back(closed);
     }
 
-    /// All of them, oldest first.
+    /// All files, oldest first.
     pub(crate) fn all(&self) -> Vec<ClosedFile> {
         self.files.lock().iter().cloned().collect()
     }
 
-    /// How many there are, and their bytes.
+    /// Number of files, and their bytes.
     pub(crate) fn figures(&self) -> (u64, u64) {
         let files = self.files.lock();
         (files.len() as u64, files.iter().map(|file| file.bytes).sum())
     }
 
-    /// Archives the oldest file that is not archived, and says how long it is; `None` if there is none.
+    /// Archives the oldest file that is not archived, and returns its length in bytes. Returns `None` if every file is
+    /// archived.
     ///
     /// # Errors
-    /// Why it is not archived.
+    /// The reason why the file is not archived.
     pub(crate) fn archive_next(&self, archive: &Archive) -> Result<Option<u64>, DurabilityError> {
         let _one = self.removing.lock();
-        // Relaxed: it changes under the lock of the removing thread alone, and is a figure elsewhere.
+        // Relaxed: `archived` changes under the `removing` lock only. Elsewhere the number is only reported.
         let archived = self.archived.load(Ordering::Relaxed);
         let next = self.files.lock().get(archived).cloned();
         let Some(next) = next else { return Ok(None) };
         archive.keep(&next)?;
         self.note_archived(&next);
-        // Relaxed: it changes under the lock of the removing thread alone.
+        // Relaxed: `archived` changes under the `removing` lock only.
         self.archived.store(archived + 1, Ordering::Relaxed);
         Ok(Some(next.bytes))
     }
 
     fn note_archived(&self, file: &ClosedFile) {
-        // Relaxed: a figure.
+        // Relaxed: only reported.
         self.archived_largest.store(file.largest.number(), Ordering::Relaxed);
     }
 
-    /// Largest epoch of entries in the files that were archived since the open; 0 without one.
+    /// Largest epoch of the entries in the files archived since the open; 0 without an archived file.
     pub(crate) fn archived_largest(&self) -> Epoch {
-        // Relaxed: a figure.
+        // Relaxed: only reported.
         Epoch::new(self.archived_largest.load(Ordering::Relaxed))
     }
 
-    /// How many files are not archived, and their bytes.
+    /// Number of files that are not archived, and their bytes.
     pub(crate) fn unarchived_figures(&self) -> (u64, u64) {
-        // Relaxed: a figure.
+        // Relaxed: only reported.
         let archived = self.archived.load(Ordering::Relaxed);
         let files = self.files.lock();
         let waiting = || files.iter().skip(archived);
         (waiting().count() as u64, waiting().map(|file| file.bytes).sum())
     }
 
-    /// Removes every file whose entries all have epochs below `covered`, up to the first that has others, or that is
-    /// kept, once it is in the archive, if there is one. `note` is called with each that was removed; their names are
-    /// the caller's to sync, after a failure too. A file that is gone already was removed by a call that reported a
-    /// failure.
+    /// Removes files from the front of the list. The first file that has an entry of epoch `covered` or later, or that
+    /// is kept, ends the removal. If `archive` is given, a file is archived before its removal. `note` is called with
+    /// each removed file. The caller syncs the names of the removed files, after a failure too. If a file is missing,
+    /// an earlier call removed the file and reported a failure.
     ///
     /// # Errors
-    /// The disk's, and why a file is not archived: that file and those behind it stay.
+    /// The disk's errors. If a file cannot be archived, the reason: the file and all later files stay.
     pub(crate) fn remove_below(
         &self,
         (disk, archive): (&dyn Disk, Option<&Archive>),
@@ -127,19 +130,19 @@ impl ClosedFiles {
             let may_go = |closed: &&ClosedFile| closed.largest < covered && !is_kept(closed);
             let oldest = self.files.lock().front().filter(may_go).cloned();
             let Some(oldest) = oldest else { return Ok(()) };
-            // Relaxed: it changes under the lock of the removing thread alone.
+            // Relaxed: `archived` changes under the `removing` lock only.
             let archived = self.archived.load(Ordering::Relaxed);
             if let Some(archive) = archive.filter(|_| archived == 0) {
                 archive.keep(&oldest)?;
                 self.note_archived(&oldest);
-                // Relaxed: it changes under the lock of the removing thread alone. Before the removal, which may say
-                // that it failed and be done.
+                // Relaxed: `archived` changes under the `removing` lock only. The change comes before the removal,
+                // because a removal that returns an error may still have removed the file.
                 self.archived.store(1, Ordering::Relaxed);
             }
             unless_missing(disk.remove(&oldest.file.to_string()))?;
             let popped = self.files.lock().pop_front();
             assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
-            // Relaxed: it changes under the lock of the removing thread alone.
+            // Relaxed: `archived` changes under the `removing` lock only.
             self.archived.store(archived.saturating_sub(1), Ordering::Relaxed);
             note(&oldest);
         }

@@ -1,20 +1,21 @@
-//! What a restore takes from an archive: the entries behind a state, up to an epoch, in one log file of the new
+//! Entries that a restore takes from an archive: the entries after a state, up to an epoch, in one log file of the new
 //! database.
 //!
 //! ```text
-//! state at s | (s, ..] of generation 3 | void | generation 4 up to X | what is above X is not taken
+//! state at s | (s, ..] of generation 3 | void | generation 4 up to X | entries above X are left out
 //!            '------------ one file, in the order of TIDs, closed at X ------'
 //! ```
 //! The state is a picture at e_c, a copy of files that is closed at S, or nothing at all.
 //!
 //! Invariants:
-//! - A2: s and X are in one range, so no entry of (s, X] is missing.
-//! - A4: the archive is of the history of the backup.
-//! - L4: X is an epoch of a generation, at most its D. Of each generation only entries up to its D are taken, and none
-//!   above X: those are void in the new database for ever, as nothing of them is in its files.
+//! - A2: s and X are in one range of the archive, so no entry of (s, X] is missing.
+//! - A4: The archive belongs to the history of the backup.
+//! - L4: X is an epoch of a generation, at most the generation's D. From each generation, entries up to its D are
+//!   taken, and no entry above X. Epochs above X are void in the new database for ever, because its files have no entry
+//!   of them.
 //!
-//! Neighbours: `super` has judged the archive; `merge` writes as it does for closed generations; a backup's copy puts
-//! the file beside the state.
+//! Neighbours: `super` has validated the archive. `merge` writes the file, as for closed generations. The copy of a
+//! backup puts the file beside the state.
 
 use std::sync::Arc;
 
@@ -38,15 +39,15 @@ use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, EntryKind, Recoverable};
 
-/// Told of each piece of the work.
+/// Callback after each piece of the work.
 type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityError> + 's;
 
-/// An archive from which a database is brought to an epoch.
+/// An archive that brings a database to an epoch.
 #[derive(Debug)]
 pub(crate) struct ArchiveSource {
     disk: Arc<dyn Disk>,
     read: ReadArchive,
-    /// The last epoch that is taken.
+    /// X, the last epoch that is taken.
     to: Epoch,
 }
 
@@ -55,35 +56,36 @@ pub(crate) struct ArchiveSource {
 pub(crate) struct ForwardReach {
     /// End of the archive's range; `None` if no range has the state.
     pub(crate) end: Option<Epoch>,
-    /// Epochs behind the state up to that end that counted, the ends included, oldest first: none that was discarded.
+    /// Spans of epochs after the state, up to `end`, that counted: first and last epoch, oldest span first. Discarded
+    /// epochs are in no span.
     pub(crate) counted: Vec<(Epoch, Epoch)>,
 }
 
-/// A log file that was written.
+/// A log file written from the entries of an archive.
 #[derive(Debug)]
 pub(crate) struct TakenLog {
-    /// It is closed at X.
+    /// Generation of the file, closed at X.
     pub(crate) generation: Generation,
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
 }
 
 impl ArchiveSource {
-    /// The archive on `disk`, of the database `of`, up to epoch `to`.
+    /// Opens the archive on `disk`, of the database `of`, for a restore up to epoch `to`.
     ///
     /// # Errors
-    /// [`DurabilityError::NotInArchive`] if it is another database's, or does not prove that `to` was durable and
-    /// counted.
+    /// [`DurabilityError::NotInArchive`] if the archive belongs to another database, or does not prove that `to` was
+    /// durable and counted.
     pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self, DurabilityError> {
         let source = Self::of_database(disk, of, to)?;
         source.check_counted()?;
         Ok(source)
     }
 
-    /// The same, whatever it has.
+    /// As [`ArchiveSource::open`], without a check of `to`.
     ///
     /// # Errors
-    /// [`DurabilityError::NotInArchive`] if it is another database's.
+    /// [`DurabilityError::NotInArchive`] if the archive belongs to another database.
     pub(crate) fn of_database(
         disk: &Arc<dyn Disk>,
         of: Identity,
@@ -98,19 +100,21 @@ impl ArchiveSource {
         Ok(source)
     }
 
-    /// Is it of the history of a backup with this lineage (A4)?
+    /// Checks that the archive belongs to the history of a backup with this lineage (A4).
     ///
     /// # Errors
-    /// [`DurabilityError::NotInArchive`] if not.
+    /// [`DurabilityError::NotInArchive`] if the histories differ.
     pub(crate) fn check_history(&self, lineage: &Lineage) -> Result<(), DurabilityError> {
         lineage.goes_on_in(&self.read.list.generations).map_err(|generation| {
             self.refused(&format!(
-                "its generation {generation} is not one of the history of which the backup is: the database, or the backup,                  was put back to an older copy and has gone on from there. Take the archive, or a backup, of the same                  history"
+                "its generation {generation} is not one of the history of which the backup is: the database, or the backup, \
+                 was put back to an older copy and has gone on from there. Take the archive, or a backup, of the same \
+                 history"
             ))
         })
     }
 
-    /// Epochs to which the state at the end of epoch `state` can be brought (A2).
+    /// Epochs to which the archive can bring the state at the end of epoch `state` (A2).
     pub(crate) fn reach(&self, state: Epoch) -> ForwardReach {
         let ranges = self.read.facts.ranges.iter();
         assert!(ranges.clone().all(|range| range.after < range.to), "A2: a range has an epoch");
@@ -125,30 +129,30 @@ impl ArchiveSource {
         ForwardReach { end: Some(end), counted }
     }
 
-    /// What it has begins behind this epoch.
+    /// Epoch after which the archive begins.
     pub(crate) fn begins_behind(&self) -> Epoch {
         self.read.list.from
     }
 
-    /// The last epoch of which it has all that counted.
+    /// Last epoch up to which a range of the archive is complete.
     pub(crate) fn durable(&self) -> Epoch {
         let ranges = self.read.facts.ranges.iter();
         assert!(ranges.clone().all(|range| range.after < range.to), "A2: a range has an epoch");
         ranges.map(|range| range.to).max().unwrap_or_default()
     }
 
-    /// The last epoch that is taken.
+    /// X, the last epoch that is taken.
     pub(crate) fn to(&self) -> Epoch {
         self.to
     }
 
-    /// An error that says why.
+    /// Error with this reason.
     pub(crate) fn refused(&self, why: &str) -> DurabilityError {
         let folder = self.disk.folder_place("").unwrap_or_default();
         DurabilityError::NotInArchive { folder, detail: why.to_owned() }
     }
 
-    /// The same, and what can be had.
+    /// Error with this reason and the ranges that the archive has.
     fn lacks(&self, why: &str) -> DurabilityError {
         let ranges: Vec<String> = self.read.facts.ranges.iter().map(shown).collect();
         let has = match ranges.is_empty() {
@@ -162,10 +166,10 @@ impl ArchiveSource {
         self.counted().map_err(|why| self.lacks(&why))
     }
 
-    /// Is X an epoch of a generation, and at most its D (L4)?
+    /// Checks that X is an epoch of a generation, and at most the generation's D (L4).
     ///
     /// # Errors
-    /// Why it is not.
+    /// The reason, as a text.
     pub(crate) fn counted(&self) -> Result<(), String> {
         let to = self.to;
         let generations = &self.read.list.generations;
@@ -188,7 +192,7 @@ impl ArchiveSource {
         }
     }
 
-    /// What it lacks, in brackets; empty if nothing.
+    /// Missing entries and damaged files of the archive, in brackets; empty for a complete archive.
     pub(crate) fn missing(&self) -> String {
         let lacks = self.read.facts.generations.iter().flat_map(|generation| &generation.lacks);
         let damage = self.read.facts.damage.iter().map(|damage| format!("{} is damaged", damage.file));
@@ -196,10 +200,10 @@ impl ArchiveSource {
         if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) }
     }
 
-    /// Has it all from the end of this epoch up to X (A2)?
+    /// Checks that the archive has every entry from the end of this epoch up to X (A2).
     ///
     /// # Errors
-    /// [`DurabilityError::NotInArchive`] if not: what is missing.
+    /// [`DurabilityError::NotInArchive`] with the missing epochs and files.
     pub(crate) fn check_reaches(&self, after: Epoch) -> Result<(), DurabilityError> {
         if self.reach(after).end.is_some_and(|end| self.to <= end) {
             return Ok(());
@@ -214,7 +218,7 @@ impl ArchiveSource {
         Err(self.lacks(&why))
     }
 
-    /// The pieces of each log with entries of (`after`, X].
+    /// Pieces of each log with entries of (`after`, X].
     fn logs(&self, after: Epoch) -> Result<Vec<Vec<LogPiece>>, DurabilityError> {
         let (disk, to) = (&*self.disk, self.to);
         assert!(after <= to, "a picture is brought forward");
@@ -234,11 +238,11 @@ impl ArchiveSource {
         Ok(logs)
     }
 
-    /// Writes the entries of (`after`, X] into a log file on `target`, of a generation of this database with this
-    /// number, and syncs it, name and all. `None` if there are none.
+    /// Writes the entries of (`after`, X] into a log file on `target`, and syncs the file and its name. The file is of
+    /// a generation of this database with this number. Returns `None` if the archive has no such entry.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] for a file of the archive; what the target says.
+    /// [`DurabilityError::Damaged`] for a file of the archive; the errors of the target.
     fn take(
         &self,
         target: &Arc<dyn Disk>,
@@ -290,13 +294,14 @@ impl ArchiveSource {
 }
 
 impl ArchiveSource {
-    /// Writes the entries from the end of `after` up to X beside what the manifest `next` is to name, which is the
-    /// state at that epoch: a picture, files, or nothing. `log0` is this database's, and the last generation of `next`
-    /// has no log. It is read once more. Returns the manifest of the database closed at X, and what was taken. `spend`
-    /// is told of each piece that was written, or read once more. It may wait, and what it fails with ends the work.
+    /// Writes the entries from the end of `after` up to X beside the state at `after`: a picture, files, or nothing.
+    /// `next` is the manifest that is to name the state. The folder `log0` belongs to this database, and the last
+    /// generation of `next` has no log. The written file is read once more. Returns the manifest of the database closed
+    /// at X, and the written log. `spend` is called after each piece that was written or read once more. `spend` may
+    /// wait, and an error of `spend` ends the work.
     ///
     /// # Errors
-    /// As [`ArchiveSource::take`] and [`TakenLog::verify`]; a refused entry is named by its place in the archive;
+    /// As for [`ArchiveSource::take`] and [`TakenLog::verify`]; a refused entry is named by its place in the archive;
     /// [`DurabilityError::Config`] if no number is left.
     pub(crate) fn beside(
         &self,
@@ -319,17 +324,17 @@ impl ArchiveSource {
         }
         let open = Generation { number: last, first: self.to.next(), ..open };
         let closed = taken.as_ref().map(|taken| taken.generation.clone());
-        // Above what the open generation shows (L6).
+        // The reserved epoch is above every epoch that the open generation shows (L6).
         let reserved = next.reserved.max(open.first.next());
-        // Behind the log that the state has itself.
+        // The new generations come after the log of the state itself.
         let mut generations = next.generations;
         generations.pop();
         generations.extend(closed.into_iter().chain([open]));
         Ok((Manifest { reserved, generations, ..next }, taken))
     }
 
-    /// An entry of (`after`, X] that the state refuses is the archive's, and not what the target did to it: says where
-    /// it stands there. Other errors stay as they are.
+    /// Gives the error of a refused entry of (`after`, X] the place of the entry in the archive. The entry is the
+    /// archive's, and the target has not damaged the entry. Other errors stay unchanged.
     fn told_where(
         &self,
         error: DurabilityError,
@@ -352,12 +357,12 @@ impl ArchiveSource {
 }
 
 impl TakenLog {
-    /// Reads what was written as an open would, and shows its entries to `verifier`.
+    /// Reads the written file as an open would, and shows its entries to `verifier`.
     ///
     /// # Errors
-    /// [`DurabilityError::TargetFailed`], with file and offset: what was written is not what is there, or cannot be
-    /// read. [`DurabilityError::Replay`] or [`DurabilityError::Unknown`]: it is what was written, and the state refuses
-    /// it. What `spend` fails with.
+    /// [`DurabilityError::TargetFailed`], with file and offset, if the file differs from the written bytes or cannot be
+    /// read. [`DurabilityError::Replay`] or [`DurabilityError::Unknown`] if the file is as written, and the state
+    /// refuses an entry. The errors of `spend`.
     fn verify(
         &mut self,
         disk: &dyn Disk,
@@ -377,7 +382,7 @@ impl TakenLog {
         Ok(())
     }
 
-    /// What an open would replay of it, which is all of it.
+    /// Pieces of the file that an open would replay: the whole file.
     fn pieces(&self, disk: &dyn Disk) -> Result<Vec<LogPiece>, DurabilityError> {
         let name = SegmentName { generation: self.generation.number, logger: 0, number: 0 };
         let file = SegmentFile { is_merged: true, ..name.into() };
@@ -395,7 +400,7 @@ impl TakenLog {
     }
 }
 
-/// A range as an error names it.
+/// Text of a range in an error.
 fn shown(EpochSpan { after, to }: &EpochSpan) -> String {
     format!("a state of epoch {after} or later, brought up to epoch {to}")
 }

@@ -1,7 +1,7 @@
-//! Backups of a database that may be open, and new databases from them: [`Database::backup`] and [`backup`] step a run
-//! of the durability crate until it has ended, on the thread that calls.
+//! Backups of a database that may be open, and new databases from backups. [`Database::backup`] and [`backup`] step a
+//! run of the durability crate to its end, on the calling thread.
 //!
-//! Neighbours: `ensile_durability::backup` copies and verifies; the `ensile` command calls [`backup`] and [`restore`].
+//! Neighbours: `ensile_durability::backup` copies and verifies. The `ensile` command calls [`backup`] and [`restore`].
 
 use std::future::Future as _;
 use std::ops::ControlFlow;
@@ -22,18 +22,19 @@ use super::{Framing, existing};
 use crate::database::Database;
 use crate::error::{Error, Result};
 
-/// The longest pause between two looks at whether the copy is to go on.
+/// Pause between two calls of `watch` while a backup waits for a checkpoint.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
-/// The pause between two looks at whether the log has what was committed: a sync takes about as long.
+/// Pause between two checks that the log has all earlier commits: about the duration of a sync.
 const LOG_PAUSE: Duration = Duration::from_millis(1);
 
 impl Database {
-    /// Backs the database up into a folder, which is then a database of its own: what was committed before the call,
-    /// and perhaps more. As [`Database::backup_with`], with the default options.
+    /// Backs the database up into a folder. The folder is then a database of its own: it has everything committed
+    /// before the call, and perhaps later commits. As [`Database::backup_with`], with the default options.
     ///
-    /// A second backup into the same folder writes what has changed since. With fuzzy checkpoints, the default, that is
-    /// the newer part of the log, and all of the newest checkpoint if there was one since: as much as the database has.
-    /// With [pictures](crate::checkpoint::Strategy::Pictures) it is the pages that have changed.
+    /// A second backup into the same folder writes only the changes since the first. With fuzzy checkpoints, the
+    /// default, the changes are the newer part of the log, and the whole newest checkpoint if a checkpoint was made
+    /// since. A whole checkpoint is as large as the database. With [pictures](crate::checkpoint::Strategy::Pictures)
+    /// the changes are the changed pages.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -67,38 +68,40 @@ impl Database {
         self.backup_with(target.as_ref(), CopyOptions::default(), &mut |_| ControlFlow::Continue(()))
     }
 
-    /// Backs the database up into the folder `target`, on this thread, while others go on. With pictures one is asked
-    /// for first, and waited for; otherwise it is waited until all that is committed is in the log. So the backup holds
-    /// all that was committed before the call.
+    /// Backs the database up into the folder `target`, on this thread, while other threads go on. The backup holds
+    /// everything committed before the call. With pictures, the call first requests a picture and waits for the
+    /// picture. With other checkpoints, the call waits until the log has everything committed before the call.
     ///
-    /// If the folder has an earlier backup of this database only what it lacks is written, and `options.keep` states
-    /// are kept, the newest among them; without a number as many as it has. With
+    /// If the folder has an earlier backup of this database, only the missing data is written. The folder keeps
+    /// `options.keep` states, the newest included; without a number, as many as before. With
     /// [pictures](crate::checkpoint::Strategy::Pictures) a backup is the state at the end of one epoch, without a log,
-    /// and the next one writes the pages that have changed. With other checkpoints its files are copied, log included,
-    /// and the next one copies what the log has more, and a checkpoint that is new: a fuzzy one as a whole, of a
-    /// [cycling](crate::checkpoint::Strategy::Cycling) one the ranges that were renewed.
+    /// and the next backup writes the changed pages. With other checkpoints a backup is a copy of the files, log
+    /// included. The next backup then copies the new part of the log, and a new checkpoint: a fuzzy checkpoint as a
+    /// whole, and the renewed ranges of a [cycling](crate::checkpoint::Strategy::Cycling) checkpoint.
     ///
-    /// `options.bytes_per_second` holds for the picture that is asked for, and then for the copy. The picture writes no
-    /// faster than [`Tuning::checkpoint_bandwidth`](crate::Tuning::checkpoint_bandwidth) either, and faster than the
-    /// backup's rate if somebody else waits for it, or for the checkpoint behind it, at a larger one or without one
-    /// ([`Database::checkpoint`]), if the backup is cancelled, or once space on the disk becomes scarce. A low rate
-    /// has a price: no other checkpoint is made meanwhile, so the log grows, and a picture gives way if too much is
-    /// displaced before it has ended ([`Tuning::displaced_bytes_max`](crate::Tuning::displaced_bytes_max)). [Without a
-    /// log](crate::Builder::without_log) the picture is not slowed: results become durable by it.
+    /// `options.bytes_per_second` limits the requested picture, and then the copy. The rate of the picture is at most
+    /// [`Tuning::checkpoint_bandwidth`](crate::Tuning::checkpoint_bandwidth), too. The picture exceeds the rate of the
+    /// backup in three cases: another caller waits for the picture, or for the next checkpoint, at a larger rate or
+    /// without a rate ([`Database::checkpoint`]); the backup is cancelled; or space on the disk becomes scarce. A low
+    /// rate has a price: no other checkpoint is made meanwhile, so the log grows. A picture also gives way if too many
+    /// bytes are displaced before its end ([`Tuning::displaced_bytes_max`](crate::Tuning::displaced_bytes_max)).
+    /// [Without a log](crate::Builder::without_log) the picture is not slowed, because results become durable by the
+    /// picture.
     ///
-    /// The backup is read as a whole before this returns; one that fails, is cancelled or killed leaves an earlier one
-    /// as it was. If it was the first one, nothing takes the folder but the next run
-    /// ([`DurabilityError::Unfinished`]). [`folder::restore`](crate::folder::restore) makes a database of the backup,
-    /// and leaves it one; an open makes a database of the folder itself, which takes no further backup.
+    /// The call reads the whole backup once more before the return. A backup that fails, is cancelled or is killed
+    /// leaves an earlier backup unchanged. If no earlier backup exists, only the next run accepts the folder
+    /// ([`DurabilityError::Unfinished`]). [`folder::restore`](crate::folder::restore) makes a database from the backup,
+    /// and leaves the backup a backup. An open makes a database of the folder itself, and the folder then takes no
+    /// further backup.
     ///
-    /// `watch` is called between any two steps of a page or so; the backup is cancelled if it breaks.
+    /// `watch` is called between two steps of about a page. The backup is cancelled if `watch` breaks.
     ///
     /// # Errors
-    /// [`Error::Misuse`](crate::Error::Misuse) in memory, [`Error::Closed`](crate::Error::Closed), also if it is closed
-    /// meanwhile, [`Error::Forked`](crate::Error::Forked);
-    /// [`Error::Durability`](crate::Error::Durability) if the folder has something else or cannot be written, if the
-    /// checkpoint failed, if it was cancelled, or if the database changes faster than it is copied, for minutes
-    /// ([`DurabilityError::TooSlow`]): the progress tells before how often it began anew.
+    /// [`Error::Misuse`](crate::Error::Misuse) for a database in memory; [`Error::Closed`](crate::Error::Closed), also
+    /// after a close during the call; [`Error::Forked`](crate::Error::Forked);
+    /// [`Error::Durability`](crate::Error::Durability) if the folder has other contents or cannot be written, if the
+    /// checkpoint failed, if the backup was cancelled, or if for minutes the database changes faster than the copy runs
+    /// ([`DurabilityError::TooSlow`]). Before `TooSlow`, the progress shows how often the copy began anew.
     pub fn backup_with(
         &self,
         target: &Path,
@@ -124,13 +127,15 @@ impl Database {
     }
 }
 
-/// Backs the database in the folder `source` up into the folder `target`: its newest checkpoint, and the log behind
-/// the checkpoint. A process may have the database open meanwhile. The backup has all that was durable when the copy
-/// began; [`CopyReport::durable`] and [`CopyReport::epoch`] have both epochs. A [`lease`](super::lease) keeps the files
-/// that the copy reads. If the lease is overrun the copy goes on from the newest checkpoint.
+/// Backs the database in the folder `source` up into the folder `target`: the newest checkpoint, and the log after the
+/// checkpoint. A process may have the database open meanwhile. The backup has everything that was durable at the begin
+/// of the copy. [`CopyReport::durable`] is the durable epoch at the begin, and [`CopyReport::epoch`] is the epoch of
+/// the backup. A [`lease`](super::lease) keeps the files that the copy reads. If the lease is overrun, the copy goes on
+/// from the newest checkpoint.
 ///
 /// # Errors
-/// As for [`Database::backup_with`]; also if there is no database, or it is damaged: the error names file and offset.
+/// As for [`Database::backup_with`]; also if `source` has no database, or the database is damaged: the error names file
+/// and offset.
 pub fn backup(
     source: &Path,
     target: &Path,
@@ -144,23 +149,23 @@ pub fn backup(
     run.run(&Framing, &Clock::machine(), &|| Ok(()), watch)
 }
 
-/// Makes a new database in the folder `target`, which is empty or not there, from a backup: of its newest state, or of
-/// one that it keeps, at the end of epoch `at`. The backup stays what it is. What was written is read once more
-/// before this returns. Until then no open makes a database of the folder; one that was killed is run again, or the
-/// folder removed. [`restore_to_epoch`] makes one as the database was at other epochs.
+/// Makes a new database in the folder `target`, which is empty or missing, from a backup. The database has the newest
+/// state of the backup, or the state that the backup keeps at the end of epoch `at`. The backup stays unchanged. The
+/// call reads the written data once more before the return. Until then no open makes a database of the folder. After a
+/// kill, run the restore again, or remove the folder. [`restore_to_epoch`] makes a database at other epochs.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder is not empty, if `from` is no backup or does not keep
-/// that epoch, naming those that it does, or if something is damaged.
+/// [`Error::Durability`](crate::Error::Durability) if the folder is not empty, if `from` is no backup, if the backup
+/// does not keep epoch `at`, or if a file is damaged. For a missing epoch, the error names the kept epochs.
 pub fn restore(from: &Path, target: &Path, at: Option<Epoch>) -> Result<CopyReport> {
     restore_with(from, target, at, None, &mut |_| ControlFlow::Continue(()))
 }
 
-/// As [`restore`], but reads and writes at most `bytes_per_second`. `watch` is called between any two steps, and
-/// between the pieces of what an archive has; the restore is cancelled if it breaks.
+/// As [`restore`], but reads and writes at most `bytes_per_second`. `watch` is called between two steps. The restore is
+/// cancelled if `watch` breaks.
 ///
 /// # Errors
-/// As for [`restore`]; also if it was cancelled.
+/// As for [`restore`]; also if the restore was cancelled.
 pub fn restore_with(
     from: &Path,
     target: &Path,
@@ -176,17 +181,18 @@ pub fn restore_with(
     )
 }
 
-/// As [`restore_with`], but of the state at the end of epoch `to`, exactly. Which epochs can be had:
+/// As [`restore_with`], but restores exactly the state at the end of epoch `to`. `watch` is called between the pieces
+/// of the archive, too. These epochs can be restored:
 ///
-/// - those of the backup's states ([`CopyOptions::keep`]);
-/// - of a state with a log, which every state is but a picture by [`Database::backup`], each one that counted from the
-///   end of its checkpoint on: its own log goes that far back;
-/// - behind a state, each one that counted up to where the database's [archive](crate::Builder::archive) ends, if that
-///   is given: it must go on from the state without a gap.
+/// - the epochs of the backup's states ([`CopyOptions::keep`]);
+/// - with the log of a state, each epoch that counted from the end of the state's checkpoint on. Every state has a log,
+///   except a picture by [`Database::backup`];
+/// - after a state, each epoch that counted up to the end of the database's [archive](crate::Builder::archive), if the
+///   archive is given. The archive must go on from the state without a gap.
 ///
-/// An epoch counted if it was durable in a life of the database. A receipt says its commit's
-/// ([`Receipt::epoch`](crate::Receipt::epoch)), [`changes`](super::changes) those in the log, and
-/// [`inspect_archive`](super::inspect_archive) what an archive has.
+/// An epoch counted if the epoch was durable in a life of the database. A receipt has the epoch of its commit
+/// ([`Receipt::epoch`](crate::Receipt::epoch)), [`changes`](super::changes) has the epochs in the log, and
+/// [`inspect_archive`](super::inspect_archive) has the epochs in an archive.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -219,9 +225,9 @@ pub fn restore_with(
 /// ```
 ///
 /// # Errors
-/// As for [`restore_with`]; also if that epoch cannot be had, naming those that can, and what is missing: it was
-/// discarded, or is before the end of the backup's checkpoint; the archive is another database's, or of another history
-/// than the backup, was begun behind it, or lacks a file.
+/// As for [`restore_with`]; also if epoch `to` cannot be restored. The error names the epochs that can be restored, and
+/// the reason: the epoch was discarded, or is before the end of the backup's checkpoint; the archive belongs to another
+/// database, or to another history than the backup, begins after the backup, or lacks a file.
 pub fn restore_to_epoch(
     (from, archive): (&Path, Option<&Path>),
     target: &Path,
@@ -236,12 +242,12 @@ pub fn restore_to_epoch(
     restored(source, RestoreTarget::open(target, &sources)?, watch)
 }
 
-/// Which epochs [`restore_to_epoch`] can have from a backup, with the database's archive if that is given: spans with
-/// both their ends, in order. Between two lives of the database epochs were discarded, which nothing gives back.
+/// Epochs to which [`restore_to_epoch`] can restore a backup, with the database's archive if given: spans of first and
+/// last epoch, in order. Epochs between two lives of the database were discarded, and cannot be restored.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if `from` is no backup, or the archive is another database's, or of
-/// another history than the backup.
+/// [`Error::Durability`](crate::Error::Durability) if `from` is no backup, or if the archive belongs to another
+/// database, or to another history than the backup.
 pub fn restorable_epochs(from: &Path, archive: Option<&Path>) -> Result<Vec<(Epoch, Epoch)>> {
     let (from, archive) = (existing(from)?, archive.map(existing).transpose()?);
     Ok(ensile_durability::restorable_epochs(&from, archive.as_ref())?)
@@ -258,7 +264,7 @@ fn restored(
     target.ended(made, is_cancelled)
 }
 
-/// Waits for the checkpoint that a backup begins with.
+/// Waits for the checkpoint with which a backup begins.
 fn wait_for(
     handle: &CheckpointHandle,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
@@ -274,7 +280,7 @@ fn wait_for(
     }
 }
 
-/// Waits until the log has what was committed.
+/// Waits until the log has every commit before the call.
 fn wait_for_log(
     durable: Durable,
     may_go_on: &dyn Fn() -> Result<()>,
@@ -282,7 +288,8 @@ fn wait_for_log(
 ) -> Result<()> {
     let mut durable = pin!(durable);
     loop {
-        // Asked again and again, as the caller may cancel; the question stands meanwhile, so loggers hurry.
+        // The loop polls the future again and again, as the caller may cancel. The future stays alive meanwhile, so
+        // loggers hurry.
         if let Poll::Ready(outcome) = durable.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             return Ok(outcome?);
         }
