@@ -32,10 +32,12 @@ use ensile::receipt::Epoch;
 use ensile::recovery::TornTail;
 use serde_json::{Value, json};
 
-/// Exit code where something is damaged.
+/// Exit code if something is damaged.
 pub(crate) const DAMAGED: u8 = 1;
-/// Exit code where that could not be told, or nothing could be done.
+/// Exit code if damage cannot be told, or nothing was done.
 pub(crate) const FAILED: u8 = 2;
+/// Exit code of a finished copy or take-over that lacks durable or returned results (N21, B4).
+pub(crate) const LACKS_RESULTS: u8 = 3;
 /// What `--rate-mb` counts in.
 pub(crate) const MEGABYTE: u64 = 1_000_000;
 

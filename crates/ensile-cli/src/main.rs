@@ -42,18 +42,20 @@ enum Command {
     /// Back a database up, which may be open, into a folder that is a database by itself. A second backup into the same
     /// folder writes what that lacks: with pictures pages that have changed; otherwise the log since, and a new
     /// checkpoint, or the ranges that it has renewed. One that fails or is killed leaves the one before. Exit code 0:
-    /// made and verified; 1: the database is damaged; 2: not made; 3: made and verified, but a process-safe process
-    /// that was killed had returned more than the backup has: the output says how much, and what to do.
+    /// made and verified; 1: the database is damaged; 2: not made; 3: made and verified, but the backup lacks epochs
+    /// that were durable when it began, or results of a process-safe process that was killed. The output tells both.
     Backup(folder::backup::BackupArguments),
-    /// Make a new database from a backup. Exit code 0: made and verified; 1: the backup is damaged; 2: not made.
+    /// Make a new database from a backup. Exit code 0: made and verified; 1: the backup is damaged; 2: not made; 3: made
+    /// and verified, but the backup lacks epochs that were durable when it began.
     Restore(folder::backup::RestoreBackupArguments),
     /// Make a new database that is as the one with this archive was at the end of an epoch. The archive must have been
     /// begun with the database; `ensile inspect` of it says which epochs can be had.
     RestoreArchive(folder::archive::RestoreArguments),
     /// Take over a database that another machine ships to a shared folder, into an empty folder of this one. All of it
     /// is fetched and read before the shared folder is claimed; then the other machine ships nothing any more, and
-    /// stops once it notices. A run that was killed is run again. Exit code 0: taken over; 1: something there is
-    /// damaged, and nothing was claimed; 2: not taken over.
+    /// stops once it notices. A run that was killed is run again. Exit code 0: taken over; 1: an object there is
+    /// damaged, and nothing was claimed; 2: not taken over; 3: taken over, but the other machine had made later epochs
+    /// durable than it had shipped.
     TakeOver(folder::take_over::TakeOverArguments),
     /// Make a database's folder, or that of objects, which was copied, restored or moved one of its own: an open
     /// refuses it until then. The original must not share folders with it. A copy of a process-safe life that was not

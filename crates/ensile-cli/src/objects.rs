@@ -81,13 +81,13 @@ pub(crate) fn run(arguments: &ObjectsArguments) -> ExitCode {
     }
 }
 
-fn take_over(TakeOverArguments { store, folder, rate_mb }: &TakeOverArguments) -> ExitCode {
+fn take_over(TakeOverArguments { store, folder, rate_mb, json }: &TakeOverArguments) -> ExitCode {
     let taken = SharedFolder::open(store).map_err(ObjectsError::from).and_then(|shared| {
         let shared: Arc<dyn SharedStore> = Arc::new(shared);
         ensile_objects::take_over(&shared, folder, rate_mb.map(|rate| rate * MEGABYTE))
     });
     match taken {
-        Ok(report) => ended(folder, &report),
+        Ok(report) => ended(folder, &report, *json),
         Err(error) => {
             let is_damage = matches!(error, ObjectsError::Durability(DurabilityError::SharedDamaged { .. }));
             not_taken_over(store, &error.to_string(), is_damage)

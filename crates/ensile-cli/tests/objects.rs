@@ -425,7 +425,7 @@ fn another_machine_takes_over() {
     let (code, said) = take_over("shared again");
     assert_eq!(code, Some(0), "{said}");
     // The shipper goes on in the background, and may have shipped a later epoch by then.
-    let complete = said.split_once("end of epoch ").and_then(|(_, behind)| behind.split(':').next());
+    let complete = said.split_once("end of epoch ").and_then(|(_, behind)| behind.split(';').next());
     let complete: u64 = complete.expect("it is told").parse().expect("a number");
     assert!(said.contains("in term 2") && complete >= shipped.number(), "{shipped:?}: {said}");
     assert!(said.contains("application: it had no name when this was shipped\n"), "{said}");

@@ -98,6 +98,10 @@ pub trait Disk: Send + Sync + Debug {
     /// Where the folder `name`, or what it leads to, really is: two names of one folder say the same.
     fn folder_place(&self, name: &str) -> Result<PathBuf, DiskError>;
 
+    /// Gives a root folder that was made under a hidden name its own name, which then survives a crash. An existing
+    /// folder at the name is an error.
+    fn show_root(&self) -> Result<(), DiskError>;
+
     /// Makes `name` a link to the folder `to`, which may be on another device; that folder is made if only its last
     /// part is missing, its own name is made to survive a crash, and it must hold no files. One that leads there
     /// already is fine; anything else at that name is refused as existing already.

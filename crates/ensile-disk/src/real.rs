@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use ensile_base::random::Random;
 use ensile_base::sync::Mutex;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -41,8 +42,17 @@ pub struct RealDisk {
     /// Folders used so far, by name.
     folders: Mutex<BTreeMap<String, Arc<Folder>>>,
     process: Process,
+    /// Set until [`Disk::show_root`], in a disk by [`RealDisk::hidden`].
+    hidden: Mutex<Option<HiddenRoot>>,
     /// Maximum length of a file by the process's limit, in bytes, read once.
     length_max: u64,
+}
+
+/// Present name of a root that is not shown yet.
+#[derive(Debug)]
+struct HiddenRoot {
+    parent: Folder,
+    name: String,
 }
 
 impl RealDisk {
@@ -60,7 +70,34 @@ impl RealDisk {
         let mut folder = Folder::at(root).map_err(failed)?;
         folder.set_path(root.canonicalize().map_err(failed)?);
         let length_max = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
-        Ok(Self { root: Arc::new(folder), folders: Mutex::default(), process: Process::this(), length_max })
+        let (root, folders, hidden) = (Arc::new(folder), Mutex::default(), Mutex::default());
+        Ok(Self { root, folders, process: Process::this(), hidden, length_max })
+    }
+
+    /// Opens the disk with the root folder `root`. A missing root is made under a hidden name beside it, and keeps this
+    /// name until [`Disk::show_root`]. So a kill before that leaves nothing at `root`. The drop of the disk removes a
+    /// root that is still hidden.
+    pub fn hidden(root: impl AsRef<Path>) -> Result<Self, DiskError> {
+        let root = root.as_ref();
+        let is_missing = root.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let real = Self::real_path(root)?;
+        let (Some(parent), Some(last)) = (real.parent(), real.file_name()) else { return Self::open(root) };
+        if !is_missing || !parent.is_dir() {
+            return Self::open(root);
+        }
+        let name = format!(".{}.{:016x}.new", last.display(), Random::unpredictable().next_u64());
+        let failed = |error| DiskError::io(Operation::CreateFolder, root, error);
+        make_root(&parent.join(&name))?;
+        let mut disk = Self::existing(parent.join(&name))?;
+        Arc::get_mut(&mut disk.root).expect("nobody else has it").set_path(real.clone());
+        *disk.hidden.lock() = Some(HiddenRoot { parent: Folder::at(parent).map_err(failed)?, name });
+        Ok(disk)
+    }
+
+    /// True if the root folder has its hidden name.
+    #[must_use]
+    pub fn is_hidden(&self) -> bool {
+        self.hidden.lock().is_some()
     }
 
     /// Makes the folder `root` in an existing folder, and opens the disk. An existing root, even an empty folder, is
@@ -180,6 +217,17 @@ impl RealDisk {
         self.check_process(Operation::Lock, name)?;
         let handle = self.with_folder(Operation::Lock, name, Folder::again)?;
         Ok(Box::new(RealLock::of_folder(handle, self.path(name), how, self.process.clone())?))
+    }
+}
+
+impl Drop for RealDisk {
+    fn drop(&mut self) {
+        if let Some(HiddenRoot { parent, name }) =
+            self.hidden.lock().take().filter(|_| self.process.is_this())
+        {
+            // A hidden folder that stays behind harms nobody.
+            let _ = std::fs::remove_dir_all(parent.path().join(name));
+        }
     }
 }
 
@@ -328,7 +376,22 @@ impl Disk for RealDisk {
 
     fn folder_place(&self, name: &str) -> Result<PathBuf, DiskError> {
         let path = self.path(name);
+        if name.is_empty() && self.is_hidden() {
+            return Ok(path);
+        }
         path.canonicalize().map_err(|error| DiskError::io(Operation::List, &path, error))
+    }
+
+    fn show_root(&self) -> Result<(), DiskError> {
+        self.check_process(Operation::Rename, "")?;
+        let mut hidden = self.hidden.lock();
+        let (Some(HiddenRoot { parent, name }), Some(last)) = (&*hidden, self.root().file_name()) else {
+            return Ok(());
+        };
+        let shown = parent.rename_new(name, Path::new(last));
+        shown.map_err(|error| DiskError::io(Operation::Rename, self.root(), error))?;
+        *hidden = None;
+        sync_name_of(&self.root, true)
     }
 
     fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {

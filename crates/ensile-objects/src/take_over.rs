@@ -46,7 +46,7 @@ pub fn take_over(
         )
         .into());
     }
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(target)?);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::hidden(target)?);
     let take_over = TakeOver::begin(store, &disk, bytes_per_second)?;
     Ok(take_over.finish(&verifier(), &Clock::machine())?)
 }

@@ -48,7 +48,7 @@ const STRATEGY: Strategy = Strategy::SemiFuzzy;
 const BEHIND_THE_END: f64 = 1.2;
 /// Largest number of pictures that a target keeps; each run draws its number.
 const KEEP_MAX: u64 = 2;
-/// Average number of ended runs between two emptyings of the target.
+/// The target is emptied after one in this number of ended runs, on average.
 const EMPTIED: u64 = 2;
 /// Number of findings after which the experiment ends.
 const FINDINGS_MAX: usize = 5;

@@ -21,10 +21,7 @@ use ensile_objects::ObjectsError;
 use ensile_objects::folder as objects;
 use serde_json::{Value, json};
 
-use super::{DAMAGED, MEGABYTE, failed, show, sized};
-
-/// Exit code of a finished copy that lacks durable or returned results (N21, B4).
-const LACKS_RESULTS: u8 = 3;
+use super::{DAMAGED, LACKS_RESULTS, MEGABYTE, failed, show, sized};
 
 /// `ensile backup`.
 #[derive(Debug, Args)]

@@ -1,9 +1,9 @@
-//! `ensile take-over`: a database taken over from a shared store; and what is said of objects that are.
+//! The command `ensile take-over`, and the output of `ensile objects take-over`.
 //!
-//! Exit codes: 0 taken over, 1 something in the store is damaged (what is said tells whether it is claimed), 2 not
-//! taken over.
+//! Exit codes: 0 taken over; 1 an object in the store is damaged (the text says if the store is claimed); 2 not taken
+//! over; 3 taken over, and the other machine had made more durable than it had shipped.
 //!
-//! Neighbours: [`ensile::folder`] takes over; here the outcome is put into words.
+//! Neighbours: [`ensile::folder`] takes over.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,8 +14,9 @@ use clap::builder::RangedU64ValueParser;
 use ensile::folder::{self, SharedFolder, SharedStore, TakeOverReport};
 use ensile::{DurabilityError, Error};
 use ensile_objects::folder::EntryKind;
+use serde_json::json;
 
-use super::{DAMAGED, MEGABYTE, failed, show, sized};
+use super::{DAMAGED, LACKS_RESULTS, MEGABYTE, failed, show, sized};
 
 /// `ensile take-over`, and `ensile objects take-over`.
 #[derive(Debug, Args)]
@@ -27,16 +28,19 @@ pub(crate) struct TakeOverArguments {
     /// Fetch and read so many MB a second at most, up to the claim [default: no limit]
     #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000))]
     pub(crate) rate_mb: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Takes a database over.
-pub(crate) fn run(TakeOverArguments { store, folder, rate_mb }: &TakeOverArguments) -> ExitCode {
+pub(crate) fn run(TakeOverArguments { store, folder, rate_mb, json }: &TakeOverArguments) -> ExitCode {
     let taken = SharedFolder::open(store).map_err(Error::from).and_then(|shared| {
         let shared: Arc<dyn SharedStore> = Arc::new(shared);
         folder::take_over(&shared, folder, rate_mb.map(|rate| rate * MEGABYTE))
     });
     match taken {
-        Ok(report) => ended(folder, &report),
+        Ok(report) => ended(folder, &report, *json),
         Err(error) => {
             let is_damage = matches!(error, Error::Durability(DurabilityError::SharedDamaged { .. }));
             not_taken_over(store, &error.to_string(), is_damage)
@@ -44,8 +48,22 @@ pub(crate) fn run(TakeOverArguments { store, folder, rate_mb }: &TakeOverArgumen
     }
 }
 
-/// Says what it came to.
-pub(crate) fn ended(folder: &Path, report: &TakeOverReport) -> ExitCode {
+/// Prints the outcome of a take-over.
+pub(crate) fn ended(folder: &Path, report: &TakeOverReport, is_json: bool) -> ExitCode {
+    let code = match report.durable {
+        Some(durable) if report.epoch < durable => ExitCode::from(LACKS_RESULTS),
+        _ => ExitCode::SUCCESS,
+    };
+    if is_json {
+        let report = json!({
+            "folder": folder, "database": report.database, "parent": report.parent, "term": report.term,
+            "manifest": report.manifest, "epoch": report.epoch.number(),
+            "durable": report.durable.map(|durable| durable.number()), "application": report.application,
+            "files": report.files, "bytes": report.bytes,
+        });
+        show(&format!("{report:#}\n"));
+        return code;
+    }
     let application = match &report.application {
         Some(name) => format!("  application: {name}, as it was when this was shipped\n"),
         None if report.entries == EntryKind::Operations => {
@@ -53,9 +71,13 @@ pub(crate) fn ended(folder: &Path, report: &TakeOverReport) -> ExitCode {
         }
         None => String::new(),
     };
+    let durable = match report.durable {
+        Some(durable) => format!("epoch {} was durable there when this was shipped", durable.number()),
+        None => "an older version shipped this, and did not record its durable epoch".to_owned(),
+    };
     show(&format!(
-        "{}: database {}, taken over from {} in term {}\n  complete up to the end of epoch {}: what {} committed in \
-         later epochs is not here\n{application}  {} files; {} fetched, compared and read\n",
+        "{}: database {}, taken over from {} in term {}\n  complete up to the end of epoch {}; {durable}; commits of \
+         {} in later epochs are not here\n{application}  {} files; {} fetched, compared and read\n",
         folder.display(),
         report.database,
         report.parent,
@@ -65,10 +87,10 @@ pub(crate) fn ended(folder: &Path, report: &TakeOverReport) -> ExitCode {
         report.files,
         sized(report.bytes)
     ));
-    ExitCode::SUCCESS
+    code
 }
 
-/// Says why not.
+/// Prints the error.
 pub(crate) fn not_taken_over(store: &Path, why: &str, is_damage: bool) -> ExitCode {
     let code = failed(store, why);
     if is_damage { ExitCode::from(DAMAGED) } else { code }

@@ -13,6 +13,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use rustix::fs::RenameFlags;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -119,6 +121,20 @@ impl Folder {
 
     pub(super) fn rename(&self, from: &str, to_folder: &Self, to: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.handle, from, &to_folder.handle, to)?)
+    }
+
+    /// Renames an entry of this folder, unless the new name is taken.
+    pub(super) fn rename_new(&self, from: &str, to: &Path) -> io::Result<()> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        match rustix::fs::renameat_with(&self.handle, from, &self.handle, to, RenameFlags::NOREPLACE) {
+            // The file system does not know the flag.
+            Err(Errno::INVAL | Errno::NOSYS) => {}
+            renamed => return Ok(renamed?),
+        }
+        if self.path.join(to).symlink_metadata().is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        Ok(rustix::fs::renameat(&self.handle, from, &self.handle, to)?)
     }
 
     pub(super) fn add_name(&self, of: &str, to_folder: &Self, name: &str) -> io::Result<()> {

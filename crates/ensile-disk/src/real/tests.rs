@@ -205,6 +205,34 @@ fn only_the_last_folder_is_made_and_only_where_that_was_asked_for() {
     }
 }
 
+#[test]
+fn n24_a_hidden_root_is_at_its_path_once_it_is_shown_and_goes_with_its_disk_before() {
+    let folder = TestFolder::new();
+    std::fs::create_dir(folder.path()).expect("made");
+    let path = folder.path().join("db");
+    let names = || std::fs::read_dir(folder.path()).expect("lists").count();
+    let dropped = RealDisk::hidden(&path).expect("made");
+    dropped.create("file").expect("made");
+    assert!(dropped.is_hidden() && !path.exists() && names() == 1);
+    assert_eq!(dropped.folder_place("").expect("it has one"), path.canonicalize().unwrap_or(path.clone()));
+    drop(dropped);
+    assert_eq!(names(), 0, "it goes with its disk");
+
+    let (shown, late) = (RealDisk::hidden(&path).expect("made"), RealDisk::hidden(&path).expect("made"));
+    shown.create("file").expect("made");
+    shown.show_root().expect("nothing is there");
+    assert!(path.join("file").exists() && !shown.is_hidden());
+    assert!(late.show_root().expect_err("another one is there").is_already_exists());
+    shown.create("later").expect("made");
+    drop((shown, late));
+    assert!(path.join("file").exists() && path.join("later").exists() && names() == 1);
+
+    let existing = RealDisk::hidden(&path).expect("opens");
+    assert!(!existing.is_hidden());
+    existing.show_root().expect("it has its name");
+    assert!(RealDisk::hidden(folder.path().join("none/db")).expect_err("no folder above").is_not_found());
+}
+
 /// The limit holds for a whole process, so this test runs itself again in one of its own.
 #[test]
 fn a_file_does_not_grow_beyond_the_process_s_limit_and_no_signal_ends_the_process() {

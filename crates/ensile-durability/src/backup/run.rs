@@ -92,7 +92,7 @@ impl CopyRun {
 /// [`DurabilityError::Config`] if the target lies in the source; the errors of the disk.
 pub fn copy_target(target: &Path, source: &dyn Disk) -> Result<Arc<dyn Disk>, DurabilityError> {
     check_outside(target, source)?;
-    Ok(Arc::new(RealDisk::open(target)?))
+    Ok(Arc::new(RealDisk::hidden(target)?))
 }
 
 /// Folder of a restore.
@@ -100,8 +100,8 @@ pub fn copy_target(target: &Path, source: &dyn Disk) -> Result<Arc<dyn Disk>, Du
 pub struct RestoreTarget<'p> {
     path: &'p Path,
     disk: Arc<dyn Disk>,
-    /// True if this restore has made the folder.
-    is_made: bool,
+    /// The same disk, if this restore makes the folder.
+    made: Option<Arc<RealDisk>>,
 }
 
 impl<'p> RestoreTarget<'p> {
@@ -111,11 +111,9 @@ impl<'p> RestoreTarget<'p> {
     /// As for [`copy_target`].
     pub fn open(path: &'p Path, sources: &[&dyn Disk]) -> Result<Self, DurabilityError> {
         sources.iter().try_for_each(|source| check_outside(path, *source))?;
-        let (disk, is_made) = match RealDisk::create_new(path) {
-            Err(error) if error.is_already_exists() => (RealDisk::open(path)?, false),
-            made => (made?, true),
-        };
-        Ok(Self { path, disk: Arc::new(disk), is_made })
+        let disk = Arc::new(RealDisk::hidden(path)?);
+        let made = disk.is_hidden().then(|| Arc::clone(&disk));
+        Ok(Self { path, disk, made })
     }
 
     /// Disk of the folder.
@@ -135,7 +133,9 @@ impl<'p> RestoreTarget<'p> {
         outcome: Result<T, E>,
         is_cancelled: bool,
     ) -> Result<T, E> {
-        if outcome.is_err() && self.is_made && !is_cancelled {
+        // A folder that is still hidden goes with the disk, and another restore may have made the folder at the path.
+        let is_shown = self.made.as_ref().is_some_and(|disk| !disk.is_hidden());
+        if outcome.is_err() && is_shown && !is_cancelled {
             // If the removal fails, the remaining folder is marked as an unfinished restore.
             let _ = self.remove();
         }
@@ -173,4 +173,23 @@ fn check_outside(target: &Path, source: &dyn Disk) -> Result<(), DurabilityError
         }
     }
     Ok(())
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::{DurabilityError, RestoreTarget};
+
+    /// Two restores into one new folder: the second one fails, and the folder of the first one stays.
+    #[test]
+    fn n24_a_restore_that_comes_second_leaves_the_folder_of_the_first_one() {
+        let path = std::env::temp_dir().join(format!("ensile-two-restores-{}", std::process::id()));
+        let open = || RestoreTarget::open(&path, &[]).expect("makes");
+        let (first, second) = (open(), open());
+        first.disk().show_root().expect("nothing is there");
+        let late = second.disk().show_root().map_err(DurabilityError::from);
+        second.ended(late, false).expect_err("the folder is there");
+        assert!(path.exists());
+        first.ended::<(), _>(Err(DurabilityError::Cancelled), false).expect_err("it failed");
+        assert!(!path.exists());
+    }
 }

@@ -303,6 +303,7 @@ impl Life {
         self.outlook.observe(seen.now_nanos, (seen.log_bytes, seen.log_records), seen.applied_nanos);
         match &seen.health {
             Health::Poisoned(why) => return Action::Stop(self.end(why, DurabilityError::Stopped)),
+            Health::Removed(name) => return Action::Stop(self.end(name, DurabilityError::Removed)),
             Health::Closed => return Action::Stop(self.end(CLOSED, DurabilityError::Stopped)),
             Health::Running | Health::Full(_) | Health::EpochsEnded(_) | Health::Forked => {}
         }

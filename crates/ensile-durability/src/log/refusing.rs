@@ -1,8 +1,8 @@
-//! Why a log takes no entry now: it has ended, its disk is full, or its epochs come to their end.
+//! Reasons for which a log takes no entry: the log has ended, its disk is full, or its epochs come to their end.
 //!
-//! Invariant: a thread that finds the flag set finds its reason; both change under one lock.
+//! Invariant: a thread that finds the flag set finds the reason. Both change under one lock.
 //!
-//! Neighbours: workers ask before a commit, loggers say that they hold what has no space.
+//! Neighbours: workers ask before a commit. Loggers report entries that have no space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,34 +15,39 @@ use super::logger::Logger;
 use super::waiters::{Fullness, LogEnd};
 use crate::DurabilityError;
 
-/// Does the log work?
+/// State of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Health {
-    /// It does.
+    /// The log takes entries.
     Running,
-    /// The disk is full, and why. Commits are refused, and callers that wait for D go on waiting. The log goes on by
-    /// itself once there is space.
+    /// The disk is full, with the reason. Commits are refused, and callers that wait for D go on waiting. The log goes
+    /// on by itself once there is space.
     Full(String),
-    /// Epochs cannot be reserved any more, and why: E comes to its end, and commits are refused. It goes on by itself
-    /// once they can.
+    /// Epochs cannot be reserved any more, with the reason. E comes to its end, and commits are refused. The log goes
+    /// on by itself once epochs can be reserved.
     EpochsEnded(String),
-    /// It was closed.
+    /// The log was closed.
     Closed,
-    /// A write or sync failed: nothing will become durable any more. Open the database again.
+    /// A write or sync failed, or another machine has taken over, with the reason. Nothing becomes durable any more.
+    /// Open the database again.
     Poisoned(String),
-    /// This process was forked from the one that opened it, where it goes on: open it anew once it is closed there.
+    /// A file or folder of the database was removed while the database was open (L9), with its name. Nothing becomes
+    /// durable any more. Restore a backup into an empty folder.
+    Removed(String),
+    /// This process was forked from the process that opened the database. Open the database here once it is closed
+    /// there.
     Forked,
 }
 
 impl Health {
-    /// Will it never write again?
+    /// True if the log never writes again.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
-        matches!(self, Self::Closed | Self::Poisoned(_) | Self::Forked)
+        matches!(self, Self::Closed | Self::Poisoned(_) | Self::Removed(_) | Self::Forked)
     }
 
-    /// It in a word: `running`, `full`, `epochs-ended`, `closed`, `stopped` or `forked`.
+    /// Name of the state: `running`, `full`, `epochs-ended`, `closed`, `stopped`, `removed` or `forked`.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -51,36 +56,38 @@ impl Health {
             Self::EpochsEnded(_) => "epochs-ended",
             Self::Closed => "closed",
             Self::Poisoned(_) => "stopped",
+            Self::Removed(_) => "removed",
             Self::Forked => "forked",
         }
     }
 
-    /// What the disk said, if that is why it does not work.
+    /// Text of the reason, if the state has one.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Full(why) | Self::EpochsEnded(why) | Self::Poisoned(why) => Some(why),
+            Self::Full(why) | Self::EpochsEnded(why) | Self::Poisoned(why) | Self::Removed(why) => Some(why),
             Self::Running | Self::Closed | Self::Forked => None,
         }
     }
 }
 
-/// Why no reserve succeeds.
+/// Reasons for which no reserve succeeds.
 #[derive(Debug, Default)]
 pub(super) struct Refusal {
-    /// For good: poisoned, closing or closed.
+    /// True if the log is poisoned, closing or closed.
     pub(super) stopped: bool,
-    /// The loggers that hold what the disk has no space for, and what it said.
+    /// Loggers that hold entries without space on the disk, with the error of the disk.
     pub(super) full: BTreeMap<usize, Arc<str>>,
-    /// E is near the end of what is reserved (L6), and why no more is.
+    /// Reason for which no more epochs are reserved, while E is near the end of the reserved ones (L6).
     pub(super) epochs_ended: Option<Arc<str>>,
-    /// When the first of them began to hold, and how often one has tried.
+    /// Time at which the first logger began to hold entries, in nanoseconds.
     pub(super) full_since_nanos: u64,
+    /// Number of writes that found the disk full.
     pub(super) tries: u64,
 }
 
 impl Refusal {
-    /// A full disk has been found so at some time, and every reason says something.
+    /// Checks that a full disk was found by a write, and that every reason has a text.
     fn check(&self) {
         debug_assert!(self.full.is_empty() || self.tries > 0, "held without a try");
         debug_assert!(self.full.values().chain(&self.epochs_ended).all(|reason| !reason.is_empty()));
@@ -88,7 +95,7 @@ impl Refusal {
 }
 
 impl Log {
-    /// Does the log work?
+    /// State of the log.
     #[must_use]
     pub fn health(&self) -> Health {
         if self.store.is_forked() {
@@ -97,7 +104,8 @@ impl Log {
         match self.waiters.how_ended() {
             Some(LogEnd::Closed) => Health::Closed,
             Some(end @ LogEnd::Fenced(_)) => Health::Poisoned(end.reason().to_string()),
-            Some(LogEnd::Poisoned(reason) | LogEnd::Removed(reason)) => Health::Poisoned(reason.to_string()),
+            Some(LogEnd::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
+            Some(LogEnd::Removed(reason)) => Health::Removed(reason.to_string()),
             None => {
                 let refusal = self.refusal.lock();
                 let full = refusal.full.values().next().map(|reason| Health::Full(reason.to_string()));
@@ -108,7 +116,7 @@ impl Log {
         }
     }
 
-    /// Does no reserve succeed now?
+    /// True if no reserve succeeds now.
     #[inline]
     pub(crate) fn refuses(&self) -> bool {
         // Acquire: a thread that sees the flag finds its reason (partner: `refuse`).
@@ -126,7 +134,7 @@ impl Log {
         self.refuses.store(refuses, Ordering::Release);
     }
 
-    /// This logger holds what the disk has no space for.
+    /// Notes that this logger holds entries for which the disk has no space.
     pub(super) fn hold(&self, logger: usize, error: &DiskError) {
         assert!(error.is_full(), "held for want of space only: {error}");
         let mut is_news = false;
@@ -145,7 +153,7 @@ impl Log {
         }
     }
 
-    /// Ends the waiting of callers that have waited long enough for space. Wakes wakers: not under a lock.
+    /// Ends the waiting of callers that have waited long enough for space. Calls wakers, so the caller holds no lock.
     pub(super) fn expire_waiters(&self) {
         let refusal = self.refusal.lock();
         let reason = refusal.full.values().next().or(refusal.epochs_ended.as_ref()).cloned();
@@ -157,7 +165,7 @@ impl Log {
         self.waiters.wake_all(self.waiters.expire(&fullness));
     }
 
-    /// What this logger held is written.
+    /// Notes that the held entries of this logger are written.
     pub(super) fn resume(&self, logger: usize) {
         self.refuse(|refusal| {
             let was_held = refusal.full.remove(&logger);
@@ -165,9 +173,9 @@ impl Log {
         });
     }
 
-    /// Gives the reserve up, for a caller that frees more than it takes. Returns whether that made any space.
+    /// Gives the reserve up, for a caller that frees more than it takes. True if that made space.
     pub(crate) fn give_up_reserve(&self) -> bool {
-        // What cannot be removed gives no space.
+        // A file that cannot be removed gives no space.
         let has_freed = self.store.reserve().give_up().unwrap_or(false);
         if has_freed {
             self.wake_loggers();
@@ -175,7 +183,7 @@ impl Log {
         has_freed
     }
 
-    /// How often a logger has found the disk full, since the first did.
+    /// Number of writes that found the disk full.
     pub(crate) fn full_tries(&self) -> u64 {
         self.refusal.lock().tries
     }
@@ -184,7 +192,7 @@ impl Log {
         self.refusal.lock().full.values().next().cloned()
     }
 
-    /// Why nothing can be reserved; `None` if it can by now.
+    /// Error of a reserve; `None` if a reserve can succeed by now.
     pub(super) fn refusal(&self) -> Option<DurabilityError> {
         let refusal = self.refusal.lock();
         if refusal.stopped {

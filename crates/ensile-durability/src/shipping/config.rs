@@ -135,6 +135,7 @@ pub enum ShipStep {
     Idle,
     /// The rate is used up, or the store failed: step again after this time.
     Paced(Duration),
-    /// The log has ended, or another machine has taken over: nothing is shipped any more.
+    /// Nothing is shipped any more: the log has ended, another machine has taken over, the shipping was cancelled, a
+    /// step has panicked, or this process is a fork.
     Stopped,
 }

@@ -28,7 +28,7 @@ use ensile_base::sync::{Mutex, sleep};
 use ensile_disk::DiskFile;
 
 use self::ending::{CANCELLED, ShipSteps, StepUnderWay};
-use self::place::{ManifestPlace, OfferedManifest, fenced_before};
+use self::place::{ManifestPlace, OfferedManifest, ShipperFacts, fenced_before};
 use self::uploads::{Upload, UploadOf};
 use super::chain::{self, Installed};
 use super::config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
@@ -609,7 +609,10 @@ impl Shipper {
         let Some(place) = work.place.as_mut().filter(|_| !self.has_ended()) else {
             return Ok(Published::Worked);
         };
-        let manifest = place.next(composed, (self.database, reserved, application))?;
+        // Later epochs may be durable, and have no entry that a take-over could lack.
+        let durable = self.logged().min(self.log.durable_epoch());
+        let facts = ShipperFacts { shipper: self.database, reserved, durable, application };
+        let manifest = place.next(composed, facts)?;
         let bytes = manifest.to_string().len() as u64;
         if bytes > SHARED_MANIFEST_BYTES_MAX {
             return Err(DurabilityError::config(format!(
@@ -683,8 +686,7 @@ impl Shipper {
         let closed = self.log.closed_list();
         let listed = self.manifest();
         if let Some(under_way) = &work.under_way {
-            // A checkpoint that is shipped as a whole and does not count lacks log files, perhaps removed beyond the
-            // hold.
+            // All parts were shipped, and an object of a part is gone from the store since.
             let is_over = under_way.next_part(&work.inventory).is_none();
             let is_lost = is_over && under_way.base.parts(&work.inventory).is_none();
             if !is_over || (under_way.base.checkpoint == listed.checkpoint && !is_lost) {

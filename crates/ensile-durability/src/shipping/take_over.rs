@@ -62,6 +62,9 @@ pub struct TakeOverReport {
     /// It is the state at the end of this epoch: all of it was shipped. What the parent committed in later epochs is
     /// not here, unless that was nothing.
     pub epoch: Epoch,
+    /// Last epoch with a durable entry of the parent when the parent shipped this state. The parent may have made
+    /// later epochs durable since. `None`: an older version of Ensile shipped the state, and did not say.
+    pub durable: Option<Epoch>,
     /// What its entries are: values of a database, or operations of objects.
     pub entries: EntryKind,
     /// The name of its application (I5), as it was when this state was shipped: one that was given to the shipper's
@@ -482,14 +485,16 @@ impl TakeOver {
     }
 
     fn report(&self) -> TakeOverReport {
-        let SharedManifest { shipper, fenced, term, number, application, state, parts, logs, .. } =
-            &self.from;
+        let SharedManifest {
+            shipper, fenced, term, number, durable, application, state, parts, logs, ..
+        } = &self.from;
         TakeOverReport {
             database: shipper.to_string(),
             parent: fenced.last().map_or_else(String::new, ToString::to_string),
             term: *term,
             manifest: *number,
             epoch: state.epoch(),
+            durable: *durable,
             entries: self.entries(),
             application: application.as_ref().map(|name| name.as_str().into()),
             files: (parts.len() + logs.len()) as u64,

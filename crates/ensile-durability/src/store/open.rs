@@ -80,7 +80,10 @@ impl Store {
             shipping: ShippingOpen::ANY,
             gives_up_archive: false,
         };
-        Self::open_for(disk, &wanted, Some(copy))
+        let store = Self::open_for(disk, &wanted, Some(copy))?;
+        // N24: a new folder gets its name once its manifest names the copy.
+        store.disk.show_root()?;
+        Ok(store)
     }
 
     fn open_for(

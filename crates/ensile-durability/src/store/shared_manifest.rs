@@ -2,9 +2,9 @@
 //! can take over (`docs/formats/shared.md`).
 //!
 //! ```text
-//! ensile shared manifest 2
+//! ensile shared manifest 3
 //! store 00112233445566778899aabbccddeeff number 12 term 2 attempt 0123456789abcdef
-//! shipper 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f reserved 5000
+//! shipper 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f reserved 5000 durable 70
 //! application prices, partition 0 of 4
 //! fenced 4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f
 //! next generation 4 salt 1a2b3c4d
@@ -41,8 +41,10 @@ use crate::number;
 const TITLE: &str = "ensile shared manifest ";
 /// Of a manifest that names no application.
 const SHARED_FORMAT_BEFORE_NAMES: u32 = 1;
-/// The newest one. A program that knows the one before would call the line of the application damage.
-const SHARED_FORMAT: u32 = 2;
+/// Format of a manifest that names an application and no durable epoch.
+const SHARED_FORMAT_BEFORE_DURABLE: u32 = 2;
+/// Newest format. A program for an older format would report its lines as damage.
+const SHARED_FORMAT: u32 = 3;
 const _: () = assert!(SHARED_FORMAT < 10, "a title is as long as any other: see `HEAD_AT`");
 /// Where the line begins that no other manifest has.
 pub(crate) const HEAD_AT: u64 = TITLE.len() as u64 + 2;
@@ -142,6 +144,9 @@ pub(crate) struct SharedManifest {
     pub(crate) shipper: Identity,
     /// No epoch at or above it was shown when it was written (L6).
     pub(crate) reserved: Epoch,
+    /// Last epoch with a durable entry of the database that last shipped, as of its last manifest, and at least the
+    /// epoch of the state; `None` in older formats.
+    pub(crate) durable: Option<Epoch>,
     /// I5: the name that its folder had then.
     pub(crate) application: Option<ApplicationName>,
     /// The databases that it was taken over from, oldest first: they ship no more.
@@ -177,8 +182,10 @@ impl SharedManifest {
         if manifest.state.generations.iter().any(|generation| generation.format != FORMAT) {
             return Err(UnusableShared::Newer);
         }
-        // The line of the application stood in the format before at first, for a few days between two releases.
-        if format > manifest.format() || format < SHARED_FORMAT_BEFORE_NAMES {
+        // The line of the application stood in format 1 at first, for a few days between two releases.
+        let is_too_old =
+            format < SHARED_FORMAT_BEFORE_NAMES || (manifest.durable.is_some() && format < SHARED_FORMAT);
+        if format > manifest.format() || is_too_old {
             return Err(damaged("its format is not that of its lines"));
         }
         if manifest.text(format) != text {
@@ -189,7 +196,7 @@ impl SharedManifest {
 
     /// Its state goes together, and has its files (H1).
     pub(crate) fn is_whole(&self) -> bool {
-        let Self { number, term, shipper, reserved, fenced, parts, logs, state, .. } = self;
+        let Self { number, term, shipper, reserved, durable, fenced, parts, logs, state, .. } = self;
         let is_numbered = *number > 0 && *term == fenced.len() as u64 + 1 && !fenced.contains(shipper);
         let part_names: BTreeSet<String> = parts.iter().map(|(part, _)| part.to_string()).collect();
         let log_bytes: BTreeMap<SegmentName, u64> =
@@ -216,6 +223,7 @@ impl SharedManifest {
         let are_whole = files.into_iter().all(SharedFile::is_whole);
         is_numbered
             && are_whole
+            && durable.is_none_or(|durable| durable >= state.epoch())
             && has_parts
             && has_logs
             && Manifest::is_whole_state(state, *shipper, *reserved)
@@ -227,9 +235,13 @@ impl SharedManifest {
         format!("store {store} number {number} term {term} attempt {attempt:016x}\n")
     }
 
-    /// The least format that has what it says: a program that knows no names goes on reading one that has none.
+    /// Oldest format that has all fields of the manifest.
     fn format(&self) -> u32 {
-        if self.application.is_some() { SHARED_FORMAT } else { SHARED_FORMAT_BEFORE_NAMES }
+        match (self.durable, &self.application) {
+            (Some(_), _) => SHARED_FORMAT,
+            (None, Some(_)) => SHARED_FORMAT_BEFORE_DURABLE,
+            (None, None) => SHARED_FORMAT_BEFORE_NAMES,
+        }
     }
 
     /// The objects of its files.
@@ -242,9 +254,11 @@ impl SharedManifest {
     /// Writes its text without the checksum, which says that it is of this format.
     fn write_body(&self, body: &mut String, format: u32) -> fmt::Result {
         use fmt::Write;
-        let Self { shipper, reserved, application, fenced, next, parts, logs, state, .. } = self;
+        let Self { shipper, reserved, durable, application, fenced, next, parts, logs, state, .. } = self;
         write!(body, "{TITLE}{format}\n{}", self.head())?;
-        writeln!(body, "shipper {shipper} reserved {reserved}")?;
+        write!(body, "shipper {shipper} reserved {reserved}")?;
+        durable.iter().try_for_each(|durable| write!(body, " durable {durable}"))?;
+        body.push('\n');
         application.iter().try_for_each(|name| writeln!(body, "{}", name.line()))?;
         fenced.iter().try_for_each(|fenced| writeln!(body, "fenced {fenced}"))?;
         writeln!(body, "next generation {} salt {}", next.0, next.1)?;
@@ -282,7 +296,12 @@ impl fmt::Display for SharedManifest {
 fn parse_lines(text: &str) -> Option<SharedManifest> {
     let mut lines = text.lines().peekable();
     let [store, number, term, attempt] = values(lines.next()?, &["store", "number", "term", "attempt"])?;
-    let [shipper, reserved] = values(lines.next()?, &["shipper", "reserved"])?;
+    let line = lines.next()?;
+    let (line, durable) = match line.split_once(" durable ") {
+        Some((line, durable)) => (line, Some(parse_epoch(durable)?)),
+        None => (line, None),
+    };
+    let [shipper, reserved] = values(line, &["shipper", "reserved"])?;
     let application = match lines.next_if(|line| ApplicationName::is_line(line)) {
         Some(line) => Some(ApplicationName::parse(line)?),
         None => None,
@@ -316,6 +335,7 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
         attempt: u64::from_str_radix(attempt, 16).ok()?,
         shipper: Identity::parse(shipper)?,
         reserved: parse_epoch(reserved)?,
+        durable,
         application,
         fenced,
         next,

@@ -99,6 +99,10 @@ impl Disk for Watched {
         self.disk.folder_place(name)
     }
 
+    fn show_root(&self) -> Result<(), DiskError> {
+        self.disk.show_root()
+    }
+
     fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {
         self.check()?;
         self.disk.link_folder(name, to)

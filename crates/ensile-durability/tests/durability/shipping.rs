@@ -101,7 +101,7 @@ fn i5_a_name_that_is_not_shipped_yet_is_said_by_the_naming_and_by_the_take_over(
     drop(machine);
     let text = rig::newest_manifest(&disk);
     assert!(
-        text.starts_with("ensile shared manifest 2\n") && text.contains("\napplication prices\n"),
+        text.starts_with("ensile shared manifest 3\n") && text.contains("\napplication prices\n"),
         "{text}"
     );
     assert!(rename(&disk, Some("stock")).is_to_be_shipped);

@@ -52,6 +52,10 @@ impl LogNotices {
                  (NOTDURABLE). Mend what it names, then end this server and start it again: it recovers all that is \
                  durable. If another machine has taken over, leave it ended"
             ),
+            LogHealth::Removed(why) => format!(
+                "the log has ended: {why}. Changes are refused (NOTKEPT), and replies that waited for it were errors \
+                 (NOTDURABLE). End this server, and restore a backup into an empty folder"
+            ),
             LogHealth::Full(why) => format!(
                 "the log has no space: {why}. Changes are refused (NOTKEPT): free some space, and it goes on by itself"
             ),

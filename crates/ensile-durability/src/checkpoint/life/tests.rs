@@ -14,7 +14,7 @@ use crate::checkpoint::files::write::PartWritten;
 use crate::checkpoint::pages::{PictureAttempt, PublishedPages};
 use crate::checkpoint::picture::keeper::ClosedPicture;
 use crate::checkpoint::room::Room;
-use crate::checkpoint::ticket::Ticket;
+use crate::checkpoint::ticket::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
 use crate::control::recovery_time::{LogWork, RecoveryCosts, RecoveryOutlook};
 use crate::control::trigger::Trigger;
@@ -324,16 +324,26 @@ fn an_end_answers_every_caller_whatever_the_stage() {
     }
 }
 
-#[test]
-fn a_poisoned_log_ends_the_checkpoints() {
+/// Outcome of the walked checkpoint if the log has ended like this.
+fn outcome_at_end(health: Health) -> Option<AttemptOutcome> {
     let (mut life, ticket) = walked();
-    let Action::Stop(answers) =
-        life.decide(0, &Circumstances { health: Health::Poisoned("gone".to_owned()), ..seen(10) })
-    else {
+    let Action::Stop(answers) = life.decide(0, &Circumstances { health, ..seen(10) }) else {
         panic!("nothing becomes durable any more")
     };
     answers.send();
-    assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Stopped(_)))));
+    ticket.outcome()
+}
+
+#[test]
+fn a_poisoned_log_ends_the_checkpoints() {
+    let outcome = outcome_at_end(Health::Poisoned("gone".to_owned()));
+    assert!(matches!(outcome, Some(Err(DurabilityError::Stopped(_)))));
+}
+
+#[test]
+fn l9_a_removed_folder_ends_the_checkpoints_with_its_own_error() {
+    let outcome = outcome_at_end(Health::Removed("log0 is gone".to_owned()));
+    assert!(matches!(outcome, Some(Err(DurabilityError::Removed(_)))));
 }
 
 #[test]

@@ -303,6 +303,17 @@ pub(super) fn fenced_before(ships_to: ShipsTo) -> Arc<str> {
         .into()
 }
 
+/// Facts of a shipping database that its next manifest states besides the shipped files.
+#[derive(Debug)]
+pub(super) struct ShipperFacts {
+    pub(super) shipper: Identity,
+    /// See [`SharedManifest::reserved`].
+    pub(super) reserved: Epoch,
+    /// Last epoch with a durable entry.
+    pub(super) durable: Epoch,
+    pub(super) application: Option<ApplicationName>,
+}
+
 impl ManifestPlace {
     /// The databases whose objects may be there: this one, and those that it has taken over from.
     pub(super) fn writers(&self, own: Identity) -> Vec<Identity> {
@@ -322,9 +333,10 @@ impl ManifestPlace {
     pub(super) fn next(
         &self,
         composed: ComposedState,
-        (shipper, reserved, application): (Identity, Epoch, Option<ApplicationName>),
+        of: ShipperFacts,
     ) -> Result<SharedManifest, DurabilityError> {
         let ComposedState { state, next, parts, logs } = composed;
+        let ShipperFacts { shipper, reserved, durable, application } = of;
         let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");
         Ok(SharedManifest {
             store: self.store,
@@ -333,6 +345,7 @@ impl ManifestPlace {
             attempt: Random::unpredictable().next_u64(),
             shipper,
             reserved,
+            durable: Some(durable.max(state.epoch())),
             application,
             fenced: self.fenced.clone(),
             next,

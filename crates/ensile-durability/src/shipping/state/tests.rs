@@ -96,6 +96,7 @@ fn manifest() -> SharedManifest {
         attempt: 5,
         shipper: identity(),
         reserved: Epoch::new(5000),
+        durable: None,
         application: None,
         fenced: Vec::new(),
         next,

@@ -70,6 +70,7 @@ fn manifest() -> SharedManifest {
         attempt: 0x0123_4567_89ab_cdef,
         shipper: own(),
         reserved: Epoch::new(5000),
+        durable: Some(Epoch::new(70)),
         application: Some(ApplicationName::new("prices, partition 0 of 4").expect("a name")),
         fenced: vec![identity("4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f")],
         next: (4, salt("1a2b3c4d")),
@@ -102,7 +103,7 @@ fn each_changed_byte_is_damage_and_a_newer_format_is_said_to_be_one() {
         assert!(matches!(SharedManifest::parse(&bytes), Err(UnusableShared::Damaged(_))), "byte {at}");
         assert!(SharedManifest::parse(&text.as_bytes()[..at]).is_err(), "cut at {at}");
     }
-    let newer = of_format(&text, 3);
+    let newer = of_format(&text, 4);
     assert_eq!(SharedManifest::parse(newer.as_bytes()), Err(UnusableShared::Newer));
 }
 
@@ -116,7 +117,7 @@ fn of_format(text: &str, format: u32) -> String {
 
 #[test]
 fn l7_a_name_is_said_by_a_newer_format_than_programs_without_names_read_and_nothing_else_changes() {
-    let named = manifest();
+    let named = SharedManifest { durable: None, ..manifest() };
     let nameless = SharedManifest { application: None, ..named.clone() };
     let (text, before) = (named.to_string(), nameless.to_string());
     assert!(text.starts_with("ensile shared manifest 2\n"), "{text}");
@@ -137,10 +138,23 @@ fn l7_a_name_is_said_by_a_newer_format_than_programs_without_names_read_and_noth
 }
 
 #[test]
+fn l7_a_durable_epoch_is_said_by_a_newer_format_and_nothing_else_changes() {
+    let (with, without) = (manifest(), SharedManifest { durable: None, ..manifest() });
+    let text = with.to_string();
+    assert_eq!(
+        of_format(&text.replacen(" durable 70\napplication", "\napplication", 1), 2),
+        without.to_string()
+    );
+    let wrong = UnusableShared::Damaged("its format is not that of its lines");
+    assert_eq!(SharedManifest::parse(of_format(&without.to_string(), 3).as_bytes()), Err(wrong));
+    assert!(SharedManifest::parse(of_format(&text, 2).as_bytes()).is_err(), "format 2 has no durable epoch");
+}
+
+#[test]
 fn h1_a_manifest_that_lacks_a_file_of_its_state_is_not_whole() {
     assert!(manifest().is_whole());
     type Change = fn(&mut SharedManifest);
-    let changes: [Change; 10] = [
+    let changes: [Change; 11] = [
         |manifest| manifest.parts.clear(),
         |manifest| manifest.logs.truncate(1),
         |manifest| manifest.logs.clear(),
@@ -151,6 +165,7 @@ fn h1_a_manifest_that_lacks_a_file_of_its_state_is_not_whole() {
         |manifest| manifest.fenced = vec![own()],
         |manifest| manifest.state.generations[0].spans.clear(),
         |manifest| manifest.reserved = Epoch::new(60),
+        |manifest| manifest.durable = Some(Epoch::new(65)),
     ];
     for (at, change) in changes.iter().enumerate() {
         let mut changed = manifest();

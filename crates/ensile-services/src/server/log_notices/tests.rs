@@ -52,3 +52,16 @@ fn what_passes_is_told_now_and_then_and_what_stays_once() {
         assert_eq!(at(LogHealth::Closed, second), [""; 0], "the server ends");
     }
 }
+
+#[test]
+fn a_removed_folder_has_a_backup_as_its_remedy() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&told);
+    let notices = LogNotices::new(Box::new(move |notice| kept.lock().push(notice.to_owned())));
+    notices.look(&LogHealth::Removed("log0 is gone".to_owned()), 0);
+    let said = told.lock().concat();
+    assert!(
+        said.starts_with("the log has ended: log0 is gone. ") && said.contains("restore a backup"),
+        "{said}"
+    );
+}
