@@ -45,8 +45,8 @@ enum Command {
     /// made and verified; 1: the database is damaged; 2: not made; 3: made and verified, but the backup lacks epochs
     /// that were durable when it began, or results of a process-safe process that was killed. The output tells both.
     Backup(folder::backup::BackupArguments),
-    /// Make a new database from a backup. Exit code 0: made and verified; 1: the backup is damaged; 2: not made; 3: made
-    /// and verified, but the backup lacks epochs that were durable when it began.
+    /// Make a new database from a backup. Exit code 0: made and verified; 1: the backup is damaged; 2: not made; 3:
+    /// made and verified, but the backup lacks epochs that were durable when it began.
     Restore(folder::backup::RestoreBackupArguments),
     /// Make a new database that is as the one with this archive was at the end of an epoch. The archive must have been
     /// begun with the database; `ensile inspect` of it says which epochs can be had.
