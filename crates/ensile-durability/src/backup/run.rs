@@ -185,6 +185,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("ensile-two-restores-{}", std::process::id()));
         let open = || RestoreTarget::open(&path, &[]).expect("makes");
         let (first, second) = (open(), open());
+        assert!(!path.exists(), "no manifest names a copy yet");
         first.disk().show_root().expect("nothing is there");
         let late = second.disk().show_root().map_err(DurabilityError::from);
         second.ended(late, false).expect_err("the folder is there");
