@@ -193,9 +193,9 @@ fn code_of(error: &DurabilityError) -> Code {
         E::DiskFull(_) | E::EpochsEnded(_) | E::NoRoomToOpen(_) | E::InUse { .. } | E::Disk(_) => {
             Code::TryAgain
         }
-        E::Stopped(_) => Code::Stopped,
+        E::Stopped(_) | E::Removed(_) => Code::Stopped,
         E::NotDurableYet(_) | E::NotProven { .. } => Code::NotDurableYet,
-        E::OutcomeUnknown(_) | E::Removed(_) => Code::OutcomeUnknown,
+        E::OutcomeUnknown(_) => Code::OutcomeUnknown,
         E::CheckpointFailed(_) => Code::CheckpointFailed,
         E::NotOurs { .. }
         | E::FolderMissing { .. }

@@ -88,7 +88,8 @@ fn another_machine_takes_over_and_the_first_is_fenced() {
     // SIGKILL.
     drop(first);
     let (output, said, errors) = folder.run(env!("CARGO_BIN_EXE_ensile"), "objects take-over shared second");
-    assert_eq!(output.status.code(), Some(0), "{said}{errors}");
+    // Increments may have become durable behind the last shipped file.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}{errors}");
     assert!(said.contains("in term 2"), "{said}");
 
     let second = Service::start(&folder, "second");
@@ -168,7 +169,7 @@ fn take_over(folder: &Folder, line: &str) -> (u64, String, String) {
     };
     let number = |text: String| text.parse::<u64>().expect("a number");
     let epoch = number(behind("complete up to the end of epoch ", ';'));
-    let durable = number(behind("; epoch ", ' '));
+    let durable = number(behind("entries up to epoch ", ' '));
     assert!(durable >= epoch, "{said}");
     assert_eq!(output.status.code(), Some(if durable > epoch { 3 } else { 0 }), "{said}{errors}");
     (epoch, behind("database ", ','), behind("taken over from ", ' '))

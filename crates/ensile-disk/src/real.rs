@@ -85,12 +85,12 @@ impl RealDisk {
         if !is_missing || !parent.is_dir() {
             return Self::open(root);
         }
-        let name = format!(".{}.{:016x}.new", last.display(), Random::unpredictable().next_u64());
         let failed = |error| DiskError::io(Operation::CreateFolder, root, error);
-        make_root(&parent.join(&name))?;
+        let (above, name) = (Folder::at(parent).map_err(failed)?, hidden_name(last));
+        Folder::make_at(&parent.join(&name)).map_err(failed)?;
         let mut disk = Self::existing(parent.join(&name))?;
         Arc::get_mut(&mut disk.root).expect("nobody else has it").set_path(real.clone());
-        *disk.hidden.lock() = Some(HiddenRoot { parent: Folder::at(parent).map_err(failed)?, name });
+        *disk.hidden.lock() = Some(HiddenRoot { parent: above, name });
         Ok(disk)
     }
 
@@ -116,10 +116,22 @@ impl RealDisk {
         Ok(disk)
     }
 
-    /// Removes the folder at `path` and its contents. Folders behind links stay.
-    pub fn remove_folder(path: impl AsRef<Path>) -> Result<(), DiskError> {
-        let path = path.as_ref();
-        std::fs::remove_dir_all(path).map_err(|error| DiskError::io(Operation::Remove, path, error))
+    /// Removes the root folder and its contents. Folders behind links stay. A folder that another process has put at
+    /// the path of the root stays.
+    pub fn remove_root(&self) -> Result<(), DiskError> {
+        let failed = |error| DiskError::io(Operation::Remove, self.root(), error);
+        let parent = self.root.parent().map_err(failed)?;
+        let Some(last) = self.root().file_name() else {
+            return Err(failed(io::ErrorKind::InvalidInput.into()));
+        };
+        // The root is checked behind the rename: another folder may get the path at any time.
+        let hidden = hidden_name(last);
+        parent.rename_new(Path::new(last), Path::new(&hidden)).map_err(failed)?;
+        let is_root = parent.sub_folder(&hidden).is_ok_and(|found| is_same(&found, &self.root));
+        if !is_root {
+            return parent.rename_new(Path::new(&hidden), Path::new(last)).map_err(failed);
+        }
+        std::fs::remove_dir_all(parent.path().join(&hidden)).map_err(failed)
     }
 
     /// Real path of the folder at `path`, even before the folder is made.
@@ -218,6 +230,13 @@ impl RealDisk {
         let handle = self.with_folder(Operation::Lock, name, Folder::again)?;
         Ok(Box::new(RealLock::of_folder(handle, self.path(name), how, self.process.clone())?))
     }
+}
+
+/// Hidden name for a folder with the name `last`. The name of a folder has at most 255 bytes.
+fn hidden_name(last: &std::ffi::OsStr) -> String {
+    let last = last.to_string_lossy();
+    let kept = &last[..last.floor_char_boundary(255 - 22)];
+    format!(".{kept}.{:016x}.new", Random::unpredictable().next_u64())
 }
 
 impl Drop for RealDisk {
@@ -388,7 +407,7 @@ impl Disk for RealDisk {
         let (Some(HiddenRoot { parent, name }), Some(last)) = (&*hidden, self.root().file_name()) else {
             return Ok(());
         };
-        let shown = parent.rename_new(name, Path::new(last));
+        let shown = parent.rename_new(Path::new(name), Path::new(last));
         shown.map_err(|error| DiskError::io(Operation::Rename, self.root(), error))?;
         *hidden = None;
         sync_name_of(&self.root, true)

@@ -71,7 +71,9 @@ impl Folders {
             let (number, epoch) = line.split_once(' ').ok_or("a line has no epoch")?;
             Ok(Acknowledged { number: number.parse()?, epoch: epoch.parse()? })
         };
-        whole.lines().map(parsed).collect()
+        let all = whole.lines().map(parsed).collect::<Result<Vec<_>>>()?;
+        let grows = |pair: &[Acknowledged]| pair[0].number < pair[1].number && pair[0].epoch <= pair[1].epoch;
+        if all.windows(2).all(grows) { Ok(all) } else { Err("the owner lost acknowledged numbers".into()) }
     }
 
     /// Text of the file of this name; empty without the file.

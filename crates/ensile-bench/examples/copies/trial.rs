@@ -15,8 +15,6 @@ use super::owner::{Kind, Result};
 
 /// Average number of trials between two fresh sets of folders.
 const RENEWED: u64 = 8;
-/// Number of findings after which the trials end.
-const FINDINGS_MAX: usize = 5;
 /// Longest wait for an acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -93,6 +91,34 @@ pub(crate) struct Trials {
     findings: Vec<String>,
 }
 
+/// True if this is no manifest that is still being written.
+fn is_manifest(name: &std::ffi::OsStr) -> bool {
+    !name.as_encoded_bytes().ends_with(b".new")
+}
+
+/// Durable epoch in the document of `ensile verify --json`.
+fn durable_epoch(found: &Value) -> Option<u64> {
+    found.pointer("/examination/durable_epoch").or_else(|| found.get("durable_epoch"))?.as_u64()
+}
+
+/// Process of an owner. It is killed with this value, also after an error.
+struct Owner(Child);
+
+impl Owner {
+    fn kill(&mut self) -> Result<()> {
+        self.0.kill()?;
+        self.0.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // The process may have ended by itself.
+        let _ = self.kill();
+    }
+}
+
 impl Trials {
     pub(crate) fn new(way: Way, kind: Kind, ensile: &str, seed: u64) -> Result<Self> {
         let folders = Folders::new()?;
@@ -114,10 +140,10 @@ impl Trials {
         })
     }
 
-    /// Runs trials until so many processes were killed. True if there is no finding.
+    /// Runs trials until so many processes were killed, or something was found. True if there is no finding.
     pub(crate) fn run(&mut self, kills: u64) -> Result<bool> {
         self.renew()?;
-        while self.kills.iter().sum::<u64>() < kills && self.findings.len() < FINDINGS_MAX {
+        while self.kills.iter().sum::<u64>() < kills && self.findings.is_empty() {
             if self.random.below(RENEWED) == 0 || matches!(self.way, Way::RestoreArchive | Way::TakeOver) {
                 self.renew()?;
             }
@@ -168,13 +194,13 @@ impl Trials {
     }
 
     /// Starts an owner, and waits for its first acknowledgement and a random time.
-    fn owner(&mut self) -> Result<Child> {
+    fn owner(&mut self) -> Result<Owner> {
         let before = self.folders.acknowledged()?.len();
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["own", self.kind.name(), &self.path("data")]);
         command.args(self.way.place().map(|place| self.path(place)));
         command.stdout(self.folders.appended("acknowledged")?).stderr(self.folders.appended("owner-errors")?);
-        let owner = command.stdin(Stdio::null()).spawn()?;
+        let owner = Owner(command.stdin(Stdio::null()).spawn()?);
         self.wait_for("the owner acknowledges nothing", || Ok(self.folders.acknowledged()?.len() > before))?;
         std::thread::sleep(Duration::from_millis(self.random.below(250)));
         Ok(owner)
@@ -214,7 +240,7 @@ impl Trials {
     }
 
     /// Runs a command. Kills the copier, the owner, or both, at random moments.
-    fn run_killed(&mut self, words: &[&str], owner: Option<&mut Child>) -> Result<Ended> {
+    fn run_killed(&mut self, words: &[&str], owner: Option<&mut Owner>) -> Result<Ended> {
         let mut copier = self.start(words)?;
         let kills = self.random.below(if owner.is_some() { 3 } else { 1 });
         let (kills_copier, kills_owner) = (kills != 1, kills != 0);
@@ -222,7 +248,6 @@ impl Trials {
         std::thread::sleep(Duration::from_secs_f64(wait));
         if let Some(owner) = owner.filter(|_| kills_owner) {
             owner.kill()?;
-            owner.wait()?;
             self.kills[1] += 1;
         }
         if kills_copier {
@@ -235,29 +260,28 @@ impl Trials {
         self.end(copier)
     }
 
-    fn ended_owner(mut owner: Child) -> Result<()> {
-        owner.kill()?;
-        owner.wait()?;
-        Ok(())
-    }
-
     fn backup(&mut self) -> Result<()> {
         let mut owner = self.owner()?;
         let is_dead = self.random.below(4) == 0;
         if is_dead {
             owner.kill()?;
-            owner.wait()?;
         }
         let before = self.folders.acknowledged()?.last().map_or(0, |last| last.number);
         let (data, backup) = (self.path("data"), self.path("backup"));
         let ended =
             self.run_killed(&["backup", &data, &backup, "--json"], (!is_dead).then_some(&mut owner))?;
-        Self::ended_owner(owner)?;
+        drop(owner);
         if ended.code.is_some() && !ended.is_made() {
             self.note_refusal(&ended);
         }
         self.check_code(&ended);
         let last = self.look("backup")?;
+        if last.is_none() {
+            let left = self.read("backup")?;
+            if left.code != Some(2) {
+                self.found(format!("no backup, and an open has {:?}: {}", left.code, left.said));
+            }
+        }
         match last {
             Some(last) if ended.code == Some(0) && last < before => {
                 self.found(format!("a backup with exit code 0 has {last} of {before} acknowledged numbers"));
@@ -355,24 +379,23 @@ impl Trials {
     }
 
     /// Runs a command that makes the database in `folder`, killed and again until it ends. Returns its last number.
-    fn made(&mut self, words: &[&str], folder: &str, mut owner: Option<Child>) -> Result<Option<u64>> {
+    fn made(&mut self, words: &[&str], folder: &str, owner: Option<Owner>) -> Result<Option<u64>> {
+        let mut owner = owner;
         let mut ended = self.run_killed(words, owner.as_mut())?;
         if ended.code.is_none() {
-            // The killed run leaves a whole folder, or one that no open takes.
+            // The killed run leaves nothing, a folder that no open takes, or a whole one.
+            let path = self.path(folder);
+            let found = self.run_whole(&["verify", &path, "--json"])?;
+            if let Some(epoch) = durable_epoch(&found.said).filter(|_| found.code == Some(0)) {
+                return self.checked(folder, epoch);
+            }
             let left = self.read(folder)?;
             if left.code != Some(2) {
-                // All was made before the kill: the epoch is not known.
-                self.restored += 1;
-                if left.code != Some(0) {
-                    self.found(format!("a killed run left {:?}: {} {}", left.code, left.said, left.errors));
-                }
-                owner.map_or(Ok(()), Self::ended_owner)?;
-                return Ok(left.said.as_u64());
+                self.found(format!("a killed run left {:?}: {} {}", left.code, left.said, left.errors));
             }
             self.note_refusal(&left);
             ended = self.run_whole(words)?;
         }
-        owner.map_or(Ok(()), Self::ended_owner)?;
         self.check_code(&ended);
         if !ended.is_made() {
             self.found(format!("the run after the kill has {:?}: {}", ended.code, ended.errors));
@@ -387,7 +410,7 @@ impl Trials {
             let owner = self.owner()?;
             let (data, backup) = (self.path("data"), self.path("backup"));
             let ended = self.run_whole(&["backup", &data, &backup, "--json"])?;
-            Self::ended_owner(owner)?;
+            drop(owner);
             if !ended.is_made() {
                 return Err(format!("no backup: {}", ended.errors).into());
             }
@@ -408,7 +431,6 @@ impl Trials {
         let is_alive = self.random.below(2) == 0;
         if !is_alive {
             owner.kill()?;
-            owner.wait()?;
         }
         let (archive, restored) = (self.path("archive"), self.path("restored"));
         let found = self.run_whole(&["inspect", &archive, "--json"])?;
@@ -418,7 +440,7 @@ impl Trials {
         let range = ranges.last().and_then(|range| Some((number(range, 0)?, number(range, 1)?)));
         let Some((after, to)) = range else {
             self.note_refusal(&Ended { errors: "the archive has no range yet".to_owned(), ..found });
-            return Self::ended_owner(owner);
+            return Ok(());
         };
         let epoch = (to - self.random.below(to - after)).to_string();
         let words = ["restore-archive", &archive, &restored, "--to-epoch", &epoch, "--json"];
@@ -429,13 +451,15 @@ impl Trials {
     fn take_over(&mut self) -> Result<()> {
         let mut owner = self.owner()?;
         let manifests = self.folders.at("shared").join("manifests");
-        let is_shipped = || Ok(std::fs::read_dir(&manifests).is_ok_and(|mut names| names.next().is_some()));
+        let is_shipped = || {
+            Ok(std::fs::read_dir(&manifests)
+                .is_ok_and(|names| names.flatten().any(|name| is_manifest(&name.file_name()))))
+        };
         self.wait_for("nothing is shipped", is_shipped)?;
         std::thread::sleep(Duration::from_millis(self.random.below(250)));
         let is_alive = self.random.below(2) == 0;
         if !is_alive {
             owner.kill()?;
-            owner.wait()?;
         }
         let (shared, taken) = (self.path("shared"), self.path("taken"));
         let mut words = vec!["take-over", &shared, &taken, "--json"];

@@ -72,7 +72,9 @@ pub(crate) fn ended(folder: &Path, report: &TakeOverReport, is_json: bool) -> Ex
         None => String::new(),
     };
     let durable = match report.durable {
-        Some(durable) => format!("epoch {} was durable there when this was shipped", durable.number()),
+        Some(durable) => {
+            format!("entries up to epoch {} were durable there when this was shipped", durable.number())
+        }
         None => "an older version shipped this, and did not record its durable epoch".to_owned(),
     };
     show(&format!(

@@ -123,8 +123,9 @@ impl Folder {
         Ok(rustix::fs::renameat(&self.handle, from, &to_folder.handle, to)?)
     }
 
-    /// Renames an entry of this folder, unless the new name is taken.
-    pub(super) fn rename_new(&self, from: &str, to: &Path) -> io::Result<()> {
+    /// Renames an entry of this folder, unless the new name is taken. On a file system without such a rename, an empty
+    /// folder that gets the new name at the same moment may be replaced.
+    pub(super) fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         match rustix::fs::renameat_with(&self.handle, from, &self.handle, to, RenameFlags::NOREPLACE) {
             // The file system does not know the flag.
@@ -134,7 +135,10 @@ impl Folder {
         if self.path.join(to).symlink_metadata().is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        Ok(rustix::fs::renameat(&self.handle, from, &self.handle, to)?)
+        match rustix::fs::renameat(&self.handle, from, &self.handle, to) {
+            Err(Errno::NOTEMPTY) => Err(io::ErrorKind::AlreadyExists.into()),
+            renamed => Ok(renamed?),
+        }
     }
 
     pub(super) fn add_name(&self, of: &str, to_folder: &Self, name: &str) -> io::Result<()> {

@@ -20,7 +20,7 @@ use super::{CopyReport, CopyRun, CopyStep};
 use crate::copy_progress::CopyProgress;
 use crate::store::manifest::Manifest;
 use crate::store::unfinished::UnfinishedCopy;
-use crate::store::{Hold, Locks, whose};
+use crate::store::{Hold, Locks};
 use crate::{DurabilityError, Recoverable};
 
 /// Longest pause between two calls of the callback `watch`.
@@ -97,23 +97,22 @@ pub fn copy_target(target: &Path, source: &dyn Disk) -> Result<Arc<dyn Disk>, Du
 
 /// Folder of a restore.
 #[derive(Debug)]
-pub struct RestoreTarget<'p> {
-    path: &'p Path,
+pub struct RestoreTarget {
     disk: Arc<dyn Disk>,
     /// The same disk, if this restore makes the folder.
     made: Option<Arc<RealDisk>>,
 }
 
-impl<'p> RestoreTarget<'p> {
+impl RestoreTarget {
     /// Opens the folder at `path`, which must lie outside of the sources. A missing folder is made.
     ///
     /// # Errors
     /// As for [`copy_target`].
-    pub fn open(path: &'p Path, sources: &[&dyn Disk]) -> Result<Self, DurabilityError> {
+    pub fn open(path: &Path, sources: &[&dyn Disk]) -> Result<Self, DurabilityError> {
         sources.iter().try_for_each(|source| check_outside(path, *source))?;
         let disk = Arc::new(RealDisk::hidden(path)?);
         let made = disk.is_hidden().then(|| Arc::clone(&disk));
-        Ok(Self { path, disk, made })
+        Ok(Self { disk, made })
     }
 
     /// Disk of the folder.
@@ -134,26 +133,23 @@ impl<'p> RestoreTarget<'p> {
         is_cancelled: bool,
     ) -> Result<T, E> {
         // A folder that is still hidden goes with the disk, and another restore may have made the folder at the path.
-        let is_shown = self.made.as_ref().is_some_and(|disk| !disk.is_hidden());
-        if outcome.is_err() && is_shown && !is_cancelled {
+        let shown = self.made.as_ref().filter(|disk| !disk.is_hidden());
+        if let Some(shown) = shown.filter(|_| outcome.is_err() && !is_cancelled) {
             // If the removal fails, the remaining folder is marked as an unfinished restore.
-            let _ = self.remove();
+            let _ = remove(shown);
         }
         outcome
     }
+}
 
-    /// Removes the folder, unless another process has made something else of the folder.
-    fn remove(&self) -> Result<(), DurabilityError> {
-        // Another restore into the folder holds this lock until its end.
-        let _locks = Locks::of_folder(&*self.disk, Hold::Exclusive)?;
-        match Manifest::read(&*self.disk)? {
-            Some(manifest) if UnfinishedCopy::of(&manifest).is_some() => {
-                Ok(RealDisk::remove_folder(self.path)?)
-            }
-            Some(_) => Ok(()),
-            None if whose::why_not_new(&*self.disk)?.is_none() => Ok(RealDisk::remove_folder(self.path)?),
-            None => Ok(()),
-        }
+/// Removes the folder of a failed restore, unless another process has made something else of the folder.
+fn remove(folder: &RealDisk) -> Result<(), DurabilityError> {
+    // Another restore into the folder holds these locks until its end.
+    let mut locks = Locks::of_folder(folder, Hold::Exclusive)?;
+    locks.add_file(folder)?;
+    match Manifest::read(folder)? {
+        Some(manifest) if UnfinishedCopy::of(&manifest).is_some() => Ok(folder.remove_root()?),
+        _ => Ok(()),
     }
 }
 
@@ -176,21 +172,4 @@ fn check_outside(target: &Path, source: &dyn Disk) -> Result<(), DurabilityError
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::{DurabilityError, RestoreTarget};
-
-    /// Two restores into one new folder: the second one fails, and the folder of the first one stays.
-    #[test]
-    fn n24_a_restore_that_comes_second_leaves_the_folder_of_the_first_one() {
-        let path = std::env::temp_dir().join(format!("ensile-two-restores-{}", std::process::id()));
-        let open = || RestoreTarget::open(&path, &[]).expect("makes");
-        let (first, second) = (open(), open());
-        assert!(!path.exists(), "no manifest names a copy yet");
-        first.disk().show_root().expect("nothing is there");
-        let late = second.disk().show_root().map_err(DurabilityError::from);
-        second.ended(late, false).expect_err("the folder is there");
-        assert!(path.exists());
-        first.ended::<(), _>(Err(DurabilityError::Cancelled), false).expect_err("it failed");
-        assert!(!path.exists());
-    }
-}
+mod tests;

@@ -213,10 +213,11 @@ impl CheckpointHandle {
     /// nor for one that has the guard of an object, or is in a future's waker: the checkpoint may wait for these.
     ///
     /// # Errors
-    /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed. [`DurabilityError::Stopped`]:
-    /// the log has stopped, or the database was closed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]:
-    /// it was called in an operation on an object, or in a call-back of a checkpoint, that this one waits for, perhaps
-    /// by way of other logs. The checkpoint goes on.
+    /// [`DurabilityError::CheckpointFailed`]: the checkpoint was given up, and nothing else changed.
+    /// [`DurabilityError::Stopped`]: the log has stopped, or the database was closed. [`DurabilityError::Removed`]: the
+    /// folder of the database was removed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]: the call was
+    /// made in an operation on an object, or in a call-back of a checkpoint, for which the checkpoint waits, perhaps by
+    /// way of other logs. The checkpoint goes on.
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::sleep;
+use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
 use super::Log;
@@ -119,10 +120,24 @@ impl Log {
         }
     }
 
-    /// One failed write or sync stops the log for good: what the disk holds is not known any more.
+    /// End of the log by a failed call. In a removed folder a call may fail before a sync finds the removal (L9).
+    pub(super) fn end_of(&self, error: &DiskError) -> LogEnd {
+        LogEnd::of(self.removed().as_ref().unwrap_or(error))
+    }
+
+    /// Error of a removed folder.
+    fn removed(&self) -> Option<DiskError> {
+        debug_assert!(self.marks.high() <= self.epochs.now(), "no entry is of a later epoch");
+        let named = self.store.check_named(self.loggers.len());
+        named.err().filter(|error| matches!(error, DiskError::Removed { .. }))
+    }
+
+    /// Stops the log for good after a failed write or sync, because the contents of the disk are not known any more.
     pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
         debug_assert!(!reason.is_empty(), "a log is stopped for a reason");
-        self.end(LogEnd::Poisoned(reason.into()));
+        self.end(
+            self.removed().map_or_else(|| LogEnd::Poisoned(reason.into()), |removed| LogEnd::of(&removed)),
+        );
         self.waiters
             .how_ended()
             .map_or_else(|| DurabilityError::OutcomeUnknown(reason.into()), |end| end.of_result())

@@ -26,7 +26,6 @@ use ensile_epoch::Advance;
 use super::claim::scan_slots;
 use super::marks::Frontier;
 use super::segments::Segments;
-use super::waiters::LogEnd;
 use super::{Log, LoggerStep};
 use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
 use crate::on_panic::OnPanic;
@@ -490,7 +489,7 @@ impl Logger {
 /// Stops the log for a failed call before these locks are let go: no other step may sync behind it. Wakers are woken
 /// after. False: the log has stopped.
 fn stop<L>(log: &Log, locks: L, error: &DiskError) -> bool {
-    let end = LogEnd::of(error);
+    let end = log.end_of(error);
     let woken = log.waiters.end(end.clone());
     drop(locks);
     log.end(end);

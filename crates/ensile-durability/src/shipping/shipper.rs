@@ -574,6 +574,8 @@ impl Shipper {
         now: u64,
     ) -> Result<Published, DurabilityError> {
         work.publish_at = now.saturating_add(PUBLISH_NANOS);
+        // Later epochs may be durable, and have no entry that a take-over could lack. Reserved epochs are read after.
+        let durable = self.logged().min(self.log.durable_epoch());
         let Manifest { reserved, application, .. } = self.manifest();
         let place = work.place.as_ref().expect("it was found");
         let newest = place.newest.as_ref();
@@ -609,8 +611,6 @@ impl Shipper {
         let Some(place) = work.place.as_mut().filter(|_| !self.has_ended()) else {
             return Ok(Published::Worked);
         };
-        // Later epochs may be durable, and have no entry that a take-over could lack.
-        let durable = self.logged().min(self.log.durable_epoch());
         let facts = ShipperFacts { shipper: self.database, reserved, durable, application };
         let manifest = place.next(composed, facts)?;
         let bytes = manifest.to_string().len() as u64;

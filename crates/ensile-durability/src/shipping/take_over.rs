@@ -62,8 +62,9 @@ pub struct TakeOverReport {
     /// It is the state at the end of this epoch: all of it was shipped. What the parent committed in later epochs is
     /// not here, unless that was nothing.
     pub epoch: Epoch,
-    /// Last epoch with a durable entry of the parent when the parent shipped this state. The parent may have made
-    /// later epochs durable since. `None`: an older version of Ensile shipped the state, and did not say.
+    /// Epoch above which the database that shipped this state had no durable entry when it shipped the state. Later
+    /// epochs may have become durable since. A larger epoch than `epoch` means that durable commits may be lost.
+    /// `None`: an older version of Ensile shipped the state, and did not say.
     pub durable: Option<Epoch>,
     /// What its entries are: values of a database, or operations of objects.
     pub entries: EntryKind,

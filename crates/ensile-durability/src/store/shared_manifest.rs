@@ -144,7 +144,7 @@ pub(crate) struct SharedManifest {
     pub(crate) shipper: Identity,
     /// No epoch at or above it was shown when it was written (L6).
     pub(crate) reserved: Epoch,
-    /// Last epoch with a durable entry of the database that last shipped, as of its last manifest, and at least the
+    /// Epoch above which the database that last shipped had no durable entry, as of its last manifest; at least the
     /// epoch of the state; `None` in older formats.
     pub(crate) durable: Option<Epoch>,
     /// I5: the name that its folder had then.

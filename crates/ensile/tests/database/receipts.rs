@@ -147,6 +147,24 @@ fn l9_no_result_is_durable_in_a_file_that_was_removed() -> Result<()> {
     Ok(())
 }
 
+/// Each commit begins a log file, so a creation of a file fails before a sync does.
+#[test]
+fn l9_a_log_that_cannot_begin_a_file_in_a_removed_folder_ends_as_removed() -> Result<()> {
+    let folder = Folder::new();
+    let path = folder.path().join("data");
+    let tuning = Tuning { log_file_bytes: 64 << 10, ..Tuning::default() };
+    let db = Database::builder(&path).tuning(tuning).open()?;
+    let table = db.table::<u64, Vec<u8>>("table")?;
+    let put = |key| db.run(|tx| tx.put(&table, &key, &vec![1; 100_000]));
+    (0..3).try_for_each(put)?;
+    std::fs::remove_dir_all(&path).expect("it is there");
+    let refused = (3..9).try_for_each(put).expect_err("its folder is gone");
+    assert!(matches!(&refused, Error::Durability(DurabilityError::Removed(_))), "{refused}");
+    let health = db.health().log.expect("it has a log");
+    assert_eq!(health.word(), "removed", "{health:?}");
+    Ok(())
+}
+
 #[test]
 fn l9_a_folder_that_is_not_needed_any_more_may_go() -> Result<()> {
     let folder = Folder::new();

@@ -309,7 +309,7 @@ pub(super) struct ShipperFacts {
     pub(super) shipper: Identity,
     /// See [`SharedManifest::reserved`].
     pub(super) reserved: Epoch,
-    /// Last epoch with a durable entry.
+    /// See [`SharedManifest::durable`].
     pub(super) durable: Epoch,
     pub(super) application: Option<ApplicationName>,
 }

@@ -255,7 +255,7 @@ pub fn restorable_epochs(from: &Path, archive: Option<&Path>) -> Result<Vec<(Epo
 
 fn restored(
     source: CopySource,
-    target: RestoreTarget<'_>,
+    target: RestoreTarget,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
     let begun = source.begin(target.disk()).map_err(Error::from);
