@@ -1,6 +1,6 @@
-//! What a call came to: codes, by what the caller does next, and the text that says it.
+//! Outcome of a call: a code that tells the caller's next action, and a text.
 //!
-//! Invariant: a message ends with a zero and is cut between characters.
+//! Invariant: A message ends with a zero byte, and a long message is cut between characters.
 //!
 //! Neighbours: `boundary` returns codes and writes texts; the header declares both.
 
@@ -9,10 +9,10 @@ use std::ffi::CStr;
 use ensile_durability::DurabilityError;
 use ensile_objects::ObjectsError;
 
-/// Bytes of a message, its zero included.
+/// Length of a message in bytes, including the zero.
 pub const MESSAGE_BYTES: usize = 1020;
 
-/// `ensile_code`: the header says what each means.
+/// `ensile_code`. The header explains each code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 #[expect(missing_docs, reason = "the header has them")]
@@ -37,7 +37,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// All, by their numbers.
+    /// All codes, in the order of their numbers.
     pub const ALL: [Self; 17] = [
         Self::Ok,
         Self::BlockFull,
@@ -58,13 +58,13 @@ impl Code {
         Self::Failed,
     ];
 
-    /// The code of this number.
+    /// The code with this number; `None` for any other number.
     #[must_use]
     pub fn of(number: i32) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// As in the header, in lower case.
+    /// The name in the header, in lower case and without `ENSILE_`.
     #[must_use]
     pub const fn name(self) -> &'static CStr {
         match self {
@@ -93,20 +93,20 @@ impl Code {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ErrorText {
-    /// What it came to.
+    /// Number of the [`Code`].
     pub code: i32,
-    /// Why, and what to do.
+    /// Reason and remedy, in UTF-8 with a final zero.
     pub message: [u8; MESSAGE_BYTES],
 }
 
 impl ErrorText {
-    /// Of nothing yet.
+    /// An empty message with [`Code::Ok`].
     #[must_use]
     pub const fn new() -> Self {
         Self { code: Code::Ok as i32, message: [0; MESSAGE_BYTES] }
     }
 
-    /// Says this.
+    /// Sets the code, and the message as far as it fits.
     pub(crate) fn set(&mut self, code: Code, message: &str) {
         self.code = code as i32;
         let end = message.floor_char_boundary(MESSAGE_BYTES - 1);
@@ -114,7 +114,7 @@ impl ErrorText {
         self.message[end] = 0;
     }
 
-    /// What it says.
+    /// The message without the zero.
     #[must_use]
     pub fn text(&self) -> String {
         let end = self.message.iter().position(|byte| *byte == 0).unwrap_or(MESSAGE_BYTES);
@@ -140,7 +140,7 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
-    /// The call is wrong.
+    /// Failure of a wrong call.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::Invalid, message)
     }
@@ -169,22 +169,22 @@ impl From<DurabilityError> for Failure {
     }
 }
 
-/// Calls and settings of this interface that a message names as Rust or as the command `ensile`, which a program in C
-/// may not have.
+/// Names in messages, each with its name in this interface. A C program may have neither the Rust call nor the command
+/// `ensile` that a message names.
 const NAMES_IN_C: [(&str, &str); 3] = [
     ("`ensile adopt", "ensile_folder_adopt"),
     ("`open_fenced`", "ENSILE_OPEN_FENCED"),
     ("`stop_shipping`", "ENSILE_STOP_SHIPPING"),
 ];
 
-/// A message with the names of this interface.
+/// The message, with the names of this interface added.
 fn in_c(message: String) -> String {
     let named = NAMES_IN_C.iter().filter(|(name, _)| message.contains(name));
     let own: Vec<_> = named.map(|(name, own)| format!("{} is {own}", name.trim_matches('`'))).collect();
     if own.is_empty() { message } else { format!("{message} (in C: {})", own.join(", ")) }
 }
 
-/// What the caller does next.
+/// The code that tells the caller's next action.
 fn code_of(error: &DurabilityError) -> Code {
     use DurabilityError as E;
     match error {

@@ -1,11 +1,11 @@
-//! `ensile verify`, `ensile inspect`, `ensile adopt` and `ensile lease`: what is in a database's folder, and whether it
-//! is whole. A folder of objects is `objects`' to judge and to repair.
+//! `ensile verify`, `ensile inspect`, `ensile adopt` and `ensile lease` of a database's folder. `objects` validates and
+//! repairs folders of objects.
 //!
-//! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told, as
-//! something cannot be read.
+//! Exit codes: 0 whole (torn tails are reported, and are no part of the data), 1 damaged, 2 if damage cannot be told,
+//! because something cannot be read.
 //!
-//! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words; `changes` prints the log; `objects`
-//! uses the words.
+//! Neighbours: [`ensile::folder`] examines and repairs; this module prints the outcome; `changes` prints the log;
+//! `objects` uses the same texts.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -34,27 +34,27 @@ use serde_json::{Value, json};
 
 /// Exit code if something is damaged.
 pub(crate) const DAMAGED: u8 = 1;
-/// Exit code if damage cannot be told, or nothing was done.
+/// Exit code if damage cannot be told, or if nothing was done.
 pub(crate) const FAILED: u8 = 2;
 /// Exit code of a finished copy or take-over that lacks durable or returned results (N21, B4).
 pub(crate) const LACKS_RESULTS: u8 = 3;
-/// What `--rate-mb` counts in.
+/// Unit of `--rate-mb`, in bytes.
 pub(crate) const MEGABYTE: u64 = 1_000_000;
 
 /// `ensile verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// The database's folder, or that of objects, or an archive's
+    /// Folder of a database, of objects or of an archive
     pub(crate) folder: PathBuf,
-    /// Cut what is damaged back to the last consistent epoch; a copy of what is cut is kept in a folder `repaired-<n>`
+    /// Cut damaged data back to the last consistent epoch; a folder `repaired-<n>` keeps a copy of the removed data
     #[arg(long)]
     pub(crate) repair: bool,
-    /// Give up what the folders of logs held that are missing as a whole; without it they are taken for devices that
-    /// are not mounted
+    /// Give up the contents of missing log folders; without this option a missing folder counts as a device that is not
+    /// mounted
     #[arg(long, requires = "repair")]
     without_missing_folders: bool,
-    /// Give up all of the log where no cut of it helps, and keep the installed picture alone: the state at the end of
-    /// its epoch
+    /// Give up the whole log if no cut of the log helps, and keep the installed picture alone: the state at the end of
+    /// the picture's epoch
     #[arg(long, requires = "repair")]
     picture_alone: bool,
     /// Print one JSON document
@@ -63,7 +63,7 @@ pub(crate) struct VerifyArguments {
 }
 
 impl VerifyArguments {
-    /// What a repair may give up.
+    /// Data that a repair may give up.
     pub(crate) fn options(&self) -> RepairOptions {
         let Self { without_missing_folders, picture_alone, .. } = *self;
         RepairOptions { without_missing_folders, picture_alone }
@@ -73,35 +73,35 @@ impl VerifyArguments {
 /// `ensile inspect`.
 #[derive(Debug, Args)]
 pub(crate) struct InspectArguments {
-    /// The database's folder, or that of objects, or an archive's
+    /// Folder of a database, of objects or of an archive
     pub(crate) folder: PathBuf,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the durable changes in the log instead, one JSON object a line, in the order of their TIDs
+    /// Print the durable changes in the log instead, one JSON object a line, in the order of the TIDs
     #[arg(long, conflicts_with = "json", long_help = CHANGES)]
     pub(crate) changes: bool,
-    /// Of a backup: say also which epochs it can be brought to by this archive of its database
+    /// Folder of the archive of a backup's database: print also the epochs that the archive can bring the backup to
     #[arg(long, conflicts_with = "changes")]
     pub(crate) archive: Option<PathBuf>,
 }
 
-/// Why `--archive` makes no sense.
+/// Error text for `--archive` without a backup.
 pub(crate) const NO_BACKUP: &str = "it is no backup, and --archive says what a backup can be brought to";
 
 /// `ensile adopt`.
 #[derive(Debug, Args)]
 pub(crate) struct AdoptArguments {
-    /// The database's folder, or that of objects
+    /// Folder of a database or of objects
     folder: PathBuf,
-    /// Give up what a process-safe life had returned that was not closed, and that a copy does not prove: what mapped
-    /// buffers hold, and what stands in the logs behind their last marks. Without it such a folder is not adopted, and
-    /// what would be lost is said
+    /// Give up results that an unclosed process-safe process had returned and that a copy does not prove: entries in
+    /// mapped buffers, and log entries behind the last marks. Without this option such a folder is not adopted, and the
+    /// error names the loss
     #[arg(long)]
     without_buffers: bool,
 }
 
-/// Gives a copied folder an identity of its own.
+/// Gives a copied folder a new identity.
 pub(crate) fn adopt(AdoptArguments { folder, without_buffers }: &AdoptArguments) -> ExitCode {
     match folder::adopt_with(folder, AdoptOptions { without_buffers: *without_buffers }) {
         Ok(adopted) => {
@@ -119,7 +119,7 @@ pub(crate) fn adopt(AdoptArguments { folder, without_buffers }: &AdoptArguments)
             }
             match adopted.not_proven {
                 Some(left) if left.is_taken() => show(&format!("not proven: {left}\n")),
-                // What to do is said where it was not agreed to.
+                // The user has agreed to the loss, so the line leaves the remedy out.
                 Some(left) => show(&format!("given up: {}\n", left.how_much())),
                 None => {}
             }
@@ -129,7 +129,7 @@ pub(crate) fn adopt(AdoptArguments { folder, without_buffers }: &AdoptArguments)
     }
 }
 
-/// Reads every byte and says what is wrong; repairs it if asked to.
+/// Reads every byte and reports damage; repairs the folder on request.
 pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     let folder = &arguments.folder;
     if folder::is_archive(folder) {
@@ -193,7 +193,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
         show(&(explained(&found, &tables) + &table_lines(&tables) + &verdict + &line));
     }
     match (&reach, archive) {
-        // What was asked for of the archive.
+        // With `--archive` the epochs are the result that the user asked for, so an unknown result is an error.
         (Reach::Unknown(why), Some(archive)) => backup::not_made(archive, why),
         _ => exit_code(&found),
     }
@@ -209,7 +209,8 @@ pub(crate) fn exit_code(found: &Examination) -> ExitCode {
     }
 }
 
-/// Writes to standard output. Who stops reading has seen enough; any other failure is told, and changes no verdict.
+/// Writes to standard output. A reader that closes the pipe has seen enough. Any other failure goes to standard error,
+/// and changes no exit code.
 pub(crate) fn show(text: &str) {
     let mut out = io::stdout().lock();
     let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -225,7 +226,7 @@ pub(crate) fn failed(folder: &Path, why: &str) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// What the examination comes to, and what can be done, or was asked for.
+/// Verdict of an examination, and the remedies; `asked` has the repair that the user asked for.
 pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) -> String {
     let mut text = String::new();
     let name = folder.display();
@@ -285,7 +286,7 @@ pub(crate) fn refused(found: &Examination) -> String {
     text
 }
 
-/// What a process-safe life left that an open takes, or that nothing proves.
+/// Results of a process-safe process that the next open takes, or that nothing proves.
 pub(crate) fn not_proven(found: &Examination) -> String {
     let mut text = String::new();
     if let Some((entries, epoch)) = found.to_take {
@@ -307,7 +308,7 @@ pub(crate) fn not_proven(found: &Examination) -> String {
     text
 }
 
-/// The same as JSON.
+/// Unproven results as JSON.
 fn not_proven_json(left: &NotProven) -> Value {
     let reason = match left.reason {
         NotProvenReason::Copied => "copied",
@@ -332,14 +333,14 @@ fn not_proven_json(left: &NotProven) -> Value {
     })
 }
 
-/// What can be done about damage.
+/// Remedies for damage.
 pub(crate) fn what_to_do(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) -> String {
     let copies = "what to do:\n  put copies of these files in place, from a backup of the same moment\n";
     let remedy = found.remedy.as_ref().map(|remedy| what_helps(folder, remedy, asked));
     copies.to_owned() + &remedy.unwrap_or_default()
 }
 
-/// What helps, other than copies.
+/// Remedies other than copies of the files.
 fn what_helps(folder: &Path, remedy: &Remedy, asked: Option<&VerifyArguments>) -> String {
     let name = folder.display();
     let repairs = asked.is_some_and(|asked| asked.repair);
@@ -362,7 +363,7 @@ fn what_helps(folder: &Path, remedy: &Remedy, asked: Option<&VerifyArguments>) -
     }
 }
 
-/// What a cut would give up.
+/// Loss that a repair brings.
 fn given_up(loss: &Loss) -> String {
     let mut text = match lost(loss) {
         None => "keeps everything: it cuts bytes that do not belong there".to_owned(),
@@ -382,7 +383,7 @@ fn given_up(loss: &Loss) -> String {
     text
 }
 
-/// The epochs that a cut gives up, and the files that held more than can be read; `None` if it gives up nothing.
+/// Epochs that a repair gives up, and files with unreadable data after these epochs; `None` if nothing is lost.
 fn lost(loss: &Loss) -> Option<String> {
     let files = loss.unreadable.join(", ");
     match (loss.epochs, files.is_empty()) {
@@ -393,7 +394,7 @@ fn lost(loss: &Loss) -> Option<String> {
     }
 }
 
-/// What a repair did to `what`.
+/// Outcome of a repair. `what` begins the sentence about the state that remains.
 pub(crate) fn after_repair(folder: &Path, done: &Repaired, what: &str) -> String {
     let Repaired { loss, copies, marks } = done;
     let marks: String = marks.iter().map(|mark| format!("{mark} was written anew\n")).collect();
@@ -411,7 +412,7 @@ pub(crate) fn after_repair(folder: &Path, done: &Repaired, what: &str) -> String
     )
 }
 
-/// Generations, checkpoint and files, a line each.
+/// Lines about generations, checkpoint and files.
 pub(crate) fn explained(found: &Examination, tables: &[TableFacts]) -> String {
     let mut text = String::from("generations (one for each open):\n");
     for generation in &found.generations {
@@ -447,7 +448,7 @@ pub(crate) fn explained(found: &Examination, tables: &[TableFacts]) -> String {
     text
 }
 
-/// Tables, a line each.
+/// A line for each table.
 fn table_lines(tables: &[TableFacts]) -> String {
     let mut text = String::from("tables:\n");
     let wide = tables.iter().map(|table| table.name.as_deref().unwrap_or("?").len()).max().unwrap_or(0);
@@ -471,7 +472,7 @@ fn table_lines(tables: &[TableFacts]) -> String {
     text
 }
 
-/// The checkpoint, and the pages of a picture.
+/// Lines about the checkpoint, and about the pages of a picture.
 fn checkpoint_lines(found: &Examination, tables: &[TableFacts]) -> String {
     let Some(facts) = &found.checkpoint else { return "checkpoint: none\n".to_owned() };
     let CheckpointFacts { number, low, high, files, entries, bytes, ranges, picture } = facts;
@@ -490,7 +491,7 @@ fn checkpoint_lines(found: &Examination, tables: &[TableFacts]) -> String {
     text
 }
 
-/// A range of a checkpoint that goes round by ranges.
+/// Line about a range of a cycling checkpoint.
 fn range_line(range: &RangeFacts, tables: &[TableFacts]) -> String {
     let RangeFacts { start, number, low, high, entries, bytes, .. } = range;
     let named = tables.iter().find(|table| table.id == start.section).and_then(|table| table.name.as_deref());
@@ -509,7 +510,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The pages of a picture: of each table, by age, and in each file. `rest`: what the rest of a file is.
+/// Lines about the pages of a picture: by table, by age and by file. `rest` describes the rest of a page file.
 fn picture_lines(picture: &PictureFacts, tables: &[TableFacts], rest: &str) -> String {
     let PictureFacts { sections, ages, parts, displaced, files, .. } = picture;
     let (blocks, tails, tail_bytes) =
@@ -569,7 +570,7 @@ fn between((low, high): (Epoch, Epoch)) -> String {
     }
 }
 
-/// Bytes in a unit in which they are short.
+/// Bytes in a unit that keeps the number short.
 pub(crate) fn sized(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),

@@ -1,6 +1,6 @@
-//! The `ensile` command: what operators do with a database's folder.
+//! The `ensile` command: an operator's tool for the folders of databases and objects.
 //!
-//! Neighbours: `folder` and `objects` have the commands; benchmarks are in a binary of their own, `ensile-bench`.
+//! Neighbours: `folder` and `objects` have the commands; the binary `ensile-bench` has the benchmarks.
 #![forbid(unsafe_code)]
 
 mod folder;
@@ -32,41 +32,41 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Read every byte of the folder of a database or of objects, or of an archive, without opening it, and say whether
-    /// it is whole. Exit code 0: whole; 1: damaged; 2: it cannot be told.
+    /// Read every byte of a folder of a database, of objects or of an archive, without opening the folder, and report
+    /// damage. Exit code 0: whole, or repaired; 1: damaged; 2: it cannot be told.
     Verify(folder::VerifyArguments),
-    /// Explain a database's folder: generations, checkpoint, files, tables and their sizes. Of objects: how many, and
-    /// their versions. Of an archive: which epochs a backup can be brought to, and what is missing. Of a backup: which
-    /// epochs `restore --to-epoch` has from it, and with --archive by that.
+    /// Explain a database's folder: generations, checkpoint, files, tables and their sizes. For objects: their number
+    /// and versions. For an archive: the epochs that a backup can be brought to, and missing files. For a backup: the
+    /// epochs that `restore --to-epoch` can restore, with --archive also by the archive.
     Inspect(folder::InspectArguments),
-    /// Back a database up, which may be open, into a folder that is a database by itself. A second backup into the same
-    /// folder writes what that lacks: with pictures pages that have changed; otherwise the log since, and a new
-    /// checkpoint, or the ranges that it has renewed. One that fails or is killed leaves the one before. Exit code 0:
-    /// made and verified; 1: the database is damaged; 2: not made; 3: made and verified, but the backup lacks epochs
-    /// that were durable when it began, or results of a process-safe process that was killed. The output tells both.
+    /// Back up a database, which may be open, into a folder that is a database by itself. A second backup into the same
+    /// folder writes the missing parts only: changed pages of pictures, or else the newer log and a new checkpoint, or
+    /// the checkpoint's renewed ranges. A failed or killed backup leaves the earlier backup. Exit code 0: made and
+    /// verified; 1: the database is damaged; 2: not made; 3: made and verified, but the backup lacks epochs that were
+    /// durable when it began, or results of a killed process-safe process. The output reports both.
     Backup(folder::backup::BackupArguments),
     /// Make a new database from a backup. Exit code 0: made and verified; 1: the backup is damaged; 2: not made; 3:
     /// made and verified, but the backup lacks epochs that were durable when it began.
     Restore(folder::backup::RestoreBackupArguments),
-    /// Make a new database that is as the one with this archive was at the end of an epoch. The archive must have been
-    /// begun with the database; `ensile inspect` of it says which epochs can be had.
+    /// Make a new database from an archive, as the archived database was at the end of an epoch. The archive must have
+    /// begun with the database; `ensile inspect` of the archive prints the possible epochs.
     RestoreArchive(folder::archive::RestoreArguments),
-    /// Take over a database that another machine ships to a shared folder, into an empty folder of this one. All of it
-    /// is fetched and read before the shared folder is claimed; then the other machine ships nothing any more, and
-    /// stops once it notices. A run that was killed is run again. Exit code 0: taken over; 1: an object there is
-    /// damaged, and nothing was claimed; 2: not taken over; 3: taken over, but the other machine had made later epochs
-    /// durable than it had shipped.
+    /// Take over a database that another machine ships to a shared folder, into an empty folder of this machine. A
+    /// complete state is fetched and read before the shared folder is claimed; after the claim the other machine ships
+    /// nothing, and stops once it notices. Run a killed take-over again. Exit code 0: taken over; 1: an object there is
+    /// damaged, and the error says if the shared folder is claimed; 2: not taken over; 3: taken over, but the other
+    /// machine had made later epochs durable than it had shipped.
     TakeOver(folder::take_over::TakeOverArguments),
-    /// Make a database's folder, or that of objects, which was copied, restored or moved one of its own: an open
-    /// refuses it until then. The original must not share folders with it. A copy of a process-safe life that was not
-    /// closed is read first: where it proves less than that had returned, it is not adopted, and what would be lost is
-    /// said. Exit code 0: adopted; 2: nothing was changed.
+    /// Give a copied, restored or moved folder of a database or of objects an identity of its own; an open refuses the
+    /// folder until then. The original must not share folders with the copy. A copy of an unclosed process-safe process
+    /// is read first: if the copy proves less than the process had returned, the copy is not adopted, and the error
+    /// names the loss. Exit code 0: adopted; 2: nothing was changed.
     Adopt(folder::AdoptArguments),
-    /// Run a command that reads a database's files while a process may have it open. Files that a checkpoint makes
-    /// obsolete are kept meanwhile, for a minute at most. Exit code: the command's; 3 if it succeeded and files were
-    /// removed all the same.
+    /// Run a command that reads a database's files while a process may have the database open. Files that a checkpoint
+    /// makes obsolete are kept meanwhile, for a minute at most. Exit code: the command's; 3 if the command succeeded,
+    /// but files were removed meanwhile.
     Lease(folder::lease::LeaseArguments),
-    /// What is done with a folder of an application's own objects.
+    /// Check, name or take over a folder of an application's own objects.
     Objects(objects::ObjectsArguments),
 }
 

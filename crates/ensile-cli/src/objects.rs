@@ -1,13 +1,15 @@
-//! `ensile objects check`: a folder of objects judged, and replayed by the program that knows their types.
-//! `ensile verify` and `ensile inspect` of such a folder, and its repair.
-//! `ensile objects name`: whose a folder is.
-//! `ensile objects take-over`: objects taken over from a shared store.
+//! Commands for folders of objects:
+//! - `ensile objects check` validates a folder, and replays it in a program that knows the types of the objects.
+//! - `ensile verify` and `ensile inspect` examine a folder, and repair it.
+//! - `ensile objects name` sets the name of the application that owns a folder.
+//! - `ensile objects take-over` takes objects over from a shared store.
 //!
-//! Exit codes: 0 whole (and, with a program, what that says), named, or taken over; 1 damaged or contradicting itself,
-//! 2 if it could not be told, or was not named or taken over.
+//! Exit codes: 0 whole, named or taken over; 1 damaged or contradictory, or damage in the shared store; 2 if the check
+//! failed, or nothing was named or taken over; 3 taken over, and the other machine had made more durable than it had
+//! shipped. After a whole check with a program, the exit code is the program's.
 //!
-//! Neighbours: `ensile_objects` judges, repairs, names and takes over; an application's own binary replays, with
-//! `ensile_objects::check_command`; `folder` has the words that are a database's too.
+//! Neighbours: `ensile_objects` validates, repairs, names and takes over. An application's own binary replays, with
+//! `ensile_objects::check_command`. `folder` has the texts that databases share.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,25 +38,27 @@ pub(crate) struct ObjectsArguments {
 
 #[derive(Debug, Subcommand)]
 enum ObjectsCommand {
-    /// Judge a folder of objects, which no process has open: every byte, whose it is, every mark, the order of each
-    /// object's operations. With a program of the application's, which knows the types, replay it as well.
+    /// Check a folder of objects that no process has open: every byte, the owner, every mark, and the order of each
+    /// object's operations. With a program of the application, which knows the types, replay the operations as well.
     Check(CheckArguments),
-    /// Say whose a folder of objects is, which no process has open: an open for another name, or without one, is
-    /// refused. It is for an application that is called otherwise now, or that gives the folder to another of its
-    /// parts; `ensile inspect` shows the name. Exit code 0: it has that name; 2: nothing was changed.
+    /// Name the application that owns a folder of objects, which no process has open. An open for another name, or
+    /// without a name, is refused. Use this command if the application has a new name, or gives the folder to another
+    /// part of the application; `ensile inspect` shows the name. Exit code 0: the folder has the name; 2: nothing was
+    /// changed.
     Name(NameArguments),
-    /// Take over objects that another machine ships to a shared folder, into an empty folder of this one. All of it is
-    /// fetched and read before the shared folder is claimed; then the other machine ships nothing any more, and stops
-    /// once it notices. A run that was killed is run again. Exit code 0: taken over; 1: something there is damaged, and
-    /// nothing was claimed; 2: not taken over.
+    /// Take over objects that another machine ships to a shared folder, into an empty folder of this machine. A
+    /// complete state is fetched and read before the shared folder is claimed; after the claim the other machine ships
+    /// nothing, and stops once it notices. Run a killed take-over again. Exit code 0: taken over; 1: an object there is
+    /// damaged, and the error says if the shared folder is claimed; 2: not taken over; 3: taken over, but the other
+    /// machine had made later epochs durable than it had shipped.
     TakeOver(TakeOverArguments),
 }
 
 #[derive(Debug, Args)]
 struct CheckArguments {
-    /// The objects' folder
+    /// Folder of the objects
     folder: PathBuf,
-    /// A program that is run with the folder, and whose verdict is passed on: its main function is one line,
+    /// Program to run with the folder; its exit code is passed on. The program's main function is one line,
     /// `ensile_objects::check_command::<Key, Object>(std::env::args_os().skip(1))`
     #[arg(long)]
     program: Option<PathBuf>,
@@ -62,12 +66,12 @@ struct CheckArguments {
 
 #[derive(Debug, Args)]
 struct NameArguments {
-    /// The objects' folder
+    /// Folder of the objects
     folder: PathBuf,
-    /// The application's name, such as "prices, partition 0 of 4"
+    /// Name of the application, such as "prices, partition 0 of 4"
     #[arg(required_unless_present = "none")]
     name: Option<String>,
-    /// It has no name from now on: the next open with one gives it that
+    /// Remove the name: the next open with a name sets that name
     #[arg(long, conflicts_with = "name")]
     none: bool,
 }
@@ -130,20 +134,21 @@ fn check(CheckArguments { folder, program }: &CheckArguments) -> ExitCode {
     }
 }
 
-/// Judges a folder of objects.
+/// Validates a folder of objects.
 ///
 /// # Errors
-/// The exit code where that cannot be done; why was said.
+/// The exit code, if the folder cannot be validated. The error is already printed.
 fn judged_folder(folder: &Path) -> Result<FolderJudgement, ExitCode> {
     judge_folder(folder).map_err(|error| failed(folder, &error.to_string()))
 }
 
-/// Whether it is a folder of objects. One of which that cannot be read is judged as a database's, which says why.
+/// True for a folder of objects. An unreadable folder counts as a database's: the examination of a database gives the
+/// reason.
 pub(crate) fn are_in(folder: &Path) -> bool {
     holds_objects(folder).unwrap_or(false)
 }
 
-/// `ensile verify` of a folder of objects: what a database's is told, and what there is of objects.
+/// `ensile verify` of a folder of objects. The output has a database's verdict, and the counts of the objects.
 pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     let folder = &arguments.folder;
     let found = match judged_folder(folder) {
@@ -164,7 +169,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
         }
         Err(error) => return failed(folder, &error.to_string()),
     }
-    // A cut does not mend what contradicts itself.
+    // A cut mends damaged bytes. A contradiction between operations remains.
     match judged_folder(folder) {
         Ok(left) if left.is_whole() => ExitCode::SUCCESS,
         Ok(left) => {
@@ -197,7 +202,7 @@ fn code_of(found: &FolderJudgement) -> ExitCode {
     if found.disorder.is_some() { ExitCode::from(DAMAGED) } else { exit_code(&found.examination) }
 }
 
-/// The verdict, and what there is of objects.
+/// Counts of the objects, and the verdict.
 fn judged(folder: &Path, found: &FolderJudgement, asked: Option<&VerifyArguments>) -> String {
     let objects = format!("{}\n", counted(found));
     let bytes = match &found.disorder {
@@ -207,7 +212,7 @@ fn judged(folder: &Path, found: &FolderJudgement, asked: Option<&VerifyArguments
     objects + &bytes
 }
 
-/// Of a folder whose bytes are whole.
+/// Verdict on a folder with whole bytes and contradictory operations.
 fn contradiction(folder: &Path, disorder: &str) -> String {
     format!(
         "{}: DAMAGED; every byte is as it was written, and contradicts others\n  {disorder}\nwhat to do:\n  put a copy of the \
@@ -216,7 +221,7 @@ fn contradiction(folder: &Path, disorder: &str) -> String {
     )
 }
 
-/// The judgement as JSON.
+/// The validation as JSON.
 fn facts(folder: &Path, found: &FolderJudgement) -> Value {
     json!({
         "folder": folder, "examination": examination(&found.examination),
@@ -228,7 +233,7 @@ fn facts(folder: &Path, found: &FolderJudgement) -> Value {
     })
 }
 
-/// How many objects there are, of which versions, and whose they are.
+/// Number of the objects, their versions, and the application that owns them.
 fn counted(found: &FolderJudgement) -> String {
     let of = if found.has_calls { "of an application's own" } else { "of a collection" };
     let versions = |versions: &[u16]| match versions {

@@ -1,7 +1,7 @@
-//! Another machine takes over objects from a shared store.
+//! Take-over of objects from a shared store by another machine.
 //!
-//! Neighbours: `ensile_durability::TakeOver` fetches, verifies and claims; `judge` takes entries apart without knowing
-//! their types; `ensile objects take-over` calls this.
+//! Neighbours: `ensile_durability::TakeOver` fetches, verifies and claims. `judge` reads entries without knowing their
+//! types. `ensile objects take-over` calls [`take_over`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,22 +13,24 @@ use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeO
 use crate::error::ObjectsResult as Result;
 use crate::judge::verifier;
 
-/// Takes over the objects that were shipped to this store ([`ObjectsBuilder::ship_to`](crate::ObjectsBuilder::ship_to))
-/// into the folder `target`, which is empty or not there. Everything is fetched, compared and read before the store is
-/// claimed. From there on the machine that has shipped them ships nothing any more, and, once it notices, stops. One
-/// that ships while this runs is followed: what it has shipped since the reading began is fetched and compared before
-/// the claim, and read behind it. Where it ships faster than this fetches, it is fetched behind the claim too.
+/// Takes over the objects in this shared store ([`ObjectsBuilder::ship_to`](crate::ObjectsBuilder::ship_to)) into the
+/// folder `target`. The folder must be empty or missing. Before the claim of the store, all files are fetched, compared
+/// and read. From the claim on, the old machine ships nothing more. Once the old machine notices the claim, its log
+/// stops by default ([`WhenFenced`](crate::WhenFenced)).
 ///
-/// The report says up to the end of which epoch everything is there: a receipt of the other machine with a larger epoch
-/// may be lost. Open the folder with `ship_to` and the same store, so that a third machine can take over from this one.
+/// The take-over follows a machine that goes on shipping. Files shipped after the reading began are fetched and
+/// compared before the claim, and read after the claim. If the machine ships faster than this call fetches, the last
+/// files are also fetched after the claim.
 ///
-/// A run that is killed is run again, into the same folder. `bytes_per_second`: fetched and read at most, up to the
-/// claim.
+/// The report names the epoch at whose end the state is complete. The old machine's receipts with a larger epoch may be
+/// lost. Open the folder with `ship_to` and the same store, so that a third machine can take over from this machine.
+///
+/// Repeat a killed take-over with the same folder. `bytes_per_second` limits fetching and reading up to the claim.
 ///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the store cannot be used, something in it is damaged
-/// (the error names it, and says so if the store is claimed by then), it has a database and no objects, the folder is
-/// not empty, or another machine was faster.
+/// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the store is unusable or has a database and no
+/// objects, an object in the store is damaged, the folder is not empty, another machine was faster, or
+/// `bytes_per_second` is 0. An error of damage names the object, and reports an existing claim.
 pub fn take_over(
     store: &Arc<dyn SharedStore>,
     target: &Path,
@@ -39,7 +41,7 @@ pub fn take_over(
             DurabilityError::Config("a take-over that may fetch 0 bytes a second never ends".into()).into()
         );
     }
-    // Before the folder is made that of a take-over.
+    // The check comes before the folder is marked as a take-over's.
     if TakeOver::entries_in(&**store)? != EntryKind::Operations {
         return Err(DurabilityError::Config(
             "the store has a database, and no objects: use `ensile take-over`".into(),

@@ -1,15 +1,15 @@
-//! A disk that is slowed down: it takes a given number of bytes a second and a given time a write and a sync, over all
-//! its files together.
+//! A slow disk over another disk. The slow device has a given rate in bytes a second, and a given time for every write
+//! and every sync, over all files together.
 //!
 //! Invariants:
-//! - Writes and syncs take their turns: each begins when the one before has ended, whichever thread asks. So what two
-//!   files get together is what one would get alone.
-//! - A write returns when the slow device would have taken its bytes. There is no cache that takes them earlier.
-//! - Time that nobody used is gone, but for [`LATE_NANOS`]: a device that was idle is not faster afterwards, and a
-//!   thread that sleeps a little too long does not make it slower.
-//! - Reads, names, lengths and hints cost what they cost below.
+//! - Writes and syncs take turns on the device: a call begins when the call before has ended, from any thread. Two
+//!   files together get the rate of a single file.
+//! - A write returns when the slow device would have taken the bytes. No cache takes the bytes earlier.
+//! - Unused device time is lost, except for [`LATE_NANOS`]. An idle device is not faster afterwards, and a thread that
+//!   sleeps a little too long does not slow the device.
+//! - Reads, names, lengths and hints have the costs of the disk below.
 //!
-//! Neighbours: [`super::device`] measures it; the disk below keeps the bytes.
+//! Neighbours: [`super::device`] measures the slow disk. The disk below keeps the bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,28 +22,29 @@ use ensile_disk::{
     BootId, Disk, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, MappedWords, Process,
 };
 
-/// A call that comes this late, or less, is taken as if it had come in time.
+/// Largest delay of a call that counts as in time, in nanoseconds.
 const LATE_NANOS: u64 = 10_000_000;
 
-/// What a device can do.
+/// Speed of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Speed {
-    /// Bytes that it takes a second; not 0.
+    /// Write rate in bytes a second; not 0.
     pub(super) bytes_per_s: u64,
-    /// What a sync takes.
+    /// Duration of a sync.
     pub(super) sync: Duration,
-    /// What a write takes, beside its bytes.
+    /// Duration of a write without the time for the bytes.
     pub(super) write: Duration,
 }
 
-/// Which files of a database are on the slow device.
+/// Files of a database on the slow device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SlowFiles {
-    /// All of them, the log's too.
+    /// All files, with the log.
     All,
-    /// Those of checkpoints: the log has a device of its own.
+    /// Files of checkpoints: the log has a device of its own.
     Checkpoints,
-    /// All but those of the log: what is written for checkpoints, the manifest too. Bytes of these are counted.
+    /// All files except the log: files of checkpoints, and the manifest. Serves to count the bytes written for
+    /// checkpoints.
     #[value(skip)]
     AllButLogs,
 }
@@ -58,7 +59,7 @@ impl SlowFiles {
     }
 }
 
-/// When the device is free: what was asked of it so far has been done by then.
+/// Time at which the device has finished the requests so far.
 #[derive(Debug)]
 struct DeviceTime {
     speed: Speed,
@@ -66,14 +67,14 @@ struct DeviceTime {
 }
 
 impl DeviceTime {
-    /// Takes the device's time for a write that is asked for at `now`. When it will have been done.
+    /// Takes device time for a write requested at `now`. Returns the end of the write.
     fn write(&mut self, now: u64, bytes: u64) -> u64 {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.speed.bytes_per_s);
         let nanos = nanos + self.speed.write.as_nanos();
         self.take(now, u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The same for a sync.
+    /// Takes device time for a sync requested at `now`. Returns the end of the sync.
     fn sync(&mut self, now: u64) -> u64 {
         self.take(now, u64::try_from(self.speed.sync.as_nanos()).unwrap_or(u64::MAX))
     }
@@ -84,7 +85,7 @@ impl DeviceTime {
     }
 }
 
-/// What all files share.
+/// State shared by all files.
 #[derive(Debug)]
 struct Device {
     clock: Clock,
@@ -94,13 +95,13 @@ struct Device {
 }
 
 impl Device {
-    /// Does `work` on the disk below while the device takes its time for it, and waits for the device.
+    /// Does `work` on the disk below, and waits until the device has also taken its time.
     fn beside<T>(
         &self,
         take: impl FnOnce(&mut DeviceTime, u64) -> u64,
         work: impl FnOnce() -> Result<T, DiskError>,
     ) -> Result<T, DiskError> {
-        // Relaxed: a write that just misses the change is as fast, or as slow, as the one before.
+        // Relaxed: the flag guards no data. A call that just misses the change has the speed of the call before.
         if !self.is_slow.load(Ordering::Relaxed) {
             return work();
         }
@@ -122,7 +123,7 @@ impl Device {
     }
 }
 
-/// The slow disk over another one.
+/// The slow disk over another disk.
 #[derive(Debug)]
 pub(super) struct SlowDisk {
     disk: Box<dyn Disk>,
@@ -131,7 +132,7 @@ pub(super) struct SlowDisk {
 }
 
 impl SlowDisk {
-    /// As fast as `disk` until it is [slowed down](Self::slow_down).
+    /// Creates a disk as fast as `disk` until [`slow_down`](Self::slow_down).
     pub(super) fn over(disk: Box<dyn Disk>, files: SlowFiles, speed: Speed, clock: Clock) -> Self {
         let device = Device {
             clock,
@@ -142,15 +143,15 @@ impl SlowDisk {
         Self { disk, files, device: Arc::new(device) }
     }
 
-    /// From now on it is slow, or as fast as the disk below again.
+    /// Slows the disk down, or restores the speed of the disk below.
     pub(super) fn slow_down(&self, is_slow: bool) {
-        // Relaxed: see `wait_for`.
+        // Relaxed: see the load in `Device::beside`.
         self.device.is_slow.store(is_slow, Ordering::Relaxed);
     }
 
     /// Bytes written to the slow files so far.
     pub(super) fn written(&self) -> u64 {
-        // Relaxed: a figure.
+        // Relaxed: the counter is only reported.
         self.device.written.load(Ordering::Relaxed)
     }
 
@@ -289,7 +290,7 @@ impl DiskFile for SlowFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
         let count = bytes.len() as u64;
         self.device.beside(|time, now| time.write(now, count), || self.file.write_at(bytes, offset))?;
-        // Relaxed: a figure.
+        // Relaxed: the counter is only reported.
         self.device.written.fetch_add(count, Ordering::Relaxed);
         Ok(())
     }

@@ -1,12 +1,13 @@
-//! A folder that is held open: every name in it is looked up relative to its handle.
+//! A folder with an open handle. Names in the folder are looked up relative to the handle. Only the fallback of
+//! `rename_new` looks up a path.
 //!
-//! - What becomes of the folder's own name does not matter: renamed, it goes on being this one, and another one put in
-//!   its place is never touched.
-//! - Only files are opened as files: what else somebody has put under such a name is an error, and nobody waits for it.
-//! - Handles are closed when a program is executed. What is made here is its owner's alone: 0700 and 0600, less what
-//!   the process's mask takes away.
+//! - A renamed folder stays the same folder. Another folder in its place is never touched.
+//! - Only files are opened as files. A pipe, socket or device under the name is an error, and no thread waits for the
+//!   pipe.
+//! - Handles are closed when a program is executed. New folders and files belong to their owner alone: 0700 and 0600,
+//!   less the process's mask.
 //!
-//! Neighbours: [`super::RealDisk`] keeps one for its root and each used folder.
+//! Neighbours: [`super::RealDisk`] keeps a handle for its root and for every used folder.
 
 use std::fs::File;
 use std::io;
@@ -18,12 +19,12 @@ use rustix::fs::RenameFlags;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
-/// For a folder that is made.
+/// Permissions of a new folder.
 const FOLDER_MODE: Mode = Mode::RWXU;
-/// For a file that is made.
+/// Permissions of a new file.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// What stands at a name, a link not followed.
+/// Kind of a directory entry. A link is not followed.
 pub(super) enum NameTarget {
     Nothing,
     Folder,
@@ -34,17 +35,17 @@ pub(super) enum NameTarget {
 #[derive(Debug)]
 pub(super) struct Folder {
     handle: File,
-    /// Where it was when it was opened: for messages.
+    /// Path at the opening or by `set_path`. Only messages and a few calls by path use the path.
     path: PathBuf,
 }
 
 impl Folder {
-    /// The folder at `path`, links followed.
+    /// Opens the folder at `path`, links followed.
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         Self::open(CWD, path, path.to_owned())
     }
 
-    /// Makes the folder at `path` in a folder that is there; says whether there was none before.
+    /// Makes the folder at `path` in an existing folder. Returns false if the folder existed.
     pub(super) fn make_at(path: &Path) -> io::Result<bool> {
         make(CWD, path)
     }
@@ -55,17 +56,17 @@ impl Folder {
         Ok(Self { handle: handle.into(), path })
     }
 
-    /// A folder in this one, a link followed.
+    /// Opens a folder in this folder, a link followed.
     pub(super) fn sub_folder(&self, name: &str) -> io::Result<Self> {
         Self::open(self.handle.as_fd(), Path::new(name), self.path.join(name))
     }
 
-    /// This folder again, as an open file of its own, which a lock belongs to.
+    /// Opens this folder again. A lock belongs to its own open file.
     pub(super) fn again(&self) -> io::Result<File> {
         Ok(Self::open(self.handle.as_fd(), Path::new("."), PathBuf::new())?.handle)
     }
 
-    /// The folder that this one is in.
+    /// Opens the folder above.
     pub(super) fn parent(&self) -> io::Result<Self> {
         let path = self.path.parent().unwrap_or(&self.path).to_owned();
         Self::open(self.handle.as_fd(), Path::new(".."), path)
@@ -79,25 +80,25 @@ impl Folder {
         &self.path
     }
 
-    /// From now on messages name it so.
+    /// Replaces the path, because messages name a folder by its real or later path.
     pub(super) fn set_path(&mut self, path: PathBuf) {
         self.path = path;
     }
 
-    /// An existing file.
+    /// Opens an existing file.
     pub(super) fn open_file(&self, name: &str, is_to_write: bool) -> io::Result<File> {
         let access = if is_to_write { OFlags::RDWR } else { OFlags::RDONLY };
         self.open_with(name, access)
     }
 
-    /// A file that is made if there is none, and emptied if so asked.
+    /// Opens a file, or makes a missing file. Empties the file if `is_emptied`.
     pub(super) fn make_file(&self, name: &str, is_emptied: bool) -> io::Result<File> {
         let emptied = if is_emptied { OFlags::TRUNC } else { OFlags::empty() };
         self.open_with(name, OFlags::RDWR | OFlags::CREATE | emptied)
     }
 
-    /// Anything but a file is refused. Without NONBLOCK the open of a pipe waits for its other end, perhaps for ever; a
-    /// file's does not care.
+    /// Refuses every entry that is not a regular file. Without NONBLOCK the open of a pipe waits for the other end,
+    /// perhaps for ever. NONBLOCK has no effect on a regular file.
     fn open_with(&self, name: &str, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let handle = retry_on_intr(|| rustix::fs::openat(&self.handle, name, flags, FILE_MODE))?;
@@ -143,7 +144,7 @@ impl Folder {
 
     pub(super) fn add_name(&self, of: &str, to_folder: &Self, name: &str) -> io::Result<()> {
         match rustix::fs::linkat(&self.handle, of, &to_folder.handle, name, AtFlags::empty()) {
-            // How Linux says that the file system has no such links.
+            // Errors on Linux if the file system has no hard links.
             Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
                 let detail = "its file system cannot give a file two names (hard links)";
                 Err(io::Error::new(io::ErrorKind::Unsupported, detail))
@@ -156,7 +157,7 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.handle, name, AtFlags::empty())?)
     }
 
-    /// Is there anything at `name`, and at the end of a link?
+    /// True if an entry exists at `name`, links followed.
     pub(super) fn exists(&self, name: &str) -> io::Result<bool> {
         match rustix::fs::statat(&self.handle, name, AtFlags::empty()) {
             Ok(_) => Ok(true),
@@ -165,7 +166,7 @@ impl Folder {
         }
     }
 
-    /// What the file system says of a file, a link followed.
+    /// Metadata of an entry, a link followed.
     pub(super) fn status(&self, name: &str) -> io::Result<Stat> {
         Ok(rustix::fs::statat(&self.handle, name, AtFlags::empty())?)
     }
@@ -190,17 +191,17 @@ impl Folder {
         Ok(OsString::from_vec(to.into_bytes()).into())
     }
 
-    /// The names of all that is no folder nor leads to one, sorted.
+    /// Sorted names of the entries that are neither folders nor links to folders.
     pub(super) fn files(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.handle)? {
             let entry = entry?;
-            // A name that is not UTF-8 is not one of ours.
+            // Names of the database are UTF-8, so other names are skipped.
             let Ok(name) = entry.file_name().to_str() else { continue };
             let is_folder = match entry.file_type() {
                 FileType::Directory => true,
                 FileType::Symlink => self.sub_folder(name).is_ok(),
-                // Some file systems do not say.
+                // Some file systems report no kind.
                 FileType::Unknown => match self.find(name)? {
                     NameTarget::Folder => true,
                     NameTarget::Link(_) => self.sub_folder(name).is_ok(),
@@ -216,7 +217,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// The names of the folders in it and of links that lead to one, or to nothing now; sorted.
+    /// Sorted names of the folders, of links to folders, and of dangling links.
     pub(super) fn folders(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.handle)? {
@@ -241,7 +242,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// Makes the names in it survive a crash.
+    /// Makes the names in the folder survive a crash.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.handle.sync_all()
     }

@@ -1,35 +1,37 @@
-//! The life of a checkpoint as decisions. Pure: what is seen and what came of an action go in, the next action comes
+//! Decisions in the life of a checkpoint. Pure: circumstances and the outcomes of actions go in, the next action comes
 //! out.
 //!
 //! ```text
 //!          due, and there is room: e_l = E          E >= e_l + 1: slices         all parts synced: e_h = E
 //! Idle ------------------------------------> Opening ----------------> Walking ----------------------------> Walked
-//!   ^                                           |                         | a part failed                      | marks of e_h:
-//!   |                                           v                         v                                    v  manifest
+//!   ^                                           |                         | a part failed        marks of e_h: |
+//!   |                                           v                         v                      manifest      v
 //!   +---- the attempt's files are removed --- Failing <-------------------+-------- not replaced ----------- (busy)
-//!   +---- what it covers is removed --------- Clearing <------------------------------ replaced --------------+
+//!   +---- covered files are removed --------- Clearing <------------------------------ replaced --------------+
 //! ```
-//! A picture opens in three steps, and is back at `Opening` after each but the last: pages are published, its freeze S
-//! is announced, pages are dealt out. Its e_l is S, its e_h is e_c = S - 1. Between `Walking` and `Walked` it is at
-//! `Closing`: its directory and root are written.
+//! A picture opens in three steps: pages are published, the freeze S is announced, pages are dealt out. After the first
+//! two steps, the stage is `Opening` again. The e_l of a picture is S, and the e_h is e_c = S - 1. Between `Walking`
+//! and `Walked` the stage is `Closing`: the directory and the root of the picture are written.
 //!
-//! A turn of a cycling checkpoint goes the same way, and takes one range or all of them: `turn` says which.
+//! A turn of a cycling checkpoint has the same stages, and takes one range or all ranges: `turn` decides.
 //!
-//! While a checkpointer carries an action out, the stage is `Busy` and the others wait. From any stage a close, a
-//! poisoned log or a panic leads to `Ended`; what was under way then changes nothing any more.
+//! While a checkpointer carries out a `Duty`, the stage is `Busy` and the other checkpointers wait. A close, a poisoned
+//! log, a removed file, an unknown manifest or a panic leads from any stage to `Ended`. After `Ended`, the attempt
+//! under way changes nothing more, except that a manifest already replaced still names its checkpoint.
 //!
 //! Invariants:
-//! - K1: `strategy` says when the walk begins, and which marks are demanded once no checkpointer walks any more. The
-//!   manifest names the checkpoint once these are synced in every log.
-//! - Nothing is removed before the manifest that makes it unneeded is durable.
-//! - A checkpoint waits for no natural end of an epoch: it closes epochs early, as strict waiters do (E5 keeps the
-//!   least spacing).
-//! - An attempt that fails is cleaned up once no checkpointer writes, and changes nothing else: the log goes on.
-//! - N13: pages that were published are ended once, when no checkpointer is to take more of them, whatever came of the
+//! - K1: `strategy` decides when the walk begins, and which marks are demanded after the walk of the last checkpointer.
+//!   The manifest names the checkpoint once these marks are synced in every log.
+//! - A file is removed only after the manifest that makes the file superfluous is durable.
+//! - A checkpoint waits for no natural end of an epoch. Like strict waiters, a checkpoint closes epochs early (E5 keeps
+//!   the least spacing).
+//! - A failed attempt is cleaned up once no checkpointer writes, and changes nothing else: the log goes on.
+//! - N13: published pages are ended once, when no checkpointer is to take more pages, whatever the outcome of the
 //!   attempt.
 //!
-//! Neighbours: `stage` has the arrows, `action` what goes in and comes out, `strategy` what depends on the kind of the
-//! checkpoint; `manager` carries the actions out and reports what came of them; `control` decides when one is due.
+//! Neighbours: `stage` has the transitions, `action` the inputs and outputs, `strategy` the differences between kinds
+//! of checkpoints. `manager` carries out the actions and reports their outcomes. `control` decides when a checkpoint is
+//! due.
 
 mod action;
 mod stage;
@@ -64,146 +66,152 @@ use strategy::{NextOpening, WalkEpochs};
 pub(super) use turn::Taken;
 use turn::TurnBytes;
 
-/// Between two attempts to make a reserve that is missing.
+/// Pause between two attempts to make a missing reserve.
 const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
-/// One of this many checkpoints in a row that seem not to fit is tried all the same.
+/// Period, in failures in a row, of an attempt that ignores the expected size.
 const TRIED_EVERY: u32 = 8;
-/// Failed checkpoints in a row that a database's health tells.
+/// Number of failures in a row from which a database's health reports the failures.
 const FAILURES_TOLD: u32 = 3;
-/// Why a closed database makes no checkpoint.
+/// Reason for refusing a checkpoint after the close.
 pub(super) const CLOSED: &str = "the database was closed";
 
 /// A checkpoint under way.
 #[derive(Debug)]
 struct Attempt {
-    /// Of its first set of files; the others' go up from it.
+    /// Number of the first set of files. Further sets have the next numbers.
     number: u64,
     sets: u64,
     taken: Taken,
-    /// Where all ranges begin, once they are cut.
+    /// First keys of all ranges, set by the cut.
     starts: Vec<RangeStart>,
     epochs: WalkEpochs,
-    /// Whose pages were published for it.
+    /// Attempt number of the published pages.
     pages: Option<PictureAttempt>,
     salt: Salt,
     ticket: Arc<Ticket>,
     reason: CheckpointReason,
-    /// What a recovery would have taken when it was decided, and how a threshold that follows the load stood.
+    /// Forecast of recovery and reading of the adaptive threshold at the decision to begin.
     recovery: RecoveryForecast,
     adaptive: Option<ThresholdReading>,
     began_nanos: u64,
-    /// What was logged when the walk was opened, of a picture when its freeze was announced.
+    /// Logged work at the opening of the walk; for a picture, at the announcement of the freeze.
     logged: LogWork,
     room: Arc<Room>,
-    /// How often the log had found the disk full when the reserve was given up for this attempt.
+    /// Count of writes to a full disk when the reserve was given up for this attempt.
     gave_up_at: Option<u64>,
-    /// A caller wants it slower than the settings do.
+    /// True if a caller wants a lower rate than the settings.
     is_slowed: bool,
-    /// Parts that their checkpointers have not begun.
+    /// Parts not yet begun, by checkpointer.
     parts: Vec<Option<Vec<Vec<Slice>>>>,
-    /// By checkpointer and set of files.
+    /// Written parts, by checkpointer and set of files.
     written: Vec<Vec<PartWritten>>,
-    /// Of a picture, once its root is written.
+    /// Closed picture, set once the root is written.
     closed: Option<ClosedPicture>,
-    /// Checkpointers that have not begun their part, or are at it.
+    /// Number of checkpointers with a part not begun or not ended.
     unfinished: usize,
     failure: Option<Arc<str>>,
 }
 
 impl Attempt {
-    /// The epoch of which every log is to have a mark, of a walk that has ended.
+    /// Epoch whose mark every log must have before the install. The walk has ended.
     fn demanded(&self) -> Epoch {
         self.epochs.demanded().expect("the walk has ended")
     }
 
-    /// Of its last set of files.
+    /// Number of the last set of files.
     fn last_number(&self) -> u64 {
         self.number + self.sets - 1
     }
 }
 
-/// When checkpoints begin: an application may change it while the database is open.
+/// Settings that begin checkpoints. An application may change the rules of an open database.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) policy: Box<dyn Policy>,
-    /// By what the load is estimated, if the policy asks for it.
+    /// Settings of the adaptive threshold, if the policy uses the load.
     pub(super) adaptive: Option<AdaptiveThreshold>,
-    /// What a recovery may take, if that is said.
+    /// Target for the recovery time.
     pub(super) recovery_time: Option<Duration>,
 }
 
-/// What stays as it is while the database is open.
+/// Settings that are fixed while the database is open.
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) strategy: Strategy,
-    /// How many ranges a cycling checkpoint is to have.
+    /// Wanted number of ranges of a cycling checkpoint.
     pub(super) ranges: u32,
-    /// Most bytes a second that checkpoints write.
+    /// Largest write rate of checkpoints, in bytes a second.
     pub(super) bandwidth: Option<u64>,
     pub(super) checkpointers: usize,
-    /// Files of each checkpointer.
+    /// Number of files of each checkpointer.
     pub(super) files: u32,
-    /// 0 without a log.
+    /// Number of loggers; 0 without a log.
     pub(super) loggers: u64,
-    /// Whose checkpoints they are, and the generation that is open.
+    /// Database of the checkpoints.
     pub(super) database: Identity,
+    /// Number of the open generation.
     pub(super) generation: u64,
-    /// The first picture keeps pages of the installed one.
+    /// True if the first picture keeps pages of the installed picture.
     pub(super) goes_on: bool,
 }
 
-/// The checkpoints of an open database: at most one under way, one installed.
+/// Checkpoints of an open database. At most one checkpoint is under way, and at most one is installed.
 #[derive(Debug)]
 pub(super) struct Life {
     terms: Terms,
     rules: Rules,
     load: LoadAverage,
     outlook: RecoveryOutlook,
-    /// What was decided last, what a recovery would have taken then, and how a threshold that follows the load stood.
+    /// Last verdict, with the forecast of recovery and the reading of the adaptive threshold at the time.
     verdict: CheckpointVerdict,
     recovery: RecoveryForecast,
     adaptive: Option<ThresholdReading>,
-    /// Why an attempt is about to begin.
+    /// Reason of the attempt about to begin.
     due: CheckpointReason,
     stage: Stage,
     attempt: Option<Attempt>,
-    /// Whose pages are published, if nobody has ended them.
+    /// Attempt with published pages, until the pages are ended.
     pages: Option<PictureAttempt>,
-    /// For callers that ask for the next checkpoint.
+    /// Ticket of callers that ask for the next checkpoint.
     demand: Option<Arc<Ticket>>,
     next_number: u64,
     installed: Option<InstalledCheckpoint>,
-    /// When the last attempt ended, and how many have failed since one did not.
+    /// Time of the end of the last attempt, or of the last lack of room.
     ended_nanos: u64,
+    /// Number of attempts that failed or found no room since the last cleared checkpoint.
     failures: u32,
-    /// What attempts that found no space had written, at least; and why the next one is put off.
+    /// Lower bound for the bytes of the next checkpoint: the most that a failed attempt has written since the last
+    /// cleared checkpoint.
     needed_bytes: u64,
+    /// Reason for putting off the next checkpoint.
     misfit: Option<Arc<str>>,
-    /// A reader's lease keeps files that the installed checkpoint covers: when their removal is tried again.
+    /// Time of the next try to remove covered files, in nanoseconds; set if a reader's lease kept covered files.
     remove_again_nanos: Option<u64>,
-    /// The reserve that is missing is not tried before this.
+    /// Earliest time of the next try to make a missing reserve, in nanoseconds.
     reserve_not_before: u64,
-    /// Bytes of log when the installed checkpoint's e_l was read, and what was there before this database was opened.
+    /// Bytes logged since the open when the e_l of the installed checkpoint was fixed; 0 before the first install.
     log_bytes_base: u64,
+    /// Bytes of log replayed at the open; 0 after the first install.
     log_bytes_before: u64,
-    /// Entries then.
+    /// Entries logged since the open when the e_l of the installed checkpoint was fixed.
     log_records_base: u64,
-    /// What was there before that a range of a life before still needs; and of this life's.
+    /// Bytes of log replayed at the open. A range of an earlier process needs these bytes until a turn replaces the
+    /// range.
     replayed_bytes: u64,
     turn_bytes: TurnBytes,
     last: Option<CheckpointReport>,
-    /// What the last one took that was as fast as the settings allow, and the bytes that it wrote.
+    /// Duration of the last checkpoint at the full rate of the settings, and the bytes written.
     last_took: Option<(Duration, u64)>,
-    /// The database closes, and takes its last picture.
+    /// True once the database closes and takes the last picture.
     is_last: bool,
     last_error: Option<Arc<str>>,
-    /// What a caller hears that asks for a checkpoint once there will be none.
+    /// Error for a caller that asks for a checkpoint after the end.
     ended: Option<DurabilityError>,
 }
 
 impl Life {
-    /// The life of a database that was opened at `now_nanos` and replayed `replayed_bytes` of log. No checkpoint has
-    /// the number `number`, or one above it. `outlook` predicts recoveries.
+    /// Creates the life of a database that was opened at `now_nanos` and replayed `replayed_bytes` of log. Every
+    /// existing checkpoint has a smaller number than `number`. `outlook` predicts recoveries.
     pub(super) fn new(
         (terms, rules): (Terms, Rules),
         installed: Option<InstalledCheckpoint>,
@@ -249,7 +257,8 @@ impl Life {
         }
     }
 
-    /// A caller asks for the next checkpoint; those that do so meanwhile share it.
+    /// Returns the ticket of the next checkpoint. Callers that ask before the checkpoint begins share the ticket. After
+    /// the end, the answer is an error.
     pub(super) fn demand(&mut self) -> (Arc<Ticket>, Answers) {
         if let Some(why) = &self.ended {
             let ticket = Arc::new(Ticket::default());
@@ -259,43 +268,44 @@ impl Life {
         (Arc::clone(self.demand.get_or_insert_default()), Answers::default())
     }
 
-    /// The epoch of which every log is to have a synced mark, if the checkpoint waits for that (K1).
+    /// Epoch whose synced mark the checkpoint awaits in every log (K1). `None` if the checkpoint awaits no marks.
     pub(super) fn awaited_marks(&self) -> Option<Epoch> {
         self.attempt.as_ref().filter(|_| self.stage == Stage::Walked)?.epochs.demanded()
     }
 
-    /// From now on checkpoints begin by these. The load is estimated anew.
+    /// Replaces the rules, and starts a new estimate of the load.
     pub(super) fn set_rules(&mut self, rules: Rules, seen: &Circumstances) {
         self.rules = rules;
         self.load = LoadAverage::new(seen.now_nanos, seen.load_counts());
     }
 
-    /// Whether a checkpoint can keep this target for the recovery time.
+    /// Checks that a checkpoint can keep this target for the recovery time.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`]: loading alone takes as long.
+    /// [`DurabilityError::Config`]: the load and the fixed costs of a recovery alone take at least as long as the
+    /// target.
     pub(super) fn check_target(&self, target: Option<Duration>) -> Result<(), DurabilityError> {
         let refusal = self.forecast(self.outlook.seen().bytes, target).refusal();
         refusal.map_or(Ok(()), |why| Err(DurabilityError::config(why)))
     }
 
-    /// What applying all that was logged took, as it was seen last, where that is measured.
+    /// Last known time for applying the whole log, in nanoseconds. `None` if the time is not measured.
     pub(super) fn applied_nanos(&self) -> Option<u64> {
         self.outlook.applied_nanos()
     }
 
-    /// What a recovery would take with so much log written since the open.
+    /// Predicts a recovery after `log_bytes` of log since the open.
     fn forecast(&self, log_bytes: u64, target: Option<Duration>) -> RecoveryForecast {
         let installed = self.installed.as_ref().map_or((0, 0), |of| (of.bytes(), of.entries()));
         let replayed = self.replayed_bytes(log_bytes);
-        // What the first one writes is not known: no more than what was logged.
+        // The size of a first checkpoint is unknown, and at most the size of the log.
         let written =
             if installed.0 > 0 { self.next_taken().bytes(self.installed.as_ref()) } else { replayed };
         let expected = RecoveryOutlook::expected(written, self.last_took, self.terms.bandwidth);
         self.outlook.forecast(installed, replayed, expected, target)
     }
 
-    /// What this checkpointer, which is at no part, does next.
+    /// Decides the next action of a checkpointer that has no part.
     pub(super) fn decide(&mut self, checkpointer: usize, seen: &Circumstances) -> Action {
         if let Some(adaptive) = &self.rules.adaptive {
             self.load.observe(seen.now_nanos, seen.load_counts(), adaptive);
@@ -365,18 +375,18 @@ impl Life {
         let CheckpointVerdict::Begins(reason) = self.verdict else { return Action::Rest };
         self.due = reason;
         self.enter(Stage::Busy(Duty::LookForRoom));
-        // Rows may have gone since the last one was installed, so now and then it is tried: an attempt gives up in
-        // time.
+        // Deleted rows may have made the next checkpoint smaller, so a checkpoint is tried now and then. An attempt
+        // without room gives up in time.
         let is_tried = self.failures % TRIED_EVERY == TRIED_EVERY - 1;
-        // A picture takes what its changed pages do: as much as the last one, about. What the first one of a life takes
-        // is not known: it is tried.
+        // A picture writes only changed pages, so the last checkpoint predicts the size of the next. The first picture
+        // that keeps installed pages has no prediction, and is tried.
         let written = self.last.as_ref().filter(|_| taken == Taken::Whole).map(|last| last.bytes_written);
         let first_bytes = if self.terms.goes_on { 0 } else { taken.bytes(self.installed.as_ref()) };
         let expected = written.unwrap_or(first_bytes);
         Action::LookForRoom { bytes: if is_tried { 0 } else { self.needed_bytes.max(expected) } }
     }
 
-    /// What an attempt takes that begins now.
+    /// Ranges for an attempt that begins now.
     fn next_taken(&self) -> Taken {
         match self.terms.strategy {
             Strategy::Fuzzy | Strategy::Pictures => Taken::Whole,
@@ -386,10 +396,10 @@ impl Life {
         }
     }
 
-    /// Bytes of log that a recovery would replay now, or, without a log, that have changed.
+    /// Bytes of log that a recovery would replay now. Without a log: changed bytes.
     fn replayed_bytes(&self, log_bytes: u64) -> u64 {
         match &self.installed {
-            // From the least e_l on (K5).
+            // Replay begins at the least e_l (K5).
             Some(installed @ InstalledCheckpoint::Cycling(_)) => match self.turn_bytes.least(installed) {
                 Some(began) => log_bytes - began,
                 None => log_bytes + self.replayed_bytes,
@@ -412,11 +422,11 @@ impl Life {
         action
     }
 
-    /// E must reach `epoch` first. Once E stands at its end (L6), the attempt is given up.
+    /// Waits until E reaches `epoch`. If no further epoch can begin (L6), the attempt is given up.
     fn wait_for_epoch(&mut self, seen: &Circumstances, epoch: Epoch) -> Action {
-        // At a close what is kept for it is used.
+        // A close may use the reserved epochs.
         if let (Health::EpochsEnded(reason), false) = (&seen.health, self.is_last) {
-            // No checkpointer writes a part now.
+            // No checkpointer writes a part at this stage.
             self.attempt_mut().unfinished = 0;
             self.fail(format!("no epoch ends any more: {reason}").into());
             return Action::GoOn;
@@ -442,12 +452,12 @@ impl Life {
             return Action::Install(installed);
         }
         let Health::Full(reason) = &seen.health else {
-            // No mark covers an epoch that has not ended.
+            // A mark covers only epochs that have ended.
             let ended = attempt.demanded().next();
             return self.wait_for_epoch(seen, ended);
         };
-        // No mark is written before there is space. This attempt frees some once it is installed, so it may have what
-        // is kept for such a moment. If that does not do, its own files may be what takes the space.
+        // No mark is written on a full disk. An installed checkpoint frees space, so this attempt may use the reserve.
+        // If the reserve is too small, the attempt's own files may fill the disk, and the attempt fails.
         match attempt.gave_up_at {
             None => {
                 self.enter(Stage::Busy(Duty::GiveUpReserve));
@@ -478,7 +488,7 @@ impl Life {
         InstalledCheckpoint::Cycling(turn::after_turn(self.installed.as_ref(), taken, starts, walked))
     }
 
-    /// There is room: an attempt begins, and opens its walk. False if the checkpoints have ended meanwhile.
+    /// There is room: begins an attempt, and opens the walk. Returns false if the checkpoints have ended.
     pub(super) fn begin(&mut self, room: Room, salt: Salt, seen: &Circumstances) -> bool {
         if !self.is_at(Duty::LookForRoom) {
             return false;
@@ -514,12 +524,12 @@ impl Life {
         true
     }
 
-    /// The attempt that has begun is slower than the settings say: what it takes says nothing of the next one.
+    /// Notes a lower rate than in the settings. The duration of this attempt then predicts no other checkpoint.
     pub(super) fn note_slowed(&mut self) {
         self.attempt_mut().is_slowed = true;
     }
 
-    /// There is no room. A caller that asked is answered; otherwise room is looked for again later.
+    /// There is no room. A caller that asked gets an error; otherwise the room is checked again later.
     pub(super) fn put_off(&mut self, why: String, now_nanos: u64) -> Answers {
         let mut answers = Answers::default();
         if !self.is_at(Duty::LookForRoom) {
@@ -538,7 +548,8 @@ impl Life {
         answers
     }
 
-    /// The pages are published; E is `epoch`, read behind that. False if the checkpoints have ended meanwhile.
+    /// The pages are published. `pages.epoch` is E, read after the publication. Returns false if the checkpoints have
+    /// ended.
     pub(super) fn published(&mut self, pages: PublishedPages) -> bool {
         let before = self.pages.replace(pages.attempt);
         assert_eq!(before, None, "N13: each attempt has its own pages");
@@ -552,17 +563,17 @@ impl Life {
         true
     }
 
-    /// The state has no pages to publish: the attempt is given up.
+    /// The state has no pages to publish: the attempt fails.
     pub(super) fn cannot_publish(&mut self, reason: &str) {
         assert_eq!(self.pages, None, "there is nothing to end");
         if self.is_at(Duty::Publish) {
-            // No checkpointer writes a part now.
+            // No checkpointer writes a part at this stage.
             self.attempt_mut().unfinished = 0;
             self.fail(reason.into());
         }
     }
 
-    /// The freeze is announced. False if the checkpoints have ended meanwhile.
+    /// The freeze is announced. Returns false if the checkpoints have ended.
     pub(super) fn announced(&mut self, freeze: Epoch) -> bool {
         if !self.is_at(Duty::Announce) {
             return false;
@@ -573,33 +584,34 @@ impl Life {
         true
     }
 
-    /// Whose pages are published.
+    /// Attempt with published pages, until the pages are ended.
     pub(super) fn pages(&self) -> Option<PictureAttempt> {
         debug_assert!(self.pages.is_none() || self.terms.strategy == Strategy::Pictures);
         self.pages
     }
 
-    /// Whose pages were published for the picture under way, ended or not.
+    /// Attempt that published pages for the picture under way, even after the pages are ended.
     pub(super) fn picture(&self) -> Option<PictureAttempt> {
         self.attempt.as_ref()?.pages
     }
 
-    /// Whose pages are published, if no checkpointer is to take more of them. The caller ends them then (N13).
+    /// Takes the attempt with published pages if no checkpointer is to take more pages. The caller then ends the pages
+    /// (N13).
     pub(super) fn gives_up_pages(&mut self) -> Option<PictureAttempt> {
         if self.stage.needs_pages() { None } else { self.pages.take() }
     }
 
-    /// The pages have ended before they were dealt out: the attempt is given up.
+    /// The pages have ended before the deal: the attempt fails.
     pub(super) fn pages_have_ended(&mut self, reason: &str) {
         if self.is_at(Duty::Announce) || self.is_at(Duty::Cut) {
             assert!(self.pages.is_some(), "a fuzzy checkpoint's slices do not end");
-            // No checkpointer writes a part now.
+            // No checkpointer writes a part at this stage.
             self.attempt_mut().unfinished = 0;
             self.fail(reason.into());
         }
     }
 
-    /// What the attempt takes is cut into these parts. False if the checkpoints have ended meanwhile.
+    /// Sets the parts of the attempt. Returns false if the checkpoints have ended.
     pub(super) fn cut(&mut self, CutParts { starts, mut parts }: CutParts) -> bool {
         if !self.is_at(Duty::Cut) {
             return false;
@@ -623,12 +635,12 @@ impl Life {
         true
     }
 
-    /// May checkpointers go on with their parts?
+    /// True if checkpointers may go on with their parts.
     pub(super) fn is_walking(&self) -> bool {
         self.stage == Stage::Walking
     }
 
-    /// A part is written and synced. `epoch` is E, read since: with the last part the walk ends (K1).
+    /// A part is written and synced. `epoch` is E, read after the sync. The last part ends the walk (K1).
     pub(super) fn part_ended(&mut self, checkpointer: usize, written: Vec<PartWritten>, epoch: Epoch) {
         if self.stage != Stage::Walking {
             return self.part_left();
@@ -646,7 +658,7 @@ impl Life {
         }
     }
 
-    /// What reaches all parts of a picture is written and synced, or why it is not.
+    /// The directory and the root of a picture are written and synced, or the write failed.
     pub(super) fn closed(&mut self, closed: Result<ClosedPicture, String>) {
         if !self.is_at(Duty::ClosePicture) {
             return;
@@ -661,7 +673,7 @@ impl Life {
         }
     }
 
-    /// A checkpointer gives up its part because the others did, or because the checkpoints ended.
+    /// A checkpointer gives up a part because another part failed, or because the checkpoints ended.
     pub(super) fn part_left(&mut self) {
         if let Some(attempt) = &mut self.attempt {
             attempt.unfinished = attempt.unfinished.checked_sub(1).expect("it was unfinished");
@@ -678,7 +690,7 @@ impl Life {
         }
     }
 
-    /// The reserve is given up. Where there was none, the attempt is given up.
+    /// The reserve is given up. If there was no reserve, the attempt fails.
     pub(super) fn reserve_given_up(&mut self, had_any: bool, seen: &Circumstances) {
         if !self.is_at(Duty::GiveUpReserve) {
             return;
@@ -692,7 +704,7 @@ impl Life {
         }
     }
 
-    /// What came of the manifest. False if the attempt was not installed.
+    /// Takes the outcome of replacing the manifest. Returns true if the manifest names the checkpoint.
     pub(super) fn installed(
         &mut self,
         result: Result<InstalledCheckpoint, NotInstalled>,
@@ -745,7 +757,7 @@ impl Life {
                     self.outlook.installed(logged);
                     self.turn_bytes.installed(numbers, logged.bytes, &installed);
                 }
-                // The manifest names it, also where a close came between.
+                // The manifest names the checkpoint, even if a close came first.
                 self.installed = Some(installed);
                 if is_at {
                     self.enter(Stage::Clearing);
@@ -762,7 +774,7 @@ impl Life {
         }
     }
 
-    /// What the checkpoint covers is removed, or is to be tried again then.
+    /// Covered files are removed. `again` is the time of the next try, if a lease kept files.
     pub(super) fn cleared(&mut self, again: Option<u64>, now_nanos: u64) -> Answers {
         self.remove_again_nanos = again;
         if !self.is_at(Duty::Clear) {
@@ -779,7 +791,7 @@ impl Life {
         Answers { outcomes: vec![(attempt.ticket, Ok(report))], ..Answers::default() }
     }
 
-    /// The same, after a lease had kept it.
+    /// As [`cleared`](Self::cleared), for a repeated removal without an attempt.
     pub(super) fn removed_again(&mut self, again: Option<u64>) {
         self.remove_again_nanos = again;
         if self.is_at(Duty::RemoveAgain) {
@@ -787,7 +799,7 @@ impl Life {
         }
     }
 
-    /// The files of the attempt that failed are gone.
+    /// The files of the failed attempt are removed.
     pub(super) fn cleaned_up(&mut self, now_nanos: u64) -> Answers {
         if !self.is_at(Duty::CleanUp) {
             return Answers::default();
@@ -802,7 +814,7 @@ impl Life {
         Answers { outcomes: vec![(attempt.ticket, outcome)], failed: 1, put_off: Some(reason) }
     }
 
-    /// No further checkpoint: answers every caller that waits for one. Files stay as they are.
+    /// Ends the checkpoints, and answers every waiting caller. Files stay as they are.
     pub(super) fn end(&mut self, reason: &str, error: fn(Arc<str>) -> DurabilityError) -> Answers {
         if self.stage == Stage::Ended {
             return Answers::default();
@@ -822,35 +834,36 @@ impl Life {
         self.stage == Stage::Ended
     }
 
-    /// The installed checkpoint, and whether files that it covers are still to be removed.
+    /// Installed checkpoint, and true if covered files are still to be removed.
     pub(super) fn owes_removal(&self) -> (Option<InstalledCheckpoint>, bool) {
         (self.installed.clone(), self.remove_again_nanos.is_some())
     }
 
-    /// Has anything changed since the installed checkpoint's walk was opened? `log_bytes` is read now.
+    /// True if commits have changed bytes since the e_l of the installed checkpoint was fixed. `log_bytes` is the
+    /// present count.
     pub(super) fn has_changed(&self, log_bytes: u64) -> bool {
         assert!(log_bytes >= self.log_bytes_base, "what has changed only grows");
         log_bytes > self.log_bytes_base
     }
 
-    /// The database closes: the next checkpoint is the last, and uses the epochs that are kept for a close (L6).
+    /// The database closes: later attempts may use the epochs reserved for a close (L6).
     pub(super) fn begin_last(&mut self) {
         self.is_last = true;
     }
 
-    /// The last one installed since the open.
+    /// Last checkpoint installed since the open.
     pub(super) fn last(&self) -> Option<&CheckpointReport> {
         self.last.as_ref()
     }
 
-    /// Reason of the last failure, if no checkpoint was made [`FAILURES_TOLD`] times in a row.
+    /// Reason of the last failure after at least [`FAILURES_TOLD`] failures in a row.
     pub(super) fn failing(&self) -> Option<String> {
         let why =
             self.misfit.as_ref().or(self.last_error.as_ref()).filter(|_| self.failures >= FAILURES_TOLD)?;
         Some(format!("no checkpoint was made {} times in a row: {why}", self.failures))
     }
 
-    /// Why the next one is put off.
+    /// Reason for putting off the next checkpoint.
     pub(super) fn misfit(&self) -> Option<&str> {
         self.misfit.as_deref()
     }
@@ -859,12 +872,12 @@ impl Life {
         self.last_error.as_deref()
     }
 
-    /// Something went wrong beside an attempt.
+    /// Notes an error outside an attempt.
     pub(super) fn note_error(&mut self, error: &str) {
         self.last_error = Some(error.into());
     }
 
-    /// What is counted elsewhere, and what stands here.
+    /// Adds the figures of this type to `counted`.
     pub(super) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
         let adaptive = self.rules.adaptive;
         let threshold = |of: ThresholdMeasure| {
@@ -890,17 +903,17 @@ impl Life {
         }
     }
 
-    /// The number of the checkpoint under way, if it has not ended meanwhile.
+    /// Number of the checkpoint under way. `None` if the attempt has ended.
     pub(super) fn number_under_way(&self) -> Option<u64> {
         self.attempt.as_ref().map(|attempt| attempt.number)
     }
 
-    /// 0 if there is none.
+    /// Number of the installed checkpoint; 0 if no checkpoint is installed.
     pub(super) fn installed_number(&self) -> u64 {
         self.installed.as_ref().map_or(0, InstalledCheckpoint::number)
     }
 
-    /// Is this what a checkpointer does, and have the checkpoints not ended meanwhile?
+    /// True if a checkpointer carries out `duty`. False if the checkpoints have ended meanwhile.
     fn is_at(&self, duty: Duty) -> bool {
         assert!(
             matches!(self.stage, Stage::Busy(_) | Stage::Ended),
@@ -916,13 +929,12 @@ impl Life {
         self.check();
     }
 
-    /// The attempt is given up.
     fn fail(&mut self, reason: Arc<str>) {
         self.attempt_mut().failure.get_or_insert(reason);
         self.enter(Stage::Failing);
     }
 
-    /// The attempt is over.
+    /// Ends the attempt, and returns to `Idle`.
     fn leave_attempt(&mut self, now_nanos: u64) -> Attempt {
         self.ended_nanos = now_nanos;
         let attempt = self.attempt.take().expect("one was under way");
@@ -938,7 +950,7 @@ impl Life {
         self.attempt.as_mut().expect("this stage has an attempt")
     }
 
-    /// What holds between any two events.
+    /// Checks the invariants between two events.
     fn check(&self) {
         assert_eq!(self.attempt.is_some(), self.stage.has_attempt(), "{:?}", self.stage);
         assert_eq!(self.ended.is_some(), self.stage == Stage::Ended);

@@ -1,6 +1,6 @@
-//! One attempt at a checkpoint as the callers see it that asked for it: how far it is, and what came of it.
+//! Ticket of one attempt at a checkpoint: progress and outcome, for the callers that demanded the checkpoint.
 //!
-//! Neighbours: `manager` makes one for each attempt and answers it; handles are the applications'.
+//! Neighbours: `life` makes a ticket for each attempt, and `manager` answers it. Applications hold the handles.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,102 +18,102 @@ use crate::control::recovery_time::RecoveryForecast;
 use crate::control::trigger::CheckpointReason;
 use crate::counter::Counter;
 
-/// An installed checkpoint, in figures.
+/// Figures of an installed checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CheckpointReport {
-    /// Its number.
+    /// Number of the checkpoint.
     pub number: u64,
-    /// e_l: the log from this epoch on is still needed. Of a picture its freeze S; of a turn the least e_l of all
-    /// ranges.
+    /// e_l: recovery still needs the log from this epoch on. Of a picture: the freeze S. Of a turn: the least e_l of
+    /// all ranges.
     pub low: Epoch,
-    /// e_h: it took D to reach this to install it. Of a picture e_c, which is S - 1.
+    /// e_h: the installation waited until D reached this epoch. Of a picture: e_c = S - 1.
     pub high: Epoch,
-    /// Why it began.
+    /// Reason to begin the checkpoint.
     pub reason: CheckpointReason,
-    /// Its entries; of a turn those of all ranges.
+    /// Number of entries; of a turn, the entries of all ranges.
     pub entries: u64,
-    /// Of these, versions that commits have displaced and that stand beside the pages of a semi-fuzzy picture (SIREN
-    /// §3.3). Their rows may stand in pages too.
+    /// Number of entries that are displaced versions beside the pages of a semi-fuzzy picture (SIREN §3.3). Rows of
+    /// displaced versions may stand in pages too.
     pub displaced: u64,
-    /// Bytes of the blocks with such versions that stand in what pages which were written leave of their last units.
-    /// They cost no bytes of their own. An examination counts the same
+    /// Bytes of the blocks of displaced versions in page tails. A tail is the unused rest of a written page's last
+    /// unit, so tails take no extra space. An examination counts the same bytes
     /// ([`PictureFacts`](crate::examine::PictureFacts::displaced_tail_bytes)).
     pub displaced_tail_bytes: u64,
-    /// Bytes that loading it reads.
+    /// Bytes that a load of the checkpoint reads.
     pub bytes: u64,
-    /// Bytes that were written for it. A picture keeps pages of the one before, and those are not written again; a turn
-    /// keeps the other ranges.
+    /// Bytes written for the checkpoint. A picture does not rewrite the pages kept from the previous picture. A turn
+    /// does not rewrite the other ranges.
     pub bytes_written: u64,
-    /// Pages of a picture that were written, and those that it keeps from the one before (SIREN §3.1).
+    /// Number of pages that were written for a picture (SIREN §3.1).
     pub pages_written: u64,
-    /// See [`CheckpointReport::pages_written`].
+    /// Number of pages that a picture keeps from the previous picture (SIREN §3.1).
     pub pages_kept: u64,
-    /// Of a checkpoint that goes round by ranges: which of them it took. `None` of one that is whole.
+    /// Ranges that a turn of a cycling checkpoint took; `None` for a whole checkpoint.
     pub turn: Option<CheckpointTurn>,
-    /// What a recovery would have taken when it was decided that it begins, and what it may take.
+    /// Expected and permitted time of a recovery, at the decision to begin.
     pub recovery: RecoveryForecast,
-    /// The load, the threshold that follows it, and what it was compared with, when it was decided that it begins;
-    /// `None` where no threshold followed a load.
+    /// Load, threshold for the load, and value compared with the threshold, at the decision to begin; `None` if no
+    /// threshold followed a load.
     pub adaptive: Option<ThresholdReading>,
-    /// From its beginning until it was installed.
+    /// Time from the begin to the installation.
     pub elapsed: Duration,
 }
 
-/// Which ranges a turn of a cycling checkpoint took (SiloR §8).
+/// Ranges that a turn of a cycling checkpoint took (SiloR §8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointTurn {
-    /// The first one, in the order of keys, from 0.
+    /// Index of the first taken range in key order, from 0.
     pub first: u64,
-    /// How many: one, or all.
+    /// Number of taken ranges: one, or all.
     pub taken: u64,
-    /// How many there are.
+    /// Number of ranges of the checkpoint.
     pub ranges: u64,
 }
 
 impl CheckpointReport {
-    /// The epoch e_c at whose end the checkpoint shows the state, if it is a picture; `None` of a fuzzy one.
+    /// Epoch e_c, at whose end the picture shows the state; `None` for a fuzzy checkpoint.
     #[must_use]
     pub fn picture_epoch(&self) -> Option<Epoch> {
         picture_epoch(self.low, self.high)
     }
 }
 
-/// e_c of a picture: it has no epoch of its own to be walked in, so it ends before it begins.
+/// e_c of a picture. A picture is not walked in epochs of its own, so e_h is below e_l.
 pub(crate) fn picture_epoch(low: Epoch, high: Epoch) -> Option<Epoch> {
     (low > high).then_some(high)
 }
 
-/// How far an attempt is.
+/// Progress of an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CheckpointProgress {
-    /// Bytes written.
+    /// Number of written bytes.
     pub bytes: u64,
-    /// Entries written.
+    /// Number of written entries.
     pub entries: u64,
-    /// Which part of the walk is done, by slices: 0 before it begins, 1 once it has ended.
+    /// Finished fraction of the walk, by slices: 0 before the walk begins, 1 once the walk has ended.
     pub share: f64,
 }
 
-/// What came of an attempt.
+/// Outcome of an attempt.
 pub(super) type AttemptOutcome = Result<CheckpointReport, DurabilityError>;
 
-/// Shared by an attempt and its handles.
+/// State shared by an attempt and its handles.
 #[derive(Debug, Default)]
 pub(crate) struct Ticket {
     bytes: Counter,
     entries: Counter,
     slices: Counter,
     slices_done: Counter,
-    /// It is set in one step.
+    /// Outcome, set in one step.
     outcome: Mutex<Option<AttemptOutcome>>,
     answered: Condvar,
 }
 
 impl Ticket {
-    /// Notes that the walk has this many slices.
+    /// Sets the number of slices of the walk.
     pub(crate) fn set_slices(&self, slices: u64) {
         assert_eq!(self.slices.read(), 0, "an attempt cuts the state once");
         self.slices.add(slices);
@@ -130,19 +130,19 @@ impl Ticket {
         self.entries.add(entries);
     }
 
-    /// What came of it, if that is known yet.
+    /// Outcome of the attempt; `None` before the attempt is answered.
     pub(crate) fn outcome(&self) -> Option<AttemptOutcome> {
         self.outcome.lock().clone()
     }
 
-    /// How far it is: each figure may be a little old.
+    /// Progress of the attempt. Each figure may be a little old.
     pub(crate) fn progress(&self) -> CheckpointProgress {
         let slices = self.slices.read();
         let share = if slices == 0 { 0.0 } else { self.slices_done.read() as f64 / slices as f64 };
         CheckpointProgress { bytes: self.bytes.read(), entries: self.entries.read(), share }
     }
 
-    /// Answers everybody who asked.
+    /// Sets the outcome, and wakes the waiting callers.
     pub(crate) fn answer(&self, outcome: AttemptOutcome) {
         let before = self.outcome.lock().replace(outcome);
         assert!(before.is_none(), "an attempt has one outcome");
@@ -150,12 +150,13 @@ impl Ticket {
     }
 }
 
-/// What a thread that waits does meanwhile, where no other thread may do it: it says for how long nothing is due.
+/// Step of a waiting thread, where no other thread may take steps. Returns the time until the next due step.
 type DriveStep = dyn Fn() -> Option<Duration> + Send + Sync;
-/// A thread that drives while it waits looks again after this long at the latest: another one may drive too.
+/// Longest pause of a waiting thread between two driven steps. The pause is short, because another thread may drive
+/// too.
 const DRIVEN_PAUSE: Duration = Duration::from_micros(500);
 
-/// A caller that asked for a checkpoint at a rate. The rate holds while one of its handles is there.
+/// A caller that demanded a checkpoint at a rate. The rate holds while a handle of the caller exists.
 #[derive(Debug)]
 struct PacedCaller {
     number: u64,
@@ -165,22 +166,22 @@ struct PacedCaller {
 
 impl Drop for PacedCaller {
     fn drop(&mut self) {
-        // I4: in a forked child somebody may have held the lock.
+        // I4: in a forked child, a thread of the parent may have held the lock.
         if self.process.is_this() {
             self.pace.lock().left(self.number);
         }
     }
 }
 
-/// A checkpoint that was asked for. If it is dropped the checkpoint goes on, and a rate that came with the demand
-/// ([`Checkpoints::demand_paced`](super::Checkpoints::demand_paced)) counts no more.
+/// Handle of a demanded checkpoint. The checkpoint goes on after the drop of the handle. A rate of the demand
+/// ([`Checkpoints::demand_paced`](super::Checkpoints::demand_paced)) counts until the last clone is dropped.
 #[derive(Clone)]
 pub struct CheckpointHandle {
     ticket: Arc<Ticket>,
     process: Process,
     _caller: Option<Arc<PacedCaller>>,
     drive: Option<Arc<DriveStep>>,
-    /// Whose checkpoint it is.
+    /// Log of the checkpointed database.
     log: LogAddress,
 }
 
@@ -195,29 +196,30 @@ impl CheckpointHandle {
         Self { ticket, process, _caller: None, drive: None, log }
     }
 
-    /// Of the caller with this number, which has a rate.
+    /// Attaches the handle to the paced caller with this number.
     pub(crate) fn paced(self, number: u64, pace: &Arc<Mutex<CheckpointPace>>) -> Self {
         let caller = PacedCaller { number, pace: Arc::clone(pace), process: self.process.clone() };
         Self { _caller: Some(Arc::new(caller)), ..self }
     }
 
-    /// Where checkpointers have no threads of their own: a thread that [waits](Self::wait) calls this again and again.
-    /// It takes the steps that are due, and returns for how long none is; `None` where there are no more.
+    /// Lets a thread that [waits](Self::wait) drive the checkpoint, where checkpointers have no threads of their own.
+    /// The waiting thread calls `drive` repeatedly. `drive` takes the due steps and returns the time until the next due
+    /// step; `None` if no step will follow.
     #[must_use]
     pub fn driven_by(self, drive: impl Fn() -> Option<Duration> + Send + Sync + 'static) -> Self {
         assert!(self.drive.is_none(), "a handle is driven in one way");
         Self { drive: Some(Arc::new(drive)), ..self }
     }
 
-    /// Waits until the checkpoint is installed, or has failed. Not for a thread that takes checkpointers' steps itself,
-    /// nor for one that has the guard of an object, or is in a future's waker: the checkpoint may wait for these.
+    /// Waits until the checkpoint is installed or has failed. Must not be called on a thread that takes checkpointers'
+    /// steps, has the guard of an object, or runs a future's waker: the checkpoint may wait for the thread.
     ///
     /// # Errors
     /// [`DurabilityError::CheckpointFailed`]: the checkpoint was given up, and nothing else changed.
     /// [`DurabilityError::Stopped`]: the log has stopped, or the database was closed. [`DurabilityError::Removed`]: the
     /// folder of the database was removed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]: the call was
-    /// made in an operation on an object, or in a call-back of a checkpoint, for which the checkpoint waits, perhaps by
-    /// way of other logs. The checkpoint goes on.
+    /// made in an operation on an object, or in a call-back of a checkpoint, and the checkpoint waits for the caller,
+    /// perhaps by way of other logs. The checkpoint goes on.
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);
@@ -249,12 +251,12 @@ impl CheckpointHandle {
             if let Some(outcome) = self.ticket.outcome() {
                 return outcome;
             }
-            // `None`: there are no more steps, and the last one has answered this ticket or is about to.
+            // `None`: no step will follow. The last step has answered this ticket, or is about to.
             sleep(drive().unwrap_or(DRIVEN_PAUSE).min(DRIVEN_PAUSE));
         }
     }
 
-    /// What came of it, if that is known yet.
+    /// Outcome of the checkpoint; `None` while the checkpoint is not finished.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<CheckpointReport, DurabilityError>> {
         if !self.process.is_this() {
@@ -263,7 +265,7 @@ impl CheckpointHandle {
         self.ticket.outcome()
     }
 
-    /// How far it is; all zero while it waits for its turn.
+    /// Progress of the checkpoint; all zero while the checkpoint waits for its turn.
     #[must_use]
     pub fn progress(&self) -> CheckpointProgress {
         self.ticket.progress()

@@ -1,11 +1,11 @@
-//! The end of a log: everything that was appended is made durable, the last marks are written, unused space is given
-//! back.
+//! End of a log. A close makes every appended entry durable, writes the last marks, and gives back unused space. A
+//! failure ends the log at once.
 //!
 //! Invariants:
-//! - L5: the last marks show the D that the ones before them made; the hint is written behind them.
-//! - L6: a close needs one epoch more. Where none is reserved it reserves a few, or says so.
+//! - L5: the last marks carry the D that the marks before them made durable. The hint is written after the last marks.
+//! - L6: a close needs one more epoch. If no epoch is reserved, the close reserves a few, or fails and says so.
 //!
-//! Neighbours: `logger` writes the marks; `refusing` refuses workers' entries meanwhile.
+//! Neighbours: `logger` writes the marks. Meanwhile `refusing` refuses the workers' entries.
 
 use std::time::Duration;
 
@@ -24,29 +24,30 @@ use crate::store::manifest::Manifest;
 use crate::store::mapped;
 
 impl Log {
-    /// Refuses further entries, makes everything appended durable, and gives unused space back. The caller has ended
-    /// its workers' commits before; logger threads may still run, and find
+    /// Refuses further entries, makes every appended entry durable, and gives back unused space. The caller ends the
+    /// commits of its workers first. Logger threads may still run, and get
     /// [`LoggerStep::Stopped`](super::LoggerStep::Stopped) afterwards. A second call does nothing.
     ///
     /// # Errors
-    /// [`DurabilityError::OutcomeUnknown`] when the log was, or is now, poisoned.
+    /// [`DurabilityError::OutcomeUnknown`] if the log was poisoned before or during the call;
+    /// [`DurabilityError::Removed`] if the folder was removed; [`DurabilityError::Forked`].
     pub fn close(&self) -> Result<(), DurabilityError> {
         self.store.check_process()?;
         let closed = self.make_durable_and_stop();
-        // A logger that was writing when another one poisoned the log still is.
+        // A logger may still be writing after another logger has poisoned the log.
         self.loggers.iter().for_each(Logger::wait_for_step);
         if closed.is_ok() {
             self.archive_rest();
             self.remove_buffers();
         }
-        // A thread that still has an appender keeps this log, but nothing writes any more once a step that reserves
-        // epochs has ended: the folder is free.
+        // A thread with an appender may keep this log alive, but no thread writes any more once a running reservation
+        // of epochs has ended. So the folder is free.
         self.store.release();
         closed
     }
 
-    /// Everything is durable: no mapped buffer has what the log lacks. They go once the manifest does not ask for them
-    /// (B4). What stays goes at the next open.
+    /// Removes the mapped buffers. Everything is durable, so no mapped buffer has an entry that the log lacks. The
+    /// manifest stops asking for the buffers first (B4). The next open removes any buffer left here.
     fn remove_buffers(&self) {
         assert!(self.waiters.has_ended(), "B3: nothing is appended any more");
         let mut keeper = self.store.manifest();
@@ -85,7 +86,7 @@ impl Log {
                 }
             }
             if let Some(reason) = self.full_reason() {
-                // What is kept for such a moment may do.
+                // The space of the reserve file may suffice.
                 if self.give_up_reserve() {
                     continue;
                 }
@@ -96,7 +97,8 @@ impl Log {
             }
         }
         self.loggers.iter().for_each(|logger| logger.end_next(self));
-        // Two rounds: the second carries the D that the first one made, so that later damage to it is seen (L5).
+        // L5: two rounds. The marks of the second round carry the D of the first round, so a later damage to the first
+        // marks is detected.
         self.loggers.iter().for_each(|logger| {
             logger.write_last_mark(self, false);
         });
@@ -104,7 +106,7 @@ impl Log {
         match self.waiters.how_ended() {
             Some(end) => end.of_close(),
             None => {
-                // The seal counts blocks, so it is not for logs that lack one.
+                // The hint counts the blocks of each log, so the hint is omitted if a log lacks its last mark.
                 if unsealed == 0 {
                     assert!(self.marks.of_all(Frontier::Synced) >= target || self.marks.high() <= target);
                     let blocks: Vec<u64> = self.loggers.iter().map(Logger::blocks).collect();
@@ -113,19 +115,20 @@ impl Log {
                     self.store.close_hint(self.marks.of_all(Frontier::Synced), blocks, ended);
                 }
                 self.end(LogEnd::Closed);
-                // The next open may need it; without it that one begins as well as it can.
+                // The next open may need the reserve file. Without the reserve file, the next open begins as well as
+                // possible.
                 let _ = self.store.reserve().make();
                 Ok(())
             }
         }
     }
 
-    /// End of the log by a failed call. In a removed folder a call may fail before a sync finds the removal (L9).
+    /// End of the log after a failed call. In a removed folder, a call may fail before a sync detects the removal (L9).
     pub(super) fn end_of(&self, error: &DiskError) -> LogEnd {
         LogEnd::of(self.removed().as_ref().unwrap_or(error))
     }
 
-    /// Error of a removed folder.
+    /// Error of a removed folder; `None` if no removal is found.
     fn removed(&self) -> Option<DiskError> {
         debug_assert!(self.marks.high() <= self.epochs.now(), "no entry is of a later epoch");
         let named = self.store.check_named(self.loggers.len());
@@ -143,21 +146,22 @@ impl Log {
             .map_or_else(|| DurabilityError::OutcomeUnknown(reason.into()), |end| end.of_result())
     }
 
-    /// Whether this thread is in a waker that this log calls. A close that is under way may wait for this thread then,
-    /// so that no second one may wait for the first.
+    /// True if this thread is in a waker that this log calls. A running close may wait for this thread, so a second
+    /// close on this thread must not wait for the running close.
     #[must_use]
     pub fn is_in_waker(&self) -> bool {
         self.waiters.is_waking()
     }
 
-    /// Whether this thread is in code that a checkpoint of this log waits for, and so a close: in a checkpoint's step,
-    /// or [under a lock](Self::under_lock).
+    /// True if this thread runs code for which a checkpoint of this log waits, and so a close: a step of a checkpoint,
+    /// or code [under a lock](Self::under_lock).
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         is_awaited(self.address())
     }
 
-    /// Until it is dropped this thread runs the application's code under the lock of an object that a checkpoint takes.
+    /// Marks this thread as running code of the application under the lock of an object that a checkpoint takes, until
+    /// the mark is dropped.
     #[inline]
     #[must_use = "it lasts as long as the lock"]
     pub fn under_lock(&self) -> UnderLock {
@@ -166,22 +170,25 @@ impl Log {
         under_lock
     }
 
-    /// Leave to close this log on this thread, until it is dropped: code of another log may wait for the close.
+    /// Permission to close this log on this thread, until the permission is dropped. Code of another log may wait for
+    /// the close.
     ///
     /// # Errors
-    /// [`DurabilityError::InCallBack`]: the close would wait for code that waits for it, by way of other logs (O8).
+    /// [`DurabilityError::InCallBack`]: the close would wait for code that waits for the close, by way of other logs
+    /// (O8).
     pub fn leave_to_close(&self) -> Result<WaitLeave, DurabilityError> {
         assert!(!self.store.is_forked(), "I4: a forked child closes nothing");
         leave_to_wait(self.address())
     }
 
-    /// Who calls back.
+    /// Address of this log, as the source of call-backs.
     #[inline]
     pub(crate) fn address(&self) -> LogAddress {
         self.waiters.address()
     }
 
-    /// Stops the log for good as a failed write does, for a thread without which nothing becomes durable.
+    /// Stops the log for good, as a failed write does. Used after a panic of a thread that durability needs, after a
+    /// drop of the last handle in a call-back, and after a fence.
     pub fn stop(&self, reason: &str) {
         if self.store.is_forked() {
             return;
@@ -189,13 +196,13 @@ impl Log {
         self.poison(reason);
     }
 
-    /// Stops the log of a fenced database for good, before it has an entry (H6).
+    /// Stops the log of a fenced database for good, before the log has an entry (H6).
     pub(crate) fn fence(&self, detail: &std::sync::Arc<str>) {
         assert!(self.store.is_forked() || !self.waiters.has_ended(), "it has just begun");
         self.end(LogEnd::Fenced(std::sync::Arc::clone(detail)));
     }
 
-    /// Stops the log for good; a close does it once everything is durable.
+    /// Stops the log for good. A close calls `end` once everything is durable.
     pub(super) fn end(&self, end: LogEnd) {
         let woken = self.waiters.end(end);
         debug_assert!(self.waiters.has_ended());
@@ -205,7 +212,7 @@ impl Log {
     }
 
     fn step_towards_close(&self) -> Advance {
-        // A clock that stands still would never let the epoch close; the machine's ignores this.
+        // A manual clock that stands still would never let the epoch close. The machine's clock ignores the call.
         self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
         let advanced = self.epochs.try_advance_early(self.clock.nanos());
         self.loggers.iter().for_each(|logger| {

@@ -1,17 +1,18 @@
-//! A logger: takes what its workers appended, writes it, marks what is complete, syncs (SiloR §3.3 to §3.5).
+//! A logger takes appended entries from its workers, writes blocks, marks complete epochs, and syncs (SiloR §3.3 to
+//! §3.5).
 //!
-//! A step is three calls: `encode` makes blocks of what the workers appended, `submit` hands them to the file with a
-//! sync behind a mark, `completed` takes the answer and announces what it made durable. `steps` decides; this file
+//! A step has four parts. `encode` makes blocks of the appended entries. `submit` writes the blocks to the file.
+//! `answer` syncs the file after a mark. `completed` announces the epochs made durable. `steps` decides; this file
 //! acts.
 //!
 //! Invariants:
-//! - L1: the claim of a mark comes from `claim`, and the queue of full buffers is drained after it.
-//! - L2: part-filled buffers of workers between commits are taken here, ended workers' as well.
-//! - L3: marks are written where any log has an entry; one sync per mark.
-//! - A failed write or sync poisons the log for good. A write for which there is no space does not: it is held, encoded
-//!   as it is, and nothing else is taken from workers until it is written.
+//! - L1: `claim` computes the claim of a mark. The queue of full buffers is drained after the scan of the slots.
+//! - L2: the logger takes the part-filled buffers of workers between commits, and of ended workers.
+//! - L3: if any log has an entry, every log writes a mark. Each mark has one sync.
+//! - A failed write or sync poisons the log for good. A write without disk space does not poison the log: the encoded
+//!   blocks are held, and the logger takes nothing from workers until the held blocks are written.
 //!
-//! Neighbours: `buffers` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
+//! Neighbours: `buffers` upstream, `segments` downstream, `marks` and `waiters` for durable epochs.
 
 mod rolling;
 mod steps;
@@ -34,63 +35,66 @@ use crate::wake_up::WakeUp;
 use rolling::NextFilePlan;
 use steps::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
 
-/// How long a logger sleeps when a strict result waits for something short: a commit to end, the epoch's least length.
+/// Sleep of a logger while a strict result waits for a short event: the end of a commit, or the epoch's least length.
 pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
-/// How often a step tries again to take a buffer that its worker owns, before it goes on without.
+/// Number of further attempts of a step to take a buffer that its worker owns, before the step goes on without the
+/// buffer.
 const PATIENCE: u32 = 16;
-/// Why the log stops when a step panics.
+/// Reason for the stop of a log after a panic in a step.
 const PANICKED: &str = "a logger panicked";
 
 /// One logger and its workers.
 #[derive(Debug)]
 pub(crate) struct Logger {
     index: usize,
-    /// Only whole elements are added and removed under this lock.
+    /// Slots of the workers. Only whole elements are added and removed under this lock.
     slots: Mutex<Vec<Arc<WorkerSlot>>>,
     pub(super) queue: BufferQueue,
     wake_up: WakeUp,
-    /// The last step wants to be repeated soon.
+    /// True if the last step wants an early repetition.
     hurry: AtomicBool,
-    /// A new file is wanted, whatever the current one's size and age.
+    /// True if a new file is wanted, whatever the size and age of the current file.
     roll_asked: AtomicBool,
     writer: Mutex<Writer>,
-    /// Threads that wait for the writer. A lone waiter leaves it to them: it would take it again and again.
+    /// Number of threads that wait for the writer. A lone waiter leaves the writer to these threads, because it would
+    /// take the writer again and again.
     queued: AtomicUsize,
-    /// This log's closed files, oldest first.
+    /// Closed files of this log, oldest first.
     pub(super) closed: ClosedFiles,
-    /// Bytes of the current file and of the next one, for statistics.
+    /// Bytes of the current file and of the next file, for statistics.
     open_bytes: AtomicU64,
     next_bytes: AtomicU64,
-    /// The next file, locked before the writer. A panic stops the log, and a file that is half made counts for nothing.
+    /// The next file. This lock is taken before the writer's lock. A panic stops the log, and a half-made file counts
+    /// for nothing.
     next: Mutex<NextFilePlan>,
-    /// Zeros that the next file is to have; 0 while it is not time for one, or it is ready.
+    /// Bytes of zeros that the next file needs; 0 while the next file is not due, or once the next file is ready.
     next_wanted: AtomicU64,
     next_ready: AtomicBool,
-    /// The logger's thread is at its files: waiters step by themselves.
+    /// True while the logger's thread works on its files. Waiters then step by themselves.
     away: AtomicBool,
 }
 
-/// What only the thread that steps uses.
+/// State that only the stepping thread uses.
 #[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
 #[derive(Debug)]
 struct Writer {
     segments: Segments,
     steps: Steps,
-    /// Buffers whose entries are encoded elsewhere or written.
+    /// Buffers whose entries are encoded elsewhere, or written.
     used: Vec<Box<Buffer>>,
 }
 
-/// What came of a submission.
+/// Outcome of a submission.
 #[derive(Debug)]
 enum Submission {
-    /// The disk has no space for some of it: it is held.
+    /// The disk lacks space for a part. The part is held.
     Held,
-    /// All of it is written. A mark among it waits for the store's answer.
+    /// The whole submission is written. A mark in the submission waits for the answer of the store.
     Written {
-        /// The d of that mark.
+        /// The d of the mark.
         mark: Option<Epoch>,
     },
-    /// What the disk holds is not known any more.
+    /// The contents of the disk are unknown.
     Failed(DiskError),
 }
 
@@ -119,25 +123,25 @@ impl Logger {
         }
     }
 
-    /// Bytes of the current file and of the next one, allocated space included.
+    /// Bytes of the current file and of the next file, allocated space included.
     pub(super) fn open_bytes(&self) -> u64 {
         // Relaxed, both: figures.
         self.open_bytes.load(Ordering::Relaxed) + self.next_bytes.load(Ordering::Relaxed)
     }
 
-    /// The next step begins a new file if this one holds anything.
+    /// Makes the next step begin a new file, if the current file holds anything.
     pub(super) fn ask_roll(&self) {
-        // Relaxed: the wake-up orders it before the step that it starts.
+        // Relaxed: the wake-up orders the store before the step that the wake-up starts.
         self.roll_asked.store(true, Ordering::Relaxed);
         self.wake();
     }
 
-    /// `None` once a step has panicked: that leaves a half-written log, which must not be carried on.
+    /// `None` after a panic in a step: the log is half written, and must not go on.
     fn lock_writer(&self, log: &Log) -> Option<MutexGuard<'_, Writer>> {
-        // Relaxed: a courtesy to the threads that wait, which orders nothing.
+        // Relaxed: a courtesy to waiting threads; the count orders nothing.
         self.queued.fetch_add(1, Ordering::Relaxed);
         let writer = self.writer.lock_unless_panicked();
-        // Relaxed: a courtesy to the threads that wait, which orders nothing.
+        // Relaxed: a courtesy to waiting threads; the count orders nothing.
         self.queued.fetch_sub(1, Ordering::Relaxed);
         if writer.is_none() {
             log.poison(PANICKED);
@@ -145,46 +149,46 @@ impl Logger {
         writer
     }
 
-    /// Runs `work` at the files on the logger's thread, which does not step meanwhile.
+    /// Runs `work` on the files, on the logger's thread. The thread takes no step meanwhile.
     fn while_away<R>(&self, work: impl FnOnce() -> R) -> R {
-        // Relaxed: the fence below orders it before `work`.
+        // Relaxed: the fence below orders the store before `work`.
         self.away.store(true, Ordering::Relaxed);
-        // SeqCst: either `work` finds the wake-up asked for, or the waiter that asked finds this (partner: the fence in
-        // `is_away`).
+        // SeqCst: either `work` finds the request for a wake-up, or the waiter with the request finds `away` set
+        // (partner: the fence in `is_away`).
         fence(Ordering::SeqCst);
         let outcome = work();
-        // Relaxed: a waiter that still finds it true steps once in vain.
+        // Relaxed: a waiter with a stale true steps once in vain.
         self.away.store(false, Ordering::Relaxed);
         outcome
     }
 
-    /// Is the logger's thread at its files? For a waiter that has asked for a step: no thread may take it for
-    /// milliseconds.
+    /// True if the logger's thread works on its files. Called by a waiter after a request for a step: the request may
+    /// find no thread for milliseconds.
     pub(super) fn is_away(&self) -> bool {
         // SeqCst: the load below comes after the caller's wake-up (partner: the fence in `while_away`).
         fence(Ordering::SeqCst);
-        // Relaxed: the fence above orders it.
+        // Relaxed: the fence above orders the load.
         self.away.load(Ordering::Relaxed)
     }
 
-    /// Has a thread asked for a step since the last wait?
+    /// True if a thread has asked for a step since the last wait.
     fn is_asked(&self) -> bool {
         self.wake_up.is_asked()
     }
 
-    /// Waits until no step is under way.
+    /// Waits for the end of a running step.
     pub(super) fn wait_for_step(&self) {
         self.wait_for_files();
         drop(self.writer.lock());
     }
 
-    /// The last file of a log that is closed; `None` if it holds nothing, or a full disk has kept it from its end.
+    /// Last file of a closed log; `None` if the file holds nothing, or if a full disk has kept the log from its end.
     pub(super) fn last_file(&self) -> Option<ClosedFile> {
         self.writer.lock_unless_panicked()?.segments.as_closed()
     }
 
-    /// A worker joins. If the logger's scan misses it, then by this lock the worker's later reads of E give at least
-    /// the E that the scan began with, so its entries are above the claim (L1).
+    /// Adds a worker. If the logger's scan misses the worker, this lock orders the scan before the worker's later reads
+    /// of E. The reads give at least the E of the scan, so the worker's entries are above the claim (L1).
     pub(super) fn add(&self, slot: Arc<WorkerSlot>) {
         self.queue.add_worker();
         let mut slots = self.slots.lock();
@@ -196,63 +200,63 @@ impl Logger {
         self.wake_up.wake();
     }
 
-    /// Wakes the logger's thread and its workers that wait for space.
+    /// Wakes the logger's thread, and the workers that wait for space.
     pub(super) fn wake_all(&self) {
         self.wake();
         self.wake_workers();
     }
 
-    /// Wakes workers that wait for space, to find that there is none.
+    /// Wakes the workers that wait for space, so that the workers find the lack of space.
     pub(super) fn wake_workers(&self) {
         self.queue.wake_all();
     }
 
     pub(super) fn wait(&self, timeout: Duration) {
-        // Relaxed: written and read by the thread that steps; a stale value costs one wait.
+        // Relaxed: the stepping thread writes and reads the flag; a stale value costs one wait.
         let hurry = self.hurry.swap(false, Ordering::Relaxed);
         self.wake_up.wait(if hurry { timeout.min(RETRY_WAIT) } else { timeout });
     }
 
-    /// One iteration. Wakers run code of others, and may drop the last handle, which closes this log and steps every
-    /// logger. So they are woken while no lock is held.
+    /// Takes one step. Wakers run code of others, and may drop the last handle, which closes this log and steps every
+    /// logger. So wakers are woken while no lock is held.
     pub(super) fn step(&self, log: &Log) -> LoggerStep {
-        // Before the lock, so that a panic lets go of the lock first.
+        // Made before the lock, so that a panic releases the lock first.
         let _guard = poison_on_panic(log);
         let Some(writer) = self.lock_writer(log) else { return LoggerStep::Stopped };
         self.step_with(log, writer, StepBy::Logger)
     }
 
-    /// The same on the thread of a waiter that waits alone. False if it is not for a waiter to take: another step is
-    /// under way or about to begin, the disk is full, or the device is busy.
+    /// Takes one step on the thread of a lone waiter. False if the step is not for a waiter: another step runs or is
+    /// about to begin, the disk is full, or the device is busy.
     pub(super) fn step_of_waiter(&self, log: &Log) -> bool {
-        // Relaxed: a courtesy to the threads that wait, which orders nothing.
+        // Relaxed: a courtesy to waiting threads; the count orders nothing.
         if self.queued.load(Ordering::Relaxed) > 0 {
             return false;
         }
-        // Before the lock, so that a panic lets go of the lock first.
+        // Made before the lock, so that a panic releases the lock first.
         let _guard = poison_on_panic(log);
-        // A step that panicked is reported by the logger's thread.
+        // The logger's thread reports a panic of a step.
         let Some(writer) = self.writer.try_lock_unless_panicked() else { return false };
         self.step_on(log, writer)
     }
 
-    /// The same for a waiter of `epoch`, alone or not, whose logger is away. Waiters that come meanwhile wait for the
-    /// lock, and the next step serves all of them. False if it is not for a waiter to take.
+    /// Takes one step for a waiter of `epoch`, alone or not, while the logger is away. Waiters that come meanwhile wait
+    /// for the lock, and the next step serves all of them. False if the step is not for a waiter.
     pub(super) fn step_of_leader(&self, log: &Log, epoch: Epoch) -> bool {
-        // Before the lock, so that a panic lets go of the lock first.
+        // Made before the lock, so that a panic releases the lock first.
         let _guard = poison_on_panic(log);
         let Some(writer) = self.lock_writer(log) else { return false };
         debug_assert!(epoch <= log.epochs.now(), "a result of an epoch that has not begun");
         log.waiters.durable() >= epoch || self.step_on(log, writer)
     }
 
-    /// The same for a worker that waits for a buffer, where its thread is the one that would step otherwise. The
-    /// worker's caller may hold locks, so nobody is woken. A panic ends here, and the log with it.
+    /// Takes one step for a worker that waits for a buffer, if the worker's own thread would take the steps otherwise.
+    /// The worker's caller may hold locks, so the step wakes no waker. A panic ends here, and ends the log.
     pub(super) fn step_for_space(&self, log: &Log) {
         assert!(std::ptr::eq(self, &raw const log.loggers[self.index]), "a worker steps a logger of its log");
         let step = || log.stopping_on_panic(|| self.step(log) != LoggerStep::Idle);
         if !log.waiters.keeping_wakers(step) {
-            // Another thread has all that is full, and writes it.
+            // Another thread has taken the full buffers, and writes them.
             sleep(RETRY_WAIT);
         }
     }
@@ -282,7 +286,7 @@ impl Logger {
         self.completed(log, writer, answer, has_entries, by)
     }
 
-    /// Makes blocks of what the workers appended, and a mark of the claim where one is due. False without an entry.
+    /// Makes blocks of the appended entries, and a mark of the claim if a mark is due. False without an entry.
     fn encode(&self, log: &Log, writer: &mut Writer) -> bool {
         let (claim, buffers) = self.gather(log);
         assert!(claim < log.epochs.now(), "a claim of an epoch that has not ended (L1)");
@@ -292,7 +296,7 @@ impl Logger {
         log.marks.advance(self.index, Frontier::Appended, claim);
         let needs_mark = log.marks.needs_mark(self.index, claim);
         if needs_mark {
-            // The other logs need theirs too (L3): they write while this one does.
+            // L3: the other logs need marks too, and write while this log writes.
             self.others(log).filter(|other| log.marks.needs_mark(other.index, claim)).for_each(Self::wake);
         }
         let (synced, published) =
@@ -311,7 +315,7 @@ impl Logger {
         has_entries
     }
 
-    /// Hands what is encoded to the file.
+    /// Writes the encoded blocks to the file.
     fn submit(&self, log: &Log, writer: &mut Writer) -> Submission {
         let Writer { segments, steps, used } = writer;
         let (start, was_held) = (segments.written_bytes(), steps.is_held());
@@ -328,7 +332,7 @@ impl Logger {
             log.hold(self.index, &error);
             return Submission::Held;
         }
-        // Workers need not wait for the sync.
+        // The buffers go back now, because workers need not wait for the sync.
         debug_assert!(!steps.is_held(), "all of it is written");
         if was_held {
             log.resume(self.index);
@@ -341,19 +345,19 @@ impl Logger {
         Submission::Written { mark: Some(mark) }
     }
 
-    /// Waits for the store's answer to what was submitted: a file's is the sync behind a mark. Only here does a step
-    /// wait for the medium.
+    /// Waits for the answer of the store to the submission. The answer of a file is the sync after a mark. No other
+    /// part of a step waits for the medium.
     fn answer(log: &Log, writer: &Writer, submission: Submission) -> Submission {
         let Submission::Written { mark: Some(mark) } = submission else { return submission };
         assert!(!writer.steps.is_held(), "a mark that is held is not submitted (L3)");
-        // L9: before a result rests on the sync.
+        // L9: the names are checked before a result relies on the sync.
         match writer.segments.sync().and_then(|()| log.store.check_named(log.loggers.len())) {
             Ok(()) => Submission::Written { mark: Some(mark) },
             Err(error) => Submission::Failed(error),
         }
     }
 
-    /// The store has answered: announces what is durable now, and begins a new file.
+    /// Acts on the answer of the store: announces durable epochs, and begins a new file if due.
     fn completed(
         &self,
         log: &Log,
@@ -366,7 +370,8 @@ impl Logger {
             Submission::Written { mark } => mark,
             Submission::Held => {
                 drop(writer);
-                // A file that holds nothing yet gives its space to blocks, of every log: they may share the disk.
+                // The next files of all logs hold nothing yet, and give their space to blocks, because the logs may
+                // share the disk.
                 log.loggers.iter().for_each(|logger| logger.give_up_next(log));
                 log.expire_waiters();
                 return LoggerStep::Held;
@@ -398,7 +403,7 @@ impl Logger {
         if by == StepBy::Logger {
             let claim = log.marks.at(self.index, Frontier::Appended);
             let hurry = !heavy && is_hurried(claim, log.waiters.wanted(), log.waiters.durable());
-            // Relaxed: read by the thread that steps, in `wait`; a stale value costs one wait.
+            // Relaxed: the stepping thread reads the flag, in `wait`; a stale value costs one wait.
             self.hurry.store(hurry, Ordering::Relaxed);
         }
         match (mark, has_entries) {
@@ -413,7 +418,7 @@ impl Logger {
         log.loggers.iter().filter(move |other| other.index != own)
     }
 
-    /// Works out L1's d and takes every buffer that it would claim.
+    /// Computes L1's d, and takes every buffer that d would claim.
     #[expect(
         clippy::vec_box,
         reason = "the slot hands boxes over by one exchange; here they only pass through"
@@ -422,11 +427,12 @@ impl Logger {
         let before = log.marks.at(self.index, Frontier::Appended);
         let mut slots = self.slots.lock();
         let mut buffers = Vec::new();
-        // Under a test's clock nobody else moves while a step waits; explored threads do.
+        // Under a test's clock, no other thread runs while a step waits, so patience is useless. Explored threads
+        // (loom, shuttle) do run.
         let is_alone = log.clock.is_manual() && !cfg!(any(loom, shuttle));
         let patience = if is_alone { 0 } else { PATIENCE };
         let claim = scan_slots(&log.epochs, &slots, &mut || self.queue.free_buffer(), patience, &mut buffers);
-        // Ended workers whose last entries are taken (L2).
+        // L2: removes the slots of ended workers whose last entries are taken.
         slots.retain(|slot| {
             let is_finished = slot.is_finished();
             if is_finished {
@@ -435,23 +441,24 @@ impl Logger {
             !is_finished
         });
         drop(slots);
-        // After the slots: a worker queues a full buffer before it shows an empty one (L1).
+        // L1: the queue is drained after the slots, because a worker queues a full buffer before it shows an empty
+        // buffer.
         buffers.extend(self.queue.drain());
         for buffer in &buffers {
             assert!(!buffer.is_empty(), "a buffer without entries is left to its worker");
             assert!(buffer.epochs().0 > before, "an entry of an epoch that this log has claimed before (L1)");
         }
-        // A stale bind can lower c_w - 1 below what was claimed; the earlier claim stays true (L1, C1).
+        // A stale bind can lower c_w - 1 below an earlier claim. The earlier claim stays true (L1, C1).
         (claim.max(before), buffers)
     }
 
-    /// How many blocks this log has; not while a step is under way.
+    /// Number of blocks of this log. Must be called between steps.
     pub(super) fn blocks(&self) -> u64 {
         self.writer.lock_unless_panicked().map_or(0, |writer| writer.segments.blocks())
     }
 
-    /// A mark of all that is claimed, at close; the last one also gives back the space that is not used. False if it
-    /// could not be written: everything is durable without it, so a disk that has no space for it is no failure.
+    /// Writes a mark of the whole claim, at close. The last mark also gives back the unused space. False if the mark
+    /// was not written. Everything is durable without the mark, so a full disk is no failure.
     pub(super) fn write_last_mark(&self, log: &Log, last: bool) -> bool {
         let Some(mut writer) = self.lock_writer(log) else { return false };
         if writer.steps.is_closed() || log.waiters.has_ended() {
@@ -471,7 +478,7 @@ impl Logger {
             writer.steps.close();
         }
         match writer.segments.flush(|_| {}) {
-            // The first round's waits for the second's.
+            // A mark of the first round is held, and is written in the second round.
             Err(error) if error.is_full() => return Ok(false),
             flushed => flushed?,
         }
@@ -486,8 +493,8 @@ impl Logger {
     }
 }
 
-/// Stops the log for a failed call before these locks are let go: no other step may sync behind it. Wakers are woken
-/// after. False: the log has stopped.
+/// Stops the log after a failed call, before these locks are released, so that no other step syncs after the failure.
+/// Wakers are woken after the release. False: the log has stopped.
 fn stop<L>(log: &Log, locks: L, error: &DiskError) -> bool {
     let end = log.end_of(error);
     let woken = log.waiters.end(end.clone());
@@ -497,15 +504,16 @@ fn stop<L>(log: &Log, locks: L, error: &DiskError) -> bool {
     false
 }
 
-/// A logger that panics will never announce anything again: its waiters must not wait for ever.
+/// Poisons the log if the logger panics. The logger announces nothing after a panic, and its waiters must not wait for
+/// ever.
 fn poison_on_panic(log: &Log) -> OnPanic<impl Fn()> {
     OnPanic::new(|| {
         log.poison(PANICKED);
     })
 }
 
-/// Group commit follows the device: it is idle now, so if strict results wait for the current epoch, it closes. The
-/// least spacing of epochs is kept inside `try_advance_early` (E5).
+/// Closes the current epoch if strict results wait for the epoch. Group commit follows the device, which is idle now.
+/// `try_advance_early` keeps the least spacing of epochs (E5).
 fn close_epoch_early(log: &Log) {
     if !closes_epoch(log.waiters.wanted(), log.waiters.durable(), log.epochs.now()) {
         return;
@@ -513,7 +521,7 @@ fn close_epoch_early(log: &Log) {
     debug_assert!(log.waiters.durable() < log.epochs.now(), "D is below E");
     match log.epochs.try_advance_early(log.clock.nanos()) {
         Advance::Advanced(_) => log.counters.early_closes.add(1),
-        // Between two ticks of the heartbeat: new commits are refused from here on (L6).
+        // L6: new commits are refused from here on, before the next tick of the heartbeat.
         Advance::AtLimit => log.look_at_end(),
         _ => {}
     }

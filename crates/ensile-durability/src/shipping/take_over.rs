@@ -1,21 +1,22 @@
-//! A machine takes over from a shared store: it brings the newest state into an empty folder, and claims the store.
+//! A take-over from a shared store: bring the newest state into an empty folder, and claim the store.
 //!
 //! ```text
-//! newest manifest --> its files, each compared with it --> all read, as an open reads them --> claim --> its manifest
-//!                                ^                                                               |  |      ^
-//!                                '------ the same term has gone on: what is new is fetched ------'  |      |
-//!                                                             what was not read when it was claimed '-> all read
+//! newest manifest --> fetch and compare files --> read all files --> claim --> write the folder's manifest
+//!                         ^                                           | |            ^
+//!                         '----- lost, same term: fetch new files ----' |            |
+//!                                                 won with unread files '-> read all-'
 //! ```
 //! Invariants:
-//! - H6: the claim is the next manifest, of the next term and a new identity, with the same files. From there on the
-//!   old shipper installs nothing. A shipper that goes on does not keep it from being made: once a state was read
-//!   whole, each round has half as much to fetch as the one before, or the claim goes before the files.
-//! - H7: the folder becomes a database behind the claim only, and behind a whole reading of what it says. A run that is
-//!   killed is run again: if it had claimed, its folder has the identity of the claim, and it goes on from there.
-//! - I1: the folder was empty, or is that of such a run.
+//! - H6: the claim is the next manifest, with the next term, a new identity and the same files. After the claim, the
+//!   old shipper installs nothing. A busy shipper cannot prevent the claim. After one complete reading of a state, each
+//!   round fetches at most half the bytes of the round before, or the claim goes first.
+//! - H7: the folder becomes a database only after the claim, and after a complete reading of the claimed state. A
+//!   killed run is run again. If the killed run had claimed, the folder has the identity of the claim, and the next run
+//!   goes on from the claim.
+//! - I1: at the begin, the folder is empty, or was left by a killed run.
 //!
-//! Neighbours: `chain` claims; a backup's target has the folder, its locks and its manifest; an examination reads what
-//! was fetched.
+//! Neighbours: `chain` installs the claim. `backup` has the target folder with its locks and manifest. An examination
+//! reads the fetched files.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -42,67 +43,67 @@ use crate::store::shared_manifest::{SharedFile, SharedManifest, SharedPiece};
 use crate::store::unfinished::UnfinishedCopy;
 use crate::{DurabilityError, EntryKind, Recoverable};
 
-/// Bytes that are fetched in one step.
+/// Largest number of bytes that one step fetches.
 const STEP_BYTES: usize = 1 << 20;
-/// Times that the shipper may go on before the claim is made.
+/// Largest number of newer manifests of the old shipper that a take-over follows.
 const ROUNDS_MAX: u32 = 1000;
 
-/// What a take-over came to.
+/// Result of a take-over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TakeOverReport {
-    /// The identity of the database in the folder, 32 hex digits.
+    /// Identity of the database in the folder, 32 hex digits.
     pub database: String,
-    /// That of the database that it was taken over from. It ships no more.
+    /// Identity of the parent: the database that was taken over from. The parent ships no more.
     pub parent: String,
-    /// The term that has begun, and the number of the manifest that claims it.
+    /// Number of the new term.
     pub term: u64,
-    /// See [`TakeOverReport::term`].
+    /// Number of the manifest that claims the new term.
     pub manifest: u64,
-    /// It is the state at the end of this epoch: all of it was shipped. What the parent committed in later epochs is
-    /// not here, unless that was nothing.
+    /// Epoch at whose end the state stands. The state is complete up to this epoch. The parent's commits of later
+    /// epochs are missing.
     pub epoch: Epoch,
-    /// Epoch above which the database that shipped this state had no durable entry when it shipped the state. Later
-    /// epochs may have become durable since. A larger epoch than `epoch` means that durable commits may be lost.
-    /// `None`: an older version of Ensile shipped the state, and did not say.
+    /// Epoch above which the database that shipped this state had no durable entry when the state was shipped. Later
+    /// epochs may have become durable since. An epoch above `epoch` means that durable commits may be lost. `None` if
+    /// an older version of Ensile shipped the state without this epoch.
     pub durable: Option<Epoch>,
-    /// What its entries are: values of a database, or operations of objects.
+    /// Kind of the entries: values of a database, or operations of objects.
     pub entries: EntryKind,
-    /// The name of its application (I5), as it was when this state was shipped: one that was given to the shipper's
-    /// folder since is not here. `None`: it had none.
+    /// Name of the application (I5) when the state was shipped; `None` without a name. A name given to the shipper's
+    /// folder later is missing.
     pub application: Option<Box<str>>,
-    /// Its files.
+    /// Number of files of the state.
     pub files: u64,
-    /// Bytes that were fetched.
+    /// Number of fetched bytes.
     pub bytes: u64,
 }
 
-/// What a step of a take-over did, and when the next is worth while.
+/// Outcome of a step, with the time of the next useful step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TakeOverStep {
-    /// Something was done: step again.
+    /// The step did some work. Step again.
     Worked,
-    /// The rate is used up for so long.
+    /// The rate is used up. Step again after this time.
     Paced(Duration),
-    /// It has ended: the folder is a database, and the store is its own.
+    /// The take-over has ended: the folder is a database, and the store belongs to the database.
     Ended(TakeOverReport),
 }
 
-/// A file that is wanted: its name in the folder, what the manifest says of it, and how much of it counts.
+/// A file of the manifest's state, and its counted length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WantedFile {
     shared: SharedFile,
-    /// A log that is cut ends here.
+    /// Number of bytes of the file that count: a cut log ends here.
     until: u64,
 }
 
-/// A file on its way.
+/// A file that is being fetched.
 #[derive(Debug)]
 struct FileFetch {
     name: String,
     wanted: WantedFile,
     file: Box<dyn DiskFile>,
-    /// Its objects that are not here whole; bytes of the first one come next.
+    /// Objects that are not fetched completely. The next bytes come from the first object.
     pieces: VecDeque<SharedPiece>,
     offset: u64,
     crc: u32,
@@ -116,34 +117,34 @@ enum TakeOverStage {
     Ended,
 }
 
-/// A take-over under way. It is stepped until it has ended. One that is dropped before leaves a folder in which nothing
-/// counts, and may be run again.
+/// A take-over under way. The caller steps the take-over until the end. A take-over dropped before the end leaves a
+/// folder in which nothing counts; the take-over may be run again into the folder.
 #[derive(Debug)]
 pub struct TakeOver {
     store: Arc<dyn SharedStore>,
     target: TargetFolder,
-    /// The newest manifest when it was last looked at.
+    /// Newest manifest, as of the last look.
     from: SharedManifest,
-    /// What is in the folder whole.
+    /// Files that are complete in the folder, by name.
     fetched: BTreeMap<String, WantedFile>,
     waiting: VecDeque<(String, WantedFile)>,
     fetch: Option<FileFetch>,
     stage: TakeOverStage,
-    /// The number of the manifest whose state was read whole.
+    /// Number of the manifest whose state was read completely.
     verified: Option<u64>,
     pace: WritePace,
     rounds: u32,
-    /// Bytes that were to be fetched behind the last claim that was lost.
+    /// Bytes to be fetched after the last lost claim.
     lacked: u64,
     bytes: u64,
 }
 
-/// What its entries are.
+/// Kind of a manifest's entries.
 fn entries_of(manifest: &SharedManifest) -> EntryKind {
     manifest.state.generations.last().map_or(EntryKind::Values, |last| last.entries)
 }
 
-/// The files that a manifest names, by their names in the folder.
+/// Files that a manifest names, by name in the folder.
 fn wanted(manifest: &SharedManifest) -> Vec<(String, WantedFile)> {
     let parts = manifest
         .parts
@@ -162,16 +163,17 @@ impl TakeOver {
     /// Begins to take over from this store into the empty folder on `target`.
     ///
     /// # Errors
-    /// [`DurabilityError::SharedStore`] if nothing was shipped there; [`DurabilityError::SharedDamaged`] for its newest
-    /// manifest; [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
-    /// [`DurabilityError::InUse`]; the disk's.
+    /// [`DurabilityError::SharedStore`] if the store is empty; [`DurabilityError::SharedDamaged`] for a damaged newest
+    /// manifest; [`DurabilityError::TakenOver`] if this folder had claimed the store, and another database has taken
+    /// over since; [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
+    /// [`DurabilityError::InUse`]; errors of the disk.
     pub fn begin(
         store: &Arc<dyn SharedStore>,
         target: &Arc<dyn Disk>,
         bytes_per_second: Option<u64>,
     ) -> Result<Self, DurabilityError> {
         let from = newest(&**store)?;
-        // H7: from here on no open makes it a database. The claim may stand already.
+        // H7: from here on no open makes the folder a database. An earlier run may have claimed the store already.
         let mut target = TargetFolder::open_empty(target, UnfinishedCopy::TakeOver { from: from.store })?;
         if from.fenced.contains(&target.manifest().identity) {
             return Err(DurabilityError::TakenOver {
@@ -204,23 +206,22 @@ impl TakeOver {
         Ok(run)
     }
 
-    /// What the entries of the state are that was shipped to this store, for a caller that takes one kind only: before
-    /// anything is changed.
+    /// Kind of the entries in this store, for a caller that accepts one kind only. Changes nothing.
     ///
     /// # Errors
-    /// [`DurabilityError::SharedStore`] if nothing was shipped there; [`DurabilityError::SharedDamaged`] for its newest
+    /// [`DurabilityError::SharedStore`] if the store is empty; [`DurabilityError::SharedDamaged`] for a damaged newest
     /// manifest.
     pub fn entries_in(store: &dyn SharedStore) -> Result<EntryKind, DurabilityError> {
         Ok(entries_of(&newest(store)?))
     }
 
-    /// What its entries are: a state that takes such entries is the verifier of its steps.
+    /// Kind of the entries. The verifier of the steps must be a state that takes entries of this kind.
     #[must_use]
     pub fn entries(&self) -> EntryKind {
         entries_of(&self.from)
     }
 
-    /// All steps, to the end, which wait between them as `clock` says.
+    /// Takes all steps to the end, and waits between steps as `clock` says.
     ///
     /// # Errors
     /// As for [`TakeOver::step`].
@@ -238,18 +239,18 @@ impl TakeOver {
         }
     }
 
-    /// Fetches or reads a piece, or claims the store. Entries that count are shown to `verifier`.
+    /// Fetches or reads a piece, or claims the store. Shows each counted entry to `verifier`.
     ///
     /// # Errors
-    /// [`DurabilityError::SharedDamaged`] for an object that is missing or is not what the manifest says: the store is
-    /// not claimed, or the error says that it is. [`DurabilityError::TakenOver`] if another machine was faster. The
-    /// store's and the disk's: the run is over, and another one may begin, in the same folder.
+    /// [`DurabilityError::SharedDamaged`] for an object that is missing or differs from the manifest: the store is not
+    /// claimed, or the error tells that it is claimed. [`DurabilityError::TakenOver`] if another machine was faster.
+    /// Errors of the store and of the disk. After an error, the run is over. Another run may begin in the same folder.
     pub fn step(
         &mut self,
         verifier: &dyn Recoverable,
         now_nanos: u64,
     ) -> Result<TakeOverStep, DurabilityError> {
-        // A claim waits for no rate (H6), nor does what comes behind it: nobody serves the data meanwhile.
+        // H6: the claim and the later steps wait for no rate, because no machine serves the data meanwhile.
         let is_paced = !self.has_claimed() && !matches!(self.stage, TakeOverStage::Claiming);
         let wait = if is_paced { self.pace.wait(now_nanos) } else { Duration::ZERO };
         if !wait.is_zero() {
@@ -282,12 +283,12 @@ impl TakeOver {
         Ok(TakeOverStep::Worked)
     }
 
-    /// Is the newest manifest this folder's claim?
+    /// True if the newest manifest is this folder's claim.
     fn has_claimed(&self) -> bool {
         self.from.shipper == self.target.manifest().identity
     }
 
-    /// An object that is not what the manifest says.
+    /// Error for an object that differs from the manifest.
     fn damaged(&self, object: &str, why: &str) -> DurabilityError {
         let claimed = " (the store is claimed, and the machine that shipped it ships no more: once the object is back, \
                        take over into this folder again)";
@@ -295,7 +296,8 @@ impl TakeOver {
         damaged(&*self.store, object, &why)
     }
 
-    /// Which files the folder lacks; what it has and does not want goes.
+    /// Plans to fetch the files that the folder lacks, and removes the fetched files that the manifest names no longer,
+    /// or differently.
     fn plan(&mut self) -> Result<(), DurabilityError> {
         let wanted: BTreeMap<String, WantedFile> = wanted(&self.from).into_iter().collect();
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.fetched)
@@ -310,12 +312,12 @@ impl TakeOver {
         Ok(())
     }
 
-    /// Bytes that are to be fetched.
+    /// Number of bytes still to be fetched.
     fn lacking(&self) -> u64 {
         self.waiting.iter().map(|(_, wanted)| wanted.shared.bytes).sum()
     }
 
-    /// A piece of a file; behind the last one it goes on at once.
+    /// Fetches a piece of a file. After the last piece, the claim or the reading begins at once.
     fn fetch(&mut self) -> Result<TakeOverStep, DurabilityError> {
         self.stage = TakeOverStage::Fetching;
         if self.fetch.is_some() {
@@ -328,7 +330,7 @@ impl TakeOver {
         if self.fetch.is_some() || !self.waiting.is_empty() {
             return Ok(TakeOverStep::Worked);
         }
-        // The shipper goes on meanwhile: what an earlier round has read is not read again before the claim (H6).
+        // H6: the shipper goes on meanwhile. After one complete reading, the claim does not wait for another reading.
         if self.verified.is_some() && !self.has_claimed() {
             return self.claim();
         }
@@ -371,7 +373,7 @@ impl TakeOver {
         Ok(())
     }
 
-    /// An object is missing: the shipper has gone on and removed it, or it is damage.
+    /// Handles a missing object. A newer manifest of the shipper explains the removal; otherwise the store is damaged.
     fn is_gone(&mut self, object: &str) -> Result<(), DurabilityError> {
         if self.has_gone_on()? {
             return self.plan();
@@ -380,7 +382,7 @@ impl TakeOver {
         Err(self.damaged(object, &why))
     }
 
-    /// Has the same shipper installed a manifest since? It is the one that is taken from now on.
+    /// True if the same shipper has installed a newer manifest. The take-over goes on from the newer manifest.
     fn has_gone_on(&mut self) -> Result<bool, DurabilityError> {
         let newest = newest(&*self.store)?;
         if newest.number == self.from.number {
@@ -402,7 +404,7 @@ impl TakeOver {
         Ok(true)
     }
 
-    /// All is fetched: it is read, as an open with the manifest that the folder is to have would read it.
+    /// Begins to read all files, as an open with the folder's future manifest would.
     fn verify(&mut self) -> Result<TakeOverStep, DurabilityError> {
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
             self.target.disk().sync_folder(folder)?;
@@ -434,20 +436,21 @@ impl TakeOver {
         }
     }
 
-    /// Claims the store, unless this folder has. Once all that the claim names was fetched and read, the folder becomes
-    /// a database.
+    /// Claims the store, unless this folder has. Once every file of the claim is fetched and read, the folder becomes a
+    /// database.
     fn claim(&mut self) -> Result<TakeOverStep, DurabilityError> {
         while !self.has_claimed() {
             let claim = self.next_claim()?;
             match chain::install(&*self.store, &claim)? {
                 Installed::Ours => {
-                    // It has the same files.
+                    // The claim names the same files.
                     let is_verified = self.verified == Some(self.from.number);
                     self.verified = is_verified.then_some(claim.number);
                     self.from = claim;
                 }
                 Installed::Lost(_) if self.has_gone_on()? => {
-                    // Of the same term: what is new is fetched first, if that goes faster than the shipper does.
+                    // H6: the new files of the same term are fetched before the next claim if this round has at most
+                    // half the bytes of the round before. Otherwise the claim goes first.
                     self.plan()?;
                     let (before, lacking) = (self.lacked, self.lacking());
                     self.lacked = lacking;
@@ -504,7 +507,7 @@ impl TakeOver {
     }
 }
 
-/// The newest manifest of a store in which there is one.
+/// Newest manifest of the store; an error for an empty store.
 fn newest(store: &dyn SharedStore) -> Result<SharedManifest, DurabilityError> {
     let nothing =
         || unusable(store, "nothing was ever shipped there: give the place that a database ships to");
@@ -517,7 +520,7 @@ fn taken_over(store: &dyn SharedStore, newest: &SharedManifest) -> DurabilityErr
     DurabilityError::TakenOver { detail: detail.into() }
 }
 
-/// How many folders of logs and of checkpointers its files need.
+/// Numbers of folders of logs and of checkpointers that the files need.
 fn folders_of(manifest: &SharedManifest) -> (usize, usize) {
     let logs = manifest.state.generations.iter().map(|generation| generation.logs as usize).max();
     let folder = |name: &String| name.split_once('/').map(|(folder, _)| folder.to_owned());

@@ -1,5 +1,5 @@
-//! The numbered manifests of a shared store: whose it is, and which files of it make up a state that another machine
-//! can take over (`docs/formats/shared.md`).
+//! Numbered manifests of a shared store. A manifest names the store's owner, and the files of a state that another
+//! machine can take over (`docs/formats/shared.md`).
 //!
 //! ```text
 //! ensile shared manifest 3
@@ -17,11 +17,12 @@
 //! crc32c 5ba37c1e
 //! ```
 //! Invariants:
-//! - H1: each file of its state is among its files.
-//! - H2: number and term only grow; a manifest is never written over.
-//! - It has one spelling.
+//! - H1: a manifest names every file of its state.
+//! - H2: number and term only grow. A manifest is never overwritten.
+//! - A manifest has exactly one spelling.
 //!
-//! Neighbours: the shipper writes it, a take-over reads it; the state's lines are those of `manifest`.
+//! Neighbours: the shipper and a take-over write manifests, and a take-over reads the newest one. The lines of the
+//! state are the lines of `manifest`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -37,28 +38,28 @@ use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::number;
 
-/// The first words of its first line; the format's number follows.
+/// First words of the first line. The format's number follows.
 const TITLE: &str = "ensile shared manifest ";
-/// Of a manifest that names no application.
+/// Format of a manifest without an application and without a durable epoch.
 const SHARED_FORMAT_BEFORE_NAMES: u32 = 1;
-/// Format of a manifest that names an application and no durable epoch.
+/// Format of a manifest with an application and without a durable epoch.
 const SHARED_FORMAT_BEFORE_DURABLE: u32 = 2;
 /// Newest format. A program for an older format would report its lines as damage.
 const SHARED_FORMAT: u32 = 3;
 const _: () = assert!(SHARED_FORMAT < 10, "a title is as long as any other: see `HEAD_AT`");
-/// Where the line begins that no other manifest has.
+/// Offset, in bytes, of the line that no other manifest has.
 pub(crate) const HEAD_AT: u64 = TITLE.len() as u64 + 2;
-/// Far above any real one.
+/// Largest length of a manifest in bytes, far above any real length.
 pub(crate) const SHARED_MANIFEST_BYTES_MAX: u64 = 64 << 20;
-/// The folder of the manifests.
+/// Folder of the manifests.
 pub(crate) const MANIFESTS: &str = "manifests";
 
-/// The object's name of the manifest of this number.
+/// Name of the object of the manifest with this number.
 pub(crate) fn manifest_name(number: u64) -> String {
     format!("{MANIFESTS}/manifest-{number}")
 }
 
-/// The number of the manifest of this name.
+/// Number of the manifest with this object name; `None` for any other name.
 pub(crate) fn manifest_number(name: &str) -> Option<u64> {
     let number = number::parse(name.strip_prefix(MANIFESTS)?.strip_prefix("/manifest-")?)?;
     (manifest_name(number) == name).then_some(number)
@@ -67,13 +68,14 @@ pub(crate) fn manifest_number(name: &str) -> Option<u64> {
 /// A file of the database in the shared store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedFile {
-    /// Who shipped it.
+    /// Database that shipped the file.
     pub(crate) shipper: Identity,
-    /// Its checkpoint's, or its generation's: with the name it says what the bytes are.
+    /// Salt of the file's checkpoint or generation. Name and salt together identify the file's bytes.
     pub(crate) salt: Salt,
     pub(crate) bytes: u64,
     pub(crate) crc: u32,
-    /// Bytes of each of its objects but the last, fewer than all; `None`: it is one object.
+    /// Length in bytes of each object of the file except the last, smaller than `bytes`; `None` if the file is one
+    /// object.
     pub(crate) object_bytes: Option<u64>,
 }
 
@@ -81,20 +83,20 @@ pub(crate) struct SharedFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedPiece {
     pub(crate) object: String,
-    /// Where it begins in the file.
+    /// Offset of the object in the file, in bytes.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
 }
 
 impl SharedFile {
-    /// The name of this file in the store, by its name in the database's folder: its object's, or what the names of its
-    /// objects begin with.
+    /// Name of the file in the store, from the file's name in the database's folder. A single object has this name. The
+    /// names of several objects begin with this name.
     pub(crate) fn object(&self, name: &str) -> String {
         let Self { shipper, salt, .. } = self;
         format!("{shipper}/{name}.{salt}")
     }
 
-    /// Its objects, in order.
+    /// Objects of the file, in order.
     pub(crate) fn pieces(&self, name: &str) -> Vec<SharedPiece> {
         let (whole, bytes) = (self.object(name), self.bytes);
         let Some(most) = self.object_bytes else {
@@ -108,13 +110,13 @@ impl SharedFile {
         (0..bytes.div_ceil(most)).map(|at| piece(at * most)).collect()
     }
 
-    /// Has it more than one object, if it says so?
+    /// True if the file is one object, or if `object_bytes` makes several objects.
     fn is_whole(&self) -> bool {
         self.object_bytes.is_none_or(|most| most > 0 && most < self.bytes)
     }
 }
 
-/// The name of the file in the store to which this object, or what is written of it, belongs.
+/// Name in the store of the file to which this object belongs. The object may be partly written.
 pub(crate) fn file_of(object: &str) -> &str {
     let mut dots = object.match_indices('.').map(|(at, _)| at);
     dots.nth(1).map_or(object, |end| &object[..end])
@@ -123,47 +125,48 @@ pub(crate) fn file_of(object: &str) -> &str {
 /// A log file in the shared store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedLog {
-    /// Without the end that a closed file's name says.
+    /// Name without the end epoch of a closed file's name.
     pub(crate) file: SegmentFile,
     pub(crate) shared: SharedFile,
-    /// The largest epoch of entries in it and in all files of its log before it.
+    /// Largest epoch of the entries in the file and in all earlier files of the log.
     pub(crate) largest: Epoch,
 }
 
 /// A numbered manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedManifest {
-    /// Drawn when the store's first manifest was made.
+    /// Identity of the store, drawn with the store's first manifest.
     pub(crate) store: Identity,
     pub(crate) number: u64,
-    /// One more with each database that takes over.
+    /// Number of take-overs, plus one.
     pub(crate) term: u64,
-    /// Tells two manifests apart that are otherwise equal.
+    /// Random number that distinguishes manifests with equal other fields.
     pub(crate) attempt: u64,
-    /// The database that has written it.
+    /// Database that wrote the manifest.
     pub(crate) shipper: Identity,
-    /// No epoch at or above it was shown when it was written (L6).
+    /// Upper bound of shown epochs (L6): no epoch at or above `reserved` was shown before the manifest was written.
     pub(crate) reserved: Epoch,
-    /// Epoch above which the database that last shipped had no durable entry, as of its last manifest; at least the
-    /// epoch of the state; `None` in older formats.
+    /// Epoch above which the last shipping database had no durable entry at the time of its last manifest. The epoch is
+    /// at least the epoch of the state; `None` in older formats.
     pub(crate) durable: Option<Epoch>,
-    /// I5: the name that its folder had then.
+    /// I5: name of the shipper's folder at the time of the manifest.
     pub(crate) application: Option<ApplicationName>,
-    /// The databases that it was taken over from, oldest first: they ship no more.
+    /// Databases that were taken over from, oldest first. A fenced database ships no more.
     pub(crate) fenced: Vec<Identity>,
-    /// The shipper's generation of which files are still to come: all before is here.
+    /// Number and salt of the shipper's first generation with files still to come. No file of an earlier generation is
+    /// still to come.
     pub(crate) next: (u64, Salt),
     pub(crate) parts: Vec<(PartName, SharedFile)>,
     pub(crate) logs: Vec<SharedLog>,
     pub(crate) state: FilesState,
 }
 
-/// Why a text is no shared manifest that this program can use.
+/// Reason why this program cannot use a text as a shared manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnusableShared {
-    /// It is damaged: what is wrong with it.
+    /// The text is damaged, in this way.
     Damaged(&'static str),
-    /// It is whole, and of a newer format (L7).
+    /// The manifest is intact, and of a newer format (L7).
     Newer,
 }
 
@@ -182,7 +185,7 @@ impl SharedManifest {
         if manifest.state.generations.iter().any(|generation| generation.format != FORMAT) {
             return Err(UnusableShared::Newer);
         }
-        // The line of the application stood in format 1 at first, for a few days between two releases.
+        // For a few days between two releases, manifests of format 1 had the line of the application.
         let is_too_old =
             format < SHARED_FORMAT_BEFORE_NAMES || (manifest.durable.is_some() && format < SHARED_FORMAT);
         if format > manifest.format() || is_too_old {
@@ -194,7 +197,7 @@ impl SharedManifest {
         if manifest.is_whole() { Ok(manifest) } else { Err(damaged("its lines contradict each other")) }
     }
 
-    /// Its state goes together, and has its files (H1).
+    /// True if the fields agree, the state is valid, and the manifest names every file of the state (H1).
     pub(crate) fn is_whole(&self) -> bool {
         let Self { number, term, shipper, reserved, durable, fenced, parts, logs, state, .. } = self;
         let is_numbered = *number > 0 && *term == fenced.len() as u64 + 1 && !fenced.contains(shipper);
@@ -229,7 +232,7 @@ impl SharedManifest {
             && Manifest::is_whole_state(state, *shipper, *reserved)
     }
 
-    /// The line behind its title, which no other manifest has, and which begins at [`HEAD_AT`].
+    /// Line behind the title, which begins at [`HEAD_AT`]. No other manifest has the same line.
     pub(crate) fn head(&self) -> String {
         let Self { store, number, term, attempt, .. } = self;
         format!("store {store} number {number} term {term} attempt {attempt:016x}\n")
@@ -244,14 +247,14 @@ impl SharedManifest {
         }
     }
 
-    /// The objects of its files.
+    /// Names of the objects of the manifest's files.
     pub(crate) fn objects(&self) -> impl Iterator<Item = String> + '_ {
         let parts = self.parts.iter().flat_map(|(part, shared)| shared.pieces(&part.to_string()));
         let logs = self.logs.iter().flat_map(|log| log.shared.pieces(&log.file.to_string()));
         parts.chain(logs).map(|piece| piece.object)
     }
 
-    /// Writes its text without the checksum, which says that it is of this format.
+    /// Writes the text in this format, without the checksum.
     fn write_body(&self, body: &mut String, format: u32) -> fmt::Result {
         use fmt::Write;
         let Self { shipper, reserved, durable, application, fenced, next, parts, logs, state, .. } = self;
@@ -278,7 +281,7 @@ impl SharedManifest {
         writeln!(body, "{}", KeptState::Files(state.clone()))
     }
 
-    /// Its text, if it is of this format.
+    /// Text of the manifest in this format.
     fn text(&self, format: u32) -> String {
         let mut body = String::new();
         self.write_body(&mut body, format).expect("a string takes all");
@@ -292,7 +295,7 @@ impl fmt::Display for SharedManifest {
     }
 }
 
-/// The lines behind the title.
+/// Parses the lines behind the title.
 fn parse_lines(text: &str) -> Option<SharedManifest> {
     let mut lines = text.lines().peekable();
     let [store, number, term, attempt] = values(lines.next()?, &["store", "number", "term", "attempt"])?;
@@ -346,7 +349,8 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
     lines.next().is_none().then_some(manifest)
 }
 
-/// The line without what it says at its end of several objects, and that.
+/// Splits the length of each object from the end of a file's line. The line of a file that is one object has no such
+/// length.
 fn parse_pieces(line: &str) -> Option<(&str, Option<u64>)> {
     match line.split_once(" objects ") {
         Some((line, most)) => Some((line, Some(most.parse().ok()?))),
@@ -354,7 +358,7 @@ fn parse_pieces(line: &str) -> Option<(&str, Option<u64>)> {
     }
 }
 
-/// The name of a file in the database's folder, and what is said of it.
+/// Parses the columns of a file's line. Returns the name in the database's folder, and the file.
 fn parse_file<'l>(
     object: &'l str,
     bytes: &str,

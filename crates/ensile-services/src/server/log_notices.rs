@@ -1,12 +1,12 @@
-//! Whether the log takes changes, as `INFO` says it, and as people are told by themselves, when that changes.
+//! Notices to operators when the health of the log changes. `INFO` shows the same health.
 //!
 //! Invariants:
-//! - A log that has stopped is told once, with what to do: it stays so until the server is started again.
-//! - What passes, such as a full disk, is told when it begins and when it has passed, and no more often than once in
-//!   [`PAUSE_NANOS`]: what is told may go to the same disk.
-//! - W15: a panic of what tells ends there.
+//! - A stopped log causes one notice, with the remedy, because the log stays stopped until the server restarts.
+//! - A temporary state, such as a full disk, causes a notice when it begins and when it ends. [`PAUSE_NANOS`] pass
+//!   between two such notices, because a notice may be written to the same disk.
+//! - W15: A panic of the function that tells a notice ends here.
 //!
-//! Neighbours: [`super::ServiceLoop`] looks once a second, and when a reply could not be made durable.
+//! Neighbours: [`super::ServiceLoop`] looks once a second, and at once when a reply first cannot be made durable.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,19 +14,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ensile_base::sync::Mutex;
 use ensile_objects::LogHealth;
 
-/// Between two things that are told, but for the last one.
+/// Shortest time between two notices, in nanoseconds. The notice of an ended log does not wait.
 const PAUSE_NANOS: u64 = 60_000_000_000;
 
-/// Tells people something.
+/// Function that tells an operator a notice.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What was told of the log.
+/// Notices about the log.
 pub(super) struct LogNotices {
     tell: Tell,
     last: Mutex<LastNotice>,
 }
 
-/// The last state that was told, and when; without a time it is what a server begins with.
+/// State of the log in the last notice, and the notice's time; `None` for the state at the server's start.
 struct LastNotice {
     status: &'static str,
     told_nanos: Option<u64>,
@@ -38,7 +38,7 @@ impl LogNotices {
         Self { tell, last: Mutex::new(last) }
     }
 
-    /// Tells how the log is at this time, if that is news.
+    /// Tells the health of the log at this time, if the health has changed since the last notice.
     pub(super) fn look(&self, health: &LogHealth, now_nanos: u64) {
         let mut last = self.last.lock();
         let status = health.word();
@@ -63,14 +63,14 @@ impl LogNotices {
                 "the log cannot reserve epochs: {why}. Changes are refused (NOTKEPT): mend the disk, and it goes on by itself"
             ),
             LogHealth::Running => "the log takes changes again".to_owned(),
-            // The server's own end.
+            // The server has closed the log itself, or this process is a fork.
             _ => return,
         };
         *last = LastNotice { status, told_nanos: Some(now_nanos) };
-        // A teller that waits holds up this loop, and no other.
+        // The lock is released first, so a slow `tell` holds up this loop alone.
         drop(last);
-        // W15: nothing of the loop is half changed here, and what the teller leaves behind is its owner's. The panic
-        // hook has reported it.
+        // W15: No state of the loop is half changed here, and the state behind `tell` belongs to its owner. The panic
+        // hook has reported the panic.
         let _ = catch_unwind(AssertUnwindSafe(|| (self.tell)(&notice)));
     }
 }

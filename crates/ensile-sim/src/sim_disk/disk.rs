@@ -1,9 +1,9 @@
-//! The simulated disk's calls on names: what `Disk` asks for.
+//! Calls of the simulated disk on names: the methods of `Disk`.
 //!
-//! - A process holds the folders open that it has used, and finds them whatever becomes of their names. A handle that
-//!   belongs to no process looks every name up anew.
+//! - A process keeps used folders open, and finds a used folder again whatever happens to its name. A handle without a
+//!   process looks every name up anew.
 //!
-//! Neighbours: [`super::world`] has the state; `file` the calls on open files.
+//! Neighbours: [`super::world`] has the state. `file` has the calls on open files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ use super::names::{Entry, NameChange};
 use super::world::{Hold, Lock, Locked, State, fail, input_output_error};
 use super::{SimDisk, forked};
 
-/// A call under way: the state, and what becomes of it.
+/// A call under way: the state, and the fate of the call.
 type Begun<'a> = (MutexGuard<'a, State>, Fate);
 
 impl SimDisk {
-    /// The state, unless this handle's process is dead or without power.
+    /// Locks the state. Returns an error if this handle's process is dead or without power.
     pub(super) fn live_state(
         &self,
         operation: Operation,
@@ -38,7 +38,7 @@ impl SimDisk {
         if self.process.is_this() { Ok(()) } else { Err(forked(operation, name)) }
     }
 
-    /// Begins a call that changes nothing, and ends it if it is to fail.
+    /// Begins a call that changes nothing. Returns an error if the call is planned to fail.
     fn ask(&self, operation: Operation, name: &str) -> Result<MutexGuard<'_, State>, DiskError> {
         let mut state = self.live_state(operation, name)?;
         let fate = state.begin(operation, name, None);
@@ -57,7 +57,7 @@ impl SimDisk {
         Ok((state, fate))
     }
 
-    /// The folder of this name, as this handle's process has it open.
+    /// Folder of this name. A process uses the folder that it has open.
     fn folder(&self, state: &State, name: &str) -> Option<u64> {
         if name.is_empty() {
             return state.names.has(self.root).then_some(self.root);
@@ -74,7 +74,7 @@ impl SimDisk {
         Some(folder)
     }
 
-    /// The folder that holds the entry of this name, and the name in it.
+    /// Folder of the entry with this name, and the last part of the name.
     fn parent<'n>(&self, state: &State, name: &'n str) -> Option<(u64, &'n str)> {
         let (folder, last) = name.rsplit_once('/').unwrap_or(("", name));
         Some((self.folder(state, folder)?, last))
@@ -133,7 +133,7 @@ impl SimDisk {
         }
     }
 
-    /// The state for a question about the file of this name, and the file.
+    /// Begins a question about the file of this name. Returns the state and the file.
     fn identify(&self, name: &str) -> Result<(MutexGuard<'_, State>, usize), DiskError> {
         let mut state = self.ask(Operation::Identify, name)?;
         match self.find_file(&state, name) {
@@ -295,7 +295,7 @@ impl Disk for SimDisk {
         }
     }
 
-    /// A simulated root has its name from the begin.
+    /// A simulated root never has a hidden name.
     fn show_root(&self) -> Result<(), DiskError> {
         Ok(())
     }
@@ -420,7 +420,7 @@ impl Disk for SimDisk {
 
     fn boot(&self) -> Option<BootId> {
         let state = self.lock_state();
-        // Not zero: a file of zeros names no boot.
+        // The number is not 0, because a file of zeros names no boot.
         (!state.no_boot).then(|| BootId::of_number(u128::from(state.machine_boot) + 1))
     }
 

@@ -1,13 +1,14 @@
-//! Whose the shared store is: a shipper's place in the chain of manifests, and what ends it.
+//! Place of a shipper in the chain of manifests: find the place, and leave the chain after a take-over by another
+//! machine.
 //!
 //! Invariants:
-//! - H6: a manifest of another term ends the shipping for good; it is looked for while an own one waits for its answer
-//!   too.
-//! - H2: a listing that does not show the own manifest says nothing of larger ones.
-//! - H1: what a life before has put is listed, and made durable, before it is believed.
-//! - A manifest of this database that is of another history is an error.
+//! - H6: a manifest of another term ends the shipping for good. The shipper looks for such a manifest also while an own
+//!   manifest waits for an answer.
+//! - H2: a listing without the own manifest says nothing about larger manifests.
+//! - H1: objects of an earlier life are listed and made durable before a manifest relies on them.
+//! - A manifest of this database with another history is an error.
 //!
-//! Neighbours: the steps of [`super`] ask, `chain` reads manifests; `store::lineage` compares.
+//! Neighbours: the steps of [`super`] call this module. `chain` reads manifests; `store::lineage` compares histories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,30 +28,30 @@ use crate::store::manifest::{Generation, Manifest};
 use crate::store::shared_manifest::{HEAD_AT, SharedManifest, manifest_name};
 use crate::store::ships_to::ShipsTo;
 
-/// Where the shipper stands in the chain of manifests.
+/// Place of the shipper in the chain of manifests.
 #[derive(Debug)]
 pub(super) struct ManifestPlace {
     pub(super) store: Identity,
-    /// Of the newest manifest.
+    /// Number of the newest manifest; 0 in an empty store.
     pub(super) number: u64,
     pub(super) term: u64,
     pub(super) fenced: Vec<Identity>,
-    /// What that manifest says; `None` while there is none.
+    /// Newest manifest; `None` in an empty store.
     pub(super) newest: Option<SharedManifest>,
-    /// A manifest that was offered, and of which no answer has come.
+    /// Manifest that was offered and has no answer yet.
     pub(super) offered: Option<OfferedManifest>,
 }
 
-/// A manifest that waits for its answer.
+/// A manifest that waits for an answer.
 #[derive(Clone, Debug)]
 pub(super) struct OfferedManifest {
     pub(super) manifest: SharedManifest,
-    /// What it is of, if that is a newer checkpoint.
+    /// Base of the manifest, if the manifest is of a newer checkpoint.
     pub(super) base: Option<Base>,
 }
 
 impl Shipper {
-    /// Finds out whose the store is, and what is in it.
+    /// Finds the newest manifest, checks that this database may ship to the store, and lists the objects in the store.
     pub(super) fn find_place(&self, work: &mut ShipWork) -> Result<(), DurabilityError> {
         let newest = chain::newest(self.to())?;
         if let Some(newest) = &newest {
@@ -61,7 +62,7 @@ impl Shipper {
         let failed = |error| unusable(self.to(), error);
         let own = self.database.to_string();
         for name in self.to().unfinished(&own).map_err(failed)? {
-            // It may be the next life's upload.
+            // The unfinished object may belong to the next life if this life has ended.
             if self.has_ended() {
                 return Ok(());
             }
@@ -70,11 +71,11 @@ impl Shipper {
             }
         }
         work.left = self.listed(&[self.database])?;
-        // An upload of a life before may have been cut short behind the naming of its object (H1).
+        // H1: an earlier life may have died after an object got its name, and before the object was durable.
         self.to().settle(&own).map_err(failed)?;
-        // What may go is found anew: this manifest may name it.
+        // Removable objects are searched anew, because the newest manifest may name an object found before.
         (work.unnamed, work.going) = Default::default();
-        // Before the manifest is looked at: see `Base`.
+        // The closed files are listed before the folder's manifest is read: see [`Base::of_life`].
         let closed = self.log.closed_list();
         let listed = self.manifest();
         let mut missing = None;
@@ -100,11 +101,12 @@ impl Shipper {
             }
         }
         self.release_hold(work);
-        // It is told, and shipped again as far as it is here.
+        // The error reports a missing object. Later steps ship missing objects again if the local files exist.
         missing.map_or(Ok(()), |missing| Err(self.is_missing(&missing)))
     }
 
-    /// Is this the store that the folder remembers? One that it does not know yet is remembered.
+    /// Checks that the store is the store that the folder remembers, or that the configuration names a new place. The
+    /// folder then remembers the store.
     fn check_store(&self, newest: Option<&SharedManifest>) -> Result<(), DurabilityError> {
         let known = self.manifest().ships_to.map(|ships_to| ships_to.store);
         let found = newest.map(|newest| newest.store);
@@ -122,10 +124,10 @@ impl Shipper {
         }
     }
 
-    /// Has the database's folder remember this, if it does not.
+    /// Writes `ships_to` to the manifest of the database's folder, unless the manifest has it already.
     pub(super) fn remember(&self, ships_to: ShipsTo) -> Result<(), DurabilityError> {
         let mut keeper = self.store.manifest();
-        // Under this lock, for which a close waits: afterwards the manifest may be another's.
+        // Checked under this lock, for which a close waits. After the close, another process may own the manifest.
         if keeper.manifest().ships_to == Some(ships_to) || self.log.health().has_ended() {
             return Ok(());
         }
@@ -133,7 +135,7 @@ impl Shipper {
         Ok(keeper.replace(next)?)
     }
 
-    /// The objects of these databases, with their lengths.
+    /// Objects of these databases, with lengths in bytes.
     pub(super) fn listed(&self, databases: &[Identity]) -> Result<BTreeMap<String, u64>, DurabilityError> {
         let mut there = BTreeMap::new();
         for database in databases {
@@ -147,8 +149,8 @@ impl Shipper {
         chain::damaged(self.to(), object, "it is missing, or not as long as it was when it was shipped")
     }
 
-    /// Is this manifest, which this database has written, of its history? The database may be an older copy, or one
-    /// that was put back.
+    /// Checks that this folder continues the history of `newest`, a manifest of this database. The folder may be an
+    /// older copy, or may have been put back.
     fn check_history(&self, newest: &SharedManifest) -> Result<(), DurabilityError> {
         let (number, salt) = newest.next;
         let listed = self.manifest();
@@ -164,7 +166,8 @@ impl Shipper {
         })
     }
 
-    /// May this database, which has installed a manifest of this store, go on behind this larger one?
+    /// Checks that this database, which has installed the manifest at `place`, may go on behind the larger manifest
+    /// `newest`.
     pub(super) fn check_next(
         &self,
         place: &ManifestPlace,
@@ -189,8 +192,8 @@ impl Shipper {
         Err(unusable(self.to(), detail))
     }
 
-    /// What is said of a manifest that a newer version of Ensile has installed behind this database's own: no process
-    /// of this database did.
+    /// Converts the error for a manifest of a newer version of Ensile behind this database's own manifest: the database
+    /// is fenced, because no process of this database wrote the manifest. Returns other errors unchanged.
     pub(super) fn is_fenced_if_newer(&self, error: DurabilityError) -> DurabilityError {
         let DurabilityError::Unknown { file, .. } = error else { return error };
         let place = self.to().place();
@@ -198,7 +201,8 @@ impl Shipper {
         DurabilityError::Fenced { detail: detail.into() }
     }
 
-    /// May this database go on behind this manifest? `term`: its own, once it has one.
+    /// Checks that this database may go on behind `newest`. `term` is the term of the shipper's place, once the place
+    /// is found.
     pub(super) fn check_term(
         &self,
         newest: &SharedManifest,
@@ -222,7 +226,7 @@ impl Shipper {
         Err(unusable(self.to(), detail))
     }
 
-    /// The manifest that was offered is not the next one: this one is, or is behind that.
+    /// Handles a lost offer: `newest` has the number of the offered manifest, or a larger number.
     pub(super) fn lost_to(
         &self,
         work: &mut ShipWork,
@@ -232,13 +236,13 @@ impl Shipper {
         if place.newest.is_some() {
             self.check_next(place, newest)?;
         }
-        // A process of this database that has died had offered another one: it goes on behind that.
+        // An earlier process of this database offered `newest` and died. The shipper goes on behind `newest`.
         work.place = None;
         self.check_term(newest, None)
     }
 
-    /// A manifest was offered, and `refused` is all that came of it. Has another machine installed one? That of the
-    /// same number may be the own one, whose answer was lost.
+    /// Looks for a manifest of another machine after an offer failed with `refused`. A manifest equal to `offered` is
+    /// the own manifest: only the answer was lost.
     pub(super) fn look_past_offer(
         &self,
         work: &mut ShipWork,
@@ -249,7 +253,7 @@ impl Shipper {
         let is_first = work.place.as_ref().is_some_and(|place| place.newest.is_none());
         let newest = match chain::newest(self.to()) {
             Ok(newest) => newest,
-            // It cannot be read either: another look comes with the next attempt.
+            // The store cannot be read either. The next attempt looks again.
             Err(DurabilityError::SharedStore { .. }) => return Err(refused),
             Err(error) => return Err(if is_first { error } else { self.is_fenced_if_newer(error) }),
         };
@@ -262,7 +266,7 @@ impl Shipper {
         }
     }
 
-    /// Has another machine installed a manifest?
+    /// Checks that no other machine has installed a manifest, and that the own newest manifest is still in the store.
     pub(super) fn look_for_others(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
         let Some(place @ ManifestPlace { number, newest: Some(own), .. }) = &work.place else {
             return Ok(());
@@ -287,23 +291,23 @@ impl Shipper {
             let newest = chain::newest(self.to()).map_err(|error| self.is_fenced_if_newer(error))?;
             if let Some(newest) = newest.filter(|newest| newest.number > *number) {
                 self.check_next(place, &newest)?;
-                // It is one of a process of this database that has died.
+                // An earlier process of this database installed `newest` and died.
                 work.place = None;
             }
         }
-        // One that fails is tried again before anything is shipped.
+        // A failed look returns above, so the next step looks again before it ships.
         (work.looked_at, work.look_at) = (now, now.saturating_add(LOOK_NANOS));
         Ok(())
     }
 }
 
-/// What is said of a database that was fenced in a life before.
+/// Message for a database that an earlier life found fenced.
 pub(super) fn fenced_before(ships_to: ShipsTo) -> Arc<str> {
     format!("another database has taken over in store {}, as this one's folder remembers", ships_to.store)
         .into()
 }
 
-/// Facts of a shipping database that its next manifest states besides the shipped files.
+/// Facts of a shipping database that the next manifest states besides the shipped files.
 #[derive(Debug)]
 pub(super) struct ShipperFacts {
     pub(super) shipper: Identity,
@@ -315,7 +319,7 @@ pub(super) struct ShipperFacts {
 }
 
 impl ManifestPlace {
-    /// The databases whose objects may be there: this one, and those that it has taken over from.
+    /// Databases with possible objects in the store: this database, and the databases it has taken over from.
     pub(super) fn writers(&self, own: Identity) -> Vec<Identity> {
         self.fenced.iter().copied().chain([own]).collect()
     }
@@ -329,7 +333,7 @@ impl ManifestPlace {
         Self { store: Identity::draw(), number: 0, term: 1, fenced: Vec::new(), newest: None, offered: None }
     }
 
-    /// The manifest that comes next, of this state.
+    /// Next manifest in the chain, with this state.
     pub(super) fn next(
         &self,
         composed: ComposedState,

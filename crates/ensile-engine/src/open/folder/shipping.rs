@@ -1,6 +1,6 @@
-//! Databases that ship their finished files, and machines that take over from a shared store.
+//! Databases that ship finished files, and take-over by another machine from a shared store.
 //!
-//! Neighbours: `ensile_durability` ships and takes over; the `ensile` command calls [`take_over`].
+//! Neighbours: `ensile_durability` ships and takes over. The `ensile` command calls [`take_over`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 
 impl Database {
-    /// Brings all that is committed by now to the shared store ([`Builder::ship_to`](crate::Builder::ship_to)), and
-    /// waits for that, at most for so long. Then another machine that takes over has all of it. The epoch up to which
-    /// the store is complete.
+    /// Ships every commit so far to the shared store ([`Builder::ship_to`](crate::Builder::ship_to)). The call first
+    /// waits until the commits are durable, and then at most `timeout` until the store has the commits. Another machine
+    /// that takes over then has these commits. Returns the epoch up to which the store is complete.
     ///
     /// # Errors
-    /// [`Error::Misuse`] where nothing is shipped, [`Error::Closed`]; [`Error::Durability`] where another machine has
-    /// taken over, or when the time is over: it goes on.
+    /// [`Error::Misuse`] if the database does not ship, [`Error::Closed`]; [`Error::Durability`] if another machine has
+    /// taken over, if the log has stopped, if shipping was cancelled, or after the timeout. After a timeout, shipping
+    /// goes on.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         let shared = self.shared();
         shared.check_open()?;
@@ -32,8 +33,8 @@ impl Database {
         }
     }
 
-    /// Ships nothing any more until the next open. It waits for nothing, and from another thread it ends the wait of a
-    /// close for a shared store that does not answer. Without a shared store it does nothing.
+    /// Stops shipping until the next open. The call waits for nothing. From another thread, the call ends the wait of a
+    /// close for a shared store that does not answer. Without a shared store the call does nothing.
     pub fn cancel_shipping(&self) {
         if let Some(shipping) = &self.shared().shipping {
             shipping.cancel();
@@ -41,22 +42,24 @@ impl Database {
     }
 }
 
-/// Takes over the database that was shipped to this store ([`Builder::ship_to`](crate::Builder::ship_to)) into the
-/// folder `target`, which is empty or not there. Everything is fetched, compared and read before the store is claimed.
-/// From there on the machine that has shipped it ships nothing any more, and, once it notices, stops. One that ships
-/// while this runs is followed: what it has shipped since the reading began is fetched and compared before the claim,
-/// and read behind it. Where it ships faster than this fetches, it is fetched behind the claim too.
+/// Takes over the database in this shared store ([`Builder::ship_to`](crate::Builder::ship_to)) into the folder
+/// `target`. The folder must be empty or missing. Before the claim of the store, all files are fetched, compared and
+/// read. From the claim on, the old machine ships nothing more. Once the old machine notices the claim, its log stops
+/// by default ([`WhenFenced`](crate::folder::WhenFenced)).
 ///
-/// The report says up to the end of which epoch everything is there: a receipt of the other machine with a larger epoch
-/// may be lost. Open the folder with `ship_to` and the same store, so that a third machine can take over from this one.
+/// The take-over follows a machine that goes on shipping. Files shipped after the reading began are fetched and
+/// compared before the claim, and read after the claim. If the machine ships faster than this call fetches, the last
+/// files are also fetched after the claim.
 ///
-/// A run that is killed is run again, into the same folder. `bytes_per_second`: fetched and read at most, up to the
-/// claim.
+/// The report names the epoch at whose end the state is complete. The old machine's receipts with a larger epoch may be
+/// lost. Open the folder with `ship_to` and the same store, so that a third machine can take over from this machine.
+///
+/// Repeat a killed take-over with the same folder. `bytes_per_second` limits fetching and reading up to the claim.
 ///
 /// # Errors
-/// [`Error::Durability`]: the store cannot be used, something in it is damaged (the error names it, and says
-/// so if the store is claimed by then), the folder is not empty, or another machine was faster. [`Error::Misuse`]: it
-/// has objects, and no database.
+/// [`Error::Durability`]: the store is unusable, an object in the store is damaged, the folder is not empty, or another
+/// machine was faster. An error of damage names the object, and reports an existing claim. [`Error::Misuse`]: the store
+/// has objects and no database, or `bytes_per_second` is 0.
 pub fn take_over(
     store: &Arc<dyn SharedStore>,
     target: &Path,
@@ -65,7 +68,7 @@ pub fn take_over(
     if bytes_per_second == Some(0) {
         return Err(Error::Misuse("a take-over that may fetch 0 bytes a second never ends".to_owned()));
     }
-    // Before the folder is made that of a take-over.
+    // The check comes before the folder is marked as a take-over's.
     if TakeOver::entries_in(&**store)? != EntryKind::Values {
         let detail =
             "the store has an application's objects, and no database: use `ensile objects take-over`";
