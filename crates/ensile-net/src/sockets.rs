@@ -12,8 +12,9 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
 use crate::transport::ListenAddress;
 
-/// Connections that wait to be accepted, as many as std asks for.
-const BACKLOG: i32 = 128;
+/// Largest number of connections that wait to be accepted. The kernel has a limit of its own (`somaxconn`, 4096 on
+/// Linux). Beyond the limit a client waits a second for its next attempt.
+const BACKLOG: i32 = 4096;
 /// How often a silent client is asked whether it is still there: redis' number.
 pub const KEEPALIVE_PROBES: u32 = 3;
 /// The longest time of keepalive that Linux takes, in seconds. A longer one is as this.

@@ -302,6 +302,15 @@ impl ObjectsBuilder {
         self
     }
 
+    /// Longest wait of a strict result for space on a full disk: 30 s by default. The caller then gets
+    /// [`DurabilityError::NotDurableYet`](crate::DurabilityError::NotDurableYet). The operation stays, and becomes
+    /// durable once there is space, so the caller must not repeat the operation.
+    #[must_use]
+    pub fn full_disk_wait(mut self, wait: Duration) -> Self {
+        self.settings.log.full_wait = wait;
+        self
+    }
+
     /// A log begins a new file once its current one is this long.
     #[must_use]
     pub fn log_file_bytes(mut self, bytes: u64) -> Self {

@@ -8,12 +8,13 @@ mod checkpoints;
 
 use std::ffi::OsString;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum, value_parser};
 use ensile_base::sync::SignalFlag;
 use ensile_net::KEEPALIVE_SECONDS_MAX;
@@ -90,6 +91,18 @@ impl From<SocketTransport> for TransportChoice {
     }
 }
 
+/// Longest wait of a reply for space on a full disk. The client then gets an error within a second.
+const FULL_DISK_WAIT: Duration = Duration::from_millis(700);
+
+/// Address of a name or a number, with a port. Of several addresses the first one of IPv4 is taken, or else the first.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let found =
+        text.to_socket_addrs().map_err(|error| format!("{error}; give an address as 127.0.0.1:6379"))?;
+    let found: Vec<SocketAddr> = found.collect();
+    let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    chosen.copied().ok_or_else(|| "the name has no address".to_owned())
+}
+
 /// The longest time that a client may be idle: ten years.
 const SECONDS_MAX: u64 = 10 * 366 * 24 * 60 * 60;
 
@@ -102,8 +115,8 @@ pub struct ServeArguments {
     /// Folder of its objects; it is made if it is not there
     #[arg(long)]
     pub data: PathBuf,
-    /// Where clients connect; port 0 is any free one
-    #[arg(long, default_value = "127.0.0.1:6379")]
+    /// Address for clients, as 127.0.0.1:6379 or localhost:6379; port 0 is any free port
+    #[arg(long, default_value = "127.0.0.1:6379", value_parser = address)]
     pub listen: SocketAddr,
     /// When replies are sent
     #[arg(long, value_enum, default_value_t = ReplyDurability::Strict)]
@@ -114,7 +127,7 @@ pub struct ServeArguments {
     #[arg(long, conflicts_with = "durability", conflicts_with_all = checkpoints::REASONS)]
     pub no_log: bool,
     /// Threads that serve
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub loops: usize,
     /// How they wait for their clients
     #[arg(long, value_enum, default_value_t = SocketTransport::Auto)]
@@ -205,6 +218,7 @@ impl ServeArguments {
             .durability(self.durability())
             .policy(&self.checkpoints.policy(self.service))
             .epoch_interval(Duration::from_millis(self.epoch_ms))
+            .full_disk_wait(FULL_DISK_WAIT)
             .checkpoint_niceness(self.checkpoints.checkpoint_niceness);
         let objects = match self.checkpoints.checkpoint_bandwidth {
             Some(bytes_per_second) => objects.checkpoint_bandwidth(bytes_per_second),
@@ -315,3 +329,6 @@ pub fn run(
         ServiceKind::His => serve(opened(HostService::open(objects))?, config, ready),
     }
 }
+
+#[cfg(test)]
+mod tests;

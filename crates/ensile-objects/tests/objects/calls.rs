@@ -1,10 +1,12 @@
 //! What the calls of a collection do, on a disk of the machine or a simulated one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use ensile_base::clock::Clock;
 use ensile_objects::{
-    CheckpointPolicy, CheckpointReason, CodecResult, ObjectDurability, Objects, ObjectsBuilder, ObjectsError,
-    Persistent,
+    CheckpointPolicy, CheckpointReason, CodecResult, DurabilityError, ObjectDurability, Objects,
+    ObjectsBuilder, ObjectsError, Persistent,
 };
 use ensile_sim::SimDisk;
 
@@ -93,6 +95,28 @@ fn a_receipt_of_other_objects_is_refused_and_not_waited_for() {
     let of_newest = life.objects.receipt(newest);
     life.settle();
     of_newest.durable().expect("E has come to it");
+}
+
+#[test]
+fn a_result_on_a_full_disk_is_refused_after_the_wait_that_was_asked_for_and_not_before() {
+    let (disk, clock) = (SimDisk::new(), Clock::manual());
+    let wait = Duration::from_millis(700);
+    let objects = builder(&disk, 1).full_disk_wait(wait).manual_clock(clock.clone()).open().expect("opens");
+    let life = Life { objects, clock, loggers: 1 };
+    disk.set_capacity(Some(0));
+    let large = Tally { sum: 1, operations: 1, padding: vec![1; 100_000] };
+    let receipt = life.objects.put(1, large).expect("logs");
+    let mut future = Box::pin(receipt.durable_async());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    life.settle();
+    life.clock.advance(wait / 2);
+    life.settle();
+    assert!(future.as_mut().poll(&mut context).is_pending(), "it waits for space");
+    life.clock.advance(wait);
+    life.settle();
+    let std::task::Poll::Ready(answer) = future.as_mut().poll(&mut context) else { panic!("it still waits") };
+    let is_told = matches!(answer, Err(ObjectsError::Durability(DurabilityError::NotDurableYet(_))));
+    assert!(is_told, "{answer:?}");
 }
 
 #[test]

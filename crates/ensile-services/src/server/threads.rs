@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::panic_text;
-use ensile_base::sync::{Mutex, Ordering, SignalFlag};
+use ensile_base::sync::{Mutex, Ordering, SignalFlag, sleep};
 pub use ensile_net::TransportChoice;
 use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport, NetLimits, check_free, raise_descriptors_max};
 use ensile_objects::ObjectDurability;
@@ -27,6 +27,11 @@ use crate::service::Service;
 
 /// A loop without traffic looks up this often.
 const WAIT: Duration = Duration::from_secs(1);
+
+/// Longest wait for an address that another process has.
+const TAKEN_WAIT: Duration = Duration::from_secs(2);
+/// Pause between two questions for the address.
+const TAKEN_PAUSE: Duration = Duration::from_millis(10);
 
 /// How a server runs.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +70,7 @@ impl ServerConfig {
         let at = |error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}; choose another address", self.address))
         };
-        check_free(self.address).map_err(at)?;
+        free_soon(TAKEN_WAIT, || check_free(self.address)).map_err(at)?;
         MachineTransport::new(self.transport).map(drop)
     }
 
@@ -187,9 +192,7 @@ pub fn serve<S: Service>(
         .telling(teller.tell())
         .with_client_memory(config.client_memory);
     let (state, wake_ups) = (Arc::new(state), Mutex::new(Vec::new()));
-    if config.loops > 1 {
-        check_free(config.address)?;
-    }
+    free_soon(TAKEN_WAIT, || check_free(config.address))?;
     let limits = limits(&config);
     let end_all = || {
         state.stop();
@@ -234,6 +237,25 @@ pub fn serve<S: Service>(
     teller.end();
     // A loop that has failed has not closed. A second close returns what the first has.
     served.and(state.service.kept().close().map_err(io::Error::other))
+}
+
+/// Asks until the address is free, for at most `wait`. The sockets of a killed process may keep the address until the
+/// kernel has ended the io_uring of the process.
+///
+/// # Errors
+/// The last answer of `check`.
+fn free_soon(wait: Duration, check: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    let clock = Clock::machine();
+    loop {
+        match check() {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && clock.nanos() < wait.as_nanos() as u64 =>
+            {
+                sleep(TAKEN_PAUSE);
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// What the server returns of a loop that panicked.

@@ -2,7 +2,7 @@
 
 use ensile_base::sync::{AtomicBool, Mutex, Ordering};
 
-use super::{NOTICES_WAITING, Teller};
+use super::{NOTICES_WAITING, Teller, free_soon};
 
 /// Held while nobody reads.
 static NOBODY_READS: Mutex<()> = Mutex::new(());
@@ -66,4 +66,26 @@ fn w15_a_notice_that_panics_holds_back_none_behind_it() {
     drop(teller.sender.lock().take());
     assert!(teller.ended.recv().is_err(), "it says nothing, and goes");
     assert_eq!(*TOLD_BEHIND_A_PANIC.lock(), ["the second"], "W15");
+}
+
+#[test]
+fn an_address_that_a_killed_process_still_has_is_waited_for() {
+    use std::cell::Cell;
+    use std::io::ErrorKind;
+    use std::time::Duration;
+
+    let asked = Cell::new(0);
+    let check = |kind: ErrorKind| {
+        asked.set(0);
+        let answer = free_soon(Duration::from_secs(3600), || {
+            asked.set(asked.get() + 1);
+            if asked.get() < 3 { Err(kind.into()) } else { Ok(()) }
+        });
+        (answer.map_err(|error| error.kind()), asked.get())
+    };
+    assert_eq!(check(ErrorKind::AddrInUse), (Ok(()), 3));
+    let other = ErrorKind::AddrNotAvailable;
+    assert_eq!(check(other), (Err(other), 1), "no time makes the address this machine's");
+    let never = free_soon(Duration::ZERO, || Err(ErrorKind::AddrInUse.into()));
+    assert_eq!(never.expect_err("another server has it").kind(), ErrorKind::AddrInUse);
 }
