@@ -3,6 +3,7 @@
 //! Neighbours: `reopening` has what a durable receipt promises.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -106,6 +107,13 @@ fn a_read_only_transaction_waits_for_what_it_read() -> Result<()> {
     Ok(())
 }
 
+/// Removes the folder of an open database. The log may make its next file meanwhile.
+fn remove(path: &Path) {
+    while let Err(error) = std::fs::remove_dir_all(path) {
+        assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty);
+    }
+}
+
 #[test]
 fn l9_no_result_is_durable_in_a_folder_that_was_removed() -> Result<()> {
     for durability in [Durability::Strict, Durability::Relaxed, Durability::Process] {
@@ -114,7 +122,7 @@ fn l9_no_result_is_durable_in_a_folder_that_was_removed() -> Result<()> {
         let db = Database::builder(&path).durability(durability).open()?;
         let table = db.table::<u64, u64>("table")?;
         db.submit(|tx| tx.put(&table, &1, &1))?.1.durable()?;
-        std::fs::remove_dir_all(&path).expect("it is there");
+        remove(&path);
         let next = db.submit(|tx| tx.put(&table, &2, &2)).and_then(|(_, receipt)| receipt.durable());
         for refused in [next, db.close()] {
             let refused = refused.expect_err("its log is nowhere");
@@ -157,7 +165,7 @@ fn l9_a_log_that_cannot_begin_a_file_in_a_removed_folder_ends_as_removed() -> Re
     let table = db.table::<u64, Vec<u8>>("table")?;
     let put = |key| db.run(|tx| tx.put(&table, &key, &vec![1; 100_000]));
     (0..3).try_for_each(put)?;
-    std::fs::remove_dir_all(&path).expect("it is there");
+    remove(&path);
     let refused = (3..9).try_for_each(put).expect_err("its folder is gone");
     assert!(matches!(&refused, Error::Durability(DurabilityError::Removed(_))), "{refused}");
     let health = db.health().log.expect("it has a log");
@@ -194,7 +202,7 @@ fn l9_no_result_is_durable_in_a_removed_folder_whose_files_have_other_names() ->
         let file = file.expect("lists");
         std::fs::hard_link(file.path(), folder.path().join("links").join(file.file_name())).expect("links");
     }
-    std::fs::remove_dir_all(&path).expect("it is there");
+    remove(&path);
     let refused = db.run(|tx| tx.put(&table, &2, &2)).expect_err("its folder is gone");
     assert!(matches!(&refused, Error::Durability(DurabilityError::Removed(_))), "{refused}");
     Ok(())
